@@ -1,0 +1,160 @@
+// Package events holds what servers and clients of the MCP Events extension share: the typed
+// description of an event type ([Type]), a received occurrence ([Event]), what a check returns
+// ([Page]), typed errors ([Error]) and the types that generated code is made of: [Time],
+// [Optional], unions, exact-case decoding.
+//
+// Generated code refers to this package; authors meet it in hooks (errors such as [Forbidden])
+// and in the options of Emit ([WithID], [WithTimestamp]).
+package events
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// IsAtLeastVersion0_1 is referred to by generated code, so that code generated for a newer
+// runtime does not compile against this one.
+const IsAtLeastVersion0_1 = true
+
+// A Source says how occurrences of a type come into being (SRV-1).
+type Source string
+
+// The sources of an event file.
+const (
+	SourceEmit  Source = "emit"
+	SourceCheck Source = "check"
+	SourceBoth  Source = "both"
+)
+
+// A Type is the static description of an event type whose subscription arguments are A and whose
+// payload is P. Generated code holds one per event; servers register it, clients subscribe with it.
+type Type[A, P any] struct {
+	Info
+}
+
+// Info is the part of a [Type] that does not depend on its Go types.
+type Info struct {
+	// Name is the event name, for example "incident.created".
+	Name string
+	// Description is the human-readable text of events/list.
+	Description string
+	// Delivery restricts the delivery modes; empty means all that the server can do (LIST-3).
+	Delivery []string
+	// InputSchema and PayloadSchema are compact JSON Schemas exactly as published.
+	InputSchema, PayloadSchema json.RawMessage
+	// Meta is published beside the fingerprint.
+	Meta map[string]any
+	// Fingerprint identifies the two schemas (EVOL-4): 32 hex digits.
+	Fingerprint string
+	// Source says where occurrences come from; empty means SourceEmit.
+	Source Source
+	// NoReplay marks a type whose cursors are null.
+	NoReplay bool
+	// Match ties arguments to places in the payload.
+	Match []MatchRule
+}
+
+// A MatchOp compares an argument with a place in the payload.
+type MatchOp string
+
+// The operators of x-match.
+const (
+	MatchEqual  MatchOp = "equal"
+	MatchIn     MatchOp = "in"
+	MatchGlob   MatchOp = "glob"
+	MatchPrefix MatchOp = "prefix"
+	MatchMin    MatchOp = "min"
+	MatchMax    MatchOp = "max"
+)
+
+// A MatchRule ties the argument named Argument to the payload place Path, a JSON Pointer
+// (RFC 6901). An absent argument is no constraint; a missing or null place never matches; a place
+// that is an array matches if any element does.
+type MatchRule struct {
+	Argument string
+	Path     string
+	Op       MatchOp
+}
+
+// An Occurrence is what is known of one event beside its typed payload (OCC-1).
+type Occurrence struct {
+	// ID is the eventId: visible ASCII, at most wire.MaxEventID bytes, stable over redelivery.
+	ID string
+	// Name is the event type's name.
+	Name string
+	// Timestamp is when the event happened according to its source.
+	Timestamp Time
+	// Cursor is the position after the event, or "" where the delivery carries none.
+	Cursor string
+	// Raw is the payload as received; members that the schema does not name survive in it.
+	Raw json.RawMessage
+	// Meta is the occurrence's _meta, or nil.
+	Meta json.RawMessage
+}
+
+// An Event is one item of a subscription: an occurrence with its payload, or a gap. Payloads come
+// from the server and are untrusted input.
+type Event[A, P any] struct {
+	Occurrence
+	// Data is the decoded payload; the zero value when Gap is set.
+	Data P
+	// Arguments are those of the subscription that the event came by.
+	Arguments A
+	// Gap is set when this item is no occurrence but tells that occurrences before it may be
+	// missing (CLI-2).
+	Gap *Gap
+}
+
+// A Gap tells that a server could not replay everything after the last cursor.
+type Gap struct {
+	// Cursor is where delivery continues, or "" when unknown.
+	Cursor string
+}
+
+// An Item is one occurrence that a check found upstream.
+type Item[P any] struct {
+	// ID is the upstream's stable id; when empty one is derived from the event name, the upstream
+	// cursor, the offset in the page and the data, so that repeated checks agree (OCC-2).
+	ID string
+	// Timestamp is when it happened; the zero value means the time of the check.
+	Timestamp time.Time
+	// Data is the payload.
+	Data P
+}
+
+// A Page is what a check returns: the occurrences after the cursor that it was given.
+type Page[P any] struct {
+	Items []Item[P]
+	// Cursor is the upstream's position after Items; it must not be empty.
+	Cursor string
+	// HasMore tells that the upstream has more right now.
+	HasMore bool
+	// Truncated tells that the upstream could not honour the cursor it was given.
+	Truncated bool
+	// NextPoll suggests when to check again; 0 means the type's default (POLL-5).
+	NextPoll time.Duration
+}
+
+// EmitOptions are collected from [EmitOption]s.
+type EmitOptions struct {
+	ID        string
+	Timestamp time.Time
+	Meta      map[string]any
+}
+
+// An EmitOption sets a detail of one emitted occurrence.
+type EmitOption func(*EmitOptions)
+
+// WithID sets the eventId: the upstream's stable id, visible ASCII, at most wire.MaxEventID bytes
+// (OCC-2). Without it a UUIDv7 is generated.
+func WithID(id string) EmitOption { return func(o *EmitOptions) { o.ID = id } }
+
+// WithTimestamp sets when the event happened; the default is the time of Emit.
+func WithTimestamp(t time.Time) EmitOption { return func(o *EmitOptions) { o.Timestamp = t } }
+
+// WithMeta sets the occurrence's _meta.
+func WithMeta(meta map[string]any) EmitOption { return func(o *EmitOptions) { o.Meta = meta } }
+
+var _ = wire.MaxEventID
