@@ -1,0 +1,64 @@
+# Everything a developer or CI runs. Needs Go and make; the race detector also needs a C compiler.
+
+GO ?= go
+# Linters have a go.mod of their own, so that users of the module never see their requirements.
+STATICCHECK = $(GO) tool -modfile=tools/go.mod staticcheck
+HAVE_CC := $(shell command -v "$$($(GO) env CC)" 2>/dev/null)
+RACE := $(if $(HAVE_CC),-race,)
+
+.PHONY: help
+help: ## List the targets.
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+.PHONY: test
+test: lint drift unit ## Run every check: format, vet, staticcheck, drift, tests.
+
+.PHONY: unit
+unit:
+ifeq ($(HAVE_CC),)
+	@echo "no C compiler found: running the tests without the race detector"
+endif
+	CGO_ENABLED=$(if $(HAVE_CC),1,0) $(GO) test $(RACE) -timeout 10m ./...
+
+.PHONY: lint
+lint: ## Check format, vet and staticcheck.
+	@out=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
+	$(GO) vet ./...
+	$(STATICCHECK) ./...
+
+.PHONY: drift
+drift: ## Check that committed generated code is current.
+	$(GO) run ./cmd/mcpe-gen generate --check
+
+.PHONY: generate
+generate: ## Write examples/generated and bench/sample from their event files.
+	$(GO) run ./cmd/mcpe-gen generate
+
+.PHONY: golden
+golden: ## Rewrite the golden files of the generator.
+	$(GO) test ./gen -update
+
+.PHONY: demo
+demo: ## Show the main job end to end: GitHub's webhooks in, typed events out.
+	@mkdir -p bin
+	@$(GO) build -o bin/ ./examples/github ./examples/watch ./examples/demo
+	@./bin/demo -bin bin
+
+.PHONY: bench
+bench: ## Measure polling, streaming and generating beside their plain-Go limits.
+	@mkdir -p bin
+	@$(GO) build -o bin/bench ./bench
+	@./bin/bench
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for a minute (long; not part of test).
+	@for p in $$($(GO) list ./...); do \
+	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
+	    echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 1m $$p || exit 1; \
+	  done; \
+	done
+
+.PHONY: tidy
+tidy: ## Check that go.mod and go.sum are tidy.
+	$(GO) mod tidy -diff
+	cd tools && $(GO) mod tidy -diff
