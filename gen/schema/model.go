@@ -1,0 +1,97 @@
+package schema
+
+import "github.com/mcpe-gen/mcpe-gen/gen/source"
+
+// A Set is the event files of one run.
+type Set struct {
+	// Files holds every file once: the given ones in the given order, then those reached by $ref in
+	// the order they were met.
+	Files []*File
+}
+
+// A File is one event file.
+type File struct {
+	// Path is the path as the user gave it, or as the $ref that reached the file spells it below the
+	// directory of the referring file.
+	Path string
+	// Stem is the base name without its extensions .yaml, .yml, .json and an inner .mcpe or .events.
+	Stem string
+	// Given is false for a file that only a $ref reached.
+	Given bool
+	Root  *source.Node
+	// Package is the Go package that the file asks for, empty when it does not.
+	Package string
+	Schemas []*Entry
+	Events  []*Event
+}
+
+// An Entry is one member of a file's schemas.
+type Entry struct {
+	Name      string
+	File      *File
+	Node      *source.Node
+	NameRange source.Range
+}
+
+// An Event is one element of a file's events.
+type Event struct {
+	File              *File
+	Node              *source.Node
+	Name, Description string
+	NameRange         source.Range
+	// Delivery holds the modes that the author restricts the type to; empty means no restriction.
+	Delivery []string
+	// Source is "emit", "check" or "both".
+	Source string
+	Replay bool
+	// Stability is "stable" or "experimental".
+	Stability string
+	// Deprecated is nil when the event is not.
+	Deprecated *Deprecated
+	// MCPE is nil when the author says nothing about it.
+	MCPE           *MCPE
+	Input, Payload *source.Node
+	// Meta is the event's _meta, nil when there is none.
+	Meta  *source.Node
+	Match []MatchRule
+	// GoName is x-go-name, ToolName x-tool-name; ToolCursor and ToolMaxEvents are the argument names
+	// of x-tool-args. Each is empty when not given.
+	GoName, ToolName, ToolCursor, ToolMaxEvents string
+}
+
+// Deprecated says by what and when an event goes away.
+type Deprecated struct {
+	// ReplacedBy is an event name, RemoveAfter a date as in 2027-03-01; each may be empty.
+	ReplacedBy, RemoveAfter string
+}
+
+// MCPE is what an event says to the MCPE protocol.
+type MCPE struct {
+	Enabled  bool
+	Priority string
+	Tags     []string
+}
+
+// A MatchRule is one x-match, checked: Argument exists in the input schema, Path in the payload
+// schema, and their types fit Op.
+type MatchRule struct {
+	// Argument is a member of the arguments, Path a JSON Pointer into the payload.
+	Argument, Path string
+	// Op is equal, in, glob, prefix, min or max.
+	Op    string
+	Range source.Range
+}
+
+// Options tells [Load] how to reach files.
+type Options struct {
+	// ReadFile reads a file; nil means os.ReadFile.
+	ReadFile func(string) ([]byte, error)
+}
+
+// A Target is what a $ref points at.
+type Target struct {
+	// Node is the schema itself.
+	Node *source.Node
+	// Entry is set when the reference names exactly an entry of a file's schemas.
+	Entry *Entry
+}

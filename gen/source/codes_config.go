@@ -1,0 +1,4 @@
+package source
+
+// configCodes are filled in by their stage.
+var configCodes = []Code{}

@@ -1,0 +1,4 @@
+package source
+
+// fileCodes are filled in by their stage.
+var fileCodes = []Code{}

@@ -1,0 +1,4 @@
+package source
+
+// schemaCodes are filled in by their stage.
+var schemaCodes = []Code{}

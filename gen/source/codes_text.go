@@ -1,0 +1,4 @@
+package source
+
+// textCodes are filled in by their stage.
+var textCodes = []Code{}

@@ -1,0 +1,62 @@
+package source
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+var (
+	jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
+	// otherNumber is what some version of YAML reads as a number and JSON does not.
+	otherNumber = regexp.MustCompile(`^[-+]?(0[xX][0-9a-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+|[0-9][0-9_]*(\.[0-9_]*)?([eE][-+]?[0-9]+)?|\.[0-9][0-9_]*([eE][-+]?[0-9]+)?|\.(inf|Inf|INF|nan|NaN|NAN))$`)
+)
+
+// plain gives an unquoted scalar its kind. A number that JSON cannot write comes with a complaint.
+func plain(text string) (Kind, string, string) {
+	switch text {
+	case "", "~", "null", "Null", "NULL":
+		return Null, "", ""
+	case "true", "True", "TRUE":
+		return Bool, "true", ""
+	case "false", "False", "FALSE":
+		return Bool, "false", ""
+	}
+	if jsonNumber.MatchString(text) {
+		return Number, text, numberFault(text)
+	}
+	if otherNumber.MatchString(text) {
+		return Number, text, fmt.Sprintf("%s is not a number of JSON", text)
+	}
+	return String, text, ""
+}
+
+// numberFault says why a JSON number is refused: its size alone, since nothing could hold it.
+func numberFault(text string) string {
+	if len(text) > maxNumber {
+		return fmt.Sprintf("a number of %d characters; at most %d are read", len(text), maxNumber)
+	}
+	if i := strings.IndexAny(text, "eE"); i >= 0 {
+		if e, err := strconv.Atoi(text[i+1:]); err != nil || e > maxNumber || e < -maxNumber {
+			return fmt.Sprintf("%s has an exponent beyond %d", text, maxNumber)
+		}
+	}
+	return ""
+}
+
+// numberHint says how to write a number that JSON does not know.
+func numberHint(text string) string {
+	quoted := fmt.Sprintf("quote it if it is a string: %q", text)
+	digits := strings.ReplaceAll(strings.TrimPrefix(text, "+"), "_", "")
+	if !strings.Contains(digits, ".") {
+		base := 10
+		if strings.ContainsAny(digits, "xXoObB") {
+			base = 0
+		}
+		if v, err := strconv.ParseInt(digits, base, 64); err == nil {
+			return fmt.Sprintf("write %d, or %s", v, quoted)
+		}
+	}
+	return quoted
+}

@@ -1,0 +1,87 @@
+package source
+
+import (
+	"errors"
+	"regexp"
+	"strconv"
+	"strings"
+
+	goccy "github.com/goccy/go-yaml"
+	goccyparser "github.com/goccy/go-yaml/parser"
+)
+
+// secondParser bounds the texts that are parsed a second time only to place a syntax error.
+const secondParser = 1 << 20
+
+var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
+
+// syntaxError reports why the text is no YAML. yaml.v3 knows a line at most, and within flow
+// collections one that is a little early; a second parser is asked for the place. A column that
+// neither knows is left out.
+func (p *parser) syntaxError(err error) {
+	message := strings.TrimPrefix(err.Error(), "yaml: ")
+	line := 0
+	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
+		line, _ = strconv.Atoi(m[1])
+		message = strings.TrimPrefix(err.Error(), m[0])
+	}
+	if d, ok := p.tab(line); ok {
+		p.report(d)
+		return
+	}
+	at := InFile(p.path)
+	if line > 0 {
+		at.Start.Line = min(line, len(p.lines))
+		at.End = at.Start
+	}
+	if found, why, ok := p.secondOpinion(); ok {
+		at, message = found, why
+	}
+	p.report(New("MCPE101", at, "%s", message))
+}
+
+// tab finds the tab in the indentation of the line, or of the one after it: yaml.v3 counts from
+// either.
+func (p *parser) tab(line int) (Diagnostic, bool) {
+	for l := line; l <= line+1; l++ {
+		if l < 1 || l > len(p.lines) {
+			continue
+		}
+		start := p.lines[l-1]
+		text := p.src[start:p.lineEnd(start)]
+		blank := text[:len(text)-len(strings.TrimLeft(text, " \t"))]
+		if i := strings.IndexByte(blank, '\t'); i >= 0 && len(blank) < len(text) {
+			return New("MCPE101", p.span(start+i, start+i+1), "a tab cannot indent YAML").WithHint("indent with spaces"), true
+		}
+	}
+	return Diagnostic{}, false
+}
+
+func (p *parser) secondOpinion() (at Range, message string, ok bool) {
+	if len(p.src) > secondParser {
+		return at, "", false
+	}
+	defer func() {
+		if recover() != nil {
+			ok = false
+		}
+	}()
+	_, err := goccyparser.ParseBytes([]byte(p.src), 0)
+	var e goccy.Error
+	if !errors.As(err, &e) || e.GetToken() == nil || e.GetToken().Position == nil {
+		return at, "", false
+	}
+	pos := e.GetToken().Position
+	if pos.Line < 1 || pos.Line > len(p.lines) {
+		return at, "", false
+	}
+	start := p.lines[pos.Line-1]
+	width := len([]rune(p.src[start:p.lineEnd(start)]))
+	at = InFile(p.path)
+	at.Start.Line = pos.Line
+	if pos.Column >= 1 && pos.Column <= width+1 {
+		at.Start.Column = pos.Column
+	}
+	at.End = at.Start
+	return at, e.GetMessage(), true
+}

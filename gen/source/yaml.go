@@ -1,0 +1,224 @@
+package source
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// yaml reads the text with yaml.v3 and converts its tree.
+func (p *parser) yaml() *Node {
+	doc, next, err := decodeYAML(p.src)
+	switch {
+	case errors.Is(err, io.EOF) || err == nil && len(doc.Content) == 0:
+		p.report(New("MCPE108", p.span(0, 0), "the file is empty"))
+		return nil
+	case err != nil:
+		p.syntaxError(err)
+		return nil
+	}
+	if next != nil {
+		at := p.offset(next.Line, next.Column)
+		p.report(New("MCPE107", p.span(at, min(at+3, p.lineEnd(at))), "a second document begins here; a file holds one").
+			WithHint("put it into a file of its own"))
+	}
+	c := &converter{parser: p, open: make(map[*yaml.Node]bool)}
+	n, _ := c.node(doc.Content[0], 0)
+	return n
+}
+
+// decodeYAML returns the first document and, when there is one, the second. A panic of the parser
+// comes back as an error.
+func decodeYAML(src string) (doc, next *yaml.Node, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the YAML parser gave up: %v", r)
+		}
+	}()
+	d := yaml.NewDecoder(bytes.NewReader([]byte(src)))
+	doc = new(yaml.Node)
+	if err := d.Decode(doc); err != nil {
+		return nil, nil, err
+	}
+	next = new(yaml.Node)
+	switch err := d.Decode(next); {
+	case errors.Is(err, io.EOF):
+		return doc, nil, nil
+	case err != nil:
+		return nil, nil, err
+	}
+	return doc, next, nil
+}
+
+// converter turns nodes of yaml.v3, which know only where they begin, into ours.
+type converter struct {
+	*parser
+	// open holds the nodes whose conversion has begun, to see an alias to one of its own ancestors.
+	open map[*yaml.Node]bool
+	// aliased is the number of aliases around the current node.
+	aliased int
+}
+
+// node converts y and returns it with the offset at which its text ends.
+func (c *converter) node(y *yaml.Node, depth int) (*Node, int) {
+	start := c.offset(y.Line, y.Column)
+	if y.Kind == yaml.AliasNode {
+		return c.alias(y, start, depth)
+	}
+	if c.aliased > 0 {
+		c.copied++
+	}
+	start = c.properties(start)
+	if y.Kind != yaml.ScalarNode && c.tooDeep(depth+1, start) {
+		return &Node{Range: c.span(start, start+1)}, start
+	}
+	c.tag(y, start)
+	n := &Node{}
+	end := start
+	// A range's start is asked for before its content: positions are cheap in order.
+	n.Range.Start = c.position(start)
+	switch y.Kind {
+	case yaml.ScalarNode:
+		end = c.scalar(n, y, start)
+	case yaml.SequenceNode:
+		n.Kind = Array
+		c.open[y] = true
+		for _, item := range y.Content {
+			var child *Node
+			child, end = c.node(item, depth+1)
+			n.Items = append(n.Items, child)
+		}
+		delete(c.open, y)
+		end = c.flowEnd(start, end, '[')
+	case yaml.MappingNode:
+		n.Kind = Object
+		c.open[y] = true
+		end = c.mapping(n, y, start, depth)
+		delete(c.open, y)
+		end = c.flowEnd(start, end, '{')
+	}
+	n.Range.End = c.position(max(start, end))
+	return c.finish(n), end
+}
+
+func (c *converter) mapping(n *Node, y *yaml.Node, start, depth int) int {
+	var ms members
+	end := start
+	for i := 0; i+1 < len(y.Content); i += 2 {
+		ky := y.Content[i]
+		key, keyEnd := c.node(ky, depth+1)
+		var value *Node
+		value, end = c.node(y.Content[i+1], depth+1)
+		end = max(end, keyEnd)
+		switch {
+		case ky.Kind == yaml.ScalarNode && ky.Style&^yaml.TaggedStyle == 0 && ky.Value == "<<":
+			c.report(New("MCPE106", key.Range, "the merge key << is not supported").
+				WithHint("write the members out, or share the schema with $ref"))
+		case key.Kind == Array || key.Kind == Object:
+			c.report(New("MCPE104", key.Range, "an %s cannot be a key", key.Kind))
+		case key.Kind != String:
+			c.report(New("MCPE104", key.Range, "a key must be a string; this is read as %s", article(key.Kind)).
+				WithHint("quote it"))
+		default:
+			c.add(&ms, Member{Key: key.Text, KeyRange: key.Range, Value: value})
+		}
+	}
+	n.Members = ms.list
+	return end
+}
+
+func article(k Kind) string {
+	if k == Null {
+		return "null"
+	}
+	return "a " + k.String()
+}
+
+// alias converts what an alias stands for. The copy itself stands where the alias is written, its
+// parts where they are written.
+func (c *converter) alias(y *yaml.Node, start, depth int) (*Node, int) {
+	end := min(start+1+len(y.Value), len(c.src))
+	at := c.span(start, end)
+	switch {
+	case y.Alias == nil || c.open[y.Alias]:
+		c.report(New("MCPE109", at, "alias *%s stands for something that contains it", y.Value).
+			WithHint("describe recursion with $ref"))
+		return &Node{Range: at}, end
+	case c.copied > maxAliasNodes:
+		if c.copied != maxAliasNodes*2 {
+			c.copied = maxAliasNodes * 2 // report once
+			c.report(New("MCPE109", at, "the aliases of this file stand for more than %d values", maxAliasNodes).
+				WithHint("share schemas with $ref instead"))
+		}
+		return &Node{Range: at}, end
+	}
+	c.aliased++
+	n, _ := c.node(y.Alias, depth)
+	c.aliased--
+	n.Range = at
+	return n, end
+}
+
+func (c *converter) scalar(n *Node, y *yaml.Node, start int) int {
+	n.Kind, n.Text = String, y.Value
+	end := c.scalarEnd(y, start)
+	if y.Style&^yaml.TaggedStyle != 0 || explicitString(y) {
+		return end
+	}
+	kind, text, fault := plain(y.Value)
+	if fault != "" {
+		c.report(New("MCPE105", c.span(start, end), "%s", fault).WithHint("%s", numberHint(y.Value)))
+		kind, text = Null, ""
+	}
+	n.Kind, n.Text = kind, text
+	return end
+}
+
+func explicitString(y *yaml.Node) bool {
+	return y.Tag == "!" || y.Style&yaml.TaggedStyle != 0 && y.Tag == "!!str"
+}
+
+// tag refuses what JSON has no type for.
+func (c *converter) tag(y *yaml.Node, start int) {
+	if y.Style&yaml.TaggedStyle == 0 {
+		return
+	}
+	switch {
+	case y.Kind == yaml.MappingNode && y.Tag == "!!map", y.Kind == yaml.SequenceNode && y.Tag == "!!seq":
+		return
+	case y.Kind == yaml.ScalarNode:
+		kind, _, _ := plain(y.Value)
+		if y.Style&^yaml.TaggedStyle != 0 {
+			kind = String
+		}
+		switch y.Tag {
+		case "!!str":
+			return
+		case "!!null", "!!bool", "!!int", "!!float":
+			want := map[string]Kind{"!!null": Null, "!!bool": Bool, "!!int": Number, "!!float": Number}[y.Tag]
+			if kind == want {
+				return
+			}
+		}
+	}
+	c.report(New("MCPE110", c.span(start, start), "tag %s is not supported", y.Tag).
+		WithHint("leave it out; a string that looks like something else is quoted"))
+}
+
+// properties returns the offset after the anchor and the tag at start, if they are there.
+func (c *converter) properties(start int) int {
+	for start < len(c.src) && (c.src[start] == '&' || c.src[start] == '!') {
+		end := c.wordEnd(start)
+		if strings.HasPrefix(c.src[start:], "!<") {
+			if i := strings.IndexByte(c.src[start:], '>'); i > 0 {
+				end = start + i + 1
+			}
+		}
+		start = c.skipBlank(end)
+	}
+	return start
+}
