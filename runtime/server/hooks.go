@@ -1,0 +1,110 @@
+package server
+
+import (
+	"context"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+)
+
+// A Subscription identifies one subscription to hooks and to [Server.Subscriptions].
+type Subscription struct {
+	// ID is derived from principal, event, arguments and mode, so that a reconnected stream and a
+	// later poll have the same; it is what [Emitter.EmitTo] takes (SRV-2).
+	ID string
+	// Principal is whose it is, "" for nobody.
+	Principal string
+	// Event is the event type's name.
+	Event string
+	// Mode is "poll" or "push".
+	Mode string
+}
+
+// Hooks are the author's part of an event type with arguments A and payload P; each may be nil.
+// They run concurrently, under a context that ends with the request or subscription that they
+// serve. A panic is logged and becomes an internal error of that request or stream (ERR-4).
+type Hooks[A, P any] struct {
+	// Match is asked after the x-match rules whether the occurrence is for these arguments. It
+	// must not change p or a, which are shared.
+	Match func(ctx context.Context, p *P, a *A) bool
+	// Transform changes the payload for these arguments. It gets a fresh copy for each distinct
+	// arguments; its result is validated and measured again (OCC-4).
+	Transform func(ctx context.Context, p *P, a *A) error
+	// OnSubscribe is called once for each new subscription, before its first delivery; an error
+	// refuses it (SRV-3).
+	OnSubscribe func(ctx context.Context, sub Subscription, a *A) error
+	// OnUnsubscribe is called once for each subscription that OnSubscribe accepted, when it ends
+	// or its poll lease lapses (SRV-3, POLL-8).
+	OnUnsubscribe func(ctx context.Context, sub Subscription, a *A)
+	// Authorize decides after Options.Authorize whether the principal may subscribe; its errors
+	// are treated alike (AUTH-1).
+	Authorize func(ctx context.Context, principal string, a *A) error
+}
+
+// A Check asks an upstream for the occurrences after cursor. An empty cursor asks where "now" is:
+// the page's Cursor counts, its Items are not delivered (CUR-2). Items must come in the same order
+// whenever the same cursor is asked. An *events.Error is shown to the caller, any other error is
+// logged and reported as UpstreamError (PUSH-5).
+type Check[A, P any] func(ctx context.Context, args A, cursor string) (events.Page[P], error)
+
+// Register adds an event type whose occurrences the author emits. Registering a name again
+// changes the type in place: live subscriptions go on when the change is additive and end
+// otherwise (EVOL-2, EVOL-3, LIST-5).
+func Register[A, P any](s *Server, t events.Type[A, P], h Hooks[A, P], o ...TypeOption) (*Emitter[P], error) {
+	d, err := newDefinition(s, t, h, nil, true, o)
+	if err != nil {
+		return nil, err
+	}
+	et, err := s.register(d)
+	if err != nil {
+		return nil, err
+	}
+	return &Emitter[P]{et}, nil
+}
+
+// RegisterCheck adds an event type whose occurrences a check finds upstream (SRV-1). Registering
+// a name again is as in [Register].
+func RegisterCheck[A, P any](s *Server, t events.Type[A, P], c Check[A, P], h Hooks[A, P], o ...TypeOption) error {
+	d, err := newDefinition(s, t, h, c, false, o)
+	if err != nil {
+		return err
+	}
+	_, err = s.register(d)
+	return err
+}
+
+// RegisterBoth adds an event type that has a check and an emitter; an occurrence that comes both
+// ways under one eventId is delivered once (SRV-1).
+func RegisterBoth[A, P any](s *Server, t events.Type[A, P], c Check[A, P], h Hooks[A, P], o ...TypeOption) (*Emitter[P], error) {
+	d, err := newDefinition(s, t, h, c, true, o)
+	if err != nil {
+		return nil, err
+	}
+	et, err := s.register(d)
+	if err != nil {
+		return nil, err
+	}
+	return &Emitter[P]{et}, nil
+}
+
+// An Emitter emits occurrences of one event type. It is safe for concurrent use and stays valid
+// when its type is registered again.
+type Emitter[P any] struct {
+	et *eventType
+}
+
+// Emit appends an occurrence for all subscribers. It returns after validation and append and
+// never waits for a subscriber. Errors: events.ErrInvalidPayload, events.ErrTooLarge,
+// events.ErrClosed, an eventId or _meta that cannot go on the wire, or the log's.
+func (e *Emitter[P]) Emit(ctx context.Context, p P, o ...events.EmitOption) error {
+	return e.et.emit(ctx, nil, &p, o)
+}
+
+// EmitTo is Emit for the subscriptions of these ids only, as OnSubscribe and
+// [Server.Subscriptions] give them (SRV-2). Their arguments still filter. No ids: nothing is
+// appended.
+func (e *Emitter[P]) EmitTo(ctx context.Context, subscriptionIDs []string, p P, o ...events.EmitOption) error {
+	if subscriptionIDs == nil {
+		subscriptionIDs = []string{}
+	}
+	return e.et.emit(ctx, subscriptionIDs, &p, o)
+}

@@ -1,0 +1,210 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+)
+
+// Codes chooses the family of error codes on the wire (D2).
+type Codes int
+
+const (
+	// CodesSketch answers everybody with the codes of the design sketch.
+	CodesSketch Codes = iota
+	// CodesSEP answers everybody with the provisional codes of SEP-3415.
+	CodesSEP
+	// CodesAuto answers callers that declared the extension with the SEP's codes, others with the
+	// sketch's.
+	CodesAuto
+)
+
+// Retention bounds the replay log of an event type. A zero field means the default.
+type Retention struct {
+	// MaxAge is how long an occurrence is kept; default 1 h, negative for no bound.
+	MaxAge time.Duration
+	// MaxCount is how many are kept; default 10,000, negative for no bound.
+	MaxCount int
+}
+
+// Options configure a [Server]. The zero value is a server without principals whose logs live in
+// memory.
+type Options struct {
+	// Store keeps the logs of emitted occurrences; default a new memory store. The server does not
+	// close it.
+	Store store.Store
+	// Codes chooses the family of error codes; default [CodesSketch].
+	Codes Codes
+	// PageSize is the number of descriptors on one page of events/list; 0 means 100 (LIST-1).
+	PageSize int
+	// Heartbeat is the interval of heartbeats on a stream; default 15 s, at most 30 s (PUSH-4).
+	Heartbeat time.Duration
+	// NextPoll is the default nextPollMs and the interval of check loops; default 5 s (POLL-5).
+	NextPoll time.Duration
+	// MaxEvents is the batch size of a poll that asks for none (default 100), MaxEventsCap the
+	// largest (default 1,000); above it a poll is clamped (POLL-4).
+	MaxEvents, MaxEventsCap int
+	// DefaultWait is how long a poll without timeoutMs is held (default 0), MaxWait the longest
+	// (default 30 s; negative: polls are never held) (POLL-9).
+	DefaultWait, MaxWait time.Duration
+	// Retention bounds each event type's log.
+	Retention Retention
+	// ReplayCeiling is the largest age of an occurrence that is replayed; 0 means none (CUR-6).
+	ReplayCeiling time.Duration
+	// Lease is how long after its last poll a poller counts as subscribed; default the larger of
+	// three times nextPollMs and 5 min (POLL-8).
+	Lease time.Duration
+	// Principal derives the caller; default the user id of the SDK's token info, or "" (AUTH-3).
+	Principal func(ctx context.Context, extra *mcp.RequestExtra) string
+	// Visible hides event types from a principal; default all are visible (LIST-4).
+	Visible func(ctx context.Context, principal, event string) bool
+	// Authorize decides whether the principal may have the event with these arguments, canonical
+	// JSON. An *events.Error goes to the caller; any other error is Forbidden without a reason
+	// (AUTH-1, ERR-4).
+	Authorize func(ctx context.Context, principal, event string, args json.RawMessage) error
+	// Reauthorize is the interval at which live streams are asked again; default 5 min, negative:
+	// never (AUTH-2).
+	Reauthorize time.Duration
+	// MaxStreams and MaxStreamsPerType cap the live streams of a principal, in all and per event
+	// type; 0 means no cap (PUSH-10).
+	MaxStreams, MaxStreamsPerType int
+	// ScanLimit bounds how many entries one poll looks at; default 4,096 (POLL-7).
+	ScanLimit int
+	// MaxPayload bounds an encoded payload in bytes; default 1 MiB (OCC-4).
+	MaxPayload int
+	// SkipPayloadValidation emits and transforms without checking payloadSchema.
+	SkipPayloadValidation bool
+	// EchoFingerprint puts the schemas' fingerprint into the _meta of every occurrence (EVOL-4).
+	EchoFingerprint bool
+	// Logger receives what never goes on the wire; default slog.Default().
+	Logger *slog.Logger
+}
+
+// Bounds and defaults of Options.
+const (
+	maxHeartbeat    = 30 * time.Second
+	minLease        = 5 * time.Minute
+	leaseMultiple   = 3
+	defaultCount    = 10_000
+	defaultAge      = time.Hour
+	defaultMaxBytes = 1 << 20
+)
+
+func (o Options) withDefaults() Options {
+	if o.Store == nil {
+		o.Store = memory.New()
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	setDefault(&o.PageSize, 100)
+	setDefault(&o.Heartbeat, 15*time.Second)
+	o.Heartbeat = min(o.Heartbeat, maxHeartbeat)
+	setDefault(&o.NextPoll, 5*time.Second)
+	setDefault(&o.MaxEventsCap, 1000)
+	setDefault(&o.MaxEvents, min(100, o.MaxEventsCap))
+	o.MaxEvents = min(o.MaxEvents, o.MaxEventsCap)
+	if o.MaxWait == 0 {
+		o.MaxWait = 30 * time.Second
+	}
+	if o.Reauthorize == 0 {
+		o.Reauthorize = 5 * time.Minute
+	}
+	setDefault(&o.ScanLimit, 4096)
+	setDefault(&o.MaxPayload, defaultMaxBytes)
+	if o.Retention.MaxAge == 0 {
+		o.Retention.MaxAge = defaultAge
+	}
+	if o.Retention.MaxCount == 0 {
+		o.Retention.MaxCount = defaultCount
+	}
+	return o
+}
+
+// setDefault also replaces negative values, which make no sense where it is used.
+func setDefault[T int | time.Duration](v *T, d T) {
+	if *v <= 0 {
+		*v = d
+	}
+}
+
+func (r Retention) logOptions() store.LogOptions {
+	return store.LogOptions{MaxAge: max(r.MaxAge, 0), MaxCount: max(r.MaxCount, 0)}
+}
+
+// A TypeOption sets a detail of one event type at registration.
+type TypeOption func(*typeOptions)
+
+type typeOptions struct {
+	nextPoll      time.Duration
+	maxStreams    int
+	pollNoReplay  bool
+	sharedCheck   bool
+	retention     Retention
+	replayCeiling time.Duration
+	lease         time.Duration
+	maxPayload    int
+	noPoll        bool
+	noPush        bool
+}
+
+// WithNextPoll sets the type's nextPollMs and the interval of its check loops (POLL-5).
+func WithNextPoll(d time.Duration) TypeOption { return func(o *typeOptions) { o.nextPoll = d } }
+
+// WithMaxStreams caps the live streams of one principal to the type; 0 lifts the server's cap
+// (PUSH-10).
+func WithMaxStreams(n int) TypeOption { return func(o *typeOptions) { o.maxStreams = n } }
+
+// WithPollWithoutReplay offers poll for a type without replay, where only a held poll can return
+// events (LIST-3).
+func WithPollWithoutReplay() TypeOption { return func(o *typeOptions) { o.pollNoReplay = true } }
+
+// WithSharedCheck declares that the check's answer does not depend on the principal, so that
+// subscriptions with equal arguments share one check loop (SRV-5).
+func WithSharedCheck() TypeOption { return func(o *typeOptions) { o.sharedCheck = true } }
+
+// WithRetention bounds the type's log; zero fields mean the server's.
+func WithRetention(r Retention) TypeOption { return func(o *typeOptions) { o.retention = r } }
+
+// WithReplayCeiling sets the largest age of an occurrence that is replayed (CUR-6).
+func WithReplayCeiling(d time.Duration) TypeOption {
+	return func(o *typeOptions) { o.replayCeiling = d }
+}
+
+// WithLease sets how long after its last poll a poller of the type counts as subscribed (POLL-8).
+func WithLease(d time.Duration) TypeOption { return func(o *typeOptions) { o.lease = d } }
+
+// WithMaxPayload bounds the type's encoded payloads in bytes (OCC-4).
+func WithMaxPayload(n int) TypeOption { return func(o *typeOptions) { o.maxPayload = n } }
+
+// WithoutPoll switches off poll for the type (LIST-3).
+func WithoutPoll() TypeOption { return func(o *typeOptions) { o.noPoll = true } }
+
+// WithoutPush switches off push for the type (LIST-3).
+func WithoutPush() TypeOption { return func(o *typeOptions) { o.noPush = true } }
+
+func (o Options) forType(opts []TypeOption) typeOptions {
+	t := typeOptions{nextPoll: o.NextPoll, maxStreams: o.MaxStreamsPerType, retention: o.Retention,
+		replayCeiling: o.ReplayCeiling, lease: o.Lease, maxPayload: o.MaxPayload}
+	for _, opt := range opts {
+		opt(&t)
+	}
+	setDefault(&t.nextPoll, o.NextPoll)
+	setDefault(&t.maxPayload, o.MaxPayload)
+	if t.retention.MaxAge == 0 {
+		t.retention.MaxAge = o.Retention.MaxAge
+	}
+	if t.retention.MaxCount == 0 {
+		t.retention.MaxCount = o.Retention.MaxCount
+	}
+	if t.lease <= 0 {
+		t.lease = max(leaseMultiple*t.nextPoll, minLease)
+	}
+	return t
+}

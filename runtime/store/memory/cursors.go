@@ -1,0 +1,53 @@
+package memory
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// Cursors is a [store.CursorStore] in memory.
+type Cursors struct {
+	mu   sync.Mutex
+	keys map[string]store.Saved
+}
+
+// NewCursors returns an empty cursor store.
+func NewCursors() *Cursors { return &Cursors{keys: map[string]store.Saved{}} }
+
+// Load implements [store.CursorStore].
+func (c *Cursors) Load(ctx context.Context, key string) (store.Saved, bool, error) {
+	if err := ctx.Err(); err != nil {
+		return store.Saved{}, false, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, ok := c.keys[key]
+	s.EventIDs = slices.Clone(s.EventIDs)
+	return s, ok, nil
+}
+
+// Save implements [store.CursorStore].
+func (c *Cursors) Save(ctx context.Context, key string, s store.Saved) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.EventIDs = slices.Clone(s.EventIDs)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.keys[key] = s
+	return nil
+}
+
+// Delete implements [store.CursorStore].
+func (c *Cursors) Delete(ctx context.Context, key string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.keys, key)
+	return nil
+}

@@ -1,0 +1,175 @@
+// Package memory keeps logs and cursors in memory: the default of servers and clients, gone with
+// the process. Start with [New] and [NewCursors].
+package memory
+
+import (
+	"context"
+	"math/rand/v2"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// A Store is a [store.Store] in memory.
+type Store struct {
+	mu     sync.Mutex
+	logs   map[string]*Log
+	closed bool
+}
+
+// New returns an empty store.
+func New() *Store { return &Store{logs: map[string]*Log{}} }
+
+// OpenLog implements [store.Store].
+func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (store.EventLog, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, store.ErrClosed
+	}
+	l := s.logs[name]
+	if l == nil {
+		l = NewLog(o)
+		s.logs[name] = l
+		return l, nil
+	}
+	l.mu.Lock()
+	l.options = o
+	l.mu.Unlock()
+	return l, nil
+}
+
+// Durable reports false.
+func (s *Store) Durable() bool { return false }
+
+// Close ends the store and its logs. It is idempotent.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for _, l := range s.logs {
+		l.mu.Lock()
+		l.closed = true
+		l.mu.Unlock()
+	}
+	return nil
+}
+
+// A Log is a [store.EventLog] in memory, bounded by age and count.
+//
+// Entries live in a slice that only ever grows at its end; evicting moves start, and what is
+// evicted is dropped by copying the rest to a new slice. So a Read hands out a part of the slice
+// without copying, and that part never changes.
+type Log struct {
+	epoch uint64
+
+	mu      sync.Mutex
+	options store.LogOptions
+	entries []store.Entry
+	stamps  []time.Time // of appending, beside entries
+	start   int         // first retained one in entries
+	head    store.Position
+	closed  bool
+	one     [1]store.Entry // what Appended is given
+}
+
+// NewLog returns an empty log of its own, outside any store.
+func NewLog(o store.LogOptions) *Log {
+	epoch := rand.Uint64()
+	for epoch == 0 {
+		epoch = rand.Uint64()
+	}
+	return &Log{epoch: epoch, options: o}
+}
+
+// Append implements [store.EventLog].
+func (l *Log) Append(ctx context.Context, e store.Entry) (store.Position, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return 0, store.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	now := time.Now()
+	l.head++
+	e.Position = l.head
+	l.entries = append(l.entries, e)
+	if l.options.MaxAge > 0 {
+		l.stamps = append(l.stamps, now)
+	} else {
+		l.stamps = append(l.stamps, time.Time{})
+	}
+	l.evict(now)
+	if l.options.Appended != nil {
+		l.one[0] = e
+		l.options.Appended(l.one[:])
+		l.one[0] = store.Entry{}
+	}
+	return e.Position, nil
+}
+
+// Read implements [store.EventLog].
+func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.Batch, error) {
+	if err := ctx.Err(); err != nil {
+		return store.Batch{}, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return store.Batch{}, store.ErrClosed
+	}
+	oldest := l.bounds()
+	b := store.Batch{Oldest: oldest, Head: l.head}
+	if after >= l.head {
+		return b, nil
+	}
+	if after+1 < oldest {
+		b.Gap = true
+		after = oldest - 1
+	}
+	from := l.start + int(after+1-oldest)
+	to := min(from+max(limit, 0), len(l.entries))
+	b.Entries = l.entries[from:to:to]
+	return b, nil
+}
+
+// Bounds implements [store.EventLog].
+func (l *Log) Bounds() (oldest, head store.Position) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bounds(), l.head
+}
+
+// Epoch implements [store.EventLog].
+func (l *Log) Epoch() uint64 { return l.epoch }
+
+func (l *Log) bounds() store.Position {
+	if l.options.MaxAge > 0 {
+		l.evict(time.Now())
+	}
+	return l.head - store.Position(len(l.entries)-l.start) + 1
+}
+
+// evict moves start past what retention no longer covers and compacts when half is dead.
+func (l *Log) evict(now time.Time) {
+	if n := l.options.MaxCount; n > 0 && len(l.entries)-l.start > n {
+		l.start = len(l.entries) - n
+	}
+	if age := l.options.MaxAge; age > 0 {
+		limit := now.Add(-age)
+		live := l.stamps[l.start:]
+		l.start += sort.Search(len(live), func(i int) bool { return !live[i].Before(limit) })
+	}
+	if dead := l.start; dead > 0 && dead >= len(l.entries)-dead {
+		l.entries = append(make([]store.Entry, 0, 2*(len(l.entries)-dead)+8), l.entries[dead:]...)
+		l.stamps = append(make([]time.Time, 0, 2*(len(l.stamps)-dead)+8), l.stamps[dead:]...)
+		l.start = 0
+	}
+}

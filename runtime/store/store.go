@@ -1,0 +1,113 @@
+// Package store holds the interfaces behind which the runtime keeps its state: the log of an
+// event type ([EventLog], opened from a [Store]) and a client's cursors ([CursorStore]).
+//
+// The memory and file packages below implement them; storetest is the one suite that every
+// implementation passes. Start with [EventLog]: its rules about positions are what replay and the
+// delivery guarantees rest on.
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+)
+
+// ErrClosed is returned by a log or store after its store was closed.
+var ErrClosed = errors.New("store: closed")
+
+// A Position is the place of an entry in its log: 1 for the first entry, then without holes. 0 is
+// the place before the first entry.
+type Position uint64
+
+// An Entry is one occurrence as a log keeps it. Its slices are never changed after Append.
+type Entry struct {
+	// Position is assigned by Append.
+	Position Position
+	// EventID is the occurrence's id (OCC-2).
+	EventID string
+	// Timestamp is when it happened; its text is kept as it was given.
+	Timestamp events.Time
+	// Data is the payload and Meta the author's _meta, both compact JSON; Meta may be nil.
+	Data, Meta json.RawMessage
+	// Targets are the subscription ids that the occurrence is for; nil means all (SRV-2).
+	Targets []string
+	// Cursor is the cursor after the entry where it does not follow from the position: entries
+	// that a check found carry their upstream's (CUR-1). Empty otherwise.
+	Cursor string
+}
+
+// A Batch is what Read found.
+type Batch struct {
+	// Entries are in order and without holes. Callers must not change them.
+	Entries []Entry
+	// Gap tells that entries after the asked position are no longer retained; Entries then begin
+	// at the oldest retained one.
+	Gap bool
+	// Oldest and Head are the bounds at the time of the read.
+	Oldest, Head Position
+}
+
+// An EventLog keeps the occurrences of one event type in the order of their positions.
+// Implementations are safe for concurrent use.
+type EventLog interface {
+	// Append assigns the next position, stores the entry and returns the position. Position and
+	// visibility are one step: no reader ever sees a position before all lower ones (trap: a cursor
+	// minted outside that step skips entries). A durable log returns only after the entry is
+	// durable; it may make several concurrent appends durable together. When ctx is done before the
+	// entry is stored, Append returns its error and the entry does not exist.
+	Append(ctx context.Context, e Entry) (Position, error)
+	// Read returns up to limit entries after the given position. After the head it returns an
+	// empty batch with the bounds.
+	Read(ctx context.Context, after Position, limit int) (Batch, error)
+	// Bounds returns the first retained position (head+1 when nothing is retained) and the last
+	// appended one.
+	Bounds() (oldest, head Position)
+	// Epoch identifies this life of the log: random when the log lives in memory, stored with a
+	// durable one (CUR-1). It is never 0.
+	Epoch() uint64
+}
+
+// LogOptions bound a log's retention and observe its appends.
+type LogOptions struct {
+	// MaxAge evicts entries appended longer ago; 0 means no such bound.
+	MaxAge time.Duration
+	// MaxCount evicts the oldest entries beyond that many; 0 means no such bound.
+	MaxCount int
+	// Appended, when set, is called with newly visible entries in position order, inside the step
+	// that makes them visible and before their Append returns; a group commit may pass several at
+	// once. It must not block and must not call the log.
+	Appended func([]Entry)
+}
+
+// A Store opens logs by name.
+type Store interface {
+	// OpenLog opens the log of that name, making it when it does not exist. Opening a name again
+	// gives the same entries, positions and epoch; the options of the last opening hold.
+	OpenLog(ctx context.Context, name string, o LogOptions) (EventLog, error)
+	// Durable tells whether entries survive the process.
+	Durable() bool
+	// Close ends the store; later calls return ErrClosed.
+	Close() error
+}
+
+// Saved is what a client keeps of one subscription (CLI-6).
+type Saved struct {
+	// Cursor is the committed cursor; never empty.
+	Cursor string `json:"cursor"`
+	// EventIDs are the most recent eventIds, oldest first, for deduplication over a restart.
+	EventIDs []string `json:"eventIds,omitempty"`
+}
+
+// A CursorStore keeps clients' cursors by key (CLI-6). Implementations are safe for concurrent
+// use, and a Save is atomic: after a crash Load gives the old value or the new one, whole.
+type CursorStore interface {
+	// Load returns what was saved under key and whether anything was.
+	Load(ctx context.Context, key string) (Saved, bool, error)
+	// Save replaces what is kept under key.
+	Save(ctx context.Context, key string, s Saved) error
+	// Delete forgets key; an unknown key is no error.
+	Delete(ctx context.Context, key string) error
+}
