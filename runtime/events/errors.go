@@ -89,13 +89,9 @@ func Upstream(reason string) *Error {
 	return NewError(wire.UpstreamError, map[string]string{"reason": reason})
 }
 
-// A FieldError is one entry of the errors in an InvalidParams error's data.
-type FieldError struct {
-	// Path is a JSON Pointer into the checked value; "" is the value itself.
-	Path string `json:"path"`
-	// Message says what is wrong.
-	Message string `json:"message"`
-}
+// A FieldError is one entry of the errors in an InvalidParams error's data: a JSON Pointer into the
+// checked value and what is wrong there.
+type FieldError = wire.FieldError
 
 // Invalid makes an InvalidParams error whose data lists the field errors.
 func Invalid(errs ...FieldError) *Error {

@@ -10,8 +10,6 @@ package events
 import (
 	"encoding/json"
 	"time"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // IsAtLeastVersion0_1 is referred to by generated code, so that code generated for a newer
@@ -156,5 +154,3 @@ func WithTimestamp(t time.Time) EmitOption { return func(o *EmitOptions) { o.Tim
 
 // WithMeta sets the occurrence's _meta.
 func WithMeta(meta map[string]any) EmitOption { return func(o *EmitOptions) { o.Meta = meta } }
-
-var _ = wire.MaxEventID

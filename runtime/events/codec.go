@@ -1,0 +1,374 @@
+package events
+
+import (
+	stdjson "encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxDepth bounds nesting in what Decode accepts. Generated types decode nested ones through
+// their own method, each on its own bytes, so that the cost grows with size times depth.
+const maxDepth = 1000
+
+// A DecodeError says which member of a JSON document could not be decoded.
+type DecodeError struct {
+	// Pointer is the JSON Pointer (RFC 6901) of the member; "" is the document itself.
+	Pointer string
+	// Err says what is wrong with it.
+	Err error
+}
+
+// Error names the place and what is wrong there.
+func (e *DecodeError) Error() string {
+	if e.Pointer == "" {
+		return "events: decode: " + e.Err.Error()
+	}
+	return "events: decode " + e.Pointer + ": " + e.Err.Error()
+}
+
+// Unwrap returns Err.
+func (e *DecodeError) Unwrap() error { return e.Err }
+
+// Decode reads JSON into v as generated types need it. Member names match in their exact case and
+// unknown ones are ignored, unless a field tagged `json:",embed,unknown"` keeps them; duplicate
+// names and invalid UTF-8 are refused; integers of any size accept 1.0 and 1e2 but not 1.5;
+// json.Number keeps the number's text; []byte is base64.
+//
+// Generated UnmarshalJSON methods call it with their type's twin that has no methods. Errors are
+// of type [*DecodeError].
+func Decode(data []byte, v any) error {
+	if err := checkDepth(data); err != nil {
+		return err
+	}
+	opts := json.DefaultOptionsV2()
+	if traitsOf(reflect.TypeOf(v)).number {
+		opts = decodeNumberOptions
+	}
+	err := json.Unmarshal(data, v, opts)
+	if err == nil {
+		return nil
+	}
+	if wantsWideIntegers(err) {
+		// Integers in another notation are rare: a second pass over the whole document costs
+		// less than asking at every value of the first one.
+		if err = json.Unmarshal(data, v, decodeWideOptions); err == nil {
+			return nil
+		}
+	}
+	return decodeError(err)
+}
+
+// Encode writes v as generated types need it: nil slices and maps as [] and {}, map members
+// sorted, no HTML escaping, json.Number as it is. Generated MarshalJSON methods call it with their
+// type's twin that has no methods.
+func Encode(v any) ([]byte, error) {
+	opts := encodeOptions
+	if t := traitsOf(reflect.TypeOf(v)); t.number || t.open {
+		opts = encodeNumberOptions
+	}
+	data, err := json.Marshal(v, opts)
+	if err == nil {
+		return data, nil
+	}
+	if sem := (*json.SemanticError)(nil); errors.As(err, &sem) {
+		cause := sem.Err
+		if cause == nil {
+			cause = fmt.Errorf("%v cannot be written as JSON", sem.GoType)
+		}
+		return nil, fmt.Errorf("events: encode %s: %w", sem.JSONPointer, cause)
+	}
+	return nil, fmt.Errorf("events: encode: %w", err)
+}
+
+var (
+	decodeNumberOptions = json.WithUnmarshalers(json.UnmarshalFromFunc(readNumber))
+	decodeWideOptions   = json.WithUnmarshalers(json.JoinUnmarshalers(
+		json.UnmarshalFromFunc(readNumber), json.UnmarshalFromFunc(readWideInteger)))
+	encodeOptions       = json.Deterministic(true)
+	encodeNumberOptions = json.JoinOptions(encodeOptions, json.WithMarshalers(json.MarshalToFunc(writeNumber)))
+)
+
+// checkDepth refuses nesting beyond maxDepth before anything recurses into it.
+func checkDepth(data []byte) error {
+	if len(data) <= maxDepth {
+		return nil // too short to be that deep
+	}
+	depth, inString := 0, false
+	for i := 0; i < len(data); i++ {
+		switch c := data[i]; {
+		case inString:
+			if c == '\\' {
+				i++
+			} else if c == '"' {
+				inString = false
+			}
+		case c == '"':
+			inString = true
+		case c == '{' || c == '[':
+			if depth++; depth > maxDepth {
+				return &DecodeError{Err: fmt.Errorf("nested deeper than %d levels", maxDepth)}
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return nil
+}
+
+// Kinds of types whose values need options that cost at every value.
+type traits struct {
+	number bool // a json.Number can be reached
+	open   bool // an interface can be reached, and behind it anything
+}
+
+var knownTraits sync.Map // reflect.Type to traits
+
+func traitsOf(t reflect.Type) traits {
+	if t == nil {
+		return traits{}
+	}
+	if known, ok := knownTraits.Load(t); ok {
+		return known.(traits)
+	}
+	var found traits
+	walkTypes(t, map[reflect.Type]bool{}, &found)
+	knownTraits.Store(t, found)
+	return found
+}
+
+func walkTypes(t reflect.Type, seen map[reflect.Type]bool, found *traits) {
+	if seen[t] {
+		return
+	}
+	seen[t] = true
+	if t == numberType {
+		found.number = true
+		return
+	}
+	switch t.Kind() {
+	case reflect.Interface:
+		found.open = true
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		walkTypes(t.Elem(), seen, found)
+	case reflect.Struct:
+		// Unexported fields too: Optional keeps its value in one.
+		for i := range t.NumField() {
+			walkTypes(t.Field(i).Type, seen, found)
+		}
+	}
+}
+
+var (
+	numberType = reflect.TypeFor[stdjson.Number]()
+	bigIntType = reflect.TypeFor[big.Int]()
+)
+
+// readNumber is needed because the codec takes json.Number for a string like any other.
+func readNumber(dec *jsontext.Decoder, n *stdjson.Number) error {
+	switch dec.PeekKind() {
+	case '0':
+		val, err := dec.ReadValue()
+		*n = stdjson.Number(val)
+		return err
+	case 'n':
+		*n = ""
+		return dec.SkipValue()
+	}
+	return errNotNumber
+}
+
+func writeNumber(enc *jsontext.Encoder, n stdjson.Number) error {
+	if n == "" {
+		n = "0" // as encoding/json has it
+	}
+	if val := jsontext.Value(n); val.Kind() == '0' && val.IsValid() {
+		return enc.WriteValue(val)
+	}
+	return fmt.Errorf("%q is not a JSON number", clip(string(n)))
+}
+
+var (
+	errNotNumber  = errors.New("not a number")
+	errNotInteger = errors.New("not an integer")
+	errOutOfRange = errors.New("out of range")
+)
+
+// wantsWideIntegers reports whether err comes from a number that an integer type refused for its
+// notation.
+func wantsWideIntegers(err error) bool {
+	sem := (*json.SemanticError)(nil)
+	if !errors.As(err, &sem) || sem.GoType == nil {
+		return false
+	}
+	return sem.GoType == bigIntType || sem.Err == strconv.ErrSyntax && isInteger(sem.GoType.Kind())
+}
+
+func isInteger(k reflect.Kind) bool { return k >= reflect.Int && k <= reflect.Uintptr }
+
+var unmarshalers = []reflect.Type{
+	reflect.TypeFor[json.UnmarshalerFrom](), reflect.TypeFor[json.Unmarshaler](),
+}
+
+// readWideInteger reads integers in any notation into Go integers, named ones included, and into
+// big.Int.
+func readWideInteger(dec *jsontext.Decoder, v any) error {
+	target := reflect.ValueOf(v).Elem()
+	t := target.Type()
+	if dec.PeekKind() != '0' || t != bigIntType && !isInteger(t.Kind()) {
+		return errors.ErrUnsupported
+	}
+	if t != bigIntType {
+		for _, u := range unmarshalers {
+			if reflect.PointerTo(t).Implements(u) {
+				return errors.ErrUnsupported
+			}
+		}
+	}
+	val, err := dec.ReadValue()
+	if err != nil {
+		return err
+	}
+	text, err := plainInteger(string(val))
+	if err != nil {
+		return fmt.Errorf("%s is %w", clip(string(val)), err)
+	}
+	switch {
+	case t == bigIntType:
+		n, _ := new(big.Int).SetString(text, 10)
+		v.(*big.Int).Set(n)
+	case target.CanInt():
+		n, err := strconv.ParseInt(text, 10, t.Bits())
+		if err != nil {
+			return fmt.Errorf("%s is %w", clip(string(val)), errOutOfRange)
+		}
+		target.SetInt(n)
+	default:
+		n, err := strconv.ParseUint(text, 10, t.Bits())
+		if err != nil {
+			return fmt.Errorf("%s is %w", clip(string(val)), errOutOfRange)
+		}
+		target.SetUint(n)
+	}
+	return nil
+}
+
+// maxDigits bounds what an exponent may blow up to.
+const maxDigits = 10_000
+
+// plainInteger rewrites a JSON number that denotes an integer without fraction and exponent.
+func plainInteger(number string) (string, error) {
+	rest, negative := strings.CutPrefix(number, "-")
+	mantissa, exponent := rest, 0
+	if i := strings.IndexAny(rest, "eE"); i >= 0 {
+		mantissa = rest[:i]
+		n, err := strconv.Atoi(strings.TrimPrefix(rest[i+1:], "+"))
+		if err != nil {
+			n = maxDigits * 100
+			if rest[i+1] == '-' {
+				n = -n
+			}
+		}
+		exponent = n
+	}
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	digits := strings.TrimLeft(whole+fraction, "0")
+	exponent -= len(fraction)
+	if trimmed := strings.TrimRight(digits, "0"); trimmed == "" {
+		return "0", nil
+	} else if exponent < 0 {
+		exponent += len(digits) - len(trimmed)
+		if exponent < 0 {
+			return "", errNotInteger
+		}
+		digits = trimmed
+	}
+	if exponent > maxDigits {
+		return "", errOutOfRange
+	}
+	digits += strings.Repeat("0", exponent)
+	if negative {
+		digits = "-" + digits
+	}
+	return digits, nil
+}
+
+func decodeError(err error) error {
+	if sem := (*json.SemanticError)(nil); errors.As(err, &sem) {
+		pointer, cause := string(sem.JSONPointer), sem.Err
+		if inner, ok := cause.(*DecodeError); ok { // of a nested type's own UnmarshalJSON
+			return &DecodeError{Pointer: pointer + inner.Pointer, Err: inner.Err}
+		}
+		return &DecodeError{Pointer: pointer, Err: describe(sem)}
+	}
+	if syn := (*jsontext.SyntacticError)(nil); errors.As(err, &syn) {
+		return &DecodeError{Pointer: string(syn.JSONPointer), Err: syn.Err}
+	}
+	return &DecodeError{Err: err}
+}
+
+func describe(sem *json.SemanticError) error {
+	integer := sem.GoType != nil && isInteger(sem.GoType.Kind())
+	switch {
+	case sem.Err == strconv.ErrSyntax && integer:
+		return fmt.Errorf("%s is %w", clip(string(sem.JSONValue)), errNotInteger)
+	case sem.Err == strconv.ErrRange:
+		return fmt.Errorf("%s is %w", clip(string(sem.JSONValue)), errOutOfRange)
+	case sem.Err != nil:
+		return sem.Err
+	}
+	got, want := nameOf(sem.JSONKind), "another type"
+	if sem.GoType != nil {
+		want = jsonTypeOf(sem.GoType)
+	}
+	return fmt.Errorf("got %s, want %s", got, want)
+}
+
+// nameOf names a JSON kind as JSON Schema does.
+func nameOf(k jsontext.Kind) string {
+	switch k {
+	case '{':
+		return "object"
+	case '[':
+		return "array"
+	case 't', 'f':
+		return "boolean"
+	}
+	return k.String()
+}
+
+func jsonTypeOf(t reflect.Type) string {
+	switch k := t.Kind(); {
+	case k == reflect.Bool:
+		return "boolean"
+	case isInteger(k):
+		return "integer"
+	case k == reflect.Float32 || k == reflect.Float64:
+		return "number"
+	case k == reflect.String, k == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
+		return "string"
+	case k == reflect.Slice || k == reflect.Array:
+		return "array"
+	case k == reflect.Map || k == reflect.Struct:
+		return "object"
+	case k == reflect.Pointer:
+		return jsonTypeOf(t.Elem())
+	}
+	return "another type"
+}
+
+// clip keeps error messages short whatever was sent.
+func clip(s string) string {
+	const most = 64
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}

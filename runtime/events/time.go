@@ -1,0 +1,179 @@
+package events
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// A Time is an instant that remembers how it was written, so that a relayed timestamp keeps its
+// zone, its precision and its letter case (CLI-11). It is the Go type of JSON Schema's date-time.
+//
+// The embedded time.Time has nanosecond precision; longer fractions live in the text only. A
+// positive leap second is the first instant of the following minute. Assigning to the embedded
+// time.Time drops the text.
+type Time struct {
+	time.Time
+	text string
+}
+
+// NewTime wraps t, written as RFC 3339 with its zone and as many digits of the fraction as it has.
+// A zone that RFC 3339 cannot write (one with seconds in its offset) becomes UTC.
+func NewTime(t time.Time) Time {
+	t = t.Round(0) // a monotonic reading means nothing to the receiver
+	if _, offset := t.Zone(); offset%60 != 0 || offset <= -24*3600 || offset >= 24*3600 {
+		t = t.UTC()
+	}
+	return Time{Time: t, text: t.Format(time.RFC3339Nano)}
+}
+
+// ParseTime reads an RFC 3339 date-time: upper or lower case t and z, a fraction of any length, and
+// :60 where a leap second can be (23:59:60 UTC). The text is kept as it is.
+func ParseTime(text string) (Time, error) {
+	t, ok := parseRFC3339(text)
+	if !ok {
+		return Time{}, fmt.Errorf("events: %q is not an RFC 3339 date-time", clip(text))
+	}
+	return Time{Time: t, text: text}, nil
+}
+
+// String returns the text that the time was read from or made with.
+func (t Time) String() string {
+	if t.text != "" {
+		if of, ok := parseRFC3339(t.text); ok && of.Equal(t.Time) {
+			return t.text
+		}
+	}
+	return NewTime(t.Time).text
+}
+
+// IsZero reports whether t was never set. A time that was read is not zero, whatever it says.
+func (t Time) IsZero() bool { return t.text == "" && t.Time.IsZero() }
+
+var errYear = errors.New("events: year outside of 0 to 9999 cannot be written as RFC 3339")
+
+// MarshalText writes the text unchanged.
+func (t Time) MarshalText() ([]byte, error) { return t.AppendText(nil) }
+
+// AppendText appends what MarshalText writes.
+func (t Time) AppendText(b []byte) ([]byte, error) {
+	text := t.String()
+	if _, ok := parseRFC3339(text); !ok {
+		return b, errYear
+	}
+	return append(b, text...), nil
+}
+
+// UnmarshalText reads what ParseTime accepts.
+func (t *Time) UnmarshalText(text []byte) error {
+	parsed, err := ParseTime(string(text))
+	if err != nil {
+		return err
+	}
+	*t = parsed
+	return nil
+}
+
+// MarshalJSON writes the text unchanged as a JSON string.
+func (t Time) MarshalJSON() ([]byte, error) {
+	b, err := t.AppendText([]byte{'"'})
+	if err != nil {
+		return nil, err
+	}
+	return append(b, '"'), nil
+}
+
+// UnmarshalJSON reads a JSON string that ParseTime accepts; null is the zero Time.
+func (t *Time) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		*t = Time{}
+		return nil
+	}
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
+		return errors.New("a date-time is a JSON string")
+	}
+	return t.UnmarshalText([]byte(text))
+}
+
+// parseRFC3339 follows the grammar of RFC 3339 section 5.6 and the ranges of section 5.7.
+// time.Parse is not enough: it knows neither lower case nor leap seconds, and takes offsets of
+// more than 24 hours.
+func parseRFC3339(s string) (time.Time, bool) {
+	const date = len("2006-01-02T15:04:05")
+	if len(s) <= date || s[4] != '-' || s[7] != '-' || s[10]|0x20 != 't' || s[13] != ':' || s[16] != ':' {
+		return time.Time{}, false
+	}
+	year, ok0 := digits(s[0:4], 0, 9999)
+	month, ok1 := digits(s[5:7], 1, 12)
+	day, ok2 := digits(s[8:10], 1, 31)
+	hour, ok3 := digits(s[11:13], 0, 23)
+	minute, ok4 := digits(s[14:16], 0, 59)
+	second, ok5 := digits(s[17:19], 0, 60)
+	if !(ok0 && ok1 && ok2 && ok3 && ok4 && ok5) {
+		return time.Time{}, false
+	}
+	if last := time.Date(year, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day(); day > last {
+		return time.Time{}, false
+	}
+	nanos, rest, ok := fraction(s[date:])
+	if !ok {
+		return time.Time{}, false
+	}
+	zone, ok := zoneOf(rest)
+	if !ok {
+		return time.Time{}, false
+	}
+	t := time.Date(year, time.Month(month), day, hour, minute, second, nanos, zone)
+	if second == 60 {
+		// The second before it must be the last of a UTC day.
+		if before := t.Add(-time.Second).UTC(); before.Hour() != 23 || before.Minute() != 59 || before.Second() != 59 {
+			return time.Time{}, false
+		}
+	}
+	return t, true
+}
+
+func digits(s string, low, high int) (int, bool) {
+	n := 0
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return 0, false
+		}
+		n = n*10 + int(s[i]-'0')
+	}
+	return n, low <= n && n <= high
+}
+
+// fraction reads an optional ".digits" and returns its nanoseconds, further digits cut off.
+func fraction(s string) (nanos int, rest string, ok bool) {
+	if s[0] != '.' {
+		return 0, s, true
+	}
+	i := 1
+	for scale := 100_000_000; i < len(s) && s[i] >= '0' && s[i] <= '9'; i++ {
+		nanos += int(s[i]-'0') * scale
+		scale /= 10
+	}
+	return nanos, s[i:], i > 1
+}
+
+func zoneOf(s string) (*time.Location, bool) {
+	if s == "Z" || s == "z" {
+		return time.UTC, true
+	}
+	if len(s) != len("+00:00") || s[0] != '+' && s[0] != '-' || s[3] != ':' {
+		return nil, false
+	}
+	hours, ok1 := digits(s[1:3], 0, 23)
+	minutes, ok2 := digits(s[4:6], 0, 59)
+	if !ok1 || !ok2 {
+		return nil, false
+	}
+	offset := (hours*60 + minutes) * 60
+	if s[0] == '-' {
+		offset = -offset
+	}
+	return time.FixedZone("", offset), true
+}
