@@ -1,0 +1,110 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/gowebpki/jcs"
+)
+
+const (
+	// MaxInteger is the largest integer that canonical arguments may hold, 2^53−1 (SUB-4); the
+	// smallest is its negative.
+	MaxInteger = 1<<53 - 1
+	// MaxDepth is the deepest nesting that Canonical and the params decoders accept.
+	MaxDepth = 512
+)
+
+// Canonical returns the RFC 8785 form of raw, by which subscriptions with equal arguments are
+// recognized (SUB-4). Nil, null and {} all give {}; 1, 1.0 and 1e0 are equal; strings are compared
+// as they are, without Unicode normalization.
+//
+// Duplicate names, invalid UTF-8, numbers beyond ±MaxInteger in whatever notation and nesting
+// beyond MaxDepth are a *FieldErrors whose path leads to the offending value.
+func Canonical(raw json.RawMessage) (json.RawMessage, error) {
+	if len(raw) == 0 {
+		return json.RawMessage("{}"), nil
+	}
+	if err := checkStrict(raw, true); err != nil {
+		return nil, err
+	}
+	out, err := jcs.Transform(raw)
+	if err != nil {
+		return nil, invalid("", "cannot be written as canonical JSON")
+	}
+	if string(out) == "null" {
+		out = []byte("{}")
+	}
+	return out, nil
+}
+
+// checkStrict reads all of raw and refuses what has no one canonical form.
+func checkStrict(raw []byte, bounded bool) error {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(raw))
+	for first := true; first || dec.StackDepth() > 0; first = false {
+		token, err := dec.ReadToken()
+		if err != nil {
+			return syntaxErrors(err)
+		}
+		switch token.Kind() {
+		case '0':
+			if message := numberFault(token.String(), bounded); message != "" {
+				return invalid(string(dec.StackPointer()), message)
+			}
+		case '{', '[':
+			if dec.StackDepth() > MaxDepth {
+				return invalid(string(dec.StackPointer()), fmt.Sprintf("is nested deeper than %d levels", MaxDepth))
+			}
+		}
+	}
+	if len(bytes.Trim(raw[dec.InputOffset():], " \t\r\n")) != 0 {
+		return invalid("", "is followed by something else")
+	}
+	return nil
+}
+
+func numberFault(text string, bounded bool) string {
+	f, err := strconv.ParseFloat(text, 64)
+	switch {
+	case err != nil:
+		return "is too large a number"
+	// A double beyond the bound is an integer, and others are rounded to it: whatever its
+	// notation, the number would be equal to a different one.
+	case bounded && math.Abs(f) > MaxInteger:
+		return "is beyond ±9007199254740991, the integers that every peer represents exactly"
+	}
+	return ""
+}
+
+// syntaxErrors turns an error of the JSON reader into one that may go on the wire.
+func syntaxErrors(err error) *FieldErrors {
+	if syn := (*jsontext.SyntacticError)(nil); errors.As(err, &syn) {
+		switch path := string(syn.JSONPointer); {
+		case errors.Is(syn.Err, jsontext.ErrDuplicateName):
+			return invalid(path, "is a duplicate member")
+		case isInvalidUTF8(syn.Err):
+			return invalid(path, "is not valid UTF-8")
+		default:
+			return invalid(path, "is not valid JSON")
+		}
+	}
+	return invalid("", "is not valid JSON")
+}
+
+// The reader has no exported error for invalid UTF-8, so provoke the one it uses.
+var errInvalidUTF8 = func() error {
+	_, err := jsontext.AppendQuote(nil, "\xff")
+	if syn := (*jsontext.SyntacticError)(nil); errors.As(err, &syn) {
+		return syn.Err
+	}
+	return err
+}()
+
+func isInvalidUTF8(err error) bool {
+	return errors.Is(err, errInvalidUTF8) || err.Error() == errInvalidUTF8.Error()
+}

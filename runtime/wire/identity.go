@@ -1,0 +1,89 @@
+package wire
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/gowebpki/jcs"
+)
+
+// SubscriptionID returns the id of the subscription with that key: "sub_" and the first 128 bits
+// of a SHA-256 in hex (SUB-4, SRV-2). It depends on nothing else, so it is the same after a
+// refresh, a restart and on another replica.
+//
+// Every part is hashed behind its length, so that no two keys serialize alike; url is taken byte
+// for byte and is empty for poll and push; canonicalArgs is what [Canonical] returned.
+func SubscriptionID(mode, principal, url, name string, canonicalArgs []byte) string {
+	b := []byte("mcpe-gen subscription 1")
+	for _, part := range []string{mode, principal, url, name, string(canonicalArgs)} {
+		b = binary.BigEndian.AppendUint64(b, uint64(len(part)))
+		b = append(b, part...)
+	}
+	sum := sha256.Sum256(b)
+	return "sub_" + hex.EncodeToString(sum[:16])
+}
+
+// Fingerprint identifies the two schemas of a descriptor as published (EVOL-4): the first 128 bits
+// of SHA-256 over the RFC 8785 form of {"inputSchema":…,"payloadSchema":…}, 32 hex digits. An
+// empty schema counts as null. Unlike arguments, schemas may hold integers beyond MaxInteger (a
+// maximum of 2^63−1 is common); RFC 8785 rounds them to a double.
+func Fingerprint(input, payload json.RawMessage) (string, error) {
+	doc := []byte(`{"inputSchema":`)
+	for i, schema := range []json.RawMessage{input, payload} {
+		if i == 1 {
+			doc = append(doc, `,"payloadSchema":`...)
+		}
+		if len(schema) == 0 {
+			schema = json.RawMessage("null")
+		}
+		if err := checkStrict(schema, false); err != nil {
+			return "", fmt.Errorf("wire: fingerprint: %s: %w", [...]string{"inputSchema", "payloadSchema"}[i], err)
+		}
+		doc = append(doc, schema...)
+	}
+	canonical, err := jcs.Transform(append(doc, '}'))
+	if err != nil {
+		return "", fmt.Errorf("wire: fingerprint: %w", err)
+	}
+	sum := sha256.Sum256(canonical)
+	return hex.EncodeToString(sum[:16]), nil
+}
+
+// Errors of CheckEventID and CheckEventName.
+var (
+	ErrEventID   = errors.New("event id must be 1 to 256 bytes of visible ASCII")
+	ErrEventName = errors.New("event name must be 1 to 128 of A-Z a-z 0-9 _ . -")
+)
+
+// CheckEventID reports whether id may be an eventId: it becomes an HTTP header, so it is visible
+// ASCII without spaces and at most MaxEventID bytes (OCC-2).
+func CheckEventID(id string) error {
+	if len(id) == 0 || len(id) > MaxEventID {
+		return ErrEventID
+	}
+	for i := range len(id) {
+		if id[i] <= ' ' || id[i] > '~' {
+			return ErrEventID
+		}
+	}
+	return nil
+}
+
+// CheckEventName reports whether name may name an event type.
+func CheckEventName(name string) error {
+	if len(name) == 0 || len(name) > MaxEventName {
+		return ErrEventName
+	}
+	for i := range len(name) {
+		switch c := name[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '.', c == '-':
+		default:
+			return ErrEventName
+		}
+	}
+	return nil
+}

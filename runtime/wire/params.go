@@ -1,0 +1,176 @@
+package wire
+
+import (
+	"encoding/json"
+	"math"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// SubscribeParams are the params of events/subscribe (SUB-1). A nil Cursor means "from now".
+type SubscribeParams struct {
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	Delivery  Delivery        `json:"delivery"`
+	Cursor    *string         `json:"cursor"`
+	MaxAgeMs  *int64          `json:"maxAgeMs,omitempty"`
+	// TTLMs is nil when absent; NoExpiry is set when it is null (SUB-6).
+	TTLMs    *int64 `json:"ttlMs,omitempty"`
+	NoExpiry bool   `json:"-"`
+}
+
+// UnsubscribeParams are the params of events/unsubscribe (SUB-9).
+type UnsubscribeParams struct {
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	Delivery  Delivery        `json:"delivery"`
+}
+
+// A Delivery says where a webhook subscription is delivered to.
+type Delivery struct {
+	Mode   string `json:"mode,omitempty"`
+	URL    string `json:"url"`
+	Secret string `json:"secret,omitempty"`
+}
+
+// The decoders below read the params of the five methods strictly: names count in their exact case,
+// unknown members are ignored (CAP-4), duplicate members are refused. Absent params are {}. Errors
+// are *FieldErrors with every wrong field, the data of an InvalidParams error. They check shape and
+// range, never what depends on the event type; arguments are kept raw, absent and null as nil.
+
+// DecodeListParams reads the params of events/list.
+func DecodeListParams(raw json.RawMessage) (ListParams, error) {
+	var p ListParams
+	var cursor *string
+	var r paramsReader
+	err := r.read(raw, func(name string, val jsontext.Value) {
+		if name == "cursor" {
+			r.text("/cursor", val, &cursor, true)
+		}
+	})
+	if cursor != nil {
+		p.Cursor = *cursor
+	}
+	return p, r.result(err)
+}
+
+// DecodePollParams reads the params of events/poll. Integers too large for int64 are clamped to it,
+// since servers clamp all of them anyway (POLL-4, POLL-9).
+func DecodePollParams(raw json.RawMessage) (PollParams, error) {
+	var p PollParams
+	var event *string
+	var r paramsReader
+	err := r.read(raw, func(name string, val jsontext.Value) {
+		switch name {
+		case "name":
+			r.text("/name", val, &event, false)
+		case "arguments":
+			r.arguments(val, &p.Arguments)
+		case "cursor":
+			r.text("/cursor", val, &p.Cursor, true)
+		case "maxAgeMs":
+			r.integer("/maxAgeMs", val, &p.MaxAgeMs, 0)
+		case "maxEvents":
+			r.integer("/maxEvents", val, &p.MaxEvents, 1)
+		case "timeoutMs":
+			r.integer("/timeoutMs", val, &p.TimeoutMs, 0)
+		}
+	})
+	p.Name = r.require("/name", event)
+	return p, r.result(err)
+}
+
+// DecodeStreamParams reads the params of events/stream.
+func DecodeStreamParams(raw json.RawMessage) (StreamParams, error) {
+	var p StreamParams
+	var event *string
+	var r paramsReader
+	err := r.read(raw, func(name string, val jsontext.Value) {
+		switch name {
+		case "name":
+			r.text("/name", val, &event, false)
+		case "arguments":
+			r.arguments(val, &p.Arguments)
+		case "cursor":
+			r.text("/cursor", val, &p.Cursor, true)
+		case "maxAgeMs":
+			r.integer("/maxAgeMs", val, &p.MaxAgeMs, 0)
+		}
+	})
+	p.Name = r.require("/name", event)
+	return p, r.result(err)
+}
+
+// DecodeSubscribeParams reads the params of events/subscribe. Delivery.Mode may be any string; URL
+// and Secret are required only where it is webhook, so that another mode can be answered with
+// Unsupported (SUB-1). No integer is out of range for ttlMs (SUB-6).
+func DecodeSubscribeParams(raw json.RawMessage) (SubscribeParams, error) {
+	var p SubscribeParams
+	var event *string
+	var delivery jsontext.Value
+	var r paramsReader
+	err := r.read(raw, func(name string, val jsontext.Value) {
+		switch name {
+		case "name":
+			r.text("/name", val, &event, false)
+		case "arguments":
+			r.arguments(val, &p.Arguments)
+		case "delivery":
+			delivery = val.Clone()
+		case "cursor":
+			r.text("/cursor", val, &p.Cursor, true)
+		case "maxAgeMs":
+			r.integer("/maxAgeMs", val, &p.MaxAgeMs, 0)
+		case "ttlMs":
+			p.NoExpiry = val.Kind() == 'n'
+			r.integer("/ttlMs", val, &p.TTLMs, math.MinInt64)
+		}
+	})
+	p.Name = r.require("/name", event)
+	var mode, url, secret *string
+	if r.object("/delivery", delivery, func(name string, val jsontext.Value) {
+		switch name {
+		case "mode":
+			r.text("/delivery/mode", val, &mode, false)
+		case "url":
+			r.text("/delivery/url", val, &url, false)
+		case "secret":
+			r.text("/delivery/secret", val, &secret, false)
+		}
+	}) {
+		p.Delivery.Mode = r.require("/delivery/mode", mode)
+		if p.Delivery.Mode == ModeWebhook {
+			p.Delivery.URL = r.require("/delivery/url", url)
+			p.Delivery.Secret = r.require("/delivery/secret", secret)
+		}
+	}
+	return p, r.result(err)
+}
+
+// DecodeUnsubscribeParams reads the params of events/unsubscribe. Delivery.Mode is ignored (SUB-9).
+func DecodeUnsubscribeParams(raw json.RawMessage) (UnsubscribeParams, error) {
+	var p UnsubscribeParams
+	var event *string
+	var delivery jsontext.Value
+	var r paramsReader
+	err := r.read(raw, func(name string, val jsontext.Value) {
+		switch name {
+		case "name":
+			r.text("/name", val, &event, false)
+		case "arguments":
+			r.arguments(val, &p.Arguments)
+		case "delivery":
+			delivery = val.Clone()
+		}
+	})
+	p.Name = r.require("/name", event)
+	var url *string
+	if r.object("/delivery", delivery, func(name string, val jsontext.Value) {
+		if name == "url" {
+			r.text("/delivery/url", val, &url, false)
+		}
+	}) {
+		p.Delivery.URL = r.require("/delivery/url", url)
+	}
+	return p, r.result(err)
+}
