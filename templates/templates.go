@@ -1,0 +1,102 @@
+// Package templates holds what `mcpe-gen init` writes: the files of a small MCP server with one
+// event type, on stdio or on Streamable HTTP. They are written once and then belong to the author.
+//
+// Start at [Render]. The files lie in common/, stdio/ and http/ as text templates over [Scaffold];
+// every one ends in .tmpl, so that neither the go command nor an editor takes go.mod.tmpl for a
+// module or main.go.tmpl for Go.
+//
+// This package makes no compatibility promise.
+package templates
+
+import (
+	"bytes"
+	"cmp"
+	"embed"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"text/template"
+)
+
+//go:embed all:common all:stdio all:http
+var tree embed.FS
+
+// Transports are the values that Scaffold.Transport may have.
+var Transports = []string{"stdio", "http"}
+
+// A Scaffold is what the templates need to know.
+type Scaffold struct {
+	// Module is the module path of the new module, for example "example.com/demo".
+	Module string
+	// Name is what the program and the MCP server are called, for example "demo".
+	Name string
+	// Transport is one of Transports.
+	Transport string
+	// GoVersion is the go line of go.mod, for example "1.26.0".
+	GoVersion string
+	// Version is the version of this module that go.mod requires, for example "v0.1.0".
+	Version string
+	// Replace is a file path, as a go.mod has it, that this module is replaced by; "" for none.
+	Replace string
+}
+
+// A File is one file to write.
+type File struct {
+	// Path is relative to the directory of the new module, with slashes.
+	Path    string
+	Content []byte
+}
+
+// Render gives the files of a scaffold in the order of their paths. It writes nothing.
+func Render(s Scaffold) ([]File, error) {
+	if !slices.Contains(Transports, s.Transport) {
+		return nil, fmt.Errorf("transport %q is none of %s", s.Transport, strings.Join(Transports, ", "))
+	}
+	var files []File
+	for _, dir := range []string{"common", s.Transport} {
+		err := fs.WalkDir(tree, dir, func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			content, err := execute(name, s)
+			if err != nil {
+				return err
+			}
+			files = append(files, File{Path: target(dir, name), Content: content})
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
+	return files, nil
+}
+
+// target turns common/gitignore.tmpl into .gitignore and http/main.go.tmpl into main.go. The dot is
+// left out of the template's name because a .gitignore here would be obeyed here.
+func target(dir, name string) string {
+	p := strings.TrimSuffix(strings.TrimPrefix(name, dir+"/"), ".tmpl")
+	if path.Base(p) == "gitignore" {
+		return path.Join(path.Dir(p), ".gitignore")
+	}
+	return p
+}
+
+func execute(name string, s Scaffold) ([]byte, error) {
+	text, err := tree.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	t, err := template.New(name).Option("missingkey=error").Parse(string(text))
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, s); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
