@@ -7,6 +7,13 @@ type Set struct {
 	// Files holds every file once: the given ones in the given order, then those reached by $ref in
 	// the order they were met.
 	Files []*File
+
+	// places knows the schema root and resource of every schema node.
+	places map[*source.Node]*place
+	// files holds the files by absolute path; read is false for those that could not be.
+	files map[string]*opened
+	// kinds remembers the JSON types that schemas allow.
+	kinds map[*source.Node]kinds
 }
 
 // A File is one event file.
@@ -14,7 +21,7 @@ type File struct {
 	// Path is the path as the user gave it, or as the $ref that reached the file spells it below the
 	// directory of the referring file.
 	Path string
-	// Stem is the base name without its extensions .yaml, .yml, .json and an inner .mcpe or .events.
+	// Stem is the base name without its extension.
 	Stem string
 	// Given is false for a file that only a $ref reached.
 	Given bool
@@ -23,6 +30,8 @@ type File struct {
 	Package string
 	Schemas []*Entry
 	Events  []*Event
+
+	named map[string]*Entry
 }
 
 // An Entry is one member of a file's schemas.
@@ -94,4 +103,7 @@ type Target struct {
 	Node *source.Node
 	// Entry is set when the reference names exactly an entry of a file's schemas.
 	Entry *Entry
+	// local tells that the reference is one of JSON Schema's own: it stays within its schema and
+	// means the same wherever that is published.
+	local bool
 }

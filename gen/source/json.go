@@ -88,7 +88,7 @@ func (s *jsonScanner) value(depth int) *Node {
 	if n.Kind == Number {
 		if why := numberFault(n.Text); why != "" {
 			s.report(New("MCPE105", n.Range, "%s", why))
-			n.Kind, n.Text = Null, ""
+			n.Text = "0"
 		}
 	}
 	return s.finish(n)

@@ -13,6 +13,8 @@ import (
 // secondParser bounds the texts that are parsed a second time only to place a syntax error.
 const secondParser = 1 << 20
 
+var unknownAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
+
 var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
 
 // syntaxError reports why the text is no YAML. yaml.v3 knows a line at most, and within flow
@@ -28,6 +30,12 @@ func (p *parser) syntaxError(err error) {
 	if d, ok := p.tab(line); ok {
 		p.report(d)
 		return
+	}
+	if m := unknownAnchor.FindStringSubmatch(message); m != nil {
+		if at, ok := p.aliasOf(m[1]); ok {
+			p.report(New("MCPE109", at, "there is no anchor &%s before this", m[1]))
+			return
+		}
 	}
 	at := InFile(p.path)
 	if line > 0 {
@@ -84,4 +92,27 @@ func (p *parser) secondOpinion() (at Range, message string, ok bool) {
 	}
 	at.End = at.Start
 	return at, e.GetMessage(), true
+}
+
+// aliasOf returns the place of the only text that can be an alias of the name.
+func (p *parser) aliasOf(name string) (Range, bool) {
+	found := -1
+	for i := 0; ; {
+		n := strings.Index(p.src[i:], "*"+name)
+		if n < 0 {
+			break
+		}
+		at := i + n
+		i = at + 1 + len(name)
+		if (at == 0 || strings.IndexByte(" \t\r\n,[{", p.src[at-1]) >= 0) && p.wordEnd(at) == i {
+			if found >= 0 {
+				return Range{}, false
+			}
+			found = at
+		}
+	}
+	if found < 0 {
+		return Range{}, false
+	}
+	return p.span(found, found+1+len(name)), true
 }

@@ -172,7 +172,7 @@ func (c *converter) scalar(n *Node, y *yaml.Node, start int) int {
 	kind, text, fault := plain(y.Value)
 	if fault != "" {
 		c.report(New("MCPE105", c.span(start, end), "%s", fault).WithHint("%s", numberHint(y.Value)))
-		kind, text = Null, ""
+		text = "0" // still a number, so that nothing else is found wrong with it
 	}
 	n.Kind, n.Text = kind, text
 	return end

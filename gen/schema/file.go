@@ -1,0 +1,210 @@
+package schema
+
+import (
+	"go/token"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+// maxName bounds the names of events and schemas, in characters.
+const maxName = 128
+
+var (
+	nameForm   = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+	toolForm   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	goTypeForm = regexp.MustCompile(`^(([A-Za-z0-9_.~-]+/)*[A-Za-z0-9_.~-]+\.)?[A-Za-z_][A-Za-z0-9_]*$`)
+)
+
+// modes are the delivery modes in the protocol's order.
+var modes = []string{"poll", "push", "webhook"}
+
+// file reads the parts of an event file.
+func (l *loader) file(f *File) {
+	o := l.Object(f.Root, "the event file", []string{"version"}, []string{"package", "schemas", "events", "tasks", "conversation"})
+	if o == nil {
+		return
+	}
+	if v := f.Root.Get("version"); v != nil && (v.Kind != source.Number || v.Text != "1") {
+		l.Report(source.New("MCPE127", v.Range, "version %s of the event file is not known", v.JSON()).WithHint("write version: 1"))
+	}
+	if name, n := o.Text("package"); n != nil {
+		if l.goPackage(name, n.Range) {
+			f.Package = name
+		}
+	}
+	for _, later := range []string{"tasks", "conversation"} {
+		if m := f.Root.Member(later); m != nil {
+			l.Report(source.New("MCPE126", m.KeyRange, "%q arrives with a later release of mcpe-gen", later).
+				WithHint("remove it: this release would leave it out of the generated code"))
+		}
+	}
+	if s := f.Root.Get("schemas"); s != nil && l.Is(s, source.Object, "schemas") {
+		for _, m := range s.Members {
+			l.name(m.Key, m.KeyRange, "a schema")
+			e := &Entry{Name: m.Key, File: f, Node: m.Value, NameRange: m.KeyRange}
+			f.Schemas = append(f.Schemas, e)
+			f.named[m.Key] = e
+			l.roots = append(l.roots, &root{file: f, node: m.Value, entry: e, name: m.Key})
+		}
+	}
+	for _, n := range o.List("events") {
+		l.event(f, n)
+	}
+}
+
+func (l *loader) goPackage(name string, at source.Range) bool {
+	if token.IsIdentifier(name) && name != "_" {
+		return true
+	}
+	l.Report(source.New("MCPE124", at, "%q cannot name a Go package", name).WithHint("use lower-case letters and digits, and no Go keyword"))
+	return false
+}
+
+// name checks the name of an event or a schema.
+func (l *loader) name(name string, at source.Range, what string) {
+	switch {
+	case len([]rune(name)) > maxName:
+		l.Report(source.New("MCPE124", at, "the name of %s has %d characters; at most %d are allowed", what, len([]rune(name)), maxName))
+	case !nameForm.MatchString(name):
+		l.Report(source.New("MCPE124", at, "%q cannot name %s", name, what).WithHint("use letters, digits, '_', '.' and '-'"))
+	}
+}
+
+func (l *loader) event(f *File, n *source.Node) {
+	o := l.Object(n, "the event", []string{"name", "description", "inputSchema", "payloadSchema"},
+		[]string{"delivery", "source", "replay", "stability", "deprecated", "mcpe", "_meta", "x-go-name", "x-tool-name", "x-tool-args"})
+	if o == nil {
+		return
+	}
+	e := &Event{File: f, Node: n, NameRange: n.Range}
+	f.Events = append(f.Events, e)
+	if name, at := o.Text("name"); at != nil {
+		e.Name, e.NameRange = name, at.Range
+		l.name(name, at.Range, "an event")
+		if l.events == nil {
+			l.events = make(map[string]*Event)
+		}
+		if first := l.events[name]; first != nil {
+			l.Report(source.New("MCPE125", at.Range, "event %q is described twice", name).WithRelated(first.NameRange, "first described here"))
+		} else {
+			l.events[name] = e
+		}
+	}
+	if text, at := o.Text("description"); at != nil {
+		if e.Description = text; text == "" {
+			l.Report(source.New("MCPE123", at.Range, "description is empty"))
+		}
+	}
+	l.delivery(e, o)
+	e.Source = o.Choice("source", "emit", "check", "both")
+	e.Replay = o.Flag("replay", true)
+	e.Stability = o.Choice("stability", "stable", "experimental")
+	l.deprecated(e, n.Get("deprecated"))
+	l.mcpe(e, n.Get("mcpe"))
+	if meta := n.Get("_meta"); meta != nil && l.Is(meta, source.Object, "_meta") {
+		e.Meta = meta
+	}
+	l.names(e, o)
+	e.Input = l.root(f, e, n.Get("inputSchema"), "inputSchema")
+	e.Payload = l.root(f, e, n.Get("payloadSchema"), "payloadSchema")
+}
+
+func (l *loader) root(f *File, e *Event, n *source.Node, part string) *source.Node {
+	if n != nil {
+		l.roots = append(l.roots, &root{file: f, node: n, event: e, name: e.Name + "." + part})
+	}
+	return n
+}
+
+func (l *loader) delivery(e *Event, o *source.ObjectReader) {
+	list := o.Texts("delivery")
+	if n := o.Node.Get("delivery"); n != nil && n.Kind == source.Array && len(n.Items) == 0 {
+		l.Report(source.New("MCPE123", n.Range, "delivery is empty: nobody could receive the event").WithHint("leave it out for all modes"))
+	}
+	for _, n := range list {
+		if l.Among(n, "a delivery mode", modes) {
+			e.Delivery = append(e.Delivery, n.Text)
+		}
+	}
+}
+
+func (l *loader) deprecated(e *Event, n *source.Node) {
+	if n == nil {
+		return
+	}
+	o := l.Object(n, "deprecated", nil, []string{"replacedBy", "removeAfter"})
+	if o == nil {
+		return
+	}
+	e.Deprecated = &Deprecated{}
+	if name, at := o.Text("replacedBy"); at != nil {
+		l.name(name, at.Range, "an event")
+		e.Deprecated.ReplacedBy = name
+	}
+	if date, at := o.Text("removeAfter"); at != nil {
+		if _, err := time.Parse(time.DateOnly, date); err != nil {
+			l.Report(source.New("MCPE123", at.Range, "removeAfter %q is not a date", date).WithHint("write year, month and day: 2027-03-01"))
+		} else {
+			e.Deprecated.RemoveAfter = date
+		}
+	}
+}
+
+func (l *loader) mcpe(e *Event, n *source.Node) {
+	if n == nil {
+		return
+	}
+	o := l.Object(n, "mcpe", nil, []string{"enabled", "priority", "tags"})
+	if o == nil {
+		return
+	}
+	e.MCPE = &MCPE{Enabled: o.Flag("enabled", true), Priority: o.Choice("priority", "normal", "low", "high", "critical")}
+	for _, tag := range o.Texts("tags") {
+		e.MCPE.Tags = append(e.MCPE.Tags, tag.Text)
+	}
+}
+
+// names reads the overrides of generated names.
+func (l *loader) names(e *Event, o *source.ObjectReader) {
+	if name, at := o.Text("x-go-name"); at != nil && l.goName(at) {
+		e.GoName = name
+	}
+	if name, at := o.Text("x-tool-name"); at != nil {
+		if toolForm.MatchString(name) {
+			e.ToolName = name
+		} else {
+			l.Report(source.New("MCPE124", at.Range, "%q cannot name a tool", name).WithHint("use 1 to 64 letters, digits, '_' and '-'"))
+		}
+	}
+	n := o.Node.Get("x-tool-args")
+	if n == nil {
+		return
+	}
+	if args := l.Object(n, "x-tool-args", nil, []string{"cursor", "maxEvents"}); args != nil {
+		e.ToolCursor = l.toolArgument(args, "cursor")
+		e.ToolMaxEvents = l.toolArgument(args, "maxEvents")
+		if e.ToolCursor != "" && e.ToolCursor == e.ToolMaxEvents {
+			l.Report(source.New("MCPE123", n.Range, "cursor and maxEvents cannot both be named %s", strconv.Quote(e.ToolCursor)))
+		}
+	}
+}
+
+func (l *loader) toolArgument(o *source.ObjectReader, key string) string {
+	name, at := o.Text(key)
+	if at != nil && name == "" {
+		l.Report(source.New("MCPE124", at.Range, "the name of an argument is empty"))
+	}
+	return name
+}
+
+// goName checks an x-go-name.
+func (l *loader) goName(n *source.Node) bool {
+	if token.IsIdentifier(n.Text) && token.IsExported(n.Text) {
+		return true
+	}
+	l.Report(source.New("MCPE124", n.Range, "%q is not an exported Go identifier", n.Text).WithHint("begin with an upper-case letter"))
+	return false
+}

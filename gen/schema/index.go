@@ -1,0 +1,205 @@
+package schema
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+// A root is a schema that stands by itself: an entry of schemas, an inputSchema or a payloadSchema.
+type root struct {
+	file *File
+	node *source.Node
+	// Exactly one of entry and event is set.
+	entry *Entry
+	event *Event
+	// name is the entry's, or the event's with the part.
+	name    string
+	dialect *dialect
+	// ids holds the resources by their absolute $id.
+	ids map[string]*resource
+	// refs are the schema objects with a $ref, in order; samples those with a default or examples.
+	refs, samples []*source.Node
+	// matches are the x-match members that were found.
+	matches []*source.Node
+	// nested tells that there is an $id below the top.
+	nested bool
+	// broken tells that the schema is invalid, so that nothing may be concluded from it.
+	broken bool
+}
+
+// A resource is a schema with an $id, or a root: what "#" stands for within it.
+type resource struct {
+	node    *source.Node
+	base    *url.URL
+	anchors map[string]*source.Node
+}
+
+// A place is where a schema node belongs.
+type place struct {
+	root     *root
+	resource *resource
+	// target and fault are the resolved $ref of the node, if it has one.
+	resolved bool
+	target   Target
+	fault    *source.Diagnostic
+	// state is the progress of the search for loops.
+	state int8
+}
+
+// index walks through the schema of r: it notes what every node is and checks keyword by keyword
+// what needs no other schema.
+func (l *loader) index(r *root) {
+	r.dialect = draft2020
+	r.ids = make(map[string]*resource)
+	if s := r.node.Get("$schema"); s != nil && s.Kind == source.String {
+		if d := dialectOf(s.Text); d != nil {
+			r.dialect = d
+		} else {
+			l.fail(r, source.New("MCPE132", s.Range, "the schema dialect %q is not supported", s.Text).
+				WithHint("use %s or %s#", draft2020.uri, draft07.uri))
+		}
+	}
+	top := &resource{node: r.node, base: &url.URL{}, anchors: make(map[string]*source.Node)}
+	l.walk(r, top, r.node)
+}
+
+func (l *loader) fail(r *root, d source.Diagnostic) {
+	if d.Severity == source.Error {
+		r.broken = true
+	}
+	l.Report(d)
+}
+
+func (l *loader) walk(r *root, res *resource, n *source.Node) {
+	if n.Kind == source.Object {
+		res = l.identify(r, res, n)
+	}
+	l.set.places[n] = &place{root: r, resource: res}
+	if n.Kind != source.Object {
+		return
+	}
+	for i := range n.Members {
+		m := &n.Members[i]
+		k, known := r.dialect.keywords[m.Key]
+		if !known {
+			l.unknown(r, m)
+			continue
+		}
+		switch k.shape {
+		case data:
+			l.keyword(r, n, m)
+		default:
+			eachSchema(k.shape, m.Value, func(s *source.Node) { l.walk(r, res, s) })
+		}
+	}
+}
+
+// eachSchema calls f for the schemas that a keyword of the shape holds.
+func eachSchema(s shape, v *source.Node, f func(*source.Node)) {
+	switch {
+	case s == schemaList || s == schemaOrList && v.Kind == source.Array:
+		for _, item := range v.Items {
+			f(item)
+		}
+	case s == oneSchema || s == schemaOrList:
+		f(v)
+	case s == schemaMap || s == schemaOrNames:
+		for _, m := range v.Members {
+			if s == schemaMap || m.Value.Kind != source.Array {
+				f(m.Value)
+			}
+		}
+	}
+}
+
+// inner calls f for the schemas within the schema n, with the keyword that holds them.
+func (d *dialect) inner(n *source.Node, f func(k keyword, s *source.Node)) {
+	for _, m := range n.Members {
+		if k := d.keywords[m.Key]; k.shape != data {
+			eachSchema(k.shape, m.Value, func(s *source.Node) { f(k, s) })
+		}
+	}
+}
+
+// identify notes the $id and the anchors of n and returns the resource that n belongs to.
+func (l *loader) identify(r *root, res *resource, n *source.Node) *resource {
+	anchor := func(name string, at *source.Node) {
+		if first := res.anchors[name]; first != nil {
+			l.fail(r, source.New("MCPE137", at.Range, "anchor %q is given twice", name).WithRelated(first.Range, "also given here"))
+			return
+		}
+		res.anchors[name] = n
+	}
+	if id := n.Get("$id"); id != nil && id.Kind == source.String && (!r.dialect.refAlone || n.Get("$ref") == nil) {
+		u, err := url.Parse(id.Text)
+		switch {
+		case err != nil:
+			l.fail(r, source.New("MCPE137", id.Range, "$id %q is not a URI reference", id.Text))
+		case r.dialect == draft07 && strings.HasPrefix(id.Text, "#") && len(id.Text) > 1:
+			anchor(id.Text[1:], id)
+		case u.Fragment != "":
+			l.fail(r, source.New("MCPE137", id.Range, "$id %q has a fragment", id.Text).WithHint("use $anchor for a name within the schema"))
+		case id.Text == "" || id.Text == "#":
+			l.fail(r, source.New("MCPE137", id.Range, "$id is empty"))
+		default:
+			base := res.base.ResolveReference(u)
+			key := withoutFragment(base)
+			if first := r.ids[key]; first != nil {
+				l.fail(r, source.New("MCPE137", id.Range, "$id %q is given twice", id.Text).
+					WithRelated(first.node.Get("$id").Range, "also given here"))
+				break
+			}
+			res = &resource{node: n, base: base, anchors: make(map[string]*source.Node)}
+			r.ids[key] = res
+			r.nested = r.nested || n != r.node
+		}
+	}
+	if a := n.Get("$anchor"); a != nil && a.Kind == source.String && !r.dialect.refAlone {
+		anchor(a.Text, a)
+	}
+	return res
+}
+
+func withoutFragment(u *url.URL) string {
+	v := *u
+	v.Fragment, v.RawFragment = "", ""
+	return v.String()
+}
+
+// ownKeys are the generator's keywords inside schemas.
+var ownKeys = []string{"x-match", "x-go-name", "x-go-type"}
+
+// unknown warns of a keyword that is probably misspelt. Others are allowed: JSON Schema says so.
+func (l *loader) unknown(r *root, m *source.Member) {
+	if use, ok := unsupported[m.Key]; ok {
+		l.fail(r, source.New("MCPE136", m.KeyRange, "%s is not supported", m.Key).WithHint("use %s", use))
+		return
+	}
+	if m.Key == "nullable" && m.Value.True() {
+		l.fail(r, source.New("MCPE131", m.KeyRange, "nullable is no keyword of JSON Schema and has no effect").
+			WithHint("add null to the types: type: [string, \"null\"]"))
+		return
+	}
+	key := r.dialect.name + " " + m.Key
+	near, ok := l.misspelt[key]
+	if !ok {
+		if strings.HasPrefix(m.Key, "x-") {
+			near = source.Suggest(m.Key, ownKeys)
+		} else {
+			names := slices.Clone(r.dialect.names)
+			slices.Sort(names)
+			near = source.Suggest(m.Key, names)
+		}
+		if l.misspelt == nil {
+			l.misspelt = make(map[string]string)
+		}
+		l.misspelt[key] = near
+	}
+	if near != "" {
+		l.fail(r, source.New("MCPE131", m.KeyRange, "%q is no keyword of JSON Schema and has no effect", m.Key).
+			WithHint("did you mean %q?", near))
+	}
+}

@@ -1,0 +1,111 @@
+package schema
+
+import (
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/dlclark/regexp2"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+// keyword checks a keyword that holds no schemas. The metaschema has the last word on types; here is
+// what it does not know.
+func (l *loader) keyword(r *root, n *source.Node, m *source.Member) {
+	if _, ok := unsupported[m.Key]; ok {
+		l.unknown(r, m)
+		return
+	}
+	v := m.Value
+	switch m.Key {
+	case "$ref":
+		if v.Kind == source.String {
+			r.refs = append(r.refs, n)
+			l.reach(r, n, v)
+		}
+	case "$schema":
+		if v.Kind == source.String && n != r.node && dialectOf(v.Text) != r.dialect {
+			l.fail(r, source.New("MCPE132", v.Range, "$schema changes the dialect within a schema").
+				WithHint("the dialect of the whole schema is set at its top"))
+		}
+	case "pattern":
+		if v.Kind == source.String {
+			l.pattern(r, v.Text, v.Range)
+		}
+	case "default", "examples":
+		if len(r.samples) == 0 || r.samples[len(r.samples)-1] != n {
+			r.samples = append(r.samples, n)
+		}
+	case "x-match":
+		r.matches = append(r.matches, v)
+	case "x-go-name":
+		if !l.Is(v, source.String, m.Key) || !l.goName(v) {
+			r.broken = true
+		}
+	case "x-go-type":
+		if l.Is(v, source.String, m.Key) && !goTypeForm.MatchString(v.Text) {
+			l.fail(r, source.New("MCPE124", v.Range, "%q is not an import path and a type", v.Text).
+				WithHint("as in github.com/google/uuid.UUID or math/big.Int"))
+		}
+	case "discriminator":
+		l.discriminator(r, v)
+	}
+}
+
+// discriminator checks the form of OpenAPI's keyword.
+func (l *loader) discriminator(r *root, v *source.Node) {
+	o := l.Object(v, "discriminator", []string{"propertyName"}, []string{"mapping"})
+	if o == nil {
+		r.broken = true
+		return
+	}
+	o.Text("propertyName")
+	if mapping := v.Get("mapping"); mapping != nil && l.Is(mapping, source.Object, "mapping") {
+		for _, m := range mapping.Members {
+			l.Is(m.Value, source.String, "a value of mapping")
+		}
+	}
+}
+
+// pattern checks that a regular expression compiles as the runtime will compile it: by Go's engine,
+// else as ECMA-262.
+func (l *loader) pattern(r *root, p string, at source.Range) {
+	if err := compilePattern(p); err != nil {
+		l.fail(r, source.New("MCPE133", at, "pattern %q is not a regular expression: %s", p, patternFault(err)))
+	}
+}
+
+// patternTimeout bounds one match of a backtracking pattern.
+const patternTimeout = 100 * time.Millisecond
+
+func compilePattern(p string) error {
+	if _, err := regexp.Compile(p); err == nil {
+		return nil
+	}
+	_, err := regexp2.Compile(p, regexp2.ECMAScript)
+	return err
+}
+
+func patternFault(err error) string {
+	s := strings.TrimPrefix(err.Error(), "error parsing regexp: ")
+	if i := strings.LastIndex(s, " in `"); i > 0 {
+		s = s[:i]
+	}
+	return s
+}
+
+// matches reports whether the name contains a match of the pattern; a pattern that does not compile
+// matches nothing.
+func matches(pattern, name string) bool {
+	if re, err := regexp.Compile(pattern); err == nil {
+		return re.MatchString(name)
+	}
+	re, err := regexp2.Compile(pattern, regexp2.ECMAScript)
+	if err != nil {
+		return false
+	}
+	re.MatchTimeout = patternTimeout
+	ok, err := re.MatchString(name)
+	return ok && err == nil
+}

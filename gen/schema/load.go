@@ -1,0 +1,102 @@
+package schema
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+// Load reads the event files at paths and every file that they refer to, and checks them. It reports
+// everything that is wrong with them at once; the set is complete only when no diagnostic is of
+// severity error.
+func Load(paths []string, o Options) (*Set, []source.Diagnostic) {
+	if o.ReadFile == nil {
+		o.ReadFile = os.ReadFile
+	}
+	l := &loader{
+		set: &Set{places: make(map[*source.Node]*place), files: make(map[string]*opened), kinds: make(map[*source.Node]kinds)},
+		o:   o,
+	}
+	for _, path := range paths {
+		f := l.open(path, true)
+		if f.fault != "" {
+			l.Report(source.New("MCPE100", source.InFile(path), "%s", f.fault))
+		}
+	}
+	// Indexing a schema may open files and so add roots.
+	for i := 0; i < len(l.roots); i++ {
+		l.index(l.roots[i])
+	}
+	l.checkRefs()
+	l.checkLoops()
+	for _, r := range l.roots {
+		l.checkMeta(r)
+	}
+	l.spread()
+	l.checkEvents()
+	for _, r := range l.roots {
+		l.checkSamples(r)
+	}
+	return l.set, source.Sort(l.Found)
+}
+
+// loader is the state of one Load.
+type loader struct {
+	source.Reader
+	set   *Set
+	o     Options
+	roots []*root
+	// events finds the first event of each name.
+	events map[string]*Event
+	// misspelt remembers what each unknown keyword is near to.
+	misspelt map[string]string
+}
+
+// opened is a path that was read, or why it was not.
+type opened struct {
+	file  *File
+	fault string
+}
+
+// open returns the file at path, which it reads when it is met for the first time.
+func (l *loader) open(path string, given bool) *opened {
+	key, err := filepath.Abs(path)
+	if err != nil {
+		key = filepath.Clean(path)
+	}
+	if f, ok := l.set.files[key]; ok {
+		return f
+	}
+	f := &opened{}
+	l.set.files[key] = f
+	content, err := l.o.ReadFile(path)
+	if err != nil {
+		f.fault = "the file cannot be read: " + reason(err)
+		return f
+	}
+	base := filepath.Base(path)
+	f.file = &File{Path: path, Stem: strings.TrimSuffix(base, filepath.Ext(base)), Given: given, named: make(map[string]*Entry)}
+	l.set.Files = append(l.set.Files, f.file)
+	node, found := source.Parse(path, content)
+	l.Report(found...)
+	if node == nil {
+		f.file.Root = &source.Node{Kind: source.Object, Range: source.InFile(path)}
+		return f
+	}
+	f.file.Root = node
+	l.file(f.file)
+	return f
+}
+
+// reason says why a file cannot be read without repeating its path.
+func reason(err error) string {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err.Error()
+	}
+	return err.Error()
+}

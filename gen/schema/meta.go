@@ -1,0 +1,109 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+// metaschemas holds the compiled metaschema of each dialect; they come with the validator.
+var metaschemas = map[*dialect]func() (*jsonschema.Schema, error){
+	draft2020: sync.OnceValues(func() (*jsonschema.Schema, error) { return jsonschema.NewCompiler().Compile(draft2020.uri) }),
+	draft07:   sync.OnceValues(func() (*jsonschema.Schema, error) { return jsonschema.NewCompiler().Compile(draft07.uri) }),
+}
+
+var english = sync.OnceValue(func() *message.Printer { return message.NewPrinter(language.English) })
+
+// checkMeta checks a schema against the metaschema of its dialect.
+func (l *loader) checkMeta(r *root) {
+	meta, err := metaschemas[r.dialect]()
+	if err != nil {
+		l.fail(r, source.New("MCPE130", r.node.Range, "the metaschema of %s is not usable: %v", r.dialect.name, err))
+		return
+	}
+	var invalid *jsonschema.ValidationError
+	if err := meta.Validate(r.node.Value()); errors.As(err, &invalid) {
+		for _, leaf := range leaves(invalid) {
+			l.fail(r, metaFault(r, leaf))
+		}
+	}
+}
+
+// leaves returns the causes that say something: of alternatives, those of the branch that the value
+// comes nearest to.
+func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
+	if len(e.Causes) == 0 {
+		return []*jsonschema.ValidationError{e}
+	}
+	var all []*jsonschema.ValidationError
+	best := -1
+	_, any := e.ErrorKind.(*kind.AnyOf)
+	_, one := e.ErrorKind.(*kind.OneOf)
+	for _, c := range e.Causes {
+		found := leaves(c)
+		if !any && !one {
+			all = append(all, found...)
+			continue
+		}
+		depth := 0
+		for _, f := range found {
+			d := 2 * len(f.InstanceLocation)
+			if _, ok := f.ErrorKind.(*kind.Type); !ok {
+				d++ // the right type, at least
+			}
+			depth = max(depth, d)
+		}
+		if depth > best {
+			best, all = depth, found
+		}
+	}
+	return all
+}
+
+func metaFault(r *root, e *jsonschema.ValidationError) source.Diagnostic {
+	at, what := find(r.node, e.InstanceLocation)
+	if what == "" {
+		what = "a schema"
+	}
+	switch k := e.ErrorKind.(type) {
+	case *kind.Type:
+		return source.New("MCPE130", at, "%s must be %s, not %s", what, strings.Join(k.Want, " or "), k.Got)
+	case *kind.Enum:
+		d := source.New("MCPE130", at, "%s cannot be %q", what, fmt.Sprint(k.Got))
+		var words []string
+		for _, w := range k.Want {
+			words = append(words, fmt.Sprint(w))
+		}
+		if near := source.Suggest(fmt.Sprint(k.Got), words); near != "" {
+			return d.WithHint("did you mean %q?", near)
+		}
+		return d.WithHint("it is one of %s", strings.Join(words, ", "))
+	}
+	return source.New("MCPE130", at, "%s: %s", what, e.ErrorKind.LocalizedString(english()))
+}
+
+// find returns the range and the name of what the location names below n.
+func find(n *source.Node, location []string) (source.Range, string) {
+	what := ""
+	for _, token := range location {
+		next := n.Lookup("/" + source.EscapeToken(token))
+		if next == nil {
+			break
+		}
+		n = next
+		if key, _ := n.Key(); key != "" {
+			what = key
+		} else if !strings.HasPrefix(what, "an element of ") {
+			what = "an element of " + what
+		}
+	}
+	return n.Range, what
+}

@@ -1,0 +1,254 @@
+package schema
+
+import (
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+// scheme recognises a URI. One letter is a drive, not a scheme.
+var scheme = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]+:|//)`)
+
+// Resolve returns what the $ref of the schema object at points at. The references of a set that was
+// loaded without errors all resolve.
+func (s *Set) Resolve(at *source.Node) (Target, *source.Diagnostic) {
+	p, ref := s.places[at], at.Get("$ref")
+	if p == nil || ref == nil || ref.Kind != source.String {
+		d := source.New("MCPE140", at.Range, "there is no $ref in a schema here")
+		return Target{}, &d
+	}
+	if !p.resolved {
+		p.resolved = true
+		p.target, p.fault = s.resolve(p, ref)
+	}
+	return p.target, p.fault
+}
+
+// ResolveText returns what the reference text stands for at the schema object at, as if it stood in
+// a $ref there. Findings are placed at the range of text.
+func (s *Set) ResolveText(at, text *source.Node) (Target, *source.Diagnostic) {
+	p := s.places[at]
+	if p == nil || text.Kind != source.String {
+		d := source.New("MCPE140", at.Range, "there is no reference in a schema here")
+		return Target{}, &d
+	}
+	return s.resolve(p, text)
+}
+
+func (s *Set) resolve(p *place, ref *source.Node) (Target, *source.Diagnostic) {
+	fail := func(d source.Diagnostic) (Target, *source.Diagnostic) { return Target{}, &d }
+	path, fragment, _ := strings.Cut(ref.Text, "#")
+	fragment, err := url.PathUnescape(fragment)
+	if err != nil {
+		return fail(source.New("MCPE140", ref.Range, "$ref %q has a bad escape", ref.Text))
+	}
+	if path == "" {
+		if fragment == "/schemas" || strings.HasPrefix(fragment, "/schemas/") {
+			return s.inFile(p.root.file, fragment, ref)
+		}
+		return local(s.inResource(p.resource, fragment, ref))
+	}
+	if u, err := url.Parse(path); err == nil {
+		if res := p.root.ids[withoutFragment(p.resource.base.ResolveReference(u))]; res != nil {
+			return local(s.inResource(res, fragment, ref))
+		}
+	}
+	name, d := otherFile(ref, path, fragment)
+	if d != nil {
+		return Target{}, d
+	}
+	o := s.files[absolute(p.root.file, name)]
+	switch {
+	case o == nil || o.fault != "":
+		fault := "it was not read"
+		if o != nil {
+			fault = o.fault
+		}
+		return fail(source.New("MCPE141", ref.Range, "$ref %q: %s", ref.Text, fault))
+	}
+	return s.inFile(o.file, fragment, ref)
+}
+
+func local(t Target, d *source.Diagnostic) (Target, *source.Diagnostic) {
+	t.local = true
+	return t, d
+}
+
+// otherFile returns the path in a reference to another file.
+func otherFile(ref *source.Node, path, fragment string) (string, *source.Diagnostic) {
+	var d source.Diagnostic
+	name, err := url.PathUnescape(path)
+	switch {
+	case scheme.MatchString(path):
+		d = source.New("MCPE142", ref.Range, "$ref %q is remote; only files are read", ref.Text).
+			WithHint("copy the schema into a file and refer to that")
+	case err != nil:
+		d = source.New("MCPE140", ref.Range, "$ref %q has a bad escape", ref.Text)
+	case filepath.IsAbs(name) || strings.HasPrefix(name, "/"):
+		d = source.New("MCPE140", ref.Range, "$ref %q is an absolute path", ref.Text).
+			WithHint("write the path relative to this file")
+	case !strings.HasPrefix(fragment, "/schemas/"):
+		d = source.New("MCPE140", ref.Range, "$ref %q names no schema of the other file", ref.Text).
+			WithHint("write %s#/schemas/NAME", path)
+	default:
+		return name, nil
+	}
+	return "", &d
+}
+
+// below returns the path of a file that f refers to as name.
+func below(f *File, name string) string {
+	return filepath.Join(filepath.Dir(f.Path), filepath.FromSlash(name))
+}
+
+func absolute(f *File, name string) string {
+	path := below(f, name)
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+// reach reads the file that a reference names, so that its schemas are indexed too.
+func (l *loader) reach(r *root, n, ref *source.Node) {
+	path, fragment, _ := strings.Cut(ref.Text, "#")
+	if path == "" {
+		return
+	}
+	if u, err := url.Parse(path); err == nil {
+		// An $id further down is not known yet; looking like a file, it would be read for nothing.
+		if base := l.set.places[n].resource.base; base.IsAbs() && r.ids[withoutFragment(base.ResolveReference(u))] != nil {
+			return
+		}
+	}
+	if fragment, err := url.PathUnescape(fragment); err == nil {
+		if name, d := otherFile(ref, path, fragment); d == nil {
+			l.open(below(r.file, name), false)
+		}
+	}
+}
+
+// inFile resolves /schemas/NAME and pointers below it.
+func (s *Set) inFile(f *File, fragment string, ref *source.Node) (Target, *source.Diagnostic) {
+	tokens, ok := source.SplitPointer(fragment)
+	if !ok || len(tokens) < 2 {
+		d := source.New("MCPE140", ref.Range, "$ref %q names no schema", ref.Text).WithHint("write #/schemas/NAME")
+		return Target{}, &d
+	}
+	e := f.named[tokens[1]]
+	if e == nil {
+		d := source.New("MCPE141", ref.Range, "$ref %q: %s has no schema %q", ref.Text, f.Path, tokens[1])
+		var names []string
+		for _, e := range f.Schemas {
+			names = append(names, e.Name)
+		}
+		if near := source.Suggest(tokens[1], names); near != "" {
+			d = d.WithHint("did you mean %q?", near)
+		}
+		return Target{}, &d
+	}
+	if len(tokens) == 2 {
+		return Target{Node: e.Node, Entry: e}, nil
+	}
+	n := e.Node
+	for _, t := range tokens[2:] {
+		if n = n.Lookup("/" + source.EscapeToken(t)); n == nil {
+			break
+		}
+	}
+	return s.schemaAt(n, ref)
+}
+
+// inResource resolves a fragment within a schema resource: a pointer or an anchor.
+func (s *Set) inResource(res *resource, fragment string, ref *source.Node) (Target, *source.Diagnostic) {
+	if fragment == "" || fragment[0] == '/' {
+		return s.schemaAt(res.node.Lookup(fragment), ref)
+	}
+	n := res.anchors[fragment]
+	if n == nil {
+		d := source.New("MCPE141", ref.Range, "$ref %q: there is no anchor %q in this schema", ref.Text, fragment).
+			WithHint("a schema of this file is #/schemas/NAME")
+		return Target{}, &d
+	}
+	return s.schemaAt(n, ref)
+}
+
+func (s *Set) schemaAt(n *source.Node, ref *source.Node) (Target, *source.Diagnostic) {
+	var d source.Diagnostic
+	switch {
+	case n == nil:
+		d = source.New("MCPE141", ref.Range, "$ref %q points at nothing", ref.Text)
+	case s.places[n] == nil:
+		d = source.New("MCPE143", ref.Range, "$ref %q does not point at a schema", ref.Text).
+			WithRelated(n.Range, "it points here").WithHint("put the schema under schemas: or $defs")
+	default:
+		t := Target{Node: n}
+		if r := s.places[n].root; r.node == n {
+			t.Entry = r.entry
+		}
+		return t, nil
+	}
+	return Target{}, &d
+}
+
+// checkRefs resolves every reference and reports those that fail.
+func (l *loader) checkRefs() {
+	for _, r := range l.roots {
+		for _, n := range r.refs {
+			t, d := l.set.Resolve(n)
+			if d != nil {
+				l.fail(r, *d)
+				continue
+			}
+			if to := l.set.places[t.Node].root; to.dialect != r.dialect {
+				l.fail(r, source.New("MCPE144", n.Get("$ref").Range, "$ref leads from a %s schema to a %s schema", r.dialect.name, to.dialect.name).
+					WithRelated(to.node.Range, "the other schema").WithHint("a published schema has one dialect: give both the same $schema"))
+			}
+		}
+	}
+}
+
+// checkLoops reports references that lead back to themselves without stepping into the value: no
+// value could ever be checked against such a schema.
+func (l *loader) checkLoops() {
+	for _, r := range l.roots {
+		for _, n := range r.refs {
+			l.loop(n)
+		}
+	}
+}
+
+const (
+	unseen int8 = iota
+	onPath
+	done
+)
+
+// loop searches depth first from n through what applies to the same value.
+func (l *loader) loop(n *source.Node) {
+	p := l.set.places[n]
+	if p == nil || p.state != unseen {
+		return
+	}
+	p.state = onPath
+	if ref := n.Get("$ref"); ref != nil {
+		if t, d := l.set.Resolve(n); d == nil {
+			if l.set.places[t.Node].state == onPath {
+				l.fail(p.root, source.New("MCPE145", ref.Range, "$ref %q leads back to itself", ref.Text).
+					WithHint("recursion must pass through a property or an element"))
+			}
+			l.loop(t.Node)
+		}
+	}
+	if n.Get("$ref") == nil || !p.root.dialect.refAlone {
+		p.root.dialect.inner(n, func(k keyword, s *source.Node) {
+			if k.inPlace {
+				l.loop(s)
+			}
+		})
+	}
+	p.state = done
+}
