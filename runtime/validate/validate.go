@@ -1,0 +1,121 @@
+// Package validate checks JSON against JSON Schema at the boundary: arguments when they come in,
+// payloads when they are emitted. Generated types carry no validation code; this package is the
+// one place where a schema is asserted.
+//
+// Compile a schema once with [Compile], then call [Schema.Validate] with raw JSON from any number
+// of goroutines. Schemas are draft 2020-12 unless their $schema says otherwise (draft-07); formats
+// are asserted; patterns are ECMA-262; nothing is ever loaded from elsewhere. The package makes no
+// compatibility promise.
+package validate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+)
+
+// A Schema is a compiled schema, safe for concurrent use.
+type Schema struct{ compiled *jsonschema.Schema }
+
+// base is the address of a schema without $id. Relative references resolve against it and are then
+// not found, since there is nothing else.
+const base = "mcpe:///schema"
+
+// Compile compiles a schema. A $ref, $schema or $dynamicRef to a document other than the schema
+// itself or a JSON Schema meta-schema is an error, as are duplicate members and patterns that are
+// no regular expression.
+func Compile(schema json.RawMessage) (*Schema, error) {
+	doc, err := Decode(schema)
+	if err != nil {
+		return nil, fmt.Errorf("schema: %w", err)
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.AssertFormat()
+	c.UseLoader(noLoader{})
+	c.UseRegexpEngine(compilePattern)
+	c.RegisterFormat(dateTime)
+	if err := c.AddResource(base, doc); err != nil {
+		return nil, compileError(err)
+	}
+	compiled, err := c.Compile(base)
+	if err != nil {
+		return nil, compileError(err)
+	}
+	return &Schema{compiled}, nil
+}
+
+// Validate checks raw, which must be one JSON value. The error is an [*Error].
+func (s *Schema) Validate(raw json.RawMessage) error {
+	v, err := Decode(raw)
+	if err != nil {
+		return err
+	}
+	return s.ValidateValue(v)
+}
+
+// ValidateValue checks a value as [Decode] returns it. The error is an [*Error].
+func (s *Schema) ValidateValue(v any) error {
+	err := s.compiled.Validate(v)
+	if err == nil {
+		return nil
+	}
+	var failed *jsonschema.ValidationError
+	if !errors.As(err, &failed) {
+		return &Error{Fields: []events.FieldError{{Message: "cannot be checked against its schema"}}}
+	}
+	return &Error{Fields: fieldErrors(failed)}
+}
+
+// An Error lists what is wrong with a value: leaf causes only, sorted by path, at most MaxFields.
+type Error struct{ Fields []events.FieldError }
+
+// MaxFields bounds the field errors of one Error.
+const MaxFields = 32
+
+// Error joins the field errors.
+func (e *Error) Error() string {
+	parts := make([]string, len(e.Fields))
+	for i, f := range e.Fields {
+		parts[i] = f.Error()
+	}
+	return strings.Join(parts, "; ")
+}
+
+// dateTime accepts exactly what events.Time can hold, so that what is valid also decodes.
+var dateTime = &jsonschema.Format{Name: "date-time", Validate: func(v any) error {
+	text, ok := v.(string)
+	if !ok {
+		return nil
+	}
+	_, err := events.ParseTime(text)
+	return err
+}}
+
+// noLoader refuses to load anything; a schema comes from its author or from a server and must not
+// make us open a file or a connection.
+type noLoader struct{}
+
+var errElsewhere = errors.New("refers to another document, which is never loaded")
+
+func (noLoader) Load(url string) (any, error) { return nil, errElsewhere }
+
+func compileError(err error) error {
+	var invalid *jsonschema.SchemaValidationError
+	var load *jsonschema.LoadURLError
+	switch {
+	case errors.As(err, &invalid):
+		var failed *jsonschema.ValidationError
+		if errors.As(invalid.Err, &failed) {
+			return fmt.Errorf("not a valid JSON Schema: %w", &Error{Fields: fieldErrors(failed)})
+		}
+	case errors.As(err, &load):
+		return fmt.Errorf("schema %w: %s", errElsewhere, strings.TrimPrefix(load.URL, "mcpe:///"))
+	}
+	return fmt.Errorf("schema: %s", strings.ReplaceAll(err.Error(), base, ""))
+}
