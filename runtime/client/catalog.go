@@ -1,0 +1,260 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// maxPages bounds one reading of events/list.
+const maxPages = 10_000
+
+// A catalog is the client's copy of the server's event types.
+type catalog struct {
+	reading chan struct{} // held while one goroutine reads the list for all
+
+	mu    sync.Mutex
+	list  []wire.Descriptor
+	known bool
+}
+
+func (c *catalog) init() { c.reading = make(chan struct{}, 1) }
+
+func (c *catalog) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.list, c.known = nil, false
+}
+
+func (c *catalog) get() ([]wire.Descriptor, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.list, c.known
+}
+
+// list reads events/list and keeps the answer.
+func (c *Client) list(ctx context.Context, s *session) ([]wire.Descriptor, error) {
+	all, err := c.readList(ctx, s, newCall(nil))
+	if err != nil {
+		return nil, err
+	}
+	c.keep(all)
+	return slices.Clone(all), nil
+}
+
+func (c *Client) readList(ctx context.Context, s *session, own *call) ([]wire.Descriptor, error) {
+	var all []wire.Descriptor
+	cursor := ""
+	seen := map[string]bool{}
+	for range maxPages {
+		bounded, cancel := context.WithTimeoutCause(ctx, c.opts.CallTimeout, errTimeout(wire.MethodList))
+		raw, err := s.call(bounded, wire.MethodList, wire.ListParams{Cursor: cursor}, own)
+		cancel()
+		if err != nil {
+			return nil, fmt.Errorf("client: %s: %w", wire.MethodList, err)
+		}
+		var page wire.ListResult
+		if err := json.Unmarshal(raw, &page); err != nil {
+			return nil, fmt.Errorf("client: result of %s: %w", wire.MethodList, err)
+		}
+		all = append(all, page.Events...)
+		if page.NextCursor == "" {
+			return all, nil
+		}
+		if seen[page.NextCursor] {
+			break
+		}
+		cursor = page.NextCursor
+		seen[cursor] = true
+	}
+	return nil, fmt.Errorf("client: %s does not end", wire.MethodList)
+}
+
+func errTimeout(method string) error {
+	return fmt.Errorf("client: no answer to %s in time: %w", method, context.DeadlineExceeded)
+}
+
+// keep stores what was read and tells every live subscription.
+func (c *Client) keep(all []wire.Descriptor) {
+	c.catalog.mu.Lock()
+	c.catalog.list, c.catalog.known = all, true
+	c.catalog.mu.Unlock()
+	for _, sub := range c.registry() {
+		if d, ok := find(all, sub.name); ok {
+			sub.compare(d)
+		}
+	}
+}
+
+// registry is a copy of the registry.
+func (c *Client) registry() []*subscription {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	subs := make([]*subscription, 0, len(c.subs))
+	for s := range c.subs {
+		subs = append(subs, s)
+	}
+	return subs
+}
+
+func find(all []wire.Descriptor, name string) (wire.Descriptor, bool) {
+	i := slices.IndexFunc(all, func(d wire.Descriptor) bool { return d.Name == name })
+	if i < 0 {
+		return wire.Descriptor{}, false
+	}
+	return all[i], true
+}
+
+// describe returns the descriptor of the event type of that name, reading the list when it is not
+// known. Subscriptions that ask at the same time share one reading.
+func (c *Client) describe(ctx context.Context, s *session, name string) (wire.Descriptor, error) {
+	select {
+	case c.catalog.reading <- struct{}{}:
+		defer func() { <-c.catalog.reading }()
+	case <-ctx.Done():
+		return wire.Descriptor{}, context.Cause(ctx)
+	}
+	all, known := c.catalog.get()
+	if !known {
+		var err error
+		if all, err = c.list(ctx, s); err != nil {
+			return wire.Descriptor{}, err
+		}
+	}
+	d, ok := find(all, name)
+	if !ok {
+		return d, events.NewError(wire.NotFound, map[string]string{"kind": "event"})
+	}
+	return d, nil
+}
+
+// watch keeps the catalog fresh while the session lives: on list_changed where the server sends it,
+// else by time as long as there are subscriptions (CLI-9).
+func (c *Client) watch(s *session) {
+	notified := s.listChanged
+	if notified && s.stateless {
+		listening := make(chan bool, 1)
+		c.background(func() { c.listen(s, listening) })
+		select {
+		case notified = <-listening:
+		case <-s.ctx.Done():
+			return
+		}
+	}
+	if notified {
+		c.log.Debug("catalog follows list_changed")
+	}
+	tick := time.NewTicker(c.opts.Relist)
+	defer tick.Stop()
+	if notified {
+		tick.Stop()
+	}
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-s.board.changed:
+		case <-tick.C:
+			if len(c.registry()) == 0 {
+				continue
+			}
+		}
+		c.refresh(s)
+	}
+}
+
+func (c *Client) refresh(s *session) {
+	c.catalog.forget()
+	all, err := c.list(s.ctx, s)
+	if err != nil {
+		c.log.Warn("reading the catalog again failed", "err", err)
+		return
+	}
+	if c.opts.OnCatalog != nil {
+		c.opts.OnCatalog(all)
+	}
+}
+
+// listen asks for list_changed by subscriptions/listen, which the stateless era needs (D8), and
+// asks again when the stream ends. It reports once whether the server serves the filter, and
+// returns when it does not.
+func (c *Client) listen(s *session, served chan<- bool) {
+	known := false
+	report := func(ok bool) {
+		if !known {
+			known = true
+			served <- ok
+		}
+	}
+	for n := 0; s.ctx.Err() == nil; n++ {
+		acknowledged := c.listenOnce(s, func() { n = 0; report(true) })
+		if !acknowledged && !known {
+			report(false)
+			return
+		}
+		if c.opts.Backoff.wait(s.ctx, n, 0) != nil {
+			return
+		}
+		// What changed while nobody listened was not told.
+		select {
+		case s.board.changed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (c *Client) listenOnce(s *session, acknowledged func()) (ok bool) {
+	// The SDK fills in _meta for calls through its own functions only: take it from one.
+	own := newCall(nil)
+	if _, err := c.readList(s.ctx, s, own); err != nil {
+		return false
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	c2 := newCall(newInflow(s.board.shared))
+	p := &listenParams{Notifications: map[string]bool{wire.ListenFilter: true}}
+	own.mu.Lock()
+	p.Meta = own.meta
+	own.mu.Unlock()
+	c.background(func() {
+		// It returns when the request is written, and keeps the call alive until ctx ends.
+		_, err := c.send(withCall(ctx, c2), methodListen, &mcp.ClientRequest[*listenParams]{Session: s.cs, Params: p})
+		if err != nil {
+			c2.end()
+		}
+	})
+	answer := time.NewTimer(c.opts.CallTimeout)
+	defer answer.Stop()
+	for {
+		select {
+		case f := <-c2.in.frames:
+			c2.in.took(f)
+			if f.method != notificationListenAck || ok {
+				continue
+			}
+			var ack struct {
+				Notifications map[string]json.RawMessage `json:"notifications"`
+			}
+			if json.Unmarshal(f.params, &ack) != nil || string(ack.Notifications[wire.ListenFilter]) != "true" {
+				return false
+			}
+			ok = true
+			answer.Stop()
+			acknowledged()
+		case <-c2.ended:
+			return ok
+		case <-answer.C:
+			return false
+		case <-ctx.Done():
+			return ok
+		}
+	}
+}

@@ -1,0 +1,224 @@
+// Package client receives the occurrences of MCP Events: it connects to a server, chooses a
+// delivery mode, runs the poll or push loop of each subscription, connects again after any loss,
+// and hands the application one iterator of typed events whatever the mode.
+//
+// Start with [Connect] over [HTTP] or [Command], then call a generated Subscribe function, or
+// [Subscribe] with [Dynamic] for a type known by name only, and range over
+// [Subscription.Events]:
+//
+//	c, err := client.Connect(ctx, client.HTTP("https://example.com/mcp", nil), client.Options{})
+//	sub, err := incidents.SubscribeIncidentCreated(ctx, c, incidents.IncidentCreatedArguments{})
+//	for ev, err := range sub.Events() { … }
+//
+// Payloads come from the server: they are untrusted input, and receiving one grants no right to
+// act on it. [Options.Policy] is asked about each before the application sees it.
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// Options of a Client; the zero value is usable.
+type Options struct {
+	// Client is the SDK client to connect with; one without capabilities is made when nil. Connect
+	// adds the extension's methods to it and a middleware that declares the extension (CAP-3), so
+	// give each Connect a client of its own.
+	Client *mcp.Client
+	// ProtocolVersion is the revision to ask for; empty means the SDK's latest, with the legacy
+	// handshake as fallback (D4).
+	ProtocolVersion string
+	// Mode forces a delivery mode on all subscriptions: "poll" or "push"; empty chooses (CLI-1).
+	Mode string
+	// Cursors keeps cursors over restarts (CLI-6); nil keeps none.
+	Cursors store.CursorStore
+	// Policy is asked about each new occurrence before the application sees it; an error withholds
+	// it, which is logged and counted in [Status]. It runs in the subscription's own goroutine.
+	Policy func(ctx context.Context, o events.Occurrence) error
+	// OnCatalog is called with the server's event types after each refresh caused by list_changed
+	// or by time (CLI-9). It must not block.
+	OnCatalog func([]wire.Descriptor)
+	// OnDrift is called when generated types differ from what the server publishes (CLI-9), once
+	// for each difference of a subscription. It must not block.
+	OnDrift func(Drift)
+
+	// PollFloor is the shortest wait between polls; 0 means 1 s (CLI-3).
+	PollFloor time.Duration
+	// LongPoll asks the server to hold a poll that long when there is nothing to return; 0 does
+	// not ask (POLL-9).
+	LongPoll time.Duration
+	// MaxEvents caps the occurrences of one poll; 0 leaves it to the server (POLL-4).
+	MaxEvents int64
+	// Heartbeat is the interval assumed between heartbeats of a stream; 0 means 30 s. A stream
+	// without any frame for twice that is dead (CLI-4).
+	Heartbeat time.Duration
+	// CallTimeout bounds connecting and every call but streams; 0 means 30 s. A held poll gets
+	// LongPoll on top.
+	CallTimeout time.Duration
+	// Relist is how often the catalog is read again when the server does not notify of changes;
+	// 0 means 5 min (CLI-9).
+	Relist time.Duration
+	// Backoff spaces reconnections.
+	Backoff Backoff
+	// Buffer is how many occurrences a subscription holds that the application has not asked for;
+	// 0 means 64.
+	Buffer int
+	// RecentIDs is how many eventIds a subscription remembers for deduplication; 0 means 4,096
+	// (CLI-2).
+	RecentIDs int
+	// Logger receives what happens behind the iterators; nil discards it.
+	Logger *slog.Logger
+}
+
+// A Client is a connection to one server with its live subscriptions. Its methods are safe for
+// concurrent use.
+type Client struct {
+	opts      Options
+	transport mcp.Transport
+	mcp       *mcp.Client
+	send      mcp.MethodHandler // below the SDK client's other middleware
+	log       *slog.Logger
+	ctx       context.Context // ends with Close
+	cancel    context.CancelCauseFunc
+	wg        sync.WaitGroup
+	catalog   catalog
+
+	mu     sync.Mutex
+	sess   *session
+	again  *attempt
+	subs   map[*subscription]struct{}
+	keys   map[string]struct{}
+	nextID int
+}
+
+// Connect makes a session over t, which bounds only the connecting: the client lives until Close.
+// A lost session is connected again when t comes from [HTTP], [Command] or [Dial] or is an
+// *mcp.StreamableClientTransport; other transports serve one session. A server without events is
+// no error here; calls then return [ErrNoEvents].
+func Connect(ctx context.Context, t mcp.Transport, o Options) (*Client, error) {
+	o.setDefaults()
+	c := &Client{opts: o, transport: t, mcp: o.Client, log: o.Logger,
+		subs: map[*subscription]struct{}{}, keys: map[string]struct{}{}}
+	if c.mcp == nil {
+		c.mcp = mcp.NewClient(&mcp.Implementation{Name: "mcpe-gen", Version: "0.1"},
+			&mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
+	}
+	send, err := install(c.mcp)
+	if err != nil {
+		return nil, err
+	}
+	c.send = send
+	c.catalog.init()
+	c.ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	s, err := c.connect(ctx)
+	if err != nil {
+		c.cancel(ErrClosed)
+		return nil, err
+	}
+	c.mu.Lock()
+	c.sess = s
+	c.mu.Unlock()
+	return c, nil
+}
+
+func (o *Options) setDefaults() {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	set(&o.PollFloor, time.Second)
+	set(&o.Heartbeat, 30*time.Second)
+	set(&o.CallTimeout, 30*time.Second)
+	set(&o.Relist, 5*time.Minute)
+	set(&o.Backoff.Min, time.Second)
+	set(&o.Backoff.Max, time.Minute)
+	o.LongPoll = max(o.LongPoll, 0)
+	if o.Buffer <= 0 {
+		o.Buffer = 64
+	}
+	if o.RecentIDs <= 0 {
+		o.RecentIDs = 4096
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+// background runs f in a goroutine that Close waits for. It is called from such a goroutine or, so
+// that Close cannot be waiting already, with mu held and ctx alive.
+func (c *Client) background(f func()) { c.wg.Go(f) }
+
+// Session returns the SDK's session, for everything that is not events. After a loss it is the
+// lost one until the client has connected again.
+func (c *Client) Session() *mcp.ClientSession {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sess.cs
+}
+
+// List asks the server for its event types, all pages in the server's order (LIST-1).
+func (c *Client) List(ctx context.Context) ([]wire.Descriptor, error) {
+	s, err := c.live(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	return c.list(ctx, s)
+}
+
+// Close ends every subscription and then the session: the kill switch (CLI-8). Iterators end at
+// once with [ErrClosed]; Close returns when nothing of the client runs any more.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	c.cancel(ErrClosed)
+	c.mu.Unlock()
+	c.wg.Wait()
+	return nil
+}
+
+// HTTP is the transport to a server's Streamable HTTP endpoint. hc may be nil; its Timeout, if
+// any, is not applied to streams. Set OAuthHandler and other fields on the result as needed.
+func HTTP(url string, hc *http.Client) *mcp.StreamableClientTransport {
+	return &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: hc}
+}
+
+// Dial is the transport that open makes anew for every session, so that a client over any
+// transport can connect again.
+func Dial(open func(context.Context) (mcp.Transport, error)) mcp.Transport { return &dialed{open} }
+
+type dialed struct {
+	open func(context.Context) (mcp.Transport, error)
+}
+
+func (d *dialed) Connect(ctx context.Context) (mcp.Connection, error) {
+	t, err := d.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return t.Connect(ctx)
+}
+
+// redialable reports whether t may be connected more than once.
+func redialable(t mcp.Transport) bool {
+	switch t.(type) {
+	case *dialed, *Process, *mcp.StreamableClientTransport:
+		return true
+	}
+	return false
+}
+
+// Dynamic describes the event type of that name for programs that know no types: arguments and
+// payloads are raw JSON.
+func Dynamic(name string) events.Type[json.RawMessage, json.RawMessage] {
+	return events.Type[json.RawMessage, json.RawMessage]{Info: events.Info{Name: name}}
+}

@@ -1,0 +1,208 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// Errors that callers compare with errors.Is.
+var (
+	// ErrNoEvents is returned by calls to a server that advertises events in neither form; nothing
+	// was sent to it (CAP-2).
+	ErrNoEvents = errors.New("client: server does not advertise events")
+	// ErrClosed ends what is still going on when the Client is closed (CLI-8).
+	ErrClosed = errors.New("client: closed")
+	// ErrSessionLost ends subscriptions whose session is gone and whose transport cannot be
+	// connected again; see [Dial].
+	ErrSessionLost = errors.New("client: session lost")
+	// ErrKeyInUse is returned by Subscribe for a cursor key that a live subscription has; choose
+	// another with [WithCursorKey].
+	ErrKeyInUse = errors.New("client: cursor key is in use")
+	// ErrIterating is yielded to a second concurrent iteration of one subscription.
+	ErrIterating = errors.New("client: subscription is already being iterated")
+)
+
+// Reasons for connecting again that the application never sees as errors.
+var (
+	errStreamEnded = errors.New("client: stream ended")
+	errOverflow    = errors.New("client: subscriber fell behind its stream")
+	errSilent      = errors.New("client: no frame within two heartbeats")
+	errFinished    = errors.New("client: subscription ended")
+	errUserClosed  = errors.New("client: subscription closed")
+)
+
+// A NoCompatibleDeliveryModeError says that an event type is offered in none of the modes that the
+// client can use, or not in the one that was asked for (CLI-1).
+type NoCompatibleDeliveryModeError struct {
+	// Event is the event type's name.
+	Event string
+	// Offered are the modes in the type's descriptor.
+	Offered []string
+	// Supported are the modes that the client may use.
+	Supported []string
+}
+
+// Error names both sets.
+func (e *NoCompatibleDeliveryModeError) Error() string {
+	return fmt.Sprintf("client: no compatible delivery mode for %s: offered [%s], supported [%s]",
+		e.Event, strings.Join(e.Offered, ", "), strings.Join(e.Supported, ", "))
+}
+
+// A TerminatedError ends a subscription that the server ended or refuses to continue (CLI-7). It
+// unwraps to the server's [events.Error].
+type TerminatedError struct {
+	// Event is the event type's name.
+	Event string
+	// Err is the server's reason.
+	Err error
+}
+
+// Error gives the event name and the reason.
+func (e *TerminatedError) Error() string {
+	return fmt.Sprintf("client: subscription to %s terminated: %v", e.Event, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *TerminatedError) Unwrap() error { return e.Err }
+
+// A RecoverableError is yielded between events when the server reported a failure that does not
+// end the subscription (PUSH-5); the iteration goes on after it.
+type RecoverableError struct {
+	// Event is the event type's name.
+	Event string
+	// Err is what the server reported.
+	Err error
+}
+
+// Error gives the event name and what was reported.
+func (e *RecoverableError) Error() string {
+	return fmt.Sprintf("client: %s: server reports: %v", e.Event, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *RecoverableError) Unwrap() error { return e.Err }
+
+// A PayloadError is yielded in place of an occurrence that does not decode into the subscription's
+// types; the iteration goes on after it.
+type PayloadError struct {
+	// Occurrence is what was received; Raw holds the payload.
+	Occurrence events.Occurrence
+	// Err says what does not fit.
+	Err error
+}
+
+// Error gives the event name, the eventId and what does not fit.
+func (e *PayloadError) Error() string {
+	return fmt.Sprintf("client: %s %s: %v", e.Occurrence.Name, e.Occurrence.ID, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *PayloadError) Unwrap() error { return e.Err }
+
+// A CommitError is yielded when the cursor store refused a commit (CLI-6); the iteration goes on,
+// and the next commit includes this one.
+type CommitError struct {
+	// Key is the cursor key.
+	Key string
+	// Err is the store's error.
+	Err error
+}
+
+// Error gives the key and the store's error.
+func (e *CommitError) Error() string {
+	return fmt.Sprintf("client: committing cursor %q: %v", e.Key, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *CommitError) Unwrap() error { return e.Err }
+
+// A StatusError is an HTTP answer to an events call that was no JSON-RPC message.
+type StatusError struct {
+	// Status is the HTTP status code.
+	Status int
+	// Text is the beginning of the body; untrusted.
+	Text string
+}
+
+// Error gives the status and the text.
+func (e *StatusError) Error() string {
+	msg := fmt.Sprintf("client: HTTP status %d %s", e.Status, http.StatusText(e.Status))
+	if e.Text != "" {
+		msg += ": " + e.Text
+	}
+	return msg
+}
+
+// permanent reports whether asking again is of no use.
+func (e *StatusError) permanent() bool {
+	switch e.Status {
+	case http.StatusNotFound, http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	}
+	return e.Status >= 400 && e.Status < 500
+}
+
+// A waitError carries a server's Retry-After along with the failure.
+type waitError struct {
+	err   error
+	after time.Duration
+}
+
+func (e *waitError) Error() string { return e.err.Error() }
+func (e *waitError) Unwrap() error { return e.err }
+
+// errorOf makes the typed error of an error object on the wire, in either family of codes (D2). A
+// code of no kind leaves Kind zero.
+func errorOf(code int64, message string, data json.RawMessage) *events.Error {
+	e := &events.Error{Code: code, Message: message, Data: data}
+	if k, _, ok := wire.KindOf(code, message); ok {
+		e.Kind = k
+	}
+	return e
+}
+
+// callError translates what the SDK returned for a call of the extension.
+func callError(ctx context.Context, sess *session, c *call, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	c.mu.Lock()
+	status, text, after := c.status, c.text, c.retryAfter
+	c.mu.Unlock()
+	var rpc *jsonrpc.Error
+	switch {
+	case status != 0:
+		err = &StatusError{Status: status, Text: text}
+	case errors.As(err, &rpc):
+		err = errorOf(rpc.Code, rpc.Message, rpc.Data)
+	case sessionGone(err):
+		sess.lose()
+		return fmt.Errorf("%w: %w", ErrSessionLost, err)
+	}
+	if after > 0 {
+		return &waitError{err, after}
+	}
+	return err
+}
+
+// sessionGone reports whether err says that no further call on the session can succeed.
+func sessionGone(err error) bool {
+	for _, gone := range []error{mcp.ErrConnectionClosed, mcp.ErrSessionMissing, io.EOF, io.ErrClosedPipe, io.ErrUnexpectedEOF} {
+		if errors.Is(err, gone) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,246 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// notificationListenAck is the first message on a subscriptions/listen stream; it says which of the
+// kinds asked for the server will send.
+const notificationListenAck = "notifications/subscriptions/acknowledged"
+
+// A frame is one notification of the extension as a tap found it on the carrier.
+type frame struct {
+	method string
+	params json.RawMessage
+}
+
+// A call travels in the context of one request, so that the tap below the SDK can tell whose
+// answer it sees and leave there what the SDK does not pass on.
+type call struct {
+	in *inflow // where frames go; nil for requests that are answered at once
+
+	mu         sync.Mutex
+	status     int           // HTTP status of a refusal
+	text       string        // its body's beginning
+	retryAfter time.Duration // its Retry-After
+	meta       map[string]any
+
+	endOnce sync.Once
+	ended   chan struct{} // closed when the carrier of a listen request is gone
+}
+
+type callKey struct{}
+
+func newCall(in *inflow) *call { return &call{in: in, ended: make(chan struct{})} }
+
+func withCall(ctx context.Context, c *call) context.Context {
+	return context.WithValue(ctx, callKey{}, c)
+}
+
+func callFrom(ctx context.Context) *call {
+	c, _ := ctx.Value(callKey{}).(*call)
+	return c
+}
+
+func (c *call) end() { c.endOnce.Do(func() { close(c.ended) }) }
+
+// Room for frames between a carrier and the loop of its subscription. A body of its own may be
+// left unread, so little is kept; a shared read loop must never wait, so a burst must fit.
+const (
+	ownFrames    = 16
+	sharedFrames = 512
+	sharedBytes  = 8 << 20
+)
+
+// An inflow is the bounded hand-over of frames from a tap to the loop of one subscription.
+type inflow struct {
+	frames   chan frame
+	bytes    atomic.Int64
+	full     atomic.Bool
+	overflow chan struct{} // closed when a shared carrier found no room
+}
+
+func newInflow(shared bool) *inflow {
+	n := ownFrames
+	if shared {
+		n = sharedFrames
+	}
+	return &inflow{frames: make(chan frame, n), overflow: make(chan struct{})}
+}
+
+// put hands f over and waits for room: for a carrier that carries only this subscription, where
+// waiting pushes back on the server alone.
+func (q *inflow) put(ctx context.Context, f frame) {
+	select {
+	case q.frames <- f:
+		q.bytes.Add(int64(len(f.params)))
+	case <-ctx.Done():
+	}
+}
+
+// offer hands f over without waiting. Once there was no room, everything later is refused too, so
+// that what was taken has no hole; the loop then resumes from its cursor.
+func (q *inflow) offer(f frame) {
+	if q.full.Load() {
+		return
+	}
+	if q.bytes.Load() <= sharedBytes {
+		select {
+		case q.frames <- f:
+			q.bytes.Add(int64(len(f.params)))
+			return
+		default:
+		}
+	}
+	if q.full.CompareAndSwap(false, true) {
+		close(q.overflow)
+	}
+}
+
+// took is called for every frame received from frames.
+func (q *inflow) took(f frame) { q.bytes.Add(-int64(len(f.params))) }
+
+// A board is what the taps of one session share: which request waits for which frames, and what
+// the handshake said.
+type board struct {
+	// shared tells that all subscriptions come through one read loop.
+	shared bool
+	// changed gets a token at each list_changed.
+	changed chan struct{}
+	// aborted ends everything on the carrier, when orderly closing takes too long.
+	aborted context.Context
+	abort   context.CancelFunc
+
+	mu        sync.Mutex
+	routes    map[string]*call // by JSON-RPC id as text
+	shaking   bool             // until the handshake is over
+	topLevel  json.RawMessage  // capabilities.events, which the SDK does not decode
+	extension json.RawMessage  // capabilities.extensions[wire.ExtensionID]
+}
+
+func newBoard(shared bool) *board {
+	b := &board{shared: shared, changed: make(chan struct{}, 1), routes: map[string]*call{}, shaking: true}
+	b.aborted, b.abort = context.WithCancel(context.Background())
+	return b
+}
+
+// route makes frames that name id reach c until ctx ends.
+func (b *board) route(ctx context.Context, id string, c *call) {
+	b.mu.Lock()
+	b.routes[id] = c
+	b.mu.Unlock()
+	context.AfterFunc(ctx, func() { b.unroute(id) })
+}
+
+func (b *board) unroute(id string) {
+	b.mu.Lock()
+	c := b.routes[id]
+	delete(b.routes, id)
+	b.mu.Unlock()
+	if c != nil {
+		c.end()
+	}
+}
+
+// dispatch gives a frame to the call whose body it came in, or else to the one that it names.
+// Frames of requests that have ended are dropped.
+func (b *board) dispatch(ctx context.Context, f frame, own *call) {
+	if f.method == wire.NotificationListChanged {
+		select {
+		case b.changed <- struct{}{}:
+		default:
+		}
+		return
+	}
+	if own != nil && own.in != nil && !b.shared {
+		own.in.put(ctx, f)
+		return
+	}
+	b.mu.Lock()
+	c := b.routes[subscriptionID(f.params)]
+	b.mu.Unlock()
+	if c != nil && c.in != nil {
+		c.in.offer(f)
+	}
+}
+
+// subscriptionID returns the JSON text of the id that a notification names, "" for none.
+func subscriptionID(params json.RawMessage) string {
+	var p struct {
+		Meta map[string]json.RawMessage `json:"_meta"`
+	}
+	if json.Unmarshal(params, &p) != nil {
+		return ""
+	}
+	return string(p.Meta[wire.MetaSubscriptionID])
+}
+
+// idText is the JSON text of a JSON-RPC id.
+func idText(raw any) string {
+	b, err := json.Marshal(raw)
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+// observe looks for the two forms of the capability in a result (D1), while the handshake lasts.
+func (b *board) observe(result json.RawMessage) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.shaking {
+		return
+	}
+	var r struct {
+		Capabilities map[string]json.RawMessage `json:"capabilities"`
+	}
+	if json.Unmarshal(result, &r) != nil || r.Capabilities == nil {
+		return
+	}
+	var extensions map[string]json.RawMessage
+	if json.Unmarshal(r.Capabilities["extensions"], &extensions) != nil {
+		extensions = nil
+	}
+	b.topLevel = present(r.Capabilities[wire.CapabilityKey])
+	b.extension = present(extensions[wire.ExtensionID])
+}
+
+func present(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil
+	}
+	return raw
+}
+
+// shaken ends the handshake and returns whether events are advertised, and whether list_changed is.
+func (b *board) shaken() (advertised, listChanged bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.shaking = false
+	for _, raw := range []json.RawMessage{b.topLevel, b.extension} {
+		if raw == nil {
+			continue
+		}
+		advertised = true
+		var v struct {
+			ListChanged bool `json:"listChanged"`
+		}
+		if json.Unmarshal(raw, &v) == nil && v.ListChanged {
+			listChanged = true
+		}
+	}
+	return advertised, listChanged
+}
+
+// observing reports whether answers are still those of the handshake.
+func (b *board) observing() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.shaking
+}

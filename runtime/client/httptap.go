@@ -1,0 +1,243 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const (
+	sessionHeader = "Mcp-Session-Id"
+	typeJSON      = "application/json"
+	typeSSE       = "text/event-stream"
+	// maxRefusal bounds what is read of a refusal's body.
+	maxRefusal = 64 << 10
+)
+
+// tapHTTP returns a copy of t whose requests go through a tap. The connection itself stays the
+// SDK's: it keeps sessions, versions, OAuth and resumption.
+func tapHTTP(t *mcp.StreamableClientTransport, b *board) *mcp.StreamableClientTransport {
+	tapped := *t
+	hc := http.Client{}
+	if t.HTTPClient != nil {
+		hc = *t.HTTPClient
+	}
+	base := hc.Transport
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	// http.Client.Timeout includes the body, and a stream has no end: the tap applies the timeout
+	// to everything else.
+	hc.Transport = &httpTap{board: b, base: base, timeout: hc.Timeout, oauth: t.OAuthHandler != nil}
+	hc.Timeout = 0
+	tapped.HTTPClient = &hc
+	return &tapped
+}
+
+// An httpTap takes the extension's notifications out of SSE bodies and makes refusals of events
+// calls readable to the SDK, which otherwise ends the session at them.
+type httpTap struct {
+	board   *board
+	base    http.RoundTripper
+	timeout time.Duration
+	oauth   bool
+}
+
+func (t *httpTap) RoundTrip(req *http.Request) (*http.Response, error) {
+	own := callFrom(req.Context())
+	if req.Method != http.MethodPost {
+		own = nil // the SDK resuming an answer by itself
+	}
+	streaming := own != nil && own.in != nil
+	ctx, release := t.bound(req, own != nil)
+	if streaming {
+		if id := requestID(req); id != "" {
+			t.board.route(ctx, id, own)
+		}
+	}
+	resp, err := t.base.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		release()
+		if own != nil {
+			own.end()
+		}
+		return resp, err
+	}
+	if own != nil {
+		t.translate(req, resp, own)
+	}
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	switch {
+	case kind == typeSSE && resp.StatusCode < 300:
+		resp.Body = newSSEFilter(resp.Body, t.board, own, ctx)
+	case kind == typeJSON && t.board.observing():
+		if err := t.observe(resp); err != nil {
+			release()
+			return nil, err
+		}
+	}
+	resp.Body = &releasing{ReadCloser: resp.Body, release: func() {
+		release()
+		if own != nil {
+			own.end()
+		}
+	}}
+	return resp, nil
+}
+
+// bound makes the context of one request: it ends when the session is aborted, or when the HTTP
+// client's timeout is over. Requests without an end have none, and events calls have their own.
+func (t *httpTap) bound(req *http.Request, own bool) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(req.Context())
+	stops := []func() bool{context.AfterFunc(t.board.aborted, func() { cancel(context.Canceled) })}
+	if t.timeout > 0 && !own && req.Method != http.MethodGet {
+		stops = append(stops, time.AfterFunc(t.timeout, func() { cancel(context.DeadlineExceeded) }).Stop)
+	}
+	return ctx, func() {
+		for _, stop := range stops {
+			stop()
+		}
+		cancel(nil)
+	}
+}
+
+// requestID reads the JSON-RPC id of a POST from its body's copy.
+func requestID(req *http.Request) string {
+	if req.GetBody == nil {
+		return ""
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return ""
+	}
+	defer body.Close()
+	var m struct {
+		ID json.RawMessage `json:"id"`
+	}
+	if json.NewDecoder(body).Decode(&m) != nil {
+		return ""
+	}
+	return string(m.ID)
+}
+
+// observe shows the board a JSON answer of the handshake.
+func (t *httpTap) observe(resp *http.Response) error {
+	body, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if err != nil {
+		return err
+	}
+	t.board.observe(resultOf(body))
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return nil
+}
+
+func resultOf(message []byte) json.RawMessage {
+	var m struct {
+		Result json.RawMessage `json:"result"`
+	}
+	if json.Unmarshal(message, &m) != nil {
+		return nil
+	}
+	return m.Result
+}
+
+// translate turns what is no JSON-RPC answer to an events call into a JSON-RPC error of this call
+// alone. Left as they are: OAuth challenges when the SDK handles them, and the 404 that says that
+// the session is gone.
+func (t *httpTap) translate(req *http.Request, resp *http.Response, own *call) {
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if resp.StatusCode < 300 {
+		if kind == typeJSON || kind == typeSSE {
+			return
+		}
+		t.refuse(resp, own, nil)
+		return
+	}
+	if t.oauth && (resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden) {
+		return
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
+	if err != nil {
+		body = nil
+	}
+	if m, err := jsonrpc.DecodeMessage(body); err == nil {
+		if r, ok := m.(*jsonrpc.Response); ok && r.Error != nil {
+			// The SDK reads no body of statuses that it takes for passing ones.
+			if resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests {
+				own.mu.Lock()
+				own.retryAfter = retryAfter(resp)
+				own.mu.Unlock()
+				resp.StatusCode = http.StatusBadRequest
+			}
+			replaceBody(resp, body)
+			return
+		}
+	}
+	if resp.StatusCode == http.StatusNotFound && req.Header.Get(sessionHeader) != "" {
+		replaceBody(resp, body)
+		return
+	}
+	t.refuse(resp, own, body)
+}
+
+func (t *httpTap) refuse(resp *http.Response, own *call, body []byte) {
+	text := strings.TrimSpace(string(body))
+	if len(text) > 200 {
+		text = text[:200]
+	}
+	own.mu.Lock()
+	own.status, own.text, own.retryAfter = resp.StatusCode, text, retryAfter(resp)
+	own.mu.Unlock()
+	answer := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":"refused","error":{"code":%d,"message":"HTTP status %d"}}`,
+		jsonrpc.CodeInternalError, resp.StatusCode)
+	resp.StatusCode = http.StatusBadRequest
+	resp.Header.Set("Content-Type", typeJSON)
+	replaceBody(resp, answer)
+}
+
+func replaceBody(resp *http.Response, body []byte) {
+	resp.Body.Close()
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	resp.ContentLength = int64(len(body))
+	resp.Header.Del("Content-Length")
+}
+
+// retryAfter reads Retry-After in either form (RFC 9110, section 10.2.3).
+func retryAfter(resp *http.Response) time.Duration {
+	v := resp.Header.Get("Retry-After")
+	if v == "" {
+		return 0
+	}
+	if s, err := strconv.Atoi(v); err == nil && s > 0 {
+		return min(time.Duration(min(s, 1<<30))*time.Second, maxWait)
+	}
+	if at, err := http.ParseTime(v); err == nil {
+		return min(max(time.Until(at), 0), maxWait)
+	}
+	return 0
+}
+
+// A releasing body frees its request's context when it is closed.
+type releasing struct {
+	io.ReadCloser
+	once    sync.Once
+	release func()
+}
+
+func (r *releasing) Close() error {
+	err := r.ReadCloser.Close()
+	r.once.Do(r.release)
+	return err
+}

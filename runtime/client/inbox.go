@@ -1,0 +1,146 @@
+package client
+
+import (
+	"context"
+	"sync"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// An item is what a subscription hands to the application, or, with neither occurrence nor gap nor
+// note, only the news that its cursor advanced.
+type item struct {
+	occurrence *wire.Occurrence
+	gap        *events.Gap
+	note       error
+	// cursor is the position reached once this item is done; nil when no position is known there.
+	cursor *string
+}
+
+func (i *item) shown() bool { return i.occurrence != nil || i.gap != nil || i.note != nil }
+
+// An inbox is the bounded queue between a subscription's loop and its iterator.
+type inbox struct {
+	limit int
+	more  chan struct{} // a token when there is something to take
+	room  chan struct{} // a token when there is room again
+
+	mu    sync.Mutex
+	items []item
+	ended bool
+	err   error
+}
+
+func newInbox(limit int) *inbox {
+	return &inbox{limit: limit, more: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// put appends an item, waiting for room.
+func (b *inbox) put(ctx context.Context, it item) error {
+	for {
+		b.mu.Lock()
+		if len(b.items) < b.limit {
+			b.items = append(b.items, it)
+			b.mu.Unlock()
+			signal(b.more)
+			return nil
+		}
+		b.mu.Unlock()
+		select {
+		case <-b.room:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// advance tells that the cursor is reached once everything in the queue is done. It takes no room:
+// quiet times must not fill the queue of an application that is busy.
+func (b *inbox) advance(cursor string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n := len(b.items); n > 0 {
+		b.items[n-1].cursor = &cursor
+		return
+	}
+	b.items = append(b.items, item{cursor: &cursor})
+	signal(b.more)
+}
+
+// end makes take return err once the queue is empty.
+func (b *inbox) end(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.ended {
+		b.ended, b.err = true, err
+	}
+	signal(b.more)
+}
+
+// tryTake returns the first item; ok is false when there is none, and err is set when there will be
+// none.
+func (b *inbox) tryTake() (it item, ok bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.items) == 0 {
+		if b.ended {
+			err = b.err
+		}
+		return item{}, false, err
+	}
+	it = b.items[0]
+	b.items[0] = item{}
+	b.items = b.items[1:]
+	signal(b.room)
+	return it, true, nil
+}
+
+// An idSet remembers the most recent eventIds (CLI-2).
+type idSet struct {
+	limit int
+	known map[string]struct{}
+	order []string // a ring once full
+	next  int
+}
+
+func newIDSet(limit int) *idSet { return &idSet{limit: limit, known: map[string]struct{}{}} }
+
+// add reports whether id is new, and remembers it. An empty id is always new.
+func (s *idSet) add(id string) bool {
+	if id == "" {
+		return true
+	}
+	if _, ok := s.known[id]; ok {
+		return false
+	}
+	if len(s.order) < s.limit {
+		s.order = append(s.order, id)
+	} else {
+		delete(s.known, s.order[s.next])
+		s.order[s.next] = id
+		s.next = (s.next + 1) % s.limit
+	}
+	s.known[id] = struct{}{}
+	return true
+}
+
+// remove forgets id, which was the last one added.
+func (s *idSet) remove(id string) {
+	if _, ok := s.known[id]; !ok {
+		return
+	}
+	delete(s.known, id)
+	last := len(s.order) - 1
+	if len(s.order) == s.limit {
+		last = (s.next - 1 + s.limit) % s.limit
+	}
+	s.order[last] = "" // its place in the ring is used up
+}

@@ -1,0 +1,132 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// runPush receives one stream, from its request to its end (CLI-4). Whatever ends it but a
+// terminated notification, its cursor is where the next one resumes.
+func runPush(ctx context.Context, s *subscription, sess *session) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // really aborts: the POST over HTTP, notifications/cancelled elsewhere
+	p := wire.StreamParams{Name: s.name, Arguments: s.args, Cursor: s.resume()}
+	if p.Cursor != nil {
+		p.MaxAgeMs = s.maxAge()
+	}
+	own := newCall(newInflow(sess.board.shared))
+	stream := &stream{s: s, in: own.in}
+	ended := make(chan error, 1)
+	s.c.background(func() {
+		_, err := sess.call(ctx, wire.MethodStream, p, own)
+		if err == nil {
+			err = errStreamEnded
+		}
+		ended <- err
+	})
+	patience := 2 * s.c.opts.Heartbeat
+	silence := time.NewTimer(patience)
+	defer silence.Stop()
+	for {
+		select {
+		case f := <-own.in.frames:
+			if err := stream.take(ctx, f); err != nil {
+				return err
+			}
+			silence.Reset(patience)
+		case <-own.in.overflow:
+			return stream.drain(ctx, errOverflow)
+		case err := <-ended:
+			return stream.drain(ctx, err)
+		case <-silence.C:
+			if len(own.in.frames) > 0 {
+				continue // it was the application that took long
+			}
+			return errSilent
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// A stream is what is known of one events/stream call.
+type stream struct {
+	s      *subscription
+	in     *inflow
+	active bool
+}
+
+// drain takes what had arrived before the stream ended for the given reason.
+func (st *stream) drain(ctx context.Context, reason error) error {
+	for {
+		select {
+		case f := <-st.in.frames:
+			if err := st.take(ctx, f); err != nil {
+				return err
+			}
+		default:
+			return reason
+		}
+	}
+}
+
+// take handles one notification of the stream. An unknown one, or one that cannot be read, only
+// shows that the stream is alive.
+func (st *stream) take(ctx context.Context, f frame) error {
+	s := st.s
+	st.in.took(f)
+	read := func(v any) bool {
+		err := json.Unmarshal(f.params, v)
+		if err != nil {
+			s.log.Warn("unreadable notification", "method", f.method, "err", err)
+		}
+		return err == nil
+	}
+	switch f.method {
+	case wire.NotificationActive:
+		var p wire.ActiveParams
+		if read(&p) {
+			return st.begin(ctx, p)
+		}
+	case wire.NotificationEvent:
+		var o wire.Occurrence
+		if read(&o) {
+			s.progress()
+			return s.take(ctx, &o, o.Cursor)
+		}
+	case wire.NotificationHeartbeat:
+		var p wire.HeartbeatParams
+		if read(&p) {
+			s.reach(p.Cursor)
+			s.progress()
+		}
+	case wire.NotificationError:
+		var p wire.ErrorParams
+		if read(&p) {
+			return s.note(ctx, &RecoverableError{Event: s.name, Err: errorOf(p.Error.Code, p.Error.Message, p.Error.Data)})
+		}
+	case wire.NotificationTerminated:
+		var p wire.ErrorParams
+		read(&p)
+		return &TerminatedError{Event: s.name, Err: errorOf(p.Error.Code, p.Error.Message, p.Error.Data)}
+	}
+	return nil
+}
+
+// begin handles the first message of a stream, and the fresh one after a gap (PUSH-1, PUSH-7).
+func (st *stream) begin(ctx context.Context, p wire.ActiveParams) error {
+	s := st.s
+	again := s.established() && !st.active
+	st.active = true
+	// A type without replay loses what happens between two streams, and only the client knows that
+	// there were two.
+	lost := again && p.Cursor == nil && s.resume() == nil
+	if p.Truncated || lost {
+		return s.gap(ctx, p.Cursor)
+	}
+	s.reach(p.Cursor)
+	return nil
+}

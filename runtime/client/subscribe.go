@@ -1,0 +1,296 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+type subscribeOptions struct {
+	mode      string
+	cursor    string
+	fromNow   bool
+	key       string
+	maxAge    time.Duration // negative: not sent
+	manualAck bool
+}
+
+// A SubscribeOption sets a detail of one subscription.
+type SubscribeOption func(*subscribeOptions)
+
+// WithMode forces the delivery mode, "poll" or "push"; empty or "auto" chooses (CLI-1).
+func WithMode(mode string) SubscribeOption {
+	return func(o *subscribeOptions) {
+		if mode == "auto" {
+			mode = ""
+		}
+		o.mode = mode
+	}
+}
+
+// WithCursor starts after cursor, whatever the cursor store holds.
+func WithCursor(cursor string) SubscribeOption {
+	return func(o *subscribeOptions) { o.cursor = cursor }
+}
+
+// FromNow starts without history, whatever the cursor store holds.
+func FromNow() SubscribeOption { return func(o *subscribeOptions) { o.fromNow = true } }
+
+// WithCursorKey sets the key under which the cursor store keeps this subscription. The default is
+// made of the event name and the arguments; set one when one store serves several servers, or
+// several equal subscriptions.
+func WithCursorKey(key string) SubscribeOption { return func(o *subscribeOptions) { o.key = key } }
+
+// WithMaxAge leaves out what happened longer ago than d when delivery starts from a cursor or
+// resumes after a loss (CUR-5); what it leaves out may be reported as a gap.
+func WithMaxAge(d time.Duration) SubscribeOption {
+	return func(o *subscribeOptions) { o.maxAge = max(d, 0) }
+}
+
+// WithManualAck commits the cursor at [Subscription.Ack] only, not when the application asks for
+// the next item (CLI-6).
+func WithManualAck() SubscribeOption { return func(o *subscribeOptions) { o.manualAck = true } }
+
+// A Subscription delivers the occurrences of one event type for one set of arguments. Its methods
+// are safe for concurrent use, but only one iteration runs at a time.
+type Subscription[A, P any] struct {
+	core *subscription
+	args A
+}
+
+// Subscribe subscribes to t with args and returns when the server has accepted: the stream is
+// active or the first poll answered, so that what happens after it returns is received. The
+// subscription lives until ctx ends, Close is called on it or on c, or the server ends it.
+//
+// Refusals are [events.Error]s; [NoCompatibleDeliveryModeError] and [ErrNoEvents] say that the
+// server cannot deliver. Failures before the server has accepted are returned, later ones are
+// overcome.
+func Subscribe[A, P any](ctx context.Context, c *Client, t events.Type[A, P], args A, o ...SubscribeOption) (*Subscription[A, P], error) {
+	raw, err := encodeArguments(args)
+	if err != nil {
+		return nil, fmt.Errorf("client: arguments of %s: %w", t.Name, err)
+	}
+	s, err := c.subscribe(ctx, t.Info, raw, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Subscription[A, P]{core: s, args: args}, nil
+}
+
+// encodeArguments returns the JSON of args, nil for none.
+func encodeArguments(args any) (json.RawMessage, error) {
+	raw, err := json.Marshal(args)
+	if err != nil {
+		return nil, err
+	}
+	if raw = bytes.TrimSpace(raw); string(raw) == "null" {
+		return nil, nil
+	}
+	if len(raw) == 0 || raw[0] != '{' {
+		return nil, errors.New("not a JSON object")
+	}
+	return raw, nil
+}
+
+func (c *Client) subscribe(ctx context.Context, t events.Info, args json.RawMessage, options []SubscribeOption) (*subscription, error) {
+	s := &subscription{c: c, name: t.Name, args: args, fingerprint: t.Fingerprint,
+		opts: subscribeOptions{mode: c.opts.Mode, maxAge: -1}, ready: make(chan error, 1), done: make(chan struct{}),
+		inbox: newInbox(c.opts.Buffer), seen: newIDSet(c.opts.RecentIDs), refused: map[string]bool{}}
+	for _, o := range options {
+		o(&s.opts)
+	}
+	if err := s.restore(ctx); err != nil {
+		return nil, err
+	}
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	if err := c.add(s); err != nil {
+		s.cancel(err)
+		return nil, err
+	}
+	if err := <-s.ready; err != nil {
+		<-s.done
+		return nil, err
+	}
+	return s, nil
+}
+
+// add enters s in the registry and starts it.
+func (c *Client) add(s *subscription) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := context.Cause(c.ctx); err != nil {
+		return err
+	}
+	if key := s.ledger.key; key != "" {
+		if _, used := c.keys[key]; used {
+			return fmt.Errorf("%w: %q", ErrKeyInUse, key)
+		}
+		c.keys[key] = struct{}{}
+	}
+	c.nextID++
+	s.id = strconv.Itoa(c.nextID)
+	s.status.Since = time.Now()
+	s.log = c.log.With("event", s.name, "subscription", s.id)
+	c.subs[s] = struct{}{}
+	stop := context.AfterFunc(c.ctx, func() { s.cancel(context.Cause(c.ctx)) })
+	c.background(func() {
+		defer stop()
+		s.run()
+	})
+	return nil
+}
+
+// restore finds where to start.
+func (s *subscription) restore(ctx context.Context) error {
+	s.ledger.store = s.c.opts.Cursors
+	if s.ledger.store != nil {
+		s.ledger.key = s.opts.key
+		if s.ledger.key == "" {
+			s.ledger.key = defaultKey(s.name, s.args)
+		}
+	}
+	switch {
+	case s.opts.fromNow:
+	case s.opts.cursor != "":
+		s.cursor = s.opts.cursor
+	case s.ledger.store != nil:
+		saved, ok, err := s.ledger.store.Load(ctx, s.ledger.key)
+		if err != nil {
+			return fmt.Errorf("client: loading cursor %q: %w", s.ledger.key, err)
+		}
+		if ok {
+			s.cursor = saved.Cursor
+			s.ledger.saved = store.Saved{Cursor: saved.Cursor, EventIDs: saved.EventIDs}
+			// Which of them are newer than the cursor is not kept; all might be.
+			s.ledger.after = len(saved.EventIDs)
+			for _, id := range saved.EventIDs {
+				s.seen.add(id)
+			}
+		}
+	}
+	s.ledger.at = s.cursor
+	return nil
+}
+
+// defaultKey names a subscription by its event type and arguments.
+func defaultKey(name string, args json.RawMessage) string {
+	canonical, err := wire.Canonical(args)
+	if err != nil {
+		canonical = args
+	}
+	sum := sha256.Sum256(canonical)
+	return name + "?" + hex.EncodeToString(sum[:8])
+}
+
+// Events iterates over what arrives: occurrences, gaps (Gap is set) and errors. A
+// [RecoverableError], [PayloadError] or [CommitError] stands between items and the iteration goes
+// on; after any other error it ends, and so it does, without an error, after Close.
+//
+// Asking for the next item commits the one before (CLI-6). An iteration may be left with break and
+// taken up again with another call: nothing is lost, what arrives meanwhile waits in a bounded
+// buffer that pushes back on the server, and the item at which it was left is committed when the
+// next one asks, or by Ack.
+func (s *Subscription[A, P]) Events() iter.Seq2[events.Event[A, P], error] {
+	return func(yield func(events.Event[A, P], error) bool) {
+		if !s.core.iterating.TryLock() {
+			yield(events.Event[A, P]{Arguments: s.args}, ErrIterating)
+			return
+		}
+		defer s.core.iterating.Unlock()
+		for {
+			it, err := s.core.next()
+			if errors.Is(err, errUserClosed) {
+				return
+			}
+			if err != nil {
+				yield(events.Event[A, P]{Arguments: s.args}, err)
+				return
+			}
+			ev, err := s.typed(it)
+			if !yield(ev, err) {
+				return
+			}
+		}
+	}
+}
+
+// typed makes the application's form of an item.
+func (s *Subscription[A, P]) typed(it item) (events.Event[A, P], error) {
+	ev := events.Event[A, P]{Arguments: s.args}
+	switch {
+	case it.note != nil:
+		return ev, it.note
+	case it.gap != nil:
+		ev.Gap = it.gap
+		ev.Occurrence = events.Occurrence{Name: s.core.name, Cursor: it.gap.Cursor}
+		return ev, nil
+	}
+	o, err := occurrence(it.occurrence)
+	ev.Occurrence = o
+	if err == nil {
+		err = decodePayload(o.Raw, &ev.Data)
+	}
+	if err != nil {
+		return events.Event[A, P]{Occurrence: o, Arguments: s.args}, &PayloadError{Occurrence: o, Err: err}
+	}
+	return ev, nil
+}
+
+// decodePayload decodes raw into v; raw JSON stays as it came.
+func decodePayload(raw json.RawMessage, v any) error {
+	if len(raw) == 0 {
+		return errors.New("no data")
+	}
+	switch v := v.(type) {
+	case *json.RawMessage:
+		*v = raw
+		return nil
+	case json.Unmarshaler:
+		return v.UnmarshalJSON(raw)
+	}
+	return events.Decode(raw, v)
+}
+
+// occurrence makes the application's form of an occurrence, also when its timestamp is none.
+func occurrence(o *wire.Occurrence) (events.Occurrence, error) {
+	made := events.Occurrence{ID: o.EventID, Name: o.Name, Raw: o.Data, Meta: o.Meta}
+	if o.Cursor != nil {
+		made.Cursor = *o.Cursor
+	}
+	at, err := events.ParseTime(o.Timestamp)
+	made.Timestamp = at
+	return made, err
+}
+
+// Ack commits the item that was handed out last, and all before it, without asking for the next
+// (CLI-6). Without a cursor store, or for a type without cursors, it does nothing.
+func (s *Subscription[A, P]) Ack() error { return s.core.ledger.commit(s.core.ctx) }
+
+// Close ends the subscription: its stream is aborted, its iteration ends. What was handed out and
+// not committed is received again by a later subscription that starts from the store.
+func (s *Subscription[A, P]) Close() error {
+	s.core.close()
+	return nil
+}
+
+// Mode returns the delivery mode in use: "poll" or "push".
+func (s *Subscription[A, P]) Mode() string { return s.core.snapshot().Mode }
+
+// Cursor returns the position after what was handed out, "" when none is known yet or the type has
+// no cursors: a subscription that starts there misses nothing, and in poll mode repeats at most
+// the batch that was under way.
+func (s *Subscription[A, P]) Cursor() string { return s.core.ledger.position() }
+
+// Status returns what is known of the subscription.
+func (s *Subscription[A, P]) Status() Status { return s.core.snapshot() }

@@ -1,0 +1,447 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// maxRefusals is how often in a row a server may refuse what its own list offers before the
+// subscription gives up.
+const maxRefusals = 3
+
+// A subscription is the part of a Subscription that knows no types. One goroutine, run, receives
+// and fills the inbox; the application's, next, empties it.
+type subscription struct {
+	c           *Client
+	id          string
+	name        string
+	args        json.RawMessage
+	fingerprint string
+	opts        subscribeOptions
+	log         *slog.Logger
+
+	// ctx ends when the application's does, with Close, with the client, or, with cause
+	// errFinished, when the server ended the subscription.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	ready  chan error    // the outcome of Subscribe, once
+	done   chan struct{} // closed when run has returned
+	inbox  *inbox
+	ledger ledger
+
+	iterating sync.Mutex // held by the one iterator; guards held
+	held      *item
+
+	mu       sync.Mutex
+	cursor   string // where the loop resumes; ahead of the ledger by what the inbox holds
+	seen     *idSet
+	modeName string
+	accepted bool
+	failures int // legs in a row without progress
+	refusals int
+	refused  map[string]bool
+	status   Status
+}
+
+// run receives until the subscription ends.
+func (s *subscription) run() {
+	defer close(s.done)
+	err := s.receive()
+	s.c.remove(s)
+	s.inbox.end(err)
+	s.cancel(errFinished)
+	select {
+	case s.ready <- err:
+	default:
+	}
+	s.log.Debug("subscription ended", "err", err)
+}
+
+// receive runs one leg after the other.
+func (s *subscription) receive() error {
+	for {
+		err := s.runLeg()
+		if s.ctx.Err() != nil {
+			return context.Cause(s.ctx)
+		}
+		s.failed(err)
+		wait, end := s.decide(err)
+		if end != nil {
+			return end
+		}
+		if !wait {
+			continue
+		}
+		var asked *waitError
+		atLeast := time.Duration(0)
+		if errors.As(err, &asked) {
+			atLeast = asked.after
+		}
+		s.mu.Lock()
+		n := s.failures
+		s.failures++
+		s.mu.Unlock()
+		if s.c.opts.Backoff.wait(s.ctx, n, atLeast) != nil {
+			return context.Cause(s.ctx)
+		}
+	}
+}
+
+func (s *subscription) runLeg() error {
+	sess, err := s.c.live(s.ctx, s.isAccepted())
+	if err != nil {
+		return err
+	}
+	ctx, cancel := sess.join(s.ctx)
+	defer cancel()
+	d, err := s.c.describe(ctx, sess, s.name)
+	if err != nil {
+		return err
+	}
+	s.compare(d)
+	s.mu.Lock()
+	mode, err := selectMode(s.name, d.Delivery, s.opts.mode, s.refused)
+	if err == nil {
+		s.modeName = mode.name
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	err = mode.run(ctx, s, sess)
+	if ctx.Err() != nil && s.ctx.Err() == nil {
+		return ErrSessionLost
+	}
+	return err
+}
+
+// decide says what follows the end of a leg: the end of the subscription, or another leg, after a
+// wait or at once (CLI-4, CLI-7).
+func (s *subscription) decide(err error) (wait bool, end error) {
+	var (
+		mode       *NoCompatibleDeliveryModeError
+		terminated *TerminatedError
+		status     *StatusError
+		refusal    *events.Error
+	)
+	accepted := s.isAccepted()
+	switch {
+	case errors.Is(err, errOverflow):
+		return false, nil
+	case errors.Is(err, ErrNoEvents), errors.As(err, &mode), errors.Is(err, ErrClosed):
+		return false, err
+	case errors.Is(err, ErrSessionLost):
+		if !redialable(s.c.transport) {
+			return false, err
+		}
+		return accepted && s.again(), s.unaccepted(err)
+	case errors.As(err, &terminated):
+		if !s.reselect(terminated.Err) {
+			return false, err
+		}
+		return true, nil
+	case errors.As(err, &status) && status.permanent():
+		return false, err
+	case errors.As(err, &refusal):
+		return s.decideRefusal(err, refusal, accepted)
+	case !accepted:
+		return false, err
+	}
+	return true, nil
+}
+
+// unaccepted lets a subscription whose session was lost before the server had answered try once
+// more, and not again.
+func (s *subscription) unaccepted(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.accepted {
+		return nil
+	}
+	if s.failures++; s.failures > 1 {
+		return err
+	}
+	return nil
+}
+
+// again reports whether the last session brought nothing, so that a server that drops every
+// session at once is not hammered.
+func (s *subscription) again() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failures > 0
+}
+
+// Codes of the SDK and of JSON-RPC that the same request would get again.
+var hopeless = map[int64]bool{-32700: true, -32600: true, -32020: true, -32021: true, -32022: true}
+
+func (s *subscription) decideRefusal(err error, refusal *events.Error, accepted bool) (wait bool, end error) {
+	stop := func() (bool, error) {
+		if accepted {
+			return false, &TerminatedError{Event: s.name, Err: err}
+		}
+		return false, err
+	}
+	switch refusal.Kind {
+	case wire.InvalidParams, wire.Forbidden:
+		return stop()
+	case wire.NotFound, wire.Unsupported, wire.MethodNotFound:
+		if !s.reselect(refusal) {
+			return stop()
+		}
+		return accepted, nil
+	}
+	if hopeless[refusal.Code] || !accepted {
+		return stop()
+	}
+	if noted := s.note(s.ctx, &RecoverableError{Event: s.name, Err: refusal}); noted != nil {
+		return false, noted
+	}
+	return true, nil
+}
+
+// reselect prepares another reading of the list after the server said that the type, or the mode,
+// is not there (CLI-7). It reports false when that is of no use.
+func (s *subscription) reselect(reason error) bool {
+	var e *events.Error
+	if !errors.As(reason, &e) {
+		return false
+	}
+	switch e.Kind {
+	case wire.NotFound, wire.MethodNotFound:
+		if s.isMissing() {
+			return false
+		}
+	case wire.Unsupported:
+		var data struct{ Feature, Value string }
+		if json.Unmarshal(e.Data, &data) == nil && data.Feature == "deliveryMode" {
+			s.mu.Lock()
+			s.refused[s.modeName] = true
+			s.mu.Unlock()
+		}
+	default:
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refusals++; s.refusals > maxRefusals {
+		return false
+	}
+	s.c.catalog.forget()
+	return true
+}
+
+// isMissing reports whether the list itself, as just read, lacks the event type.
+func (s *subscription) isMissing() bool {
+	all, known := s.c.catalog.get()
+	if !known {
+		return false
+	}
+	_, ok := find(all, s.name)
+	return !ok
+}
+
+// established tells Subscribe that the server accepted; it reports whether it had before.
+func (s *subscription) established() (before bool) {
+	s.mu.Lock()
+	before = s.accepted
+	s.accepted = true
+	s.mu.Unlock()
+	if !before {
+		s.ready <- nil
+	}
+	return before
+}
+
+func (s *subscription) isAccepted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.accepted
+}
+
+// progress tells that the delivery works, so that the next failure is a first one.
+func (s *subscription) progress() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failures, s.refusals = 0, 0
+	s.status.LastFrame = time.Now()
+}
+
+// resume is the cursor for the next request, nil for "from now".
+func (s *subscription) resume() *string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cursor == "" {
+		return nil
+	}
+	cursor := s.cursor
+	return &cursor
+}
+
+func (s *subscription) maxAge() *int64 {
+	if s.opts.maxAge < 0 {
+		return nil
+	}
+	ms := s.opts.maxAge.Milliseconds()
+	return &ms
+}
+
+// reach moves the cursor. Absent and null change nothing: a type that has cursors always has them
+// (CUR-3).
+func (s *subscription) reach(cursor *string) {
+	if cursor == nil || *cursor == "" {
+		return
+	}
+	s.mu.Lock()
+	same := s.cursor == *cursor
+	s.cursor = *cursor
+	s.mu.Unlock()
+	if !same {
+		s.inbox.advance(*cursor)
+	}
+}
+
+// take hands one occurrence over unless it is known, or the policy withholds it. cursor is the
+// position after it, nil within a batch.
+func (s *subscription) take(ctx context.Context, o *wire.Occurrence, cursor *string) error {
+	if o.Name != "" && o.Name != s.name {
+		s.log.Warn("occurrence of another event type", "name", o.Name)
+		s.reach(cursor)
+		return nil
+	}
+	s.mu.Lock()
+	fresh := s.seen.add(o.EventID)
+	if fresh {
+		s.status.Received++
+	} else {
+		s.status.Duplicates++
+	}
+	s.mu.Unlock()
+	if !fresh || !s.allowed(ctx, o) {
+		s.reach(cursor)
+		return nil
+	}
+	it := item{occurrence: o, cursor: cursor}
+	if err := s.inbox.put(ctx, it); err != nil {
+		s.mu.Lock()
+		s.seen.remove(o.EventID) // it comes again after the cursor
+		s.mu.Unlock()
+		return err
+	}
+	if cursor != nil && *cursor != "" {
+		s.mu.Lock()
+		s.cursor = *cursor
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+func (s *subscription) allowed(ctx context.Context, o *wire.Occurrence) bool {
+	policy := s.c.opts.Policy
+	if policy == nil {
+		return true
+	}
+	known, err := occurrence(o)
+	if err == nil {
+		err = policy(ctx, known)
+	}
+	if err == nil {
+		return true
+	}
+	s.log.Info("policy withholds an occurrence", "eventId", o.EventID, "err", err)
+	s.mu.Lock()
+	s.status.Withheld++
+	s.mu.Unlock()
+	return false
+}
+
+// gap hands over that occurrences may be missing before the ones to come.
+func (s *subscription) gap(ctx context.Context, cursor *string) error {
+	g := &events.Gap{}
+	if cursor != nil {
+		g.Cursor = *cursor
+	}
+	if err := s.inbox.put(ctx, item{gap: g, cursor: cursor}); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.status.Gaps++
+	if g.Cursor != "" {
+		s.cursor = g.Cursor
+	}
+	s.mu.Unlock()
+	return nil
+}
+
+// note hands over an error that does not end the subscription.
+func (s *subscription) note(ctx context.Context, err error) error {
+	return s.inbox.put(ctx, item{note: err})
+}
+
+func (s *subscription) failed(err error) {
+	s.mu.Lock()
+	s.status.LastError = err
+	s.mu.Unlock()
+	s.log.Debug("leg ended", "err", err)
+}
+
+// next waits for the next item to show, after committing what was handed out before (CLI-6).
+func (s *subscription) next() (item, error) {
+	for {
+		if err := context.Cause(s.ctx); err != nil && err != errFinished {
+			return item{}, err
+		}
+		it, ok, err := s.skipAdvances()
+		if !s.opts.manualAck {
+			if commit := s.ledger.commit(s.ctx); commit != nil {
+				if ok {
+					s.held = &it
+				}
+				return item{note: commit}, nil
+			}
+		}
+		if ok {
+			s.ledger.handOut(it)
+			return it, nil
+		}
+		if err != nil {
+			return item{}, err
+		}
+		stop := s.ctx.Done()
+		if context.Cause(s.ctx) == errFinished {
+			stop = nil
+		}
+		select {
+		case <-s.inbox.more:
+		case <-stop:
+		}
+	}
+}
+
+// skipAdvances takes the first item to show, recording the advances before it.
+func (s *subscription) skipAdvances() (item, bool, error) {
+	if held := s.held; held != nil {
+		s.held = nil
+		return *held, true, nil
+	}
+	for {
+		it, ok, err := s.inbox.tryTake()
+		if !ok || it.shown() {
+			return it, ok, err
+		}
+		s.ledger.handOut(it)
+	}
+}
+
+// close ends the subscription and waits for its goroutine.
+func (s *subscription) close() {
+	s.cancel(errUserClosed)
+	<-s.done
+}
