@@ -18,6 +18,10 @@ var (
 	goTypeForm = regexp.MustCompile(`^(([A-Za-z0-9_.~-]+/)*[A-Za-z0-9_.~-]+\.)?[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
+// ValidGoType reports whether s has the form of x-go-type: an import path and a type, or a type of
+// the language alone.
+func ValidGoType(s string) bool { return goTypeForm.MatchString(s) }
+
 // modes are the delivery modes in the protocol's order.
 var modes = []string{"poll", "push", "webhook"}
 

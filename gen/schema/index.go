@@ -92,6 +92,11 @@ func (l *loader) walk(r *root, res *resource, n *source.Node) {
 		case data:
 			l.keyword(r, n, m)
 		default:
+			if m.Key == "patternProperties" {
+				for _, p := range m.Value.Members {
+					l.pattern(r, p.Key, p.KeyRange)
+				}
+			}
 			eachSchema(k.shape, m.Value, func(s *source.Node) { l.walk(r, res, s) })
 		}
 	}

@@ -92,6 +92,11 @@ func (l *loader) open(path string, given bool) *opened {
 	return f
 }
 
+// Unreadable is the finding that the file at path could not be read.
+func Unreadable(path string, err error) source.Diagnostic {
+	return source.New("MCPE100", source.InFile(path), "the file cannot be read: %s", reason(err))
+}
+
 // reason says why a file cannot be read without repeating its path.
 func reason(err error) string {
 	var path *fs.PathError

@@ -20,13 +20,12 @@ func (l *loader) checkEvents() {
 	}
 	for _, f := range l.set.Files {
 		for _, e := range f.Events {
-			sound := true
+			sound := make(map[*source.Node]bool)
 			for _, n := range []*source.Node{e.Input, e.Payload} {
-				if n == nil || byNode[n].broken {
-					sound = false
-					continue
+				if n != nil && !byNode[n].broken {
+					sound[n] = true
+					l.describesObject(n)
 				}
-				l.describesObject(n)
 			}
 			if e.Input != nil {
 				l.matches(e, sound, used)
@@ -59,7 +58,9 @@ func (l *loader) describesObject(n *source.Node) {
 
 // matches reads the x-match of the arguments of e: of the properties of its input schema and of what
 // that schema refers to.
-func (l *loader) matches(e *Event, sound bool, used map[*source.Node]bool) {
+//
+// Of a schema that is not sound no more is concluded than that an x-match is there.
+func (l *loader) matches(e *Event, sound, used map[*source.Node]bool) {
 	ruled := make(map[string]*source.Node)
 	for _, view := range l.set.views(e.Input) {
 		properties := view.Get("properties")
@@ -73,7 +74,7 @@ func (l *loader) matches(e *Event, sound bool, used map[*source.Node]bool) {
 			}
 			used[x] = true
 			rule, at := l.match(m.Key, x)
-			if at == nil || !sound || e.Payload == nil {
+			if at == nil || !sound[e.Payload] {
 				continue
 			}
 			if first := ruled[m.Key]; first != nil {
@@ -81,7 +82,10 @@ func (l *loader) matches(e *Event, sound bool, used map[*source.Node]bool) {
 				continue
 			}
 			ruled[m.Key] = x
-			if l.fits(e, m.Value, rule, at) {
+			places, d := l.set.at(e.Payload, at)
+			if d != nil {
+				l.Report(*d)
+			} else if sound[e.Input] && l.fits(places, m.Value, rule, at) {
 				e.Match = append(e.Match, rule)
 			}
 		}
@@ -112,13 +116,8 @@ func (l *loader) match(argument string, x *source.Node) (MatchRule, *source.Node
 	return rule, path
 }
 
-// fits checks the place and the types of one rule.
-func (l *loader) fits(e *Event, argument *source.Node, rule MatchRule, path *source.Node) bool {
-	places, d := l.set.at(e.Payload, path)
-	if d != nil {
-		l.Report(*d)
-		return false
-	}
+// fits checks that the types of the argument and of its place agree with the operator.
+func (l *loader) fits(places []*source.Node, argument *source.Node, rule MatchRule, path *source.Node) bool {
 	place := l.set.elementKinds(places) &^ kNull
 	arg := l.set.kindsOf(argument) &^ kNull
 	wrong := func(format string, args ...any) bool {

@@ -1,4 +1,13 @@
 package source
 
-// configCodes are filled in by their stage.
-var configCodes = []Code{}
+// configCodes are the findings about mcpe.yaml that no event file can have.
+var configCodes = []Code{
+	{ID: "MCPE400", Title: "unknown version of the configuration", Explanation: "`version: 1` is the only version of mcpe.yaml that this release reads. It is a number, " +
+		"not a string."},
+	{ID: "MCPE401", Title: "pattern without files", Explanation: "A pattern under schemas matches no file, or is malformed. Patterns are relative to the directory of " +
+		"mcpe.yaml; * and ? match within one name, [a-z] one character, ** any number of directories (hidden ones left out)."},
+	{ID: "MCPE402", Title: "bad type mapping", Explanation: "`types` maps a format of JSON Schema to a Go type, given by import path and name: " +
+		"`uuid: github.com/google/uuid.UUID`. A type of the language has no path: `int-as-text: string`."},
+	{ID: "MCPE403", Title: "two packages in one directory", Explanation: "Two packages of mcpe.yaml have the same `out`. A directory holds one Go package, and generation " +
+		"removes what is not part of it, so each would delete the other. Give them different directories or join their schemas."},
+}

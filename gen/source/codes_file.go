@@ -1,4 +1,23 @@
 package source
 
-// fileCodes are filled in by their stage.
-var fileCodes = []Code{}
+// fileCodes are the findings about the keys of event files and of the configuration.
+var fileCodes = []Code{
+	{ID: "MCPE120", Title: "unknown key", Explanation: "The keys of an event file and of mcpe.yaml are fixed, so that a misspelt one cannot be without " +
+		"effect: `descripton:` is refused and `description` suggested. Only within inputSchema, payloadSchema and schemas may keywords be " +
+		"added freely. Data of your own about an event goes into its `_meta`."},
+	{ID: "MCPE121", Title: "value of the wrong type", Explanation: "A key holds another type than it must, for example `replay: yes`: in YAML 1.2 yes is a " +
+		"string, and a boolean is written true or false. A name that looks like a number or a boolean is quoted."},
+	{ID: "MCPE122", Title: "missing key", Explanation: "A key that the format requires is not there. An event file needs version; an event needs name, " +
+		"description, inputSchema and payloadSchema; for an event without arguments write `inputSchema: {type: object}`."},
+	{ID: "MCPE123", Title: "value not allowed", Explanation: "A key has the right type but a value that means nothing, for example `source: emitt`, a date " +
+		"2027-02-30, or a delivery mode that is named twice. The allowed values stand in the hint."},
+	{ID: "MCPE124", Title: "name not allowed", Explanation: "Names of events and schemas consist of letters, digits, '_', '.' and '-' and have at most 128 " +
+		"characters. The package is a Go identifier, x-go-name an exported one, x-go-type an import path and a type " +
+		"(github.com/google/uuid.UUID), x-tool-name 1 to 64 letters, digits, '_' and '-'."},
+	{ID: "MCPE125", Title: "event described twice", Explanation: "Two events of the files that are generated together have the same name; clients could not tell " +
+		"them apart. Both places are shown: rename or remove one. The files reached by $ref count too."},
+	{ID: "MCPE126", Title: "part of a later release", Explanation: "`tasks:` and `conversation:` belong to the event file, but this release generates " +
+		"nothing from them. So that nobody relies on what is not there, the file is refused; remove the part or use a release that knows it."},
+	{ID: "MCPE127", Title: "unknown version of the event file", Explanation: "`version: 1` is the only version of the event file that this release reads. It is a " +
+		"number, not a string. A file of a later version needs a later release of mcpe-gen."},
+}

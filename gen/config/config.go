@@ -1,0 +1,203 @@
+package config
+
+import (
+	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+// Name is the name of the configuration file.
+const Name = "mcpe.yaml"
+
+// Emits are the parts of a generated package, in the order in which they are written here.
+var Emits = []string{"server", "client", "tools"}
+
+// Categories are the categories of breaking changes.
+var Categories = []string{"WIRE", "SOURCE", "STRICT"}
+
+// A Config is one configuration file.
+type Config struct {
+	// Path is the file's path, Dir the directory that its paths are relative to.
+	Path, Dir string
+	Packages  []Package
+	// Types maps a format of JSON Schema to a Go type as in github.com/google/uuid.UUID.
+	Types map[string]string
+	// Categories are those that `breaking` checks; WIRE when the file does not say.
+	Categories []string
+}
+
+// A Package is one Go package to generate.
+type Package struct {
+	// Schemas are the glob patterns of its event files as written.
+	Schemas []Pattern
+	// Out is the output directory, joined to the configuration's.
+	Out string
+	// Name is the package's name, empty when the event files or the directory decide.
+	Name string
+	// Emit holds what is generated, all parts when the file does not say.
+	Emit  []string
+	Range source.Range
+}
+
+// A Pattern is a glob pattern and where it is written.
+type Pattern struct {
+	Text  string
+	Range source.Range
+}
+
+// Find returns the path of the configuration file in dir or the nearest directory above it; false
+// when there is none. The path is relative where dir is.
+func Find(dir string) (string, bool) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", false
+	}
+	for at := dir; ; {
+		path := filepath.Join(at, Name)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			return path, true
+		}
+		parent := filepath.Dir(abs)
+		if parent == abs {
+			return "", false
+		}
+		abs = parent
+		if filepath.IsAbs(at) {
+			at = parent
+		} else {
+			at = filepath.Join(at, "..")
+		}
+	}
+}
+
+// Load reads the configuration file at path; a nil readFile means os.ReadFile. The configuration is
+// nil when the file cannot be read as YAML, and complete only when no diagnostic is of severity error.
+func Load(path string, readFile func(string) ([]byte, error)) (*Config, []source.Diagnostic) {
+	if readFile == nil {
+		readFile = os.ReadFile
+	}
+	content, err := readFile(path)
+	if err != nil {
+		return nil, []source.Diagnostic{schema.Unreadable(path, err)}
+	}
+	node, found := source.Parse(path, content)
+	if node == nil {
+		return nil, found
+	}
+	l := &loader{config: &Config{Path: path, Dir: filepath.Dir(path), Types: make(map[string]string), Categories: Categories[:1]}}
+	l.Report(found...)
+	l.load(node)
+	return l.config, source.Sort(l.Found)
+}
+
+type loader struct {
+	source.Reader
+	config *Config
+}
+
+func (l *loader) load(n *source.Node) {
+	o := l.Object(n, "the configuration", []string{"version"}, []string{"packages", "types", "lint", "breaking"})
+	if o == nil {
+		return
+	}
+	if v := n.Get("version"); v != nil && (v.Kind != source.Number || v.Text != "1") {
+		l.Report(source.New("MCPE400", v.Range, "version %s of the configuration is not known", v.JSON()).WithHint("write version: 1"))
+	}
+	outs := make(map[string]source.Range)
+	for _, p := range o.List("packages") {
+		l.pkg(p, outs)
+	}
+	if t := n.Get("types"); t != nil && l.Is(t, source.Object, "types") {
+		for _, m := range t.Members {
+			l.mapping(m)
+		}
+	}
+	if lint := n.Get("lint"); lint != nil {
+		// The rules come with a later release; until then a setting would be without effect.
+		l.Object(lint, "lint", nil, nil)
+	}
+	if b := n.Get("breaking"); b != nil {
+		if o := l.Object(b, "breaking", nil, []string{"categories"}); o != nil && b.Get("categories") != nil {
+			l.config.Categories = l.words(o, "categories", "a category", Categories)
+		}
+	}
+}
+
+func (l *loader) mapping(m source.Member) {
+	if !l.Is(m.Value, source.String, "the Go type of a format") {
+		return
+	}
+	switch {
+	case m.Key == "":
+		l.Report(source.New("MCPE402", m.KeyRange, "the name of a format is empty"))
+	case !schema.ValidGoType(m.Value.Text):
+		l.Report(source.New("MCPE402", m.Value.Range, "%q is not an import path and a type", m.Value.Text).
+			WithHint("as in github.com/google/uuid.UUID"))
+	default:
+		l.config.Types[m.Key] = m.Value.Text
+	}
+}
+
+func (l *loader) pkg(n *source.Node, outs map[string]source.Range) {
+	o := l.Object(n, "a package", []string{"schemas", "out"}, []string{"package", "emit"})
+	if o == nil {
+		return
+	}
+	p := Package{Emit: Emits, Range: n.Range}
+	for _, s := range o.Texts("schemas") {
+		if l.relative(s, "a pattern") && l.pattern(s) {
+			p.Schemas = append(p.Schemas, Pattern{Text: s.Text, Range: s.Range})
+		}
+	}
+	if s := n.Get("schemas"); s != nil && s.Kind == source.Array && len(s.Items) == 0 {
+		l.Report(source.New("MCPE123", s.Range, "schemas is empty: there is nothing to generate from"))
+	}
+	if out, at := o.Text("out"); at != nil && l.relative(at, "out") {
+		p.Out = filepath.Join(l.config.Dir, filepath.FromSlash(out))
+		if first, ok := outs[p.Out]; ok {
+			l.Report(source.New("MCPE403", at.Range, "two packages are written to %q", out).WithRelated(first, "first used here"))
+		}
+		outs[p.Out] = at.Range
+	}
+	if name, at := o.Text("package"); at != nil {
+		if !token.IsIdentifier(name) || name == "_" {
+			l.Report(source.New("MCPE124", at.Range, "%q cannot name a Go package", name).WithHint("use lower-case letters and digits, and no Go keyword"))
+		}
+		p.Name = name
+	}
+	if n.Get("emit") != nil {
+		p.Emit = l.words(o, "emit", "an element of emit", Emits)
+	}
+	l.config.Packages = append(l.config.Packages, p)
+}
+
+// words reads an array of known words, which must hold one at least.
+func (l *loader) words(o *source.ObjectReader, key, what string, known []string) []string {
+	var list []string
+	for _, n := range o.Texts(key) {
+		if l.Among(n, what, known) {
+			list = append(list, n.Text)
+		}
+	}
+	if n := o.Node.Get(key); n.Kind == source.Array && len(n.Items) == 0 {
+		l.Report(source.New("MCPE123", n.Range, "%s is empty", key).WithHint("it holds some of %s", strings.Join(known, ", ")))
+	}
+	return list
+}
+
+func (l *loader) relative(n *source.Node, what string) bool {
+	switch {
+	case n.Text == "":
+		l.Report(source.New("MCPE123", n.Range, "%s is empty", what))
+	case filepath.IsAbs(n.Text) || strings.HasPrefix(n.Text, "/"):
+		l.Report(source.New("MCPE123", n.Range, "%s %q is an absolute path", what, n.Text).
+			WithHint("write it relative to the directory of %s", l.config.Path))
+	default:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,106 @@
+package config
+
+import (
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+// pattern checks that a glob pattern is well formed.
+func (l *loader) pattern(n *source.Node) bool {
+	for _, segment := range strings.Split(n.Text, "/") {
+		if _, err := path.Match(segment, ""); err != nil || strings.Contains(segment, "**") && segment != "**" {
+			l.Report(source.New("MCPE401", n.Range, "%q is not a glob pattern", n.Text).
+				WithHint("* matches within a name, ** any directories"))
+			return false
+		}
+	}
+	return true
+}
+
+// Files returns the event files of a package, each once, in the order of the patterns and sorted
+// within one. A pattern without a match is reported: it is nearly always misspelt.
+func (c *Config) Files(p Package) ([]string, []source.Diagnostic) {
+	var files []string
+	var found []source.Diagnostic
+	for _, pattern := range p.Schemas {
+		matches, err := c.glob(pattern.Text)
+		if err != nil {
+			found = append(found, source.New("MCPE401", pattern.Range, "%q: %v", pattern.Text, err))
+			continue
+		}
+		if len(matches) == 0 {
+			found = append(found, source.New("MCPE401", pattern.Range, "%q matches no file", pattern.Text).
+				WithHint("it is relative to the directory of %s", c.Path))
+		}
+		for _, m := range matches {
+			if !slices.Contains(files, m) {
+				files = append(files, m)
+			}
+		}
+	}
+	return files, found
+}
+
+func (c *Config) glob(pattern string) ([]string, error) {
+	if !strings.Contains(pattern, "**") {
+		return filepath.Glob(filepath.Join(literal(c.Dir), filepath.FromSlash(pattern)))
+	}
+	segments := strings.Split(path.Clean(pattern), "/")
+	fixed := 0
+	for fixed < len(segments)-1 && !strings.ContainsAny(segments[fixed], `*?[\`) {
+		fixed++
+	}
+	top := filepath.Join(append([]string{c.Dir}, segments[:fixed]...)...)
+	var files []string
+	err := filepath.WalkDir(top, func(at string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil && at == top:
+			return filepath.SkipAll
+		case err != nil:
+			return err
+		case d.IsDir() && at != top && strings.HasPrefix(d.Name(), "."):
+			return filepath.SkipDir
+		case d.IsDir():
+			return nil
+		}
+		rel, err := filepath.Rel(top, at)
+		if err == nil && match(segments[fixed:], strings.Split(filepath.ToSlash(rel), "/")) {
+			files = append(files, at)
+		}
+		return err
+	})
+	return files, err
+}
+
+// match reports whether the pattern's segments cover the path's; ** covers any number.
+func match(pattern, name []string) bool {
+	if len(pattern) == 0 {
+		return len(name) == 0
+	}
+	if pattern[0] == "**" {
+		for i := 0; i <= len(name); i++ {
+			if match(pattern[1:], name[i:]) {
+				return true
+			}
+		}
+		return false
+	}
+	if len(name) == 0 {
+		return false
+	}
+	ok, err := path.Match(pattern[0], name[0])
+	return ok && err == nil && match(pattern[1:], name[1:])
+}
+
+// literal escapes what filepath.Glob would take for a pattern in a directory's name.
+func literal(dir string) string {
+	if filepath.Separator == '\\' {
+		return dir // there a backslash separates and nothing can be escaped
+	}
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
+}

@@ -1,0 +1,170 @@
+package source
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// A Format is a way to print diagnostics.
+type Format string
+
+// The formats.
+const (
+	Text Format = "text"
+	JSON Format = "json"
+)
+
+// WriteOptions says how [Write] prints.
+type WriteOptions struct {
+	// Format is Text when empty.
+	Format Format
+	// Excerpt adds, to text, the source line with a caret, hints and related places: for terminals.
+	Excerpt bool
+	// Color marks the parts of text with ANSI escapes.
+	Color bool
+	// ReadFile returns the content of a file for excerpts; nil means none are shown.
+	ReadFile func(path string) ([]byte, error)
+}
+
+// Write prints diagnostics in their order. In text each is one line,
+// `file:line:col: error MCPE103: message`, with the hint behind it; in JSON each is one object on a
+// line of its own.
+func Write(w io.Writer, ds []Diagnostic, o WriteOptions) error {
+	p := &printer{o: o, lines: make(map[string][]string)}
+	for _, d := range ds {
+		if o.Format == JSON {
+			line, err := json.Marshal(d)
+			if err != nil {
+				return fmt.Errorf("writing a diagnostic as JSON: %w", err)
+			}
+			p.Write(line)
+			p.WriteByte('\n')
+			continue
+		}
+		p.text(d)
+	}
+	_, err := io.WriteString(w, p.String())
+	return err
+}
+
+type printer struct {
+	strings.Builder
+	o     WriteOptions
+	lines map[string][]string
+}
+
+// Escapes of severities and of what is marked.
+const (
+	bold   = "1"
+	red    = "1;31"
+	yellow = "1;33"
+	cyan   = "1;36"
+)
+
+func (p *printer) color(code, s string) string {
+	if !p.o.Color {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+func (p *printer) text(d Diagnostic) {
+	tint := map[Severity]string{Error: red, Warning: yellow, Note: cyan}[d.Severity]
+	fmt.Fprintf(p, "%s: %s: %s", p.color(bold, d.Range.Start.String()), p.color(tint, d.Severity.String()+" "+d.Code), oneLine(d.Message))
+	if d.Hint != "" && !p.o.Excerpt {
+		fmt.Fprintf(p, " (%s)", oneLine(d.Hint))
+	}
+	p.WriteByte('\n')
+	if p.o.Excerpt {
+		p.excerpt(d.Range, tint)
+		if d.Hint != "" {
+			fmt.Fprintf(p, "  = hint: %s\n", oneLine(d.Hint))
+		}
+	}
+	for _, r := range d.Related {
+		fmt.Fprintf(p, "  %s: %s\n", r.Range.Start, oneLine(r.Message))
+	}
+}
+
+// oneLine keeps text from the user's file from breaking the line or reaching the terminal's controls.
+func oneLine(s string) string {
+	if strings.IndexFunc(s, unicode.IsControl) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsControl(r) {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// maxExcerpt bounds the source line that is shown, in characters.
+const maxExcerpt = 160
+
+// excerpt shows the first line of the range with carets under it.
+func (p *printer) excerpt(r Range, tint string) {
+	text, ok := p.line(r.Start)
+	if !ok {
+		return
+	}
+	number := strconv.Itoa(r.Start.Line)
+	if r.Start.Column == 0 {
+		if shown := []rune(text); len(shown) > maxExcerpt {
+			text = string(shown[:maxExcerpt])
+		}
+		fmt.Fprintf(p, "  %s | %s\n", number, oneLine(strings.ReplaceAll(text, "\t", " ")))
+		return
+	}
+	runes := []rune(text)
+	from := min(r.Start.Column-1, len(runes))
+	to := len(runes)
+	if r.End.Line == r.Start.Line {
+		to = min(max(r.End.Column-1, from), len(runes))
+	}
+	first := 0
+	if from > maxExcerpt/2 && len(runes) > maxExcerpt {
+		first = from - maxExcerpt/2
+	}
+	last := min(len(runes), first+maxExcerpt)
+	to = min(to, last)
+	shown := []rune(string(runes[first:last]))
+	pad := make([]rune, 0, from-first)
+	for i, c := range shown {
+		if unicode.IsControl(c) {
+			shown[i] = ' '
+		}
+		if i < from-first {
+			pad = append(pad, ' ')
+		}
+	}
+	carets := strings.Repeat("^", max(1, to-from))
+	fmt.Fprintf(p, "  %s | %s\n  %s | %s%s\n", number, string(shown), strings.Repeat(" ", len(number)), string(pad), p.color(tint, carets))
+}
+
+func (p *printer) line(at Position) (string, bool) {
+	if at.Line == 0 || p.o.ReadFile == nil {
+		return "", false
+	}
+	lines, ok := p.lines[at.File]
+	if !ok {
+		if content, err := p.o.ReadFile(at.File); err == nil {
+			t := newText(at.File, strings.TrimPrefix(strings.ToValidUTF8(string(content), "\uFFFD"), "\uFEFF"))
+			for _, start := range t.lines {
+				lines = append(lines, t.src[start:t.lineEnd(start)])
+			}
+		}
+		p.lines[at.File] = lines
+	}
+	if at.Line > len(lines) {
+		return "", false
+	}
+	return lines[at.Line-1], true
+}
