@@ -1,0 +1,118 @@
+package golang
+
+import (
+	"github.com/dave/jennifer/jen"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/ir"
+	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+// sources and operators name the constants of package events.
+var (
+	sources   = map[string]string{"check": "SourceCheck", "both": "SourceBoth"}
+	operators = map[string]string{
+		"equal": "MatchEqual", "in": "MatchIn", "glob": "MatchGlob", "prefix": "MatchPrefix", "min": "MatchMin", "max": "MatchMax",
+	}
+)
+
+// event writes an event type: its description, its types, and what servers, clients and tools get.
+func (w *writer) event(e *ir.Event) {
+	if w.options.Server || w.options.Client {
+		w.info(e)
+	}
+	for _, d := range e.Decls {
+		w.decl(d)
+	}
+	if w.options.Server {
+		w.server(e)
+	}
+	if w.options.Client {
+		w.subscribe(e)
+	}
+	if w.options.Tools && e.Tool != nil {
+		w.readTool(e)
+	}
+}
+
+// typeVar is the variable that describes the event type; its first word keeps it off keywords and
+// imports.
+func typeVar(e *ir.Event) string { return "event" + e.Prefix }
+
+func (w *writer) info(e *ir.Event) {
+	s := e.Schema
+	fields := []jen.Code{
+		jen.Id("Name").Op(":").Add(text(s.Name)),
+		jen.Id("Description").Op(":").Add(text(s.Description)),
+	}
+	if len(s.Delivery) > 0 {
+		var modes []jen.Code
+		for _, m := range s.Delivery {
+			modes = append(modes, text(m))
+		}
+		fields = append(fields, jen.Id("Delivery").Op(":").Index().String().Values(modes...))
+	}
+	fields = append(fields,
+		jen.Id("InputSchema").Op(":").Add(rawJSON(e.InputSchema)),
+		jen.Id("PayloadSchema").Op(":").Add(rawJSON(e.PayloadSchema)),
+		jen.Id("Fingerprint").Op(":").Add(text(e.Fingerprint)),
+	)
+	if s.Meta != nil && len(s.Meta.Members) > 0 {
+		fields = append(fields, jen.Id("Meta").Op(":").Add(metaCode(s.Meta)))
+	}
+	if c := sources[s.Source]; c != "" {
+		fields = append(fields, jen.Id("Source").Op(":").Qual(eventsPath, c))
+	}
+	if !s.Replay {
+		fields = append(fields, jen.Id("NoReplay").Op(":").True())
+	}
+	if len(s.Match) > 0 {
+		fields = append(fields, jen.Id("Match").Op(":").Add(matchCode(s.Match)))
+	}
+	w.add(
+		comment(typeVar(e)+" describes the event type "+s.Name+"."),
+		jen.Var().Id(typeVar(e)).Op("=").Qual(eventsPath, "Type").Types(jen.Id(e.Arguments.Name), jen.Id(e.Payload.Name)).Values(
+			jen.Id("Info").Op(":").Qual(eventsPath, "Info").Add(lines(fields))))
+}
+
+// metaCode keeps the author's _meta exact: each value as the JSON that was written.
+func metaCode(meta *source.Node) *jen.Statement {
+	var items []jen.Code
+	for _, m := range meta.Members {
+		items = append(items, text(m.Key).Op(":").Add(rawJSON(m.Value.JSON())))
+	}
+	return jen.Map(jen.String()).Any().Add(lines(items))
+}
+
+func matchCode(rules []schema.MatchRule) *jen.Statement {
+	var items []jen.Code
+	for _, r := range rules {
+		items = append(items, jen.Values(
+			jen.Id("Argument").Op(":").Add(text(r.Argument)),
+			jen.Id("Path").Op(":").Add(text(r.Path)),
+			jen.Id("Op").Op(":").Qual(eventsPath, operators[r.Op])))
+	}
+	return jen.Index().Qual(eventsPath, "MatchRule").Add(lines(items))
+}
+
+// eventDoc appends the event's description and deprecation to the comment of a function.
+func eventDoc(s *schema.Event, first ...string) jen.Code {
+	lines := first
+	if text := textLines(s.Description); len(text) > 0 {
+		lines = paragraph(lines, text...)
+	}
+	if s.Stability == "experimental" {
+		lines = paragraph(lines, "The event type is experimental: it may change or go away.")
+	}
+	if d := s.Deprecated; d != nil {
+		why := "the event type is going away"
+		if d.ReplacedBy != "" {
+			why = "use " + d.ReplacedBy
+		}
+		if d.RemoveAfter != "" {
+			why += "; it is removed after " + d.RemoveAfter
+		}
+		lines = paragraph(lines, "Deprecated: "+oneLine(why)+".")
+	}
+	return comment(lines...)
+}

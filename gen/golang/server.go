@@ -1,0 +1,74 @@
+package golang
+
+import (
+	"github.com/dave/jennifer/jen"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/ir"
+)
+
+// server writes the hooks, the emitter, the checker and the registration of an event type.
+func (w *writer) server(e *ir.Event) {
+	x, name := e.Prefix, e.Schema.Name
+	args, payload := jen.Id(e.Arguments.Name), jen.Id(e.Payload.Name)
+	emits, checks := e.Schema.Source != "check", e.Schema.Source == "check" || e.Schema.Source == "both"
+
+	w.add(comment(x+"Hooks are the functions that an author may give "+name+": matching, transforming, authorizing, and the life of subscriptions."),
+		jen.Type().Id(x+"Hooks").Op("=").Qual(serverPath, "Hooks").Types(args, payload))
+	if emits {
+		w.add(comment(x+"Emitter publishes occurrences of "+name+", to all subscriptions or to given ones."),
+			jen.Type().Id(x+"Emitter").Op("=").Qual(serverPath, "Emitter").Types(payload))
+	}
+	if checks {
+		w.checker(e)
+	}
+
+	params := []jen.Code{jen.Id("s").Op("*").Qual(serverPath, "Server")}
+	call := []jen.Code{jen.Id("s"), jen.Id(typeVar(e))}
+	if checks {
+		params = append(params, jen.Id("c").Id(x+"Checker"))
+		call = append(call, jen.Id("c").Dot("Check"+x))
+	}
+	params = append(params, jen.Id("h").Id(x+"Hooks"), jen.Id("o").Op("...").Qual(serverPath, "TypeOption"))
+	call = append(call, jen.Id("h"), jen.Id("o").Op("..."))
+
+	first, register := "Register"+x+" registers the event type "+name+" with s and returns its emitter.", "Register"
+	result := jen.Params(jen.Op("*").Id(x+"Emitter"), jen.Error())
+	switch {
+	case emits && checks:
+		first, register = "Register"+x+" registers the event type "+name+" with s, asks c for occurrences and returns the emitter of further ones.", "RegisterBoth"
+	case checks:
+		first, register = "Register"+x+" registers the event type "+name+" with s, which asks c for occurrences.", "RegisterCheck"
+		result = jen.Error()
+	}
+	w.add(eventDoc(e.Schema, first),
+		jen.Func().Id("Register"+x).Params(params...).Add(result).Block(
+			jen.Return(jen.Qual(serverPath, register).Call(call...))))
+}
+
+// checker writes the interface of what looks for occurrences upstream.
+func (w *writer) checker(e *ir.Event) {
+	x := e.Prefix
+	w.add(comment(x+"Checker looks for occurrences of "+e.Schema.Name+" upstream."),
+		jen.Type().Id(x+"Checker").Interface(
+			comment("Check"+x+" returns the occurrences after cursor, which is empty at first or what an earlier page gave."),
+			jen.Id("Check"+x).Params(
+				jen.Id("ctx").Qual("context", "Context"),
+				jen.Id("args").Id(e.Arguments.Name),
+				jen.Id("cursor").String(),
+			).Params(jen.Qual(eventsPath, "Page").Types(jen.Id(e.Payload.Name)), jen.Error())))
+}
+
+// subscribe writes the client's function.
+func (w *writer) subscribe(e *ir.Event) {
+	x := e.Prefix
+	types := []jen.Code{jen.Id(e.Arguments.Name), jen.Id(e.Payload.Name)}
+	w.add(eventDoc(e.Schema, "Subscribe"+x+" subscribes to the event type "+e.Schema.Name+"."),
+		jen.Func().Id("Subscribe"+x).Params(
+			jen.Id("ctx").Qual("context", "Context"),
+			jen.Id("c").Op("*").Qual(clientPath, "Client"),
+			jen.Id("args").Id(e.Arguments.Name),
+			jen.Id("o").Op("...").Qual(clientPath, "SubscribeOption"),
+		).Params(jen.Op("*").Qual(clientPath, "Subscription").Types(types...), jen.Error()).Block(
+			jen.Return(jen.Qual(clientPath, "Subscribe").Call(
+				jen.Id("ctx"), jen.Id("c"), jen.Id(typeVar(e)), jen.Id("args"), jen.Id("o").Op("...")))))
+}

@@ -1,0 +1,95 @@
+package golang
+
+import (
+	"github.com/dave/jennifer/jen"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/ir"
+)
+
+// extraTag makes the codec keep the members that no other field names.
+const extraTag = ",embed,unknown"
+
+func (w *writer) structure(d *ir.Decl) {
+	var fields []jen.Code
+	for _, f := range d.Fields {
+		if lines := fieldDoc(f); len(lines) > 0 {
+			fields = append(fields, comment(lines...))
+		}
+		fields = append(fields, jen.Id(f.Name).Add(typeCode(f.Type)).Tag(map[string]string{"json": fieldTag(f)}))
+	}
+	if d.Extra != nil {
+		fields = append(fields,
+			comment("Extra holds the members that the schema does not name; they are written back."),
+			jen.Id("Extra").Map(jen.String()).Add(typeCode(d.Extra)).Tag(map[string]string{"json": extraTag}))
+	}
+	w.add(typeDoc(d, d.Role), jen.Type().Id(d.Name).Struct(fields...))
+	w.decoder(d)
+	w.encoder(d)
+	for _, f := range d.Fields {
+		if f.DefaultConst != "" {
+			w.accessor(d, f)
+		}
+	}
+}
+
+func fieldTag(f *ir.Field) string {
+	switch {
+	case f.OmitZero:
+		return f.JSON + ",omitzero"
+	case f.JSON == "-": // alone it would hide the field
+		return "-,case:strict"
+	}
+	return f.JSON
+}
+
+func fieldDoc(f *ir.Field) []string {
+	lines := withDoc(nil, ir.Doc{Text: f.Doc.Text}, "")
+	if len(f.Default) > 0 {
+		lines = paragraph(lines, "Default: "+oneLine(string(f.Default)))
+	}
+	if f.Const != "" {
+		lines = paragraph(lines, "Empty means "+f.Const+", the only value.")
+	}
+	return withDoc(lines, ir.Doc{Deprecated: f.Doc.Deprecated}, "the schema marks this member as deprecated.")
+}
+
+// decoder hands the struct's method-less twin to the runtime's exact-case decoder.
+func (w *writer) decoder(d *ir.Decl) {
+	w.add(
+		comment("UnmarshalJSON reads v by the exact names of its members."),
+		jen.Func().Params(jen.Id("v").Op("*").Id(d.Name)).Id("UnmarshalJSON").Params(jen.Id("data").Index().Byte()).Error().Block(
+			jen.Type().Id("plain").Id(d.Name),
+			jen.Return(jen.Qual(eventsPath, "Decode").Call(jen.Id("data"), jen.Parens(jen.Op("*").Id("plain")).Parens(jen.Id("v")))),
+		))
+}
+
+// encoder writes the twin, members with one possible value filled in.
+func (w *writer) encoder(d *ir.Decl) {
+	body := []jen.Code{jen.Type().Id("plain").Id(d.Name)}
+	doc := "MarshalJSON writes v as its schema has it."
+	for _, f := range d.Fields {
+		if f.Const != "" {
+			doc = "MarshalJSON writes v as its schema has it, constant members filled in."
+			body = append(body, jen.Id("v").Dot(f.Name).Op("=").Qual("cmp", "Or").Call(jen.Id("v").Dot(f.Name), jen.Id(f.Const)))
+		}
+	}
+	body = append(body, jen.Return(jen.Qual(eventsPath, "Encode").Call(jen.Id("plain").Call(jen.Id("v")))))
+	w.add(comment(doc),
+		jen.Func().Params(jen.Id("v").Id(d.Name)).Id("MarshalJSON").Params().Params(jen.Index().Byte(), jen.Error()).Block(body...))
+}
+
+// accessor writes the method that gives a member or its default.
+func (w *writer) accessor(d *ir.Decl, f *ir.Field) {
+	result := f.Type
+	body := []jen.Code{jen.Return(jen.Qual("cmp", "Or").Call(jen.Id("v").Dot(f.Name), jen.Op(f.DefaultConst)))}
+	if f.Type.Kind == ir.Pointer {
+		result = f.Type.Elem
+		body = []jen.Code{
+			jen.If(jen.Id("v").Dot(f.Name).Op("!=").Nil()).Block(jen.Return(jen.Op("*").Id("v").Dot(f.Name))),
+			jen.Return(jen.Op(f.DefaultConst)),
+		}
+	}
+	w.add(
+		comment(f.Name+"OrDefault returns "+f.Name+", or the schema's default "+oneLine(string(f.Default))+" when it is absent."),
+		jen.Func().Params(jen.Id("v").Id(d.Name)).Id(f.Name+"OrDefault").Params().Add(typeCode(result)).Block(body...))
+}

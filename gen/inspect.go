@@ -1,0 +1,120 @@
+package gen
+
+import (
+	"context"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/ir"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+// A Model is what `mcpe-gen inspect` prints: the events of a package and its Go types.
+type Model struct {
+	Package string       `json:"package"`
+	Events  []ModelEvent `json:"events"`
+	Types   []ModelType  `json:"types"`
+}
+
+// A ModelEvent is one event type of a [Model].
+type ModelEvent struct {
+	Name     string   `json:"name"`
+	Source   string   `json:"source"`
+	Delivery []string `json:"delivery"`
+	Input    ModelRef `json:"input"`
+	Payload  ModelRef `json:"payload"`
+	// Pos is file:line:col of the event's name.
+	Pos string `json:"pos"`
+}
+
+// A ModelRef names a type of the generated package.
+type ModelRef struct {
+	// GoType is a bare identifier; json.Unmarshal into a new value of it reads the JSON.
+	GoType string `json:"goType"`
+}
+
+// A ModelType is one declared Go type of a [Model].
+type ModelType struct {
+	Name string `json:"name"`
+	// Form is alias, defined, struct, enum or union.
+	Form string `json:"form"`
+	// GoType is what an alias or defined type stands for.
+	GoType   string       `json:"goType,omitempty"`
+	Fields   []ModelField `json:"fields,omitempty"`
+	Values   []ModelValue `json:"values,omitempty"`
+	Tag      string       `json:"tag,omitempty"`
+	Variants []ModelRef   `json:"variants,omitempty"`
+	Pos      string       `json:"pos"`
+}
+
+// A ModelField is one member of a struct.
+type ModelField struct {
+	Name     string `json:"name"`
+	GoName   string `json:"goName"`
+	GoType   string `json:"goType"`
+	Required bool   `json:"required"`
+}
+
+// A ModelValue is one constant of an enum.
+type ModelValue struct {
+	GoName string `json:"goName"`
+	Value  any    `json:"value"`
+}
+
+var allModes = []string{"poll", "push", "webhook"}
+
+// Inspect returns the model of the package that r describes; nil when a diagnostic is an error.
+func Inspect(ctx context.Context, r Request) (*Model, []source.Diagnostic, error) {
+	if len(r.Emit) == 0 {
+		r.Emit = []string{"types"} // names of read tools are no concern of the model
+	}
+	m, diags, err := model(ctx, r)
+	if m == nil {
+		return nil, diags, err
+	}
+	out := &Model{Package: m.pkg.Name, Events: []ModelEvent{}, Types: []ModelType{}}
+	for _, f := range m.pkg.Files {
+		for _, e := range f.Events {
+			modes := e.Schema.Delivery
+			if len(modes) == 0 {
+				modes = allModes
+			}
+			out.Events = append(out.Events, ModelEvent{
+				Name: e.Schema.Name, Source: e.Schema.Source, Delivery: modes,
+				Input: ModelRef{goType(e.Arguments)}, Payload: ModelRef{goType(e.Payload)},
+				Pos: e.Schema.NameRange.Start.String(),
+			})
+			out.Types = append(out.Types, modelTypes(e.Decls)...)
+		}
+		out.Types = append(out.Types, modelTypes(f.Decls)...)
+	}
+	return out, diags, ctx.Err()
+}
+
+// goType is the name under which a root is known: that of the schema that its $ref names, else its
+// own.
+func goType(d *ir.Decl) string {
+	if d.Form == ir.Alias && d.Type.Kind == ir.Named {
+		return d.Type.Decl.Name
+	}
+	return d.Name
+}
+
+func modelTypes(decls []*ir.Decl) []ModelType {
+	var types []ModelType
+	for _, d := range decls {
+		t := ModelType{Name: d.Name, Form: d.Form.String(), Tag: d.Tag, Pos: d.At.Start.String()}
+		if d.Type != nil {
+			t.GoType = d.Type.String()
+		}
+		for _, f := range d.Fields {
+			t.Fields = append(t.Fields, ModelField{Name: f.JSON, GoName: f.Name, GoType: f.Type.String(), Required: f.Required})
+		}
+		for _, v := range d.Values {
+			t.Values = append(t.Values, ModelValue{GoName: v.Name, Value: v.JSON})
+		}
+		for _, v := range d.Variants {
+			t.Variants = append(t.Variants, ModelRef{v.Decl.Name})
+		}
+		types = append(types, t)
+	}
+	return types
+}

@@ -1,0 +1,247 @@
+package ir
+
+import (
+	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// Options is what a run says beside its event files.
+type Options struct {
+	// Package is the name of the Go package.
+	Package string
+	// Formats maps a schema's format to the Go type of its values.
+	Formats map[string]GoType
+	// Tools asks for read tools and the checks that they need.
+	Tools bool
+}
+
+// Build gives every schema of set its Go type and every identifier its name. The package is only
+// usable when no diagnostic is an error.
+func Build(set *schema.Set, o Options) (*Package, []source.Diagnostic) {
+	b := &builder{
+		set: set, opts: o,
+		names:  scope{"ReadTools": {what: "the function ReadTools"}},
+		roots:  map[*source.Node]*root{},
+		decls:  map[*source.Node]*Decl{},
+		shapes: map[*source.Node]*shape{},
+	}
+	p := &Package{Name: o.Package}
+	for _, f := range set.Files {
+		p.Files = append(p.Files, b.declareFile(f))
+	}
+	for _, r := range b.order {
+		b.fillRoot(r)
+	}
+	b.finish()
+	b.publish(p)
+	return p, source.Sort(b.diags)
+}
+
+type builder struct {
+	set    *schema.Set
+	opts   Options
+	diags  []source.Diagnostic
+	names  scope
+	roots  map[*source.Node]*root
+	order  []*root
+	decls  map[*source.Node]*Decl
+	shapes map[*source.Node]*shape
+	all    []*Decl
+	// pending are the accessors whose fields await their types.
+	pending []accessor
+}
+
+// A root is a schema that has a name by itself: an entry of schemas, an inputSchema or a
+// payloadSchema. The types nested in it are named after it and printed after it.
+type root struct {
+	node *source.Node
+	decl *Decl
+	// into collects the declarations of the root and all that is nested in it.
+	into *[]*Decl
+	// input is set for inputSchema, shared for an entry of schemas.
+	input, shared bool
+}
+
+// A site is where a type is needed: what its declaration would be called and said to be.
+type site struct {
+	name, role string
+	root       *root
+}
+
+func (b *builder) report(d source.Diagnostic) { b.diags = append(b.diags, d) }
+
+// declareFile enters the names of everything that f declares at package level.
+func (b *builder) declareFile(f *schema.File) *File {
+	out := &File{Path: f.Path, Stem: f.Stem}
+	for _, e := range f.Events {
+		out.Events = append(out.Events, b.declareEvent(e))
+	}
+	for _, s := range f.Schemas {
+		name := b.goName(s.Node, s.Name)
+		b.declare(b.names, name, "schema "+s.Name, s.NameRange)
+		d := &Decl{Name: name, Role: "the shared type " + s.Name, Doc: docOf(s.Node), At: s.NameRange}
+		b.addRoot(&root{node: s.Node, decl: d, into: &out.Decls, shared: true})
+	}
+	return out
+}
+
+func (b *builder) declareEvent(e *schema.Event) *Event {
+	prefix := GoName(e.Name)
+	if e.GoName != "" {
+		if validGoName(e.GoName) {
+			prefix = e.GoName
+		} else {
+			b.report(source.New("MCPE207", e.NameRange, "x-go-name %q is not an exported Go identifier", e.GoName))
+		}
+	}
+	out := &Event{Schema: e, Prefix: prefix}
+	// All names are taken whatever is emitted, so that emitting more never makes a collision.
+	for _, name := range []string{
+		prefix + "Arguments", prefix + "Payload", prefix + "Hooks", prefix + "Emitter", prefix + "Checker",
+		"Register" + prefix, "Subscribe" + prefix, "Check" + prefix, "Read" + prefix + "Tool",
+	} {
+		if !b.declare(b.names, name, "event "+e.Name, e.NameRange) {
+			break
+		}
+	}
+	out.Arguments = b.eventRoot(out, e.Input, prefix+"Arguments", "the subscription arguments of "+e.Name, true)
+	out.Payload = b.eventRoot(out, e.Payload, prefix+"Payload", "the payload of "+e.Name, false)
+	return out
+}
+
+func (b *builder) eventRoot(e *Event, node *source.Node, name, role string, input bool) *Decl {
+	d := &Decl{Name: name, Role: role, Doc: docOf(node), At: node.Range}
+	b.addRoot(&root{node: node, decl: d, into: &e.Decls, input: input})
+	return d
+}
+
+func (b *builder) addRoot(r *root) {
+	*r.into = append(*r.into, r.decl)
+	b.all = append(b.all, r.decl)
+	b.roots[r.node] = r
+	b.decls[r.node] = r.decl
+	b.order = append(b.order, r)
+}
+
+func (b *builder) fillRoot(r *root) {
+	sh := b.shape(r.node)
+	at := site{name: r.decl.Name, role: r.decl.Role, root: r}
+	if !b.fill(r.decl, sh, at) {
+		r.decl.Form = Alias
+		r.decl.Type = b.plainType(sh, at)
+	}
+}
+
+// typeOf returns the Go type of the values of node, null aside, declaring what it needs.
+func (b *builder) typeOf(node *source.Node, at site) *Type {
+	if d := b.decls[node]; d != nil {
+		return &Type{Kind: Named, Decl: d}
+	}
+	sh := b.shape(node)
+	switch sh.kind {
+	case structShape, enumShape, unionShape:
+		d := &Decl{Name: at.name, Role: at.role, Doc: docOf(node), At: keyRange(node)}
+		b.decls[node] = d
+		b.declare(b.names, d.Name, "the type of "+node.Pointer(), d.At)
+		*at.root.into = append(*at.root.into, d)
+		b.all = append(b.all, d)
+		b.fill(d, sh, at)
+		return &Type{Kind: Named, Decl: d}
+	}
+	return b.plainType(sh, at)
+}
+
+// nullType wraps t for a place that may also be null and has no field around it.
+func (b *builder) nullType(node *source.Node, at site) *Type {
+	t := b.typeOf(node, at)
+	if b.nullable(node) {
+		return &Type{Kind: Pointer, Elem: t}
+	}
+	return t
+}
+
+// fill makes d declare what sh needs a declaration for; false when it needs none.
+func (b *builder) fill(d *Decl, sh *shape, at site) bool {
+	switch sh.kind {
+	case structShape:
+		d.Form = Struct
+		b.fillStruct(d, sh, at)
+	case enumShape:
+		d.Form = Enum
+		b.fillEnum(d, sh)
+	case unionShape:
+		d.Form = Union
+		b.fillUnion(d, sh, at)
+	default:
+		return false
+	}
+	return true
+}
+
+// plainType is the type of a shape that needs no declaration.
+func (b *builder) plainType(sh *shape, at site) *Type {
+	switch sh.kind {
+	case scalarShape:
+		return &Type{Kind: sh.base}
+	case externalShape:
+		return &Type{Kind: External, Go: sh.goType}
+	case refShape:
+		return b.refType(sh)
+	case arrayShape:
+		elem := site{name: at.name + "Item", role: "an element of " + at.name, root: at.root}
+		return &Type{Kind: Slice, Elem: b.nullType(sh.node.Get("items"), elem)}
+	case mapShape:
+		return &Type{Kind: Map, Elem: b.extraType(sh.node, at)}
+	}
+	// The shape was reported as an error; nothing of this is printed.
+	return &Type{Kind: External, Go: RawMessage}
+}
+
+// extraType is the type of the members that additionalProperties describes.
+func (b *builder) extraType(node *source.Node, at site) *Type {
+	ap := node.Get("additionalProperties")
+	if ap.True() || len(ap.Members) == 0 {
+		return &Type{Kind: External, Go: RawMessage}
+	}
+	return b.nullType(ap, site{name: at.name + "Value", role: "a value of " + at.name, root: at.root})
+}
+
+// publish adds what goes on the wire: the schemas, their fingerprint and the read tools.
+func (b *builder) publish(p *Package) {
+	if source.HasErrors(b.diags) {
+		return
+	}
+	tools := scope{}
+	for _, f := range p.Files {
+		for _, e := range f.Events {
+			e.InputSchema = b.set.Published(e.Schema.Input)
+			e.PayloadSchema = b.set.Published(e.Schema.Payload)
+			fp, err := wire.Fingerprint(e.InputSchema, e.PayloadSchema)
+			if err != nil {
+				b.report(source.New("MCPE303", e.Schema.NameRange, "%s cannot be fingerprinted: %v", e.Schema.Name, err))
+			}
+			e.Fingerprint = fp
+			if b.opts.Tools {
+				e.Tool = b.tool(e, tools)
+			}
+		}
+	}
+}
+
+// keyRange is where the name of node stands.
+func keyRange(node *source.Node) source.Range {
+	_, at := node.Key()
+	return at
+}
+
+func docOf(n *source.Node) Doc {
+	var d Doc
+	if t := n.Get("description"); t != nil {
+		d.Text = t.Text
+	} else if t := n.Get("title"); t != nil {
+		d.Text = t.Text
+	}
+	d.Deprecated = n.Get("deprecated").True()
+	return d
+}

@@ -1,0 +1,183 @@
+package ir
+
+import (
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+// An accessor waits until its field's type is known.
+type accessor struct {
+	decl    *Decl
+	field   *Field
+	value   *source.Node
+	members scope
+}
+
+// finish settles what needs every declaration: aliases that hold themselves, the types of fields,
+// constants that fill members, and accessors.
+func (b *builder) finish() {
+	for _, d := range b.all {
+		if d.Form == Alias && d.Type != nil {
+			b.finishAlias(d)
+		}
+	}
+	if source.HasErrors(b.diags) {
+		return
+	}
+	cyclic := cycles(b.all)
+	for _, d := range b.all {
+		for _, f := range d.Fields {
+			f.Type, f.OmitZero = fieldType(f, cyclic[d] != 0 && f.Base.Target() != nil && cyclic[d] == cyclic[f.Base.Target()])
+			if t := f.Base.Target(); f.Required && !f.Nullable && t != nil && t.Form == Enum && len(t.Values) == 1 && t.Base != Bool {
+				f.Const = t.Values[0].Name
+			} else if f.Required && !f.Nullable && t != nil && t.Form == Enum && len(t.Values) == 1 && t.Values[0].Literal == "true" {
+				f.Const = t.Values[0].Name
+			}
+		}
+		d.Extra, d.Type = tidy(d.Extra), tidy(d.Type)
+	}
+	for _, a := range b.pending {
+		b.finishAccessor(a)
+	}
+}
+
+// finishAlias makes a slice or map that holds itself a defined type; an alias of itself is an error.
+func (b *builder) finishAlias(d *Decl) {
+	productive := false
+	t := d.Type
+	seen := map[*Decl]bool{}
+	for t != nil {
+		switch t.Kind {
+		case Slice, Map:
+			productive = true
+			t = t.Elem
+		case Pointer, Optional:
+			t = t.Elem
+		case Named:
+			next := t.Decl
+			if next == d {
+				if productive {
+					d.Form = Defined
+					return
+				}
+				b.report(source.New("MCPE214", d.At, "%s refers to itself and describes no value", d.Name))
+				d.Type = nil
+				return
+			}
+			if next.Form != Alias && next.Form != Defined || seen[next] {
+				return
+			}
+			seen[next] = true
+			t = next.Type
+		default:
+			return
+		}
+	}
+}
+
+// fieldType is the Go type of a member: the value itself, a pointer where absence or null must
+// show, or the three-state Optional where both must. Slices, maps and raw JSON show absence by nil.
+func fieldType(f *Field, back bool) (t *Type, omit bool) {
+	base := tidy(f.Base)
+	under := base.Under()
+	if back { // a value of the type inside itself
+		base = &Type{Kind: Pointer, Elem: base}
+	}
+	switch {
+	case base.IsRaw():
+		return base, !f.Required
+	case !f.Required && f.Nullable:
+		return &Type{Kind: Optional, Elem: base}, true
+	case f.Required && !f.Nullable:
+		return base, false
+	case base.Kind == Pointer:
+		return base, !f.Required
+	case !f.Required && (under.Kind == Slice || under.Kind == Map || under.Kind == Bytes):
+		return base, true
+	case !f.Required && under.Kind == Named && under.Decl.Form == Enum && under.Decl.Base == String && !under.Decl.HasEmpty():
+		return base, true
+	}
+	return &Type{Kind: Pointer, Elem: base}, !f.Required
+}
+
+// tidy drops pointers to raw JSON, which holds null by itself.
+func tidy(t *Type) *Type {
+	if t == nil || t.Elem == nil {
+		return t
+	}
+	t.Elem = tidy(t.Elem)
+	if t.Kind == Pointer && t.Elem.IsRaw() {
+		return t.Elem
+	}
+	return t
+}
+
+func (b *builder) finishAccessor(a accessor) {
+	u := a.field.Base.Under()
+	switch {
+	case u.Kind == Named && u.Decl.Form == Enum:
+		if v, ok := u.Decl.matchValue(a.value); ok {
+			a.field.DefaultConst = v.Name
+		}
+	case u.Kind == String || u.Kind == Bool || u.Kind == Int64 || u.Kind == Float64:
+		a.field.DefaultConst = scalarDefault(a.field.Default, a.value, u.Kind)
+	}
+	if a.field.DefaultConst != "" {
+		b.declare(a.members, a.field.Name+"OrDefault", "the default of member "+a.field.JSON, a.field.At)
+	}
+}
+
+// cycles numbers the groups of structs that hold each other by value; a struct in no such group
+// has none. (Tarjan's strongly connected components.)
+func cycles(all []*Decl) map[*Decl]int {
+	c := &components{index: map[*Decl]int{}, low: map[*Decl]int{}, group: map[*Decl]int{}, on: map[*Decl]bool{}}
+	for _, d := range all {
+		if c.index[d] == 0 {
+			c.visit(d)
+		}
+	}
+	return c.group
+}
+
+type components struct {
+	index, low, group map[*Decl]int
+	on                map[*Decl]bool
+	stack             []*Decl
+}
+
+func (c *components) visit(d *Decl) {
+	c.index[d] = len(c.index) + 1
+	c.low[d] = c.index[d]
+	c.stack = append(c.stack, d)
+	c.on[d] = true
+	self := false
+	for _, f := range d.Fields {
+		if f.Required == f.Nullable {
+			continue // a pointer already
+		}
+		t := f.Base.Target()
+		if t == nil || t.Form != Struct {
+			continue
+		}
+		self = self || t == d
+		if c.index[t] == 0 {
+			c.visit(t)
+			c.low[d] = min(c.low[d], c.low[t])
+		} else if c.on[t] {
+			c.low[d] = min(c.low[d], c.index[t])
+		}
+	}
+	if c.low[d] != c.index[d] {
+		return
+	}
+	for i := len(c.stack) - 1; ; i-- {
+		t := c.stack[i]
+		c.on[t] = false
+		if t != d || i < len(c.stack)-1 || self {
+			c.group[t] = c.index[d]
+		}
+		if t == d {
+			c.stack = c.stack[:i]
+			return
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package ir
+
+import (
+	"fmt"
+	"go/token"
+	"strings"
+	"unicode"
+)
+
+// initialisms are the words that Go writes in one case.
+var initialisms = map[string]bool{
+	"ACL": true, "API": true, "ASCII": true, "CPU": true, "CSS": true, "DNS": true, "EOF": true,
+	"GUID": true, "HTML": true, "HTTP": true, "HTTPS": true, "ID": true, "IP": true, "JSON": true,
+	"LHS": true, "MCP": true, "QPS": true, "RAM": true, "RHS": true, "RPC": true, "SLA": true,
+	"SMTP": true, "SQL": true, "SSH": true, "TCP": true, "TLS": true, "TTL": true, "UDP": true,
+	"UI": true, "UID": true, "URI": true, "URL": true, "UTF8": true, "UUID": true, "VM": true,
+	"XML": true, "XMPP": true, "XSRF": true, "XSS": true, "YAML": true,
+}
+
+// separators end a word and are not spelled as long as something else names the thing.
+var separators = map[rune]string{
+	'-': "Minus", '_': "Underscore", '.': "Dot", ' ': "Space", '/': "Slash", ':': "Colon",
+	',': "Comma", ';': "Semicolon", '\t': "Tab", '\n': "Newline",
+}
+
+// symbols are always spelled, as a word of their own.
+var symbols = map[rune]string{
+	'+': "Plus", '*': "Star", '#': "Hash", '@': "At", '$': "Dollar", '%': "Percent", '&': "And",
+	'=': "Equal", '<': "Less", '>': "Greater", '!': "Not", '?': "Question", '~': "Tilde",
+	'^': "Caret", '|': "Or", '(': "Open", ')': "Close", '[': "OpenBracket", ']': "CloseBracket",
+	'{': "OpenBrace", '}': "CloseBrace", '"': "Quote", '\'': "Apostrophe", '`': "Backquote",
+	'\\': "Backslash",
+}
+
+// GoName returns the exported Go identifier for the name s of an event, schema, member or enum
+// value. It is the project's one rule and looks at s alone: words are joined in camel case, known
+// initialisms are written in capitals, symbols are spelled (+1 is Plus1, -1 is Minus1), a separator
+// between two digits stays as an underscore, and what cannot begin an exported identifier gets an
+// X before it. The empty string is Empty. Different names may meet in one identifier; whoever
+// declares the identifiers reports that.
+func GoName(s string) string {
+	name := Suffix(s)
+	if first := []rune(name)[0]; !unicode.IsUpper(first) {
+		return "X" + name
+	}
+	return name
+}
+
+// Suffix is GoName for an identifier that something else begins, such as a constant after the
+// name of its type: a leading digit or caseless letter needs no X.
+func Suffix(s string) string {
+	if s == "" {
+		return "Empty"
+	}
+	var b strings.Builder
+	words := split(s)
+	if len(words) == 0 {
+		for _, r := range s {
+			b.WriteString(spell(r))
+		}
+		return b.String()
+	}
+	shout := !strings.ContainsFunc(s, unicode.IsLower)
+	for _, w := range words {
+		b.WriteString(title(w, shout))
+	}
+	return b.String()
+}
+
+// split cuts s into words: runs of letters and digits cut at changes of case, spelled symbols, and
+// "_" where a separator stands between two digits.
+func split(s string) []string {
+	var words []string
+	runes := []rune(s)
+	start := -1
+	flush := func(end int) {
+		if start >= 0 {
+			words = append(words, cutCase(runes[start:end])...)
+			start = -1
+		}
+	}
+	for i, r := range runes {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			if start < 0 {
+				start = i
+			}
+			continue
+		}
+		flush(i)
+		before := i > 0 && unicode.IsDigit(runes[i-1])
+		after := i+1 < len(runes) && unicode.IsDigit(runes[i+1])
+		switch {
+		case separators[r] == "":
+			words = append(words, spell(r))
+		case before && after:
+			words = append(words, "_")
+		case r == '-' && i == 0 && after:
+			words = append(words, "Minus")
+		}
+	}
+	flush(len(runes))
+	return words
+}
+
+// cutCase cuts a run of letters and digits where the case says that a word begins: fooBar, HTTPServer.
+// A plural s stays with its initialism: userIDs.
+func cutCase(run []rune) []string {
+	var words []string
+	start := 0
+	for i := 1; i < len(run); i++ {
+		up := unicode.IsUpper(run[i])
+		prevUp := unicode.IsUpper(run[i-1])
+		switch {
+		case up && !prevUp:
+		case up && i+1 < len(run) && unicode.IsLower(run[i+1]) && !pluralAt(run, i+1):
+		default:
+			continue
+		}
+		words = append(words, string(run[start:i]))
+		start = i
+	}
+	return append(words, string(run[start:]))
+}
+
+// pluralAt reports whether the lower-case letter at i is the s that ends a run of capitals.
+func pluralAt(run []rune, i int) bool {
+	return run[i] == 's' && (i+1 == len(run) || unicode.IsUpper(run[i+1]))
+}
+
+// title writes one word; in a name without any lower-case letter the capitals say nothing.
+func title(w string, shout bool) string {
+	upper := strings.ToUpper(w)
+	if initialisms[upper] {
+		return upper
+	}
+	if stem, ok := strings.CutSuffix(upper, "S"); ok && initialisms[stem] && !shout {
+		return stem + "s"
+	}
+	runes := []rune(w)
+	if shout {
+		for i := range runes {
+			runes[i] = unicode.ToLower(runes[i])
+		}
+	}
+	runes[0] = unicode.ToUpper(runes[0])
+	return string(runes)
+}
+
+func spell(r rune) string {
+	if s := symbols[r]; s != "" {
+		return s
+	}
+	if s := separators[r]; s != "" {
+		return s
+	}
+	if unicode.IsLetter(r) || unicode.IsDigit(r) {
+		return string(r)
+	}
+	return fmt.Sprintf("U%04X", r)
+}
+
+// validGoName reports whether s may be given as x-go-name.
+func validGoName(s string) bool { return token.IsIdentifier(s) && token.IsExported(s) }

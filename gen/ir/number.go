@@ -1,0 +1,80 @@
+package ir
+
+import (
+	"math"
+	"math/big"
+	"strconv"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+var (
+	minInt64 = new(big.Rat).SetInt64(math.MinInt64)
+	maxInt64 = new(big.Rat).SetInt64(math.MaxInt64)
+)
+
+// exact returns the value of a JSON number that is not absurdly large or small; false for others,
+// with the sign of a large one in the float.
+func exact(text string) (*big.Rat, float64, bool) {
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.Abs(f) > 1e20 {
+		return nil, f, false
+	}
+	if f == 0 {
+		return new(big.Rat), 0, true
+	}
+	r, ok := new(big.Rat).SetString(text)
+	return r, f, ok
+}
+
+// isInteger reports whether a JSON number has no fraction: 1, 1.0 and 1e2.
+func isInteger(text string) bool {
+	r, f, ok := exact(text)
+	if !ok {
+		return f == math.Trunc(f)
+	}
+	return r.IsInt()
+}
+
+// int64Of returns the value of a JSON number that is an integer of 64 bits.
+func int64Of(text string) (int64, bool) {
+	r, _, ok := exact(text)
+	if !ok || !r.IsInt() || !r.Num().IsInt64() {
+		return 0, false
+	}
+	return r.Num().Int64(), true
+}
+
+// checkBounds reports integers that the schema does not keep within int64.
+func (b *builder) checkBounds(n *source.Node) {
+	const hint = "x-go-type: encoding/json.Number or x-go-type: math/big.Int holds larger integers"
+	low, high := false, false
+	for _, k := range []string{"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"} {
+		v := n.Get(k)
+		if v == nil || v.Kind != source.Number {
+			continue
+		}
+		r, f, ok := exact(v.Text)
+		lower := k == "minimum" || k == "exclusiveMinimum"
+		var within bool
+		switch {
+		case lower && ok:
+			within = r.Cmp(minInt64) >= 0
+		case ok:
+			within = r.Cmp(maxInt64) <= 0 || k == "exclusiveMaximum" && r.Cmp(new(big.Rat).Add(maxInt64, big.NewRat(1, 1))) <= 0
+		default:
+			within = lower == (f > 0)
+		}
+		if !within {
+			b.report(source.New("MCPE205", v.Range, "%s %s is beyond int64", k, v.Text).WithHint(hint))
+			return
+		}
+		low, high = low || lower, high || !lower
+	}
+	if format := n.Get("format"); format != nil && (format.Text == "int64" || format.Text == "int32") {
+		return
+	}
+	if !low || !high {
+		b.report(source.New("MCPE204", n.Range, "the integer has no bounds; its Go type is int64").WithHint(hint))
+	}
+}

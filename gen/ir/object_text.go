@@ -1,0 +1,97 @@
+package ir
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+// An object is the text of a JSON object, one level deep, in its order.
+type object []textMember
+
+type textMember struct {
+	key   string
+	value json.RawMessage
+}
+
+// parseObject reads one level of a compact JSON object; what is none gives no members.
+func parseObject(raw json.RawMessage) object {
+	if len(raw) == 0 || raw[0] != '{' {
+		return nil
+	}
+	dec := jsontext.NewDecoder(bytes.NewReader(raw))
+	if _, err := dec.ReadToken(); err != nil {
+		return nil
+	}
+	var obj object
+	for dec.PeekKind() == '"' {
+		key, err := dec.ReadToken()
+		if err != nil {
+			return obj
+		}
+		name := key.String()
+		value, err := dec.ReadValue()
+		if err != nil {
+			return obj
+		}
+		obj = append(obj, textMember{name, json.RawMessage(value.Clone())})
+	}
+	return obj
+}
+
+func (o object) get(key string) json.RawMessage {
+	for _, m := range o {
+		if m.key == key {
+			return m.value
+		}
+	}
+	return nil
+}
+
+// with returns o with key set to value, in its place or at the end.
+func (o object) with(key string, value json.RawMessage) object {
+	for i, m := range o {
+		if m.key == key {
+			o[i].value = value
+			return o
+		}
+	}
+	return append(o, textMember{key, value})
+}
+
+func (o object) without(key string) object {
+	for i, m := range o {
+		if m.key == key {
+			return append(o[:i:i], o[i+1:]...)
+		}
+	}
+	return o
+}
+
+func (o object) bytes() json.RawMessage {
+	b := []byte{'{'}
+	for i, m := range o {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = source.AppendString(b, m.key)
+		b = append(b, ':')
+		b = append(b, m.value...)
+	}
+	return append(b, '}')
+}
+
+func join(left byte, items []json.RawMessage, right byte) json.RawMessage {
+	return append(append([]byte{left}, bytes.Join(rawBytes(items), []byte{','})...), right)
+}
+
+func rawBytes(items []json.RawMessage) [][]byte {
+	out := make([][]byte, len(items))
+	for i, item := range items {
+		out[i] = item
+	}
+	return out
+}

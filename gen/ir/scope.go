@@ -1,0 +1,52 @@
+package ir
+
+import (
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+// A scope is a set of Go identifiers that must differ: those of the package, of a struct or of an
+// enum's constants.
+type scope map[string]declared
+
+type declared struct {
+	what string
+	at   source.Range
+}
+
+// declare enters name for what, written at, and reports whether it was free. One that is taken is
+// reported with both places.
+func (b *builder) declare(s scope, name, what string, at source.Range) bool {
+	if prev, taken := s[name]; taken {
+		d := source.New("MCPE206", at, "%s and %s both become the Go name %s", what, prev.what, name)
+		if prev.at.Start.File != "" {
+			d = d.WithRelated(prev.at, "%s is here", prev.what)
+		}
+		b.report(d.WithHint("give one of them x-go-name"))
+		return false
+	}
+	s[name] = declared{what, at}
+	return true
+}
+
+// goName returns the identifier for the name s of node, which x-go-name may override.
+func (b *builder) goName(node *source.Node, s string) string {
+	if node.Get("x-go-name") != nil {
+		if name, ok := b.override(node); ok {
+			return name
+		}
+	}
+	return GoName(s)
+}
+
+// override returns a valid x-go-name of node.
+func (b *builder) override(node *source.Node) (string, bool) {
+	n := node.Get("x-go-name")
+	if n == nil {
+		return "", false
+	}
+	if n.Kind != source.String || !validGoName(n.Text) {
+		b.report(source.New("MCPE207", n.Range, "x-go-name is an exported Go identifier"))
+		return "", false
+	}
+	return n.Text, true
+}

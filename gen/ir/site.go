@@ -1,0 +1,63 @@
+package ir
+
+import (
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+// siteOf returns where a schema that only a $ref reaches would have been met by walking down from
+// its root, so that its name does not depend on who refers to it first. False when it belongs to
+// no root.
+func (b *builder) siteOf(n *source.Node) (site, bool) {
+	var path []*source.Node // from below the root to n
+	at := n
+	for b.roots[at] == nil {
+		if at.Parent == nil {
+			return site{}, false
+		}
+		path = append(path, at)
+		at = at.Parent
+	}
+	r := b.roots[at]
+	s := site{name: r.decl.Name, role: r.decl.Role, root: r}
+	slices.Reverse(path)
+	for i := 0; i < len(path); i++ {
+		key, _ := path[i].Key()
+		switch {
+		case (key == "properties" || key == "$defs" || key == "definitions") && i+1 < len(path):
+			i++
+			name, _ := path[i].Key()
+			s.role = "the schema " + name + " of " + s.name
+			if key == "properties" {
+				s.role = "the member " + name + " of " + s.name
+			}
+			s.name += b.goName(path[i], name)
+		case key == "items":
+			s.role, s.name = "an element of "+s.name, s.name+"Item"
+		case key == "additionalProperties":
+			s.role, s.name = "a value of "+s.name, s.name+"Value"
+		case (key == "oneOf" || key == "anyOf") && i+1 < len(path):
+			i++
+			if tag, ok := b.tagOf(path[i], at); ok {
+				s.role, s.name = "the variant "+tag+" of "+s.name, s.name+Suffix(unquoted(tag))
+			}
+		}
+		at = path[i]
+	}
+	return s, true
+}
+
+// tagOf returns the tag of an inline variant of the union at.
+func (b *builder) tagOf(variant, at *source.Node) (string, bool) {
+	sh := b.shape(at)
+	if sh.kind != unionShape {
+		return "", false
+	}
+	for _, v := range sh.union.variants {
+		if v.node == variant {
+			return v.tags[0], true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,111 @@
+package gen
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+// Verify type-checks the planned packages as part of the module that holds them, as if the plan
+// were applied. Errors of the code are diagnostics; the returned error is a failure to load the
+// module.
+func (p *Plan) Verify(ctx context.Context) ([]source.Diagnostic, error) {
+	overlay := map[string][]byte{}
+	for _, list := range [][]File{p.Create, p.Update} {
+		for _, f := range list {
+			if filepath.Ext(f.at) == ".go" {
+				overlay[f.at] = f.Content
+			}
+		}
+	}
+	for _, f := range p.Delete {
+		if filepath.Ext(f.at) == ".go" {
+			overlay[f.at] = []byte("package " + p.packageOf(f.at) + "\n")
+		}
+	}
+	var diags []source.Diagnostic
+	for _, out := range p.packages {
+		found, err := out.check(ctx, overlay)
+		if err != nil {
+			return nil, err
+		}
+		diags = append(diags, found...)
+	}
+	return source.Sort(diags), nil
+}
+
+func (p *Plan) packageOf(file string) string {
+	for _, out := range p.packages {
+		if out.dir == filepath.Dir(file) {
+			return out.name
+		}
+	}
+	return "p"
+}
+
+func (o output) check(ctx context.Context, overlay map[string][]byte) ([]source.Diagnostic, error) {
+	dir := o.dir
+	for { // the go command needs a directory that exists
+		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+			break
+		}
+		if filepath.Dir(dir) == dir {
+			return nil, fmt.Errorf("verify %s: no such directory", o.shown)
+		}
+		dir = filepath.Dir(dir)
+	}
+	rel, err := filepath.Rel(dir, o.dir)
+	if err != nil {
+		return nil, err
+	}
+	loaded, err := packages.Load(&packages.Config{
+		Context: ctx, Dir: dir, Overlay: overlay,
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedDeps | packages.NeedTypes | packages.NeedSyntax,
+	}, "./"+filepath.ToSlash(rel))
+	if err != nil {
+		return nil, fmt.Errorf("verify %s: %w", o.shown, err)
+	}
+	var diags []source.Diagnostic
+	for _, pkg := range loaded {
+		for _, e := range pkg.Errors {
+			diags = append(diags, source.New("MCPE302", o.rangeOf(e.Pos), "%s", e.Msg))
+		}
+	}
+	return diags, nil
+}
+
+// rangeOf reads the file:line:column of a compiler message.
+func (o output) rangeOf(pos string) source.Range {
+	parts := strings.Split(pos, ":")
+	var numbers []int
+	for len(parts) > 1 && len(numbers) < 2 {
+		n, err := strconv.Atoi(parts[len(parts)-1])
+		if err != nil {
+			break
+		}
+		numbers = append([]int{n}, numbers...)
+		parts = parts[:len(parts)-1]
+	}
+	file := strings.Join(parts, ":")
+	if rel, err := filepath.Rel(o.dir, file); err == nil && file != "" && !strings.HasPrefix(rel, "..") {
+		file = filepath.Join(o.shown, rel)
+	}
+	if file == "" || file == "-" {
+		file = o.shown
+	}
+	at := source.Position{File: file}
+	if len(numbers) > 0 {
+		at.Line = numbers[0]
+	}
+	if len(numbers) > 1 {
+		at.Column = numbers[1]
+	}
+	return source.Range{Start: at, End: at}
+}
