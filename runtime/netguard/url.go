@@ -1,0 +1,184 @@
+package netguard
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// MaxURL is the longest callback URL in bytes.
+const MaxURL = 2048
+
+// checkTime bounds the lookup of CheckURL, so that it and a verification after it fit into the
+// ten seconds that a subscribe call may take (VER-2).
+const checkTime = 2 * time.Second
+
+// ParseURL checks the form of a callback URL (SUB-3): absolute https (or an allowed http origin),
+// no userinfo, no fragment, and a host that every reader of it reads alike. IPv4 addresses are
+// four decimal numbers, IPv6 addresses have brackets and no zone, names are ASCII letters, digits,
+// hyphens and underscores (international names in their xn-- form), with at most one dot at the
+// end. It looks nothing up. Errors are of type [*URLError].
+//
+// The URL is not normalized: its text belongs to a subscription's key byte for byte (SUB-4).
+func (g *Guard) ParseURL(raw string) (*url.URL, error) {
+	if len(raw) > MaxURL {
+		return nil, &URLError{"longer than " + strconv.Itoa(MaxURL) + " bytes"}
+	}
+	for _, c := range []byte(raw) {
+		if c <= ' ' || c >= 0x7f || c == '\\' {
+			return nil, &URLError{"has a blank, a backslash, a control character or a character outside of ASCII; write host names in their xn-- form and paths percent-encoded"}
+		}
+	}
+	if strings.Contains(raw, "#") {
+		return nil, &URLError{"has a fragment"}
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		// url.Error repeats the URL, which may hold a secret in its path.
+		return nil, &URLError{"is malformed"}
+	}
+	if !u.IsAbs() || u.Opaque != "" || u.Host == "" {
+		return nil, &URLError{"is not absolute"}
+	}
+	if u.User != nil {
+		return nil, &URLError{"has userinfo"}
+	}
+	t, err := targetOf(u)
+	if err != nil {
+		return nil, err
+	}
+	if u.Scheme != "https" && !g.allowsOrigin(t) {
+		return nil, &URLError{"is not https"}
+	}
+	return u, nil
+}
+
+// CheckURL is ParseURL, then asks where the host is at this moment: one blocked address among
+// those it resolves to refuses the URL, and nothing is connected to (SUB-3). Allowed hosts and
+// origins are not looked up. A lookup that fails or takes too long refuses nothing: that is for
+// the connection to find out, and the address is checked again there. Errors are of type
+// [*URLError], or ctx's own.
+func (g *Guard) CheckURL(ctx context.Context, raw string) (*url.URL, error) {
+	u, err := g.ParseURL(raw)
+	if err != nil {
+		return nil, err
+	}
+	t, err := targetOf(u)
+	if err != nil {
+		return nil, err
+	}
+	if g.allows(t) {
+		return u, nil
+	}
+	if g.o.ProxyResolves && !t.addr.IsValid() {
+		if isLocalhost(t.host) {
+			return nil, &URLError{"has a blocked address"}
+		}
+		return u, nil
+	}
+	limited, cancel := context.WithTimeout(ctx, min(g.o.Timeout, checkTime))
+	defer cancel()
+	addrs, err := g.lookup(limited, t)
+	if err != nil {
+		return u, ctx.Err()
+	}
+	for _, a := range addrs {
+		if g.check(t, a) != nil {
+			return nil, &URLError{"has a blocked address"}
+		}
+	}
+	return u, nil
+}
+
+// A target is where a request goes, in the form in which allow-lists are compared.
+type target struct {
+	scheme string
+	host   string     // lower case, no brackets, no dot at the end
+	addr   netip.Addr // of a literal host, else invalid
+	port   string
+}
+
+// origin is scheme://host:port, always with the port.
+func (t target) origin() string { return t.scheme + "://" + t.address() }
+
+func (t target) address() string { return net.JoinHostPort(t.host, t.port) }
+
+func targetOf(u *url.URL) (target, error) {
+	t := target{scheme: u.Scheme, port: u.Port()}
+	switch {
+	case t.port == "" && strings.HasSuffix(u.Host, ":"):
+		return target{}, &URLError{"has an empty port"}
+	case t.port != "":
+		n, err := strconv.ParseUint(t.port, 10, 16)
+		if err != nil || n == 0 || strconv.FormatUint(n, 10) != t.port {
+			return target{}, &URLError{"has an odd port"}
+		}
+	case u.Scheme == "https":
+		t.port = "443"
+	default:
+		t.port = "80"
+	}
+	var err error
+	t.host, t.addr, err = parseHost(u.Hostname(), strings.HasPrefix(u.Host, "["))
+	return t, err
+}
+
+// parseHost reads a host strictly. What looks like a number but is not an address in its usual
+// form is refused, because resolvers and proxies disagree about it: 127.1, 0x7f000001, 0177.0.0.1.
+func parseHost(host string, bracketed bool) (string, netip.Addr, error) {
+	odd := &URLError{"has an odd host"}
+	if bracketed {
+		a, err := netip.ParseAddr(host)
+		if err != nil || !a.Is6() || a.Zone() != "" {
+			return "", netip.Addr{}, odd
+		}
+		return a.String(), a, nil
+	}
+	if a, err := netip.ParseAddr(host); err == nil && a.Is4() {
+		return a.String(), a, nil
+	}
+	name := strings.ToLower(strings.TrimSuffix(host, "."))
+	if name == "" || len(name) > 253 {
+		return "", netip.Addr{}, odd
+	}
+	labels := strings.Split(name, ".")
+	for _, label := range labels {
+		if !isLabel(label) {
+			return "", netip.Addr{}, odd
+		}
+	}
+	if isNumeric(labels[len(labels)-1]) {
+		return "", netip.Addr{}, odd
+	}
+	return name, netip.Addr{}, nil
+}
+
+func isLabel(s string) bool {
+	if s == "" || len(s) > 63 || s[0] == '-' || s[len(s)-1] == '-' {
+		return false
+	}
+	for _, c := range []byte(s) {
+		if !('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_') {
+			return false
+		}
+	}
+	return true
+}
+
+// isNumeric reports whether a last label makes readers take the whole host for an IPv4 address
+// (WHATWG URL, "ends in a number").
+func isNumeric(label string) bool {
+	if hex, ok := strings.CutPrefix(label, "0x"); ok {
+		return strings.Trim(hex, "0123456789abcdef") == ""
+	}
+	return strings.Trim(label, "0123456789") == ""
+}
+
+// isLocalhost reports whether RFC 6761 gives name to the loopback interface.
+func isLocalhost(name string) bool {
+	return name == "localhost" || strings.HasSuffix(name, ".localhost")
+}
