@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -327,6 +326,8 @@ func (f *fake) notifyAll(method string) {
 }
 
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.wg.Add(1)
+	defer f.wg.Done()
 	session := r.Header.Get("Mcp-Session-Id")
 	f.mu.Lock()
 	get, known := f.sessions[session]
@@ -506,5 +507,3 @@ func hold(st *fakeStream) (any, *jsonrpc.Error) {
 	<-st.ctx.Done()
 	return nil, nil
 }
-
-var _ = time.Second

@@ -395,7 +395,7 @@ func TestRecoverableError(t *testing.T) {
 // cursor; over HTTP its own stream waits. Either way it misses nothing.
 func TestSlowSubscriber(t *testing.T) {
 	eachCarrier(t, func(t *testing.T, c carrier) {
-		const n = 3000
+		const n = 1000
 		f := newFake(c.legacy)
 		f.stream = func(st *fakeStream) (any, *jsonrpc.Error) {
 			from := 0
@@ -420,6 +420,9 @@ func TestSlowSubscriber(t *testing.T) {
 		r := read(t, slow)
 		for i := range n {
 			r.want(fmt.Sprint("e", i))
+		}
+		if n := len(f.cursors()); !c.http && n < 3 {
+			t.Errorf("%d streams: the slow one was not dropped to its cursor", n)
 		}
 	})
 }
