@@ -1,0 +1,171 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// An announcer is a response of the SDK's, kept open for notifications, on which this package puts
+// list_changed between the SDK's own messages (LIST-5). The SDK writes one whole event at a time,
+// so the two only have to take turns.
+type announcer struct {
+	http.ResponseWriter
+	rc      *http.ResponseController
+	timeout time.Duration
+	frame   []byte // list_changed as an event
+
+	mu     sync.Mutex // held while writing
+	live   bool       // the response has begun
+	closed bool       // the handler is about to return
+
+	state sync.Mutex
+	owed  bool // a list_changed is due
+	busy  bool // somebody is seeing to it
+}
+
+func (h *handler) newAnnouncer(w http.ResponseWriter, message []byte) *announcer {
+	frame := make([]byte, 0, len(message)+32)
+	frame = append(frame, "event: message\ndata: "...)
+	frame = append(frame, message...)
+	frame = append(frame, eventTail...)
+	return &announcer{ResponseWriter: w, rc: http.NewResponseController(w), timeout: h.writeTimeout, frame: frame}
+}
+
+// Unwrap gives the SDK's response controller everything but flushing.
+func (a *announcer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// Write passes on an event of the SDK's.
+func (a *announcer) Write(p []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n, err := a.ResponseWriter.Write(p)
+	a.begin()
+	return n, err
+}
+
+// FlushError flushes, in turn with announcements.
+func (a *announcer) FlushError() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.rc.Flush()
+}
+
+// begin notes that notifications may follow; what was owed until now is seen to. a.mu is held.
+func (a *announcer) begin() {
+	if a.live || mediaType(a.Header().Get("Content-Type")) != contentTypeEvents {
+		return
+	}
+	a.live = true
+	a.state.Lock()
+	owed := a.owed
+	a.state.Unlock()
+	if owed {
+		go a.settle()
+	}
+}
+
+// announce makes sure that a list_changed follows. It never blocks; several that come while one
+// is being written become one.
+func (a *announcer) announce() {
+	a.state.Lock()
+	defer a.state.Unlock()
+	a.owed = true
+	if !a.busy {
+		a.busy = true
+		go a.settle()
+	}
+}
+
+// settle writes what is owed, once the response has begun.
+func (a *announcer) settle() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.state.Lock()
+	owed := a.owed && a.live && !a.closed
+	if owed {
+		a.owed = false
+	}
+	a.busy = false
+	a.state.Unlock()
+	if !owed {
+		return
+	}
+	_ = a.rc.SetWriteDeadline(time.Now().Add(a.timeout))
+	if _, err := a.ResponseWriter.Write(a.frame); err != nil {
+		a.closed = true
+		return
+	}
+	_ = a.rc.Flush()
+	_ = a.rc.SetWriteDeadline(time.Time{})
+}
+
+// close waits for an announcement under way and allows no further one.
+func (a *announcer) close() {
+	a.mu.Lock()
+	a.closed = true
+	a.mu.Unlock()
+}
+
+// listen registers a for the life of a request and returns the request's context, which also ends
+// when the events server shuts down.
+func (h *handler) listen(a *announcer, r *http.Request) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(r.Context())
+	go func() {
+		select {
+		case <-h.es.Closing():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	h.mu.Lock()
+	h.listeners[a] = struct{}{}
+	h.mu.Unlock()
+	return ctx, func() {
+		h.mu.Lock()
+		delete(h.listeners, a)
+		h.mu.Unlock()
+		a.close()
+		cancel()
+	}
+}
+
+// announce tells every open listener that the list of event types has changed.
+func (h *handler) announce() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for a := range h.listeners {
+		a.announce()
+	}
+}
+
+// serveGET serves the standalone stream of a legacy session, on which session notifications go.
+func (h *handler) serveGET(w http.ResponseWriter, r *http.Request) {
+	if last := r.Header.Get(headerLastEventID); last != "" && !strings.HasPrefix(last, "_") {
+		h.legacy.ServeHTTP(w, r) // a call's own stream, resumed
+		return
+	}
+	a := h.newAnnouncer(w, listChanged(nil))
+	ctx, stop := h.listen(a, r)
+	defer stop()
+	h.legacy.ServeHTTP(a, r.WithContext(ctx))
+}
+
+// listChangedParams are the params of list_changed for the listen request of the given id, or for a
+// legacy session when id is nil (D8).
+func listChangedParams(id json.RawMessage) json.RawMessage {
+	if id == nil {
+		return json.RawMessage(`{}`)
+	}
+	return json.RawMessage(`{"_meta":{"` + wire.MetaSubscriptionID + `":` + string(id) + `}}`)
+}
+
+// listChanged is the notification with those params.
+func listChanged(id json.RawMessage) []byte {
+	return notification(wire.NotificationListChanged, listChangedParams(id))
+}

@@ -1,0 +1,346 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A conn stands between the SDK's session and a message-based connection. It hands out tickets for
+// calls of the extension, writes the notifications of their streams, keeps silent about calls that
+// the client has cancelled, and tells of list_changed.
+type conn struct {
+	mcp.Connection
+	es    *server.Server
+	lines *lineConn // below Connection; nil when it is some other kind
+	plain bool      // Connection is lines itself
+	out   *outbox
+
+	ctx    context.Context // ends when the peer is gone or the connection is closed
+	hangUp context.CancelFunc
+	quiet  func() // ends the announcements
+	shut   func() error
+
+	mu         sync.Mutex
+	calls      map[jsonrpc.ID]*call // of the extension, unanswered
+	muted      map[jsonrpc.ID]int   // responses that the SDK still gives and nobody may see
+	listens    map[jsonrpc.ID]*listenCall
+	initialize jsonrpc.ID // the id of a legacy initialize request
+	legacy     bool       // it was answered
+	ready      bool       // and the client knows
+	announcing bool       // list_changed is on its way to a legacy client
+	ending     bool
+	drained    chan struct{} // closed when ending and no call is left
+}
+
+// A call is one unanswered events/* call.
+type call struct {
+	conn    *conn
+	key     jsonrpc.ID
+	id      json.RawMessage
+	ctx     context.Context
+	cancel  context.CancelFunc
+	release func()
+	gone    atomic.Bool     // cancelled by the client: nothing more is written
+	stream  *server.Stream  // nil until open; guarded by conn.mu
+	final   json.RawMessage // the stream's result; guarded by conn.mu
+}
+
+func newConn(es *server.Server, inner mcp.Connection, lines *lineConn) *conn {
+	c := &conn{Connection: inner, es: es, lines: lines, plain: mcp.Connection(lines) == inner,
+		calls: map[jsonrpc.ID]*call{}, muted: map[jsonrpc.ID]int{}, listens: map[jsonrpc.ID]*listenCall{},
+		drained: make(chan struct{})}
+	c.ctx, c.hangUp = context.WithCancel(context.Background())
+	c.out = newOutbox(func(error) {
+		c.hangUp()
+		_ = inner.Close() // the reading side then ends the session
+	})
+	c.quiet = es.OnListChanged(c.announce)
+	c.shut = sync.OnceValue(func() error {
+		c.quiet()
+		c.out.close()
+		c.hangUp()
+		return inner.Close()
+	})
+	go func() {
+		select {
+		case <-es.Closing():
+			c.end()
+		case <-c.ctx.Done():
+		}
+	}()
+	return c
+}
+
+// Read returns the next message for the SDK's session.
+func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
+	msg, err := c.Connection.Read(ctx)
+	if err != nil {
+		c.hangUp()
+		return nil, err
+	}
+	if req, ok := msg.(*jsonrpc.Request); ok {
+		c.accept(req)
+	}
+	return msg, nil
+}
+
+func (c *conn) accept(req *jsonrpc.Request) {
+	switch {
+	case req.Method == methodCancelled:
+		c.cancelled(req.Params)
+	case req.Method == methodInitialized:
+		c.mu.Lock()
+		c.ready = c.legacy
+		c.mu.Unlock()
+	case !req.IsCall():
+	case req.Method == methodInitialize:
+		c.mu.Lock()
+		c.initialize = req.ID
+		c.mu.Unlock()
+	case req.Method == methodListen:
+		c.acceptListen(req)
+	case strings.HasPrefix(req.Method, wire.MethodPrefix):
+		c.acceptCall(req)
+	}
+}
+
+// rawID returns the bytes of a call's id, and whether the call came in a batch.
+func (c *conn) rawID(id jsonrpc.ID) (raw json.RawMessage, batched bool) {
+	if c.lines != nil {
+		return c.lines.idOf(id)
+	}
+	return encodeID(id), false
+}
+
+// acceptCall gives a call of the extension its ticket. The ticket is in the request's Extra, which
+// never travels, so that no peer can forge one. A stream within a batch gets none: its frames
+// would come before the response that the batch owes.
+func (c *conn) acceptCall(req *jsonrpc.Request) {
+	raw, batched := c.rawID(req.ID)
+	streams := req.Method == wire.MethodStream
+	if streams && batched {
+		return
+	}
+	k := &call{conn: c, key: req.ID, id: raw}
+	k.ctx, k.cancel = context.WithCancel(c.ctx)
+	c.mu.Lock()
+	if c.calls[req.ID] != nil {
+		c.mu.Unlock()
+		k.cancel()
+		return // refused by the SDK, which has that id in flight
+	}
+	c.calls[req.ID] = k
+	if c.ending && !streams {
+		k.cancel()
+	}
+	c.mu.Unlock()
+	var ticket string
+	if streams {
+		ticket, k.release = c.es.Issue(k.ctx, raw, k.run)
+	} else {
+		ticket, k.release = c.es.Issue(k.ctx, raw, nil)
+	}
+	req.Extra = &mcp.RequestExtra{Header: http.Header{server.TicketHeader: {ticket}}}
+}
+
+// run carries the stream of a call. It is called by the method's handler, whose result is replaced
+// by the stream's own when the SDK writes it.
+func (k *call) run(ctx context.Context, _ *mcp.ServerSession, st *server.Stream) (json.RawMessage, error) {
+	k.conn.mu.Lock()
+	k.stream = st
+	ending := k.conn.ending
+	k.conn.mu.Unlock()
+	if ending {
+		st.End()
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(k.ctx, cancel)()
+	final, err := st.Run(ctx, &lineCarrier{k, ctx})
+	if err != nil {
+		return nil, err
+	}
+	k.conn.mu.Lock()
+	k.final = final
+	k.conn.mu.Unlock()
+	return json.RawMessage(`{}`), nil
+}
+
+// A lineCarrier writes the notifications of one call's stream. It is a server.Carrier.
+type lineCarrier struct {
+	*call
+	ctx context.Context
+}
+
+// Write returns when the frames are written, or when the stream is over even if the sink is stuck.
+func (k *lineCarrier) Write(frames []server.Frame) error {
+	c := k.conn
+	if c.plain {
+		data := joinFrames(frames)
+		return c.out.send(k.ctx, func() error {
+			if k.gone.Load() {
+				return nil
+			}
+			_, err := c.lines.w.Write(data)
+			return err
+		})
+	}
+	msgs := make([]jsonrpc.Request, len(frames))
+	for i, f := range frames {
+		msgs[i] = jsonrpc.Request{Method: f.Method(), Params: f.Params()}
+	}
+	return c.out.send(k.ctx, func() error {
+		for i := range msgs {
+			if k.gone.Load() {
+				return nil
+			}
+			if err := c.Connection.Write(context.Background(), &msgs[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// cancelled ends a call at once (PUSH-8, POLL-9): what it was about to write is dropped, and so is
+// the error that the SDK answers later.
+func (c *conn) cancelled(params json.RawMessage) {
+	var p struct {
+		RequestID any `json:"requestId"`
+	}
+	if json.Unmarshal(params, &p) != nil {
+		return
+	}
+	id, err := jsonrpc.MakeID(p.RequestID)
+	if err != nil || !id.IsValid() {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k := c.calls[id]; k != nil {
+		k.gone.Store(true)
+		c.muted[id]++
+		c.settle(k)
+	}
+	if l := c.listens[id]; l != nil && l.held != nil {
+		delete(c.listens, id)
+		c.skip(id)
+	}
+}
+
+// settle forgets an answered or cancelled call. c.mu is held.
+func (c *conn) settle(k *call) {
+	delete(c.calls, k.key)
+	k.cancel()
+	if k.release != nil {
+		k.release()
+	}
+	c.checkDrained()
+}
+
+// skip tells the connection below that a call stays without an answer.
+func (c *conn) skip(id jsonrpc.ID) {
+	if c.lines != nil {
+		c.out.post(func() error { return c.lines.skip(id) })
+	}
+}
+
+// Write writes a message of the SDK's. Responses are queued, so that the SDK's reading loop, which
+// writes some of them itself, never waits for the sink.
+func (c *conn) Write(ctx context.Context, msg jsonrpc.Message) error {
+	switch m := msg.(type) {
+	case *jsonrpc.Response:
+		resp := c.respond(m)
+		if resp != nil {
+			c.out.post(func() error { return c.Connection.Write(context.Background(), resp) })
+		}
+		return nil
+	case *jsonrpc.Request:
+		req := c.notify(m)
+		return c.out.send(ctx, func() error { return c.Connection.Write(context.Background(), req) })
+	}
+	return c.Connection.Write(ctx, msg)
+}
+
+// respond returns the response as the client gets it, or nil when it gets none.
+func (c *conn) respond(m *jsonrpc.Response) *jsonrpc.Response {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := c.muted[m.ID]; n > 0 {
+		if c.muted[m.ID] = n - 1; n == 1 {
+			delete(c.muted, m.ID)
+		}
+		c.skip(m.ID)
+		return nil
+	}
+	if k := c.calls[m.ID]; k != nil {
+		c.settle(k)
+		if k.final != nil && m.Error == nil {
+			return &jsonrpc.Response{ID: m.ID, Result: k.final}
+		}
+		return m
+	}
+	if l := c.listens[m.ID]; l != nil {
+		return c.respondListen(l, m)
+	}
+	if m.ID == c.initialize && m.ID.IsValid() && m.Error == nil {
+		c.legacy = true
+		if c.lines != nil {
+			c.lines.negotiated(text(member(m.Result, "protocolVersion")))
+		}
+	}
+	return m
+}
+
+// end lets everything that is held open finish (SRV-6): streams get their final result, held calls
+// return, listen requests are answered.
+func (c *conn) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ending {
+		return
+	}
+	c.ending = true
+	for _, k := range c.calls {
+		if k.stream != nil {
+			k.stream.End()
+		}
+	}
+	c.endListens()
+	c.checkDrained()
+}
+
+// interrupt cancels the held calls that are no streams.
+func (c *conn) interrupt() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, k := range c.calls {
+		if k.stream == nil {
+			k.cancel()
+		}
+	}
+}
+
+// checkDrained reports to who waits for it that no call is left. c.mu is held.
+func (c *conn) checkDrained() {
+	if c.ending && len(c.calls) == 0 {
+		select {
+		case <-c.drained:
+		default:
+			close(c.drained)
+		}
+	}
+}
+
+// Close writes what is queued and closes the connection.
+func (c *conn) Close() error { return c.shut() }

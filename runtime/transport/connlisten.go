@@ -1,0 +1,143 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A listenCall is a subscriptions/listen request on a message-based connection that asked for
+// eventsListChanged (D8, LIST-5); listen.go says how such a request is served. Its fields are
+// guarded by conn.mu.
+type listenCall struct {
+	id           json.RawMessage
+	label        string // the id as the SDK writes it
+	acknowledged bool
+	others       bool              // the SDK itself has kinds to notify about
+	held         *jsonrpc.Response // the SDK's answer, withheld
+	owed         bool              // list_changed came before the acknowledgement
+	announcing   bool              // list_changed is on its way
+}
+
+func (c *conn) acceptListen(req *jsonrpc.Request) {
+	if !asksListChanged(req.Params) || !sendsListChanged(c.es) {
+		return
+	}
+	raw, batched := c.rawID(req.ID)
+	if batched {
+		return
+	}
+	c.mu.Lock()
+	c.listens[req.ID] = &listenCall{id: raw, label: string(encodeID(req.ID))}
+	c.mu.Unlock()
+}
+
+// notify returns a notification of the SDK's as the client gets it.
+func (c *conn) notify(m *jsonrpc.Request) *jsonrpc.Request {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.listens) == 0 || m.IsCall() {
+		return m
+	}
+	label := string(member(member(m.Params, "_meta"), wire.MetaSubscriptionID))
+	for _, l := range c.listens {
+		if l.label != label {
+			continue
+		}
+		if m.Method != methodAcknowledged {
+			return &jsonrpc.Request{Method: m.Method, Params: relabel(m.Params, l.id)}
+		}
+		var params json.RawMessage
+		params, l.others = acknowledge(m.Params, l.id)
+		l.acknowledged = true
+		if l.owed {
+			c.announceTo(l) // queued behind the acknowledgement or before it: both are in order below
+		}
+		return &jsonrpc.Request{Method: m.Method, Params: params}
+	}
+	return m
+}
+
+// respondListen withholds the answer that the SDK gives at once to a request whose other kinds are
+// none. c.mu is held.
+func (c *conn) respondListen(l *listenCall, m *jsonrpc.Response) *jsonrpc.Response {
+	if m.Error == nil && l.acknowledged && !l.others && !c.ending {
+		l.held = m
+		return nil
+	}
+	delete(c.listens, m.ID)
+	if m.Error != nil {
+		return m
+	}
+	return &jsonrpc.Response{ID: m.ID, Result: relabel(m.Result, l.id)}
+}
+
+// endListens answers the open listen requests. c.mu is held.
+func (c *conn) endListens() {
+	for id, l := range c.listens {
+		if !l.acknowledged {
+			continue
+		}
+		resp := &jsonrpc.Response{ID: id, Result: finalListen(l.id)}
+		if l.held != nil {
+			resp.Result = relabel(l.held.Result, l.id)
+		} else {
+			c.muted[id]++
+		}
+		delete(c.listens, id)
+		c.out.post(func() error { return c.Connection.Write(context.Background(), resp) })
+	}
+}
+
+// announce tells the client that the list of event types has changed: a legacy session once it is
+// ready, a stateless client on each listen request that asked. It never blocks.
+func (c *conn) announce() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ready && !c.announcing {
+		c.announcing = true
+		c.out.post(func() error {
+			c.mu.Lock()
+			c.announcing = false
+			c.mu.Unlock()
+			return c.write(wire.NotificationListChanged, listChangedParams(nil))
+		})
+	}
+	for _, l := range c.listens {
+		c.announceTo(l)
+	}
+}
+
+// announceTo queues list_changed for a listen request; several that come before it is written are
+// one. c.mu is held.
+func (c *conn) announceTo(l *listenCall) {
+	if !l.acknowledged {
+		l.owed = true
+		return
+	}
+	if l.announcing {
+		return
+	}
+	l.owed, l.announcing = false, true
+	c.out.post(func() error {
+		c.mu.Lock()
+		l.announcing = false
+		open := false
+		for _, o := range c.listens {
+			open = open || o == l
+		}
+		c.mu.Unlock()
+		if !open {
+			return nil
+		}
+		return c.write(wire.NotificationListChanged, listChangedParams(l.id))
+	})
+}
+
+// write writes a notification from within the outbox.
+func (c *conn) write(method string, params json.RawMessage) error {
+	return c.Connection.Write(context.Background(), &jsonrpc.Request{Method: method, Params: params})
+}

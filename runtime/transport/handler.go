@@ -1,0 +1,212 @@
+package transport
+
+import (
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// Headers that decide where a request goes.
+const (
+	headerVersion     = "Mcp-Protocol-Version"
+	headerMethod      = "Mcp-Method"
+	headerLastEventID = "Last-Event-Id"
+)
+
+// Methods of MCP itself that this package has to recognize.
+const (
+	methodListen        = "subscriptions/listen"
+	methodDiscover      = "server/discover"
+	methodInitialize    = "initialize"
+	methodPing          = "ping"
+	methodAcknowledged  = "notifications/subscriptions/acknowledged"
+	methodCancelled     = "notifications/cancelled"
+	methodInitialized   = "notifications/initialized"
+	contentTypeJSON     = "application/json"
+	contentTypeEvents   = "text/event-stream"
+	defaultWriteTimeout = 30 * time.Second
+)
+
+// HandlerOptions configure [NewHandler]; the zero value is ready to use.
+type HandlerOptions struct {
+	// Direct answers events/list and events/poll of revision 2026-07-28 without going through the
+	// SDK's handler, as application/json and several times faster. Requests and answers are the
+	// same, but receiving middleware that the author added to the SDK's server does not see them.
+	Direct bool
+	// MaxBody is the largest request body in bytes; 0 means the SDK's default of 4 MiB and a
+	// negative value no limit. It wins over Streamable.MaxRequestBodyBytes.
+	MaxBody int64
+	// WriteTimeout is how long one batch of frames may take to reach a client before its stream
+	// is cut (PUSH-7); 0 means 30 seconds.
+	WriteTimeout time.Duration
+	// SessionTimeout ends a legacy session that is idle for so long; 0 means never. A session
+	// with an open stream is not idle. It wins over Streamable.SessionTimeout.
+	SessionTimeout time.Duration
+	// Streamable is passed on to the SDK's handlers. JSONResponse is ignored: which form an answer
+	// has is decided here. Stateless makes the legacy revisions sessionless too, which costs them
+	// list_changed.
+	Streamable *mcp.StreamableHTTPOptions
+	// Logger reports what a client cannot be told; nil means slog.Default.
+	Logger *slog.Logger
+}
+
+// handler is the front before the SDK's two handlers.
+type handler struct {
+	es           *server.Server
+	legacy       http.Handler // revisions that begin with initialize
+	stateless    http.Handler // 2026-07-28 and later
+	direct       *direct      // nil unless HandlerOptions.Direct
+	maxBody      int64        // negative: no limit
+	writeTimeout time.Duration
+	sessions     *sessions
+	log          *slog.Logger
+
+	mu        sync.Mutex
+	listeners map[*announcer]struct{} // open responses that carry list_changed
+}
+
+// NewHandler serves srv over Streamable HTTP with the events of es, on one URL for all protocol
+// revisions: requests whose Mcp-Protocol-Version is 2026-07-28 or later are stateless, all others
+// belong to legacy sessions (D4). Authentication goes around it, as around the SDK's handler, and
+// events/stream runs through the same checks and middleware as every other method (PUSH-11).
+//
+// All streams end when es is shut down, so a server that stops gracefully registers it:
+//
+//	httpServer.RegisterOnShutdown(func() { es.Shutdown(ctx) })
+//
+// A response writer that cannot flush is refused the method events/stream. HTTP/2 servers of the
+// standard library allow 250 requests a connection; clients with more streams than that need a
+// larger http.HTTP2Config.MaxConcurrentStreams.
+func NewHandler(srv *mcp.Server, es *server.Server, o HandlerOptions) http.Handler {
+	var base mcp.StreamableHTTPOptions
+	if o.Streamable != nil {
+		base = *o.Streamable
+	}
+	base.JSONResponse = false
+	if o.MaxBody != 0 {
+		base.MaxRequestBodyBytes = o.MaxBody
+	}
+	if base.MaxRequestBodyBytes == 0 {
+		base.MaxRequestBodyBytes = mcp.DefaultMaxRequestBodyBytes
+	}
+	if o.SessionTimeout != 0 {
+		base.SessionTimeout = o.SessionTimeout
+	}
+	modern := base
+	modern.Stateless = true
+	modern.EventStore = nil
+	modern.SessionTimeout = 0
+
+	get := func(*http.Request) *mcp.Server { return srv }
+	h := &handler{
+		es:           es,
+		legacy:       mcp.NewStreamableHTTPHandler(get, &base),
+		stateless:    mcp.NewStreamableHTTPHandler(get, &modern),
+		maxBody:      base.MaxRequestBodyBytes,
+		writeTimeout: o.WriteTimeout,
+		log:          o.Logger,
+		listeners:    map[*announcer]struct{}{},
+	}
+	if h.writeTimeout <= 0 {
+		h.writeTimeout = defaultWriteTimeout
+	}
+	if h.log == nil {
+		h.log = slog.Default()
+	}
+	h.sessions = newSessions(h.legacy, base.SessionTimeout)
+	if o.Direct {
+		h.direct = newDirect(es, h.stateless, &modern)
+	}
+	es.SetListChanged(!base.Stateless, true)
+	es.OnListChanged(h.announce)
+	return h
+}
+
+// ServeHTTP routes by protocol revision and method.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	r.Header.Del(server.TicketHeader) // only this package may hand out tickets
+	modern := r.Header.Get(headerVersion) >= wire.RevisionStateless
+	switch {
+	case r.Method == http.MethodPost && modern:
+		h.servePOST(w, r)
+	case r.Method == http.MethodPost:
+		h.serveLegacyPOST(w, r)
+	case modern:
+		h.stateless.ServeHTTP(w, r)
+	case r.Method == http.MethodGet:
+		h.serveGET(w, r)
+	default:
+		h.legacy.ServeHTTP(w, r)
+	}
+}
+
+// servePOST serves the stateless revision. The Mcp-Method header decides, since the SDK refuses a
+// request whose body says something else.
+func (h *handler) servePOST(w http.ResponseWriter, r *http.Request) {
+	method := r.Header.Get(headerMethod)
+	switch {
+	case method == methodListen:
+		h.serveListen(w, r)
+		return
+	case !strings.HasPrefix(method, wire.MethodPrefix):
+		h.stateless.ServeHTTP(w, r)
+		return
+	}
+	body, whole := h.readBody(r)
+	var env envelope
+	if whole {
+		env, whole = parseEnvelope(body)
+	}
+	switch {
+	case !whole || env.method != method:
+		h.stateless.ServeHTTP(w, r) // refused there, with the SDK's reason
+	case method == wire.MethodStream:
+		h.serveStream(w, r, h.stateless, body, env)
+	case h.direct != nil && h.direct.serve(w, r, body, env):
+	default:
+		h.serveCall(w, r, h.stateless, body, env)
+	}
+}
+
+// serveLegacyPOST serves revisions without the Mcp-Method header, so it has to look at the body.
+func (h *handler) serveLegacyPOST(w http.ResponseWriter, r *http.Request) {
+	body, whole := h.readBody(r)
+	if !whole || !concerns(body) {
+		h.legacy.ServeHTTP(w, r)
+		return
+	}
+	env, ok := parseEnvelope(body)
+	switch {
+	case !ok:
+		h.legacy.ServeHTTP(w, r) // a batch, or refused there
+	case metaVersion(env.params) >= wire.RevisionStateless:
+		// The body is of the stateless revision and the header is missing or differs. Only the
+		// stateless handler says so.
+		h.stateless.ServeHTTP(w, r)
+	case env.method == wire.MethodStream:
+		h.serveStream(w, r, h.legacy, body, env)
+	case strings.HasPrefix(env.method, wire.MethodPrefix):
+		h.serveCall(w, r, h.legacy, body, env)
+	default:
+		h.legacy.ServeHTTP(w, r)
+	}
+}
+
+// serveCall passes a call of the extension to the SDK with a ticket, so that what it holds open
+// ends when its client goes away, in revisions too in which the SDK does not see to that (POLL-9).
+func (h *handler) serveCall(w http.ResponseWriter, r *http.Request, sdk http.Handler, body []byte, env envelope) {
+	if !canFlush(w) {
+		sdk.ServeHTTP(w, r)
+		return
+	}
+	ticket, release := h.es.Issue(r.Context(), env.id, nil)
+	defer release()
+	sdk.ServeHTTP(w, withTicket(r, ticket, body))
+}

@@ -1,0 +1,170 @@
+package transport
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"slices"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// serveListen serves subscriptions/listen of the stateless revision. The SDK knows a fixed set of
+// kinds; a request that also asks for eventsListChanged gets the SDK's answer with that added to
+// the acknowledged filter and its notifications put between the SDK's (D8, LIST-5). The SDK ends a
+// request whose known kinds are none at once; then the response is kept open here.
+func (h *handler) serveListen(w http.ResponseWriter, r *http.Request) {
+	body, whole := h.readBody(r)
+	env, ok := envelope{}, false
+	if whole {
+		env, ok = parseEnvelope(body)
+	}
+	if !ok || !env.isCall() || !asksListChanged(env.params) || !canFlush(w) || !sendsListChanged(h.es) {
+		h.stateless.ServeHTTP(w, r)
+		return
+	}
+	l := &listenWriter{announcer: h.newAnnouncer(w, listChanged(env.id)), id: env.id}
+	ctx, stop := h.listen(l.announcer, r)
+	defer stop()
+	h.stateless.ServeHTTP(l, withBody(r, body).WithContext(ctx))
+	if !l.acknowledged {
+		return // refused, or the client is gone
+	}
+	if !l.others {
+		<-ctx.Done()
+	}
+	if r.Context().Err() == nil && !l.ended {
+		l.end()
+	}
+}
+
+// asksListChanged reports whether a listen request opts in to list_changed of event types.
+func asksListChanged(params json.RawMessage) bool {
+	filter := member(params, "notifications")
+	return string(member(filter, wire.ListenFilter)) == "true"
+}
+
+// sendsListChanged reports whether the capability promises list_changed.
+func sendsListChanged(es *server.Server) bool {
+	var capability struct {
+		ListChanged bool `json:"listChanged"`
+	}
+	return json.Unmarshal(es.Capabilities(true), &capability) == nil && capability.ListChanged
+}
+
+// A listenWriter stands between the SDK and the response to a listen request.
+type listenWriter struct {
+	*announcer
+	id           json.RawMessage
+	partial      []byte
+	acknowledged bool
+	others       bool   // the SDK itself has kinds to notify about
+	result       []byte // the SDK's final result, as a message
+	ended        bool   // it was passed on
+}
+
+// Write takes what the SDK writes apart into messages; an answer that is not a stream of events, a
+// refusal, passes unchanged.
+func (l *listenWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if mediaType(l.Header().Get("Content-Type")) != contentTypeEvents {
+		return l.ResponseWriter.Write(p)
+	}
+	l.partial = append(l.partial, p...)
+	for {
+		event, rest, ok := bytes.Cut(l.partial, []byte(eventTail))
+		if !ok {
+			return len(p), nil
+		}
+		out := l.pass(event)
+		l.partial = rest
+		if out == nil {
+			continue
+		}
+		if _, err := l.ResponseWriter.Write(append(out, eventTail...)); err != nil {
+			return 0, err
+		}
+		if l.acknowledged {
+			l.begin()
+		}
+	}
+}
+
+// pass returns the event as the client gets it, or nil for one that it does not get now.
+func (l *listenWriter) pass(event []byte) []byte {
+	head, data, ok := bytes.Cut(event, []byte(eventHead))
+	if !ok {
+		return bytes.Clone(event)
+	}
+	env, ok := parseEnvelope(data)
+	switch {
+	case ok && env.method == methodAcknowledged:
+		env.params, l.others = acknowledge(env.params, l.id)
+		data = notification(env.method, env.params)
+		l.acknowledged = true
+	case ok && env.method != "":
+		data = notification(env.method, relabel(env.params, l.id))
+	case ok && env.result != nil:
+		l.result = appendResponse(nil, l.id, "result", relabel(env.result, l.id))
+		if !l.others {
+			return nil
+		}
+		l.ended = true
+		data = l.result
+	}
+	out := append(bytes.Clone(head), eventHead...)
+	return append(out, data...)
+}
+
+// end sends the final result of a request that ends with the server.
+func (l *listenWriter) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.result == nil {
+		l.result = appendResponse(nil, l.id, "result", finalListen(l.id))
+	}
+	l.closed = true
+	c := eventWriter{w: l.ResponseWriter, rc: l.rc, timeout: l.timeout}
+	_ = c.writeMessage(l.result)
+}
+
+// finalListen is the result of a listen request that the SDK did not get to answer.
+func finalListen(id json.RawMessage) json.RawMessage {
+	return json.RawMessage(`{"resultType":"` + wire.ResultComplete + `","_meta":{"` + wire.MetaSubscriptionID + `":` + string(id) + `}}`)
+}
+
+// acknowledge adds eventsListChanged to the filter in the params of an acknowledgement and reports
+// whether the SDK itself acknowledged anything.
+func acknowledge(ack, id json.RawMessage) (params json.RawMessage, others bool) {
+	members := map[string]json.RawMessage{}
+	filter := map[string]json.RawMessage{}
+	if json.Unmarshal(ack, &members) != nil || json.Unmarshal(members["notifications"], &filter) != nil {
+		filter = map[string]json.RawMessage{}
+	}
+	others = len(filter) > 0
+	filter[wire.ListenFilter] = json.RawMessage(`true`)
+	members["notifications"], _ = jsonv2.Marshal(filter, jsonv2.Deterministic(true))
+	params, _ = jsonv2.Marshal(members, jsonv2.Deterministic(true))
+	return relabel(params, id), others
+}
+
+// notification returns a JSON-RPC notification.
+func notification(method string, params json.RawMessage) []byte {
+	name, _ := jsonv2.Marshal(method)
+	return slices.Concat([]byte(`{"jsonrpc":"2.0","method":`), name, []byte(`,"params":`), params, []byte(`}`))
+}
+
+// relabel puts id in the place of the subscription id in the _meta of params or of a result, since
+// the SDK cannot keep all digits of a number.
+func relabel(object, id json.RawMessage) json.RawMessage {
+	meta := member(object, "_meta")
+	label := member(meta, wire.MetaSubscriptionID)
+	if label == nil || bytes.Equal(label, id) {
+		return object
+	}
+	return replaceMember(object, "_meta", replaceMember(meta, wire.MetaSubscriptionID, id))
+}

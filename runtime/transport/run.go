@@ -1,0 +1,141 @@
+package transport
+
+import (
+	"context"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+)
+
+// Bounds of how long Run waits for others when it ends; their sum is what a caller has to expect
+// of a server whose peer reads nothing and whose handlers ignore their contexts.
+const (
+	streamGrace = time.Second
+	closeGrace  = 2 * time.Second
+	abortGrace  = 500 * time.Millisecond
+)
+
+// Run serves srv with the events of es on one connection: stdio, in-memory, or the SDK's IOTransport.
+// It returns nil when the client closes the connection or es is shut down, and ctx.Err() when ctx
+// ends; in the last two cases open streams get their final result first (SRV-6). It never waits
+// longer than a few seconds for a peer or a handler that does not go along.
+func Run(ctx context.Context, srv *mcp.Server, es *server.Server, t mcp.Transport) error {
+	w := wrap(es, t)
+	ss, err := srv.Connect(ctx, w, nil)
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- ss.Wait() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-es.Closing():
+	}
+	c := w.connection()
+	c.end()
+	wait(c.drained, streamGrace/2)
+	c.interrupt()
+	wait(c.drained, streamGrace/2)
+	go ss.Close() // waits for the author's handlers
+	if !wait(ended, closeGrace) {
+		_ = c.Close() // cancels them
+		wait(ended, abortGrace)
+	}
+	return err
+}
+
+// wait reports whether c delivered or was closed within d.
+func wait[T any](c <-chan T, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-c:
+		return true
+	case <-t.C:
+		return false
+	}
+}
+
+// Wrap makes a message-based transport carry the events of es: stdio, in-memory, or the SDK's
+// IOTransport. Connect srv through the result; [Run] does so and also ends in good order, which a
+// session of the SDK's does not while a stream is open.
+//
+// On stdio and IOTransport the ids of requests come back byte for byte. On other transports the SDK
+// decodes them first: a number keeps 53 bits.
+func Wrap(es *server.Server, t mcp.Transport) mcp.Transport { return wrap(es, t) }
+
+func wrap(es *server.Server, t mcp.Transport) *wrapped {
+	es.SetListChanged(true, true)
+	return &wrapped{es: es, inner: t}
+}
+
+type wrapped struct {
+	es    *server.Server
+	inner mcp.Transport
+
+	mu   sync.Mutex
+	conn *conn
+}
+
+// Connect connects the transport below.
+func (t *wrapped) Connect(ctx context.Context) (mcp.Connection, error) {
+	inner, lines := t.inner, (*lineConn)(nil)
+	if l, ok := inner.(*mcp.LoggingTransport); ok {
+		if below := asLines(l.Transport); below != nil {
+			lines = below
+			inner = &mcp.LoggingTransport{Transport: below, Writer: l.Writer}
+		}
+	} else if below := asLines(inner); below != nil {
+		lines, inner = below, below
+	}
+	connected, err := inner.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := newConn(t.es, connected, lines)
+	t.mu.Lock()
+	t.conn = c
+	t.mu.Unlock()
+	return c, nil
+}
+
+func (t *wrapped) connection() *conn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.conn
+}
+
+// SupportsProtocolVersion is the answer of the transport below; those that give none carry all.
+func (t *wrapped) SupportsProtocolVersion(version string) bool {
+	if s, ok := t.inner.(mcp.ProtocolVersionSupporter); ok {
+		return s.SupportsProtocolVersion(version)
+	}
+	return true
+}
+
+// asLines returns a line connection for the SDK's transports of newline-delimited JSON.
+func asLines(t mcp.Transport) *lineConn {
+	switch t := t.(type) {
+	case *mcp.StdioTransport:
+		return newLineConn(os.Stdin, keepOpen{os.Stdout}, t.MaxLineLength)
+	case *mcp.IOTransport:
+		return newLineConn(t.Reader, t.Writer, t.MaxLineLength)
+	}
+	return nil
+}
+
+// keepOpen is standard output, which is not this package's to close.
+type keepOpen struct{ io.Writer }
+
+func (keepOpen) Close() error { return nil }
+
+// Connect makes a line connection its own transport.
+func (c *lineConn) Connect(context.Context) (mcp.Connection, error) { return c, nil }

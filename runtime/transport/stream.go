@@ -1,0 +1,112 @@
+package transport
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+)
+
+// serveStream opens an events/stream through sdk and then writes the response itself (PUSH-11).
+func (h *handler) serveStream(w http.ResponseWriter, r *http.Request, sdk http.Handler, body []byte, env envelope) {
+	rec := newRecorder()
+	if env.id == nil || !canFlush(w) {
+		// Refused for want of a ticket: nothing is opened that could not be carried.
+		sdk.ServeHTTP(rec, withBody(r, body))
+		rec.refuse(w, env.id)
+		return
+	}
+	var p preflight
+	ticket, release := h.es.Issue(r.Context(), env.id, p.claim)
+	sdk.ServeHTTP(rec, withTicket(r, ticket, body))
+	st, ss := p.take()
+	release()
+	if st == nil {
+		rec.refuse(w, env.id)
+		return
+	}
+	if ss.ID() != "" {
+		defer h.sessions.join(ss, st, r)()
+	}
+	c := &eventWriter{w: w, rc: http.NewResponseController(w), timeout: h.writeTimeout}
+	c.open(r)
+	final, err := st.Run(r.Context(), c)
+	if err != nil {
+		return // the client is gone or was cut
+	}
+	_ = c.writeMessage(appendResponse(nil, env.id, "result", final)) // PUSH-8; nobody is left to tell
+}
+
+// An eventWriter writes JSON-RPC messages as server-sent events. It is a server.Carrier.
+type eventWriter struct {
+	w       http.ResponseWriter
+	rc      *http.ResponseController
+	timeout time.Duration
+}
+
+// open lifts the server's deadlines, which are meant for short requests, and sets the headers. The
+// headers go out with the first frame.
+func (c *eventWriter) open(r *http.Request) {
+	_ = c.rc.SetReadDeadline(time.Time{}) // it would cancel the request's context
+	_ = c.rc.SetWriteDeadline(time.Time{})
+	header := c.w.Header()
+	header.Set("Content-Type", contentTypeEvents)
+	header.Set("Cache-Control", "no-cache, no-transform")
+	header.Set("X-Accel-Buffering", "no")
+	if r.ProtoMajor == 1 {
+		header.Set("Connection", "keep-alive")
+	}
+	c.w.WriteHeader(http.StatusOK)
+}
+
+const (
+	eventHead = "data: "
+	eventTail = "\n\n"
+	// keepBuffer is the largest batch whose buffer is kept for the next one.
+	keepBuffer = 64 << 10
+)
+
+// buffers are shared by all streams, so that an idle stream owns none.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// Write sends the frames with one write and one flush.
+func (c *eventWriter) Write(frames []server.Frame) error {
+	buf := buffers.Get().(*[]byte)
+	b := (*buf)[:0]
+	for _, f := range frames {
+		b = append(b, eventHead...)
+		b = append(b, f.Head...)
+		b = append(b, f.Tail...)
+		b = append(b, eventTail...)
+	}
+	err := c.send(b)
+	if cap(b) <= keepBuffer {
+		*buf = b
+		buffers.Put(buf)
+	}
+	return err
+}
+
+func (c *eventWriter) writeMessage(msg json.RawMessage) error {
+	b := make([]byte, 0, len(eventHead)+len(msg)+len(eventTail))
+	b = append(b, eventHead...)
+	b = append(b, msg...)
+	return c.send(append(b, eventTail...))
+}
+
+// send writes under a deadline of its own, which cuts a reader that has stalled. The deadline is
+// lifted again: on HTTP/2 it would end an idle stream.
+func (c *eventWriter) send(b []byte) error {
+	_ = c.rc.SetWriteDeadline(time.Now().Add(c.timeout))
+	if _, err := c.w.Write(b); err != nil {
+		return err
+	}
+	if err := c.rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	_ = c.rc.SetWriteDeadline(time.Time{})
+	return nil
+}
