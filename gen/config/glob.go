@@ -2,6 +2,7 @@ package config
 
 import (
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -48,7 +49,11 @@ func (c *Config) Files(p Package) ([]string, []source.Diagnostic) {
 
 func (c *Config) glob(pattern string) ([]string, error) {
 	if !strings.Contains(pattern, "**") {
-		return filepath.Glob(filepath.Join(literal(c.Dir), filepath.FromSlash(pattern)))
+		all, err := filepath.Glob(filepath.Join(literal(c.Dir), filepath.FromSlash(pattern)))
+		return slices.DeleteFunc(all, func(path string) bool {
+			info, err := os.Stat(path)
+			return err == nil && info.IsDir()
+		}), err
 	}
 	segments := strings.Split(path.Clean(pattern), "/")
 	fixed := 0

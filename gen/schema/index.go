@@ -28,6 +28,8 @@ type root struct {
 	nested bool
 	// broken tells that the schema is invalid, so that nothing may be concluded from it.
 	broken bool
+	// marked are the values about which more is said than the metaschema would.
+	marked map[source.Range]bool
 }
 
 // A resource is a schema with an $id, or a root: what "#" stands for within it.
@@ -71,6 +73,13 @@ func (l *loader) fail(r *root, d source.Diagnostic) {
 		r.broken = true
 	}
 	l.Report(d)
+}
+
+func (r *root) mark(n *source.Node) {
+	if r.marked == nil {
+		r.marked = make(map[source.Range]bool)
+	}
+	r.marked[n.Range] = true
 }
 
 func (l *loader) walk(r *root, res *resource, n *source.Node) {
@@ -133,7 +142,7 @@ func (d *dialect) inner(n *source.Node, f func(k keyword, s *source.Node)) {
 func (l *loader) identify(r *root, res *resource, n *source.Node) *resource {
 	anchor := func(name string, at *source.Node) {
 		if first := res.anchors[name]; first != nil {
-			l.fail(r, source.New("MCPE137", at.Range, "anchor %q is given twice", name).WithRelated(first.Range, "also given here"))
+			l.fail(r, source.New("MCPE137", at.Range, "anchor %q is given twice", name).WithRelated(anchorAt(first), "also given here"))
 			return
 		}
 		res.anchors[name] = n
@@ -146,6 +155,7 @@ func (l *loader) identify(r *root, res *resource, n *source.Node) *resource {
 		case r.dialect == draft07 && strings.HasPrefix(id.Text, "#") && len(id.Text) > 1:
 			anchor(id.Text[1:], id)
 		case u.Fragment != "":
+			r.mark(id)
 			l.fail(r, source.New("MCPE137", id.Range, "$id %q has a fragment", id.Text).WithHint("use $anchor for a name within the schema"))
 		case id.Text == "" || id.Text == "#":
 			l.fail(r, source.New("MCPE137", id.Range, "$id is empty"))
@@ -168,6 +178,14 @@ func (l *loader) identify(r *root, res *resource, n *source.Node) *resource {
 	return res
 }
 
+// anchorAt returns where the schema n says its anchor.
+func anchorAt(n *source.Node) source.Range {
+	if a := n.Get("$anchor"); a != nil {
+		return a.Range
+	}
+	return n.Get("$id").Range
+}
+
 func withoutFragment(u *url.URL) string {
 	v := *u
 	v.Fragment, v.RawFragment = "", ""
@@ -180,6 +198,7 @@ var ownKeys = []string{"x-match", "x-go-name", "x-go-type"}
 // unknown warns of a keyword that is probably misspelt. Others are allowed: JSON Schema says so.
 func (l *loader) unknown(r *root, m *source.Member) {
 	if use, ok := unsupported[m.Key]; ok {
+		r.mark(m.Value)
 		l.fail(r, source.New("MCPE136", m.KeyRange, "%s is not supported", m.Key).WithHint("use %s", use))
 		return
 	}

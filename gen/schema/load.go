@@ -60,6 +60,8 @@ type loader struct {
 type opened struct {
 	file  *File
 	fault string
+	// garbled tells that the file was read but is no YAML; that is reported where it is.
+	garbled bool
 }
 
 // open returns the file at path, which it reads when it is met for the first time.
@@ -84,6 +86,7 @@ func (l *loader) open(path string, given bool) *opened {
 	node, found := source.Parse(path, content)
 	l.Report(found...)
 	if node == nil {
+		f.garbled = true
 		f.file.Root = &source.Node{Kind: source.Object, Range: source.InFile(path)}
 		return f
 	}

@@ -52,7 +52,7 @@ func (l *loader) describesObject(n *source.Node) {
 	case k&kUnknown != 0:
 		l.Report(source.New("MCPE135", at, "%s does not say that it describes an object", key).WithHint("add type: object"))
 	default:
-		l.Report(source.New("MCPE135", at, "%s must describe an object, not %s", key, k))
+		l.Report(source.New("MCPE135", at, "%s must describe an object and nothing else; this allows %s", key, k))
 	}
 }
 
@@ -136,7 +136,7 @@ func (l *loader) fits(places []*source.Node, argument *source.Node, rule MatchRu
 	case "equal", "in":
 		of := "argument"
 		if rule.Op == "in" {
-			of = "the elements of argument"
+			of = "an element of argument"
 		}
 		switch {
 		case arg == kArray && rule.Op == "equal":
@@ -147,7 +147,7 @@ func (l *loader) fits(places []*source.Node, argument *source.Node, rule MatchRu
 		case place&^scalars != 0 || place == 0:
 			return wrong("%s must be a string, a number or a boolean, not %s", rule.Path, place)
 		case arg&place == 0:
-			return wrong("%s %q is %s, but %s is %s", of, rule.Argument, arg, rule.Path, place)
+			return wrong("%s %q (%s) can never equal %s (%s)", of, rule.Argument, arg, rule.Path, place)
 		}
 	case "glob", "prefix":
 		if arg&^anyString != 0 || arg == 0 {
@@ -161,7 +161,7 @@ func (l *loader) fits(places []*source.Node, argument *source.Node, rule MatchRu
 			return wrong("argument %q must be a number or a date-time, not %s", rule.Argument, arg)
 		}
 		if place != arg {
-			return wrong("argument %q is %s, but %s is %s", rule.Argument, arg, rule.Path, place)
+			return wrong("argument %q (%s) cannot be compared with %s (%s)", rule.Argument, arg, rule.Path, place)
 		}
 	}
 	return true

@@ -32,7 +32,9 @@ func (l *loader) checkMeta(r *root) {
 	var invalid *jsonschema.ValidationError
 	if err := meta.Validate(r.node.Value()); errors.As(err, &invalid) {
 		for _, leaf := range leaves(invalid) {
-			l.fail(r, metaFault(r, leaf))
+			if d := metaFault(r, leaf); !r.marked[d.Range] {
+				l.fail(r, d)
+			}
 		}
 	}
 }
@@ -71,11 +73,11 @@ func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 func metaFault(r *root, e *jsonschema.ValidationError) source.Diagnostic {
 	at, what := find(r.node, e.InstanceLocation)
 	if what == "" {
-		what = "a schema"
+		what = "the schema"
 	}
 	switch k := e.ErrorKind.(type) {
 	case *kind.Type:
-		return source.New("MCPE130", at, "%s must be %s, not %s", what, strings.Join(k.Want, " or "), k.Got)
+		return source.New("MCPE130", at, "%s must be %s, not %s", what, wanted(k.Want), withArticle(k.Got))
 	case *kind.Enum:
 		d := source.New("MCPE130", at, "%s cannot be %q", what, fmt.Sprint(k.Got))
 		var words []string
@@ -86,8 +88,35 @@ func metaFault(r *root, e *jsonschema.ValidationError) source.Diagnostic {
 			return d.WithHint("did you mean %q?", near)
 		}
 		return d.WithHint("it is one of %s", strings.Join(words, ", "))
+	case *kind.Minimum:
+		return source.New("MCPE130", at, "%s must not be less than %s", what, k.Want.RatString())
+	case *kind.ExclusiveMinimum:
+		return source.New("MCPE130", at, "%s must be greater than %s", what, k.Want.RatString())
+	case *kind.MinItems:
+		return source.New("MCPE130", at, "%s needs at least %d element", what, k.Want)
+	case *kind.UniqueItems:
+		return source.New("MCPE130", at, "%s holds the same value twice, at %d and %d", what, k.Duplicates[0], k.Duplicates[1])
 	}
 	return source.New("MCPE130", at, "%s: %s", what, e.ErrorKind.LocalizedString(english()))
+}
+
+// wanted lists the types that a metaschema asks for, in the order in which people think of them.
+func wanted(types []string) string {
+	list := make([]string, len(types))
+	for i, t := range types {
+		list[len(types)-1-i] = withArticle(t)
+	}
+	return strings.Join(list, " or ")
+}
+
+func withArticle(t string) string {
+	switch t {
+	case "null":
+		return t
+	case "array", "object", "integer":
+		return "an " + t
+	}
+	return "a " + t
 }
 
 // find returns the range and the name of what the location names below n.
@@ -100,7 +129,7 @@ func find(n *source.Node, location []string) (source.Range, string) {
 		}
 		n = next
 		if key, _ := n.Key(); key != "" {
-			what = key
+			what = fmt.Sprintf("%q", key)
 		} else if !strings.HasPrefix(what, "an element of ") {
 			what = "an element of " + what
 		}

@@ -62,12 +62,12 @@ func (s *Set) resolve(p *place, ref *source.Node) (Target, *source.Diagnostic) {
 	}
 	o := s.files[absolute(p.root.file, name)]
 	switch {
-	case o == nil || o.fault != "":
-		fault := "it was not read"
-		if o != nil {
-			fault = o.fault
-		}
-		return fail(source.New("MCPE141", ref.Range, "$ref %q: %s", ref.Text, fault))
+	case o == nil:
+		return fail(source.New("MCPE141", ref.Range, "$ref %q: the file was not read", ref.Text))
+	case o.fault != "":
+		return fail(source.New("MCPE141", ref.Range, "$ref %q: %s", ref.Text, o.fault))
+	case o.garbled:
+		return fail(source.New("MCPE141", ref.Range, "$ref %q: %s is not valid YAML", ref.Text, o.file.Path))
 	}
 	return s.inFile(o.file, fragment, ref)
 }

@@ -76,7 +76,7 @@ func (l *loader) sample(r *root, s *jsonschema.Schema, v *source.Node, what stri
 	for _, leaf := range leaves(invalid) {
 		at, inside := find(v, leaf.InstanceLocation)
 		if inside != "" {
-			inside = fmt.Sprintf(" at %s", inside)
+			inside = " in " + inside
 		}
 		l.fail(r, source.New("MCPE134", at, "%s is not valid%s: %s", what, inside, leaf.ErrorKind.LocalizedString(english())))
 	}

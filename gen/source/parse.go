@@ -38,6 +38,9 @@ func Parse(path string, data []byte) (*Node, []Diagnostic) {
 	} else {
 		root = p.yaml()
 	}
+	if p.lost {
+		root = nil
+	}
 	return root, Sort(p.found)
 }
 
@@ -48,6 +51,8 @@ type parser struct {
 	// copied counts the nodes made for aliases; deep is set once the nesting was found too deep.
 	copied int
 	deep   bool
+	// lost tells that part of the document is missing, so that checking the rest would mislead.
+	lost bool
 }
 
 func (p *parser) report(d Diagnostic) {
@@ -131,7 +136,7 @@ func (p *parser) tooDeep(depth, offset int) bool {
 		return false
 	}
 	if !p.deep {
-		p.deep = true
+		p.deep, p.lost = true, true
 		p.report(New("MCPE111", p.span(offset, offset+1), "nested more than %d levels deep", maxDepth))
 	}
 	return true

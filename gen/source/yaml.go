@@ -145,12 +145,13 @@ func (c *converter) alias(y *yaml.Node, start, depth int) (*Node, int) {
 	at := c.span(start, end)
 	switch {
 	case y.Alias == nil || c.open[y.Alias]:
+		c.lost = true
 		c.report(New("MCPE109", at, "alias *%s stands for something that contains it", y.Value).
 			WithHint("describe recursion with $ref"))
 		return &Node{Range: at}, end
 	case c.copied > maxAliasNodes:
-		if c.copied != maxAliasNodes*2 {
-			c.copied = maxAliasNodes * 2 // report once
+		if !c.lost {
+			c.lost = true
 			c.report(New("MCPE109", at, "the aliases of this file stand for more than %d values", maxAliasNodes).
 				WithHint("share schemas with $ref instead"))
 		}
