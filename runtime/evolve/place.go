@@ -1,0 +1,391 @@
+package evolve
+
+import (
+	"encoding/json"
+	"iter"
+	"maps"
+	"math/big"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+func mapKeys[V any](m map[string]V) iter.Seq[string] { return maps.Keys(m) }
+
+// A place is what one value must satisfy: all of these schemas. None is "anything".
+type place []node
+
+func (p place) key() string {
+	pointers := make([]string, len(p))
+	for i, n := range p {
+		pointers[i] = n.pointer
+	}
+	slices.Sort(pointers)
+	return strings.Join(slices.Compact(pointers), " ")
+}
+
+// maxVariants bounds what unions in unions multiply to.
+const maxVariants = 256
+
+// expand follows references, merges allOf and multiplies out anyOf and oneOf: the result are the
+// variants that a value may be of. Variants that no value satisfies are left out; ok is false when
+// there are too many.
+func (d *document) expand(p place) (variants []place, ok bool) {
+	variants = []place{nil}
+	for _, n := range p {
+		variants = product(variants, d.expandNode(n, nil))
+		if len(variants) > maxVariants {
+			return nil, false
+		}
+	}
+	return slices.DeleteFunc(variants, func(v place) bool { return v.types() == 0 }), true
+}
+
+func (d *document) expandNode(n node, within []string) []place {
+	if allowed, isBool := n.schema.(bool); isBool && !allowed {
+		return nil
+	}
+	if slices.Contains(within, n.pointer) {
+		return []place{nil} // a reference to itself adds nothing
+	}
+	within = append(slices.Clip(within), n.pointer)
+	out := []place{{n}}
+	for _, keyword := range references {
+		ref, ok := n.object()[keyword].(string)
+		if !ok {
+			continue
+		}
+		target, ok := n.resolve(ref)
+		if !ok {
+			continue // stays in the place as a keyword of its own
+		}
+		if d.draft07 {
+			return d.expandNode(target, within) // siblings do not count there
+		}
+		out = product(out, d.expandNode(target, within))
+	}
+	for _, part := range n.list("allOf") {
+		out = product(out, d.expandNode(part, within))
+	}
+	for _, keyword := range []string{"anyOf", "oneOf"} {
+		alternatives := n.list(keyword)
+		if len(alternatives) == 0 {
+			continue
+		}
+		var union []place
+		for _, a := range alternatives {
+			union = append(union, d.expandNode(a, within)...)
+		}
+		out = product(out, union)
+	}
+	return out
+}
+
+func product(a, b []place) []place {
+	var out []place
+	for _, x := range a {
+		for _, y := range b {
+			if len(out) > maxVariants {
+				return out
+			}
+			out = append(out, append(slices.Clip(x), y...))
+		}
+	}
+	return out
+}
+
+// types is a set of JSON types; integers and other numbers are apart.
+type types uint8
+
+const (
+	null types = 1 << iota
+	boolean
+	integer
+	fraction
+	str
+	array
+	object
+	anyType = 1<<iota - 1
+)
+
+var typeNames = map[string]types{
+	"null": null, "boolean": boolean, "integer": integer, "number": integer | fraction, "string": str, "array": array, "object": object,
+}
+
+func (t types) String() string {
+	var names []string
+	for _, name := range []string{"null", "boolean", "number", "integer", "string", "array", "object"} {
+		if set := typeNames[name]; t&set == set && (name != "integer" || t&fraction == 0) {
+			names = append(names, name)
+		}
+	}
+	if t == fraction {
+		return "non-integer number"
+	}
+	return strings.Join(names, " or ")
+}
+
+func typeOf(v any) types {
+	switch v := v.(type) {
+	case nil:
+		return null
+	case bool:
+		return boolean
+	case string:
+		return str
+	case []any:
+		return array
+	case map[string]any:
+		return object
+	case json.Number:
+		if r, ok := rational(v); ok && r.IsInt() {
+			return integer
+		}
+		return fraction
+	}
+	return anyType
+}
+
+// types returns the types that a value of p may have, by type, enum and const.
+func (p place) types() types {
+	out := types(anyType)
+	for _, n := range p {
+		switch t := n.object()["type"].(type) {
+		case string:
+			out &= typeNames[t]
+		case []any:
+			var set types
+			for _, name := range t {
+				s, _ := name.(string)
+				set |= typeNames[s]
+			}
+			out &= set
+		}
+	}
+	if values, limited := p.values(); limited {
+		var set types
+		for _, v := range values {
+			set |= typeOf(v)
+		}
+		out &= set
+	}
+	return out
+}
+
+// values returns the values that enum and const leave, by their texts; false when there is neither.
+func (p place) values() (map[string]any, bool) {
+	var out map[string]any
+	for _, n := range p {
+		list, ok := n.object()["enum"].([]any)
+		if ok {
+			out = intersect(out, list)
+		}
+		if v, ok := n.object()["const"]; ok {
+			out = intersect(out, []any{v})
+		}
+	}
+	return out, out != nil
+}
+
+func intersect(have map[string]any, list []any) map[string]any {
+	out := make(map[string]any, len(list))
+	for _, v := range list {
+		t := text(v)
+		if _, ok := have[t]; ok || have == nil {
+			out[t] = v
+		}
+	}
+	return out
+}
+
+// properties returns the names that p declares, sorted.
+func (p place) properties() []string {
+	set := map[string]bool{}
+	for _, n := range p {
+		for _, name := range n.names("properties") {
+			if c, ok := n.child("properties", name); ok && c.schema != false {
+				set[name] = true
+			}
+		}
+	}
+	return slices.Sorted(mapKeys(set))
+}
+
+// property returns what a member called name must satisfy.
+func (p place) property(name string) place {
+	var out place
+	for _, n := range p {
+		found := false
+		if c, ok := n.child("properties", name); ok {
+			out, found = append(out, c), true
+		}
+		for _, pattern := range n.names("patternProperties") {
+			if re, err := regexp.Compile(pattern); err == nil && re.MatchString(name) {
+				c, _ := n.child("patternProperties", pattern)
+				out, found = append(out, c), true
+			}
+		}
+		if c, ok := n.child("additionalProperties"); ok && !found {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// pattern returns what members must satisfy whose names match exactly that pattern; without it
+// they are additional ones.
+func (p place) pattern(pattern string) (place, bool) {
+	var out place
+	found := false
+	for _, n := range p {
+		if c, ok := n.child("patternProperties", pattern); ok {
+			out, found = append(out, c), true
+		} else if c, ok := n.child("additionalProperties"); ok {
+			out = append(out, c)
+		}
+	}
+	return out, found
+}
+
+// additional returns what members without a declaration must satisfy.
+func (p place) additional() place {
+	var out place
+	for _, n := range p {
+		for _, keyword := range []string{"additionalProperties", "unevaluatedProperties"} {
+			if c, ok := n.child(keyword); ok {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// closed reports whether p allows no members but the declared ones.
+func (p place) closed() bool {
+	return slices.ContainsFunc(p.additional(), func(n node) bool { return n.schema == false })
+}
+
+// mapped reports whether p describes members of any name by a schema, as a map does.
+func (p place) mapped() bool {
+	return slices.ContainsFunc(p.additional(), func(n node) bool { return len(n.object()) > 0 })
+}
+
+// tuple returns how many items p describes one by one.
+func (p place) tuple() int {
+	most := 0
+	for _, n := range p {
+		most = max(most, len(n.list("prefixItems")), len(n.list("items")))
+	}
+	return most
+}
+
+// item returns what the item at i must satisfy; i = tuple() stands for all that follow.
+func (p place) item(i int) place {
+	var out place
+	for _, n := range p {
+		prefix, rest := "prefixItems", "items"
+		if _, isList := n.object()["items"].([]any); isList {
+			prefix, rest = "items", "additionalItems" // before 2020-12
+		}
+		if c, ok := n.child(prefix, strconv.Itoa(i)); ok {
+			out = append(out, c)
+		} else if c, ok := n.child(rest); ok {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// required returns the names that p requires.
+func (p place) required() map[string]bool {
+	out := map[string]bool{}
+	for _, n := range p {
+		list, _ := n.object()["required"].([]any)
+		for _, name := range list {
+			if s, ok := name.(string); ok {
+				out[s] = true
+			}
+		}
+	}
+	return out
+}
+
+// texts returns the values of a keyword in p, by their texts with what they refer to.
+func (p place) texts(keyword string) map[string]bool {
+	out := map[string]bool{}
+	for _, n := range p {
+		if c, ok := n.child(keyword); ok {
+			out[c.closure(map[string]bool{})] = true
+		}
+	}
+	return out
+}
+
+// foreign returns the references of p that lead out of its document.
+func (p place) foreign() map[string]bool {
+	out := map[string]bool{}
+	for _, n := range p {
+		for _, keyword := range references {
+			if ref, ok := n.object()[keyword].(string); ok {
+				if _, found := n.resolve(ref); !found {
+					out[ref] = true
+				}
+			}
+		}
+	}
+	return out
+}
+
+// A bound is one end of a range; the zero bound is none.
+type bound struct {
+	at     *big.Rat
+	strict bool
+}
+
+// bound returns the tightest of an inclusive and an exclusive keyword; sign is +1 for lower bounds
+// and -1 for upper ones. Over integers an exclusive bound becomes the next inclusive one.
+func (p place) bound(inclusive, exclusive string, sign int) bound {
+	var out bound
+	for _, n := range p {
+		for _, keyword := range []string{inclusive, exclusive} {
+			at, ok := rational(n.object()[keyword])
+			if !ok {
+				continue
+			}
+			b := bound{at, keyword == exclusive}
+			if p.types()&fraction == 0 {
+				b = b.overIntegers(sign)
+			}
+			if b.tighter(out, sign) {
+				out = b
+			}
+		}
+	}
+	return out
+}
+
+func (b bound) overIntegers(sign int) bound {
+	floor := new(big.Int).Div(b.at.Num(), b.at.Denom()) // Euclidean: rounds down, denominators are positive
+	up := sign > 0 && (!b.at.IsInt() || b.strict)
+	if up {
+		floor.Add(floor, big.NewInt(1))
+	} else if sign < 0 && b.at.IsInt() && b.strict {
+		floor.Sub(floor, big.NewInt(1))
+	}
+	return bound{at: new(big.Rat).SetInt(floor)}
+}
+
+// tighter reports whether b excludes something that other allows.
+func (b bound) tighter(other bound, sign int) bool {
+	switch {
+	case b.at == nil:
+		return false
+	case other.at == nil:
+		return true
+	}
+	if c := b.at.Cmp(other.at) * sign; c != 0 {
+		return c > 0
+	}
+	return b.strict && !other.strict
+}
