@@ -1,0 +1,165 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+type principalKey struct{}
+
+// PrincipalOf returns the principal that a check or hook runs for, "" for nobody. A check declared
+// with [WithSharedCheck] runs for nobody.
+func PrincipalOf(ctx context.Context) string {
+	p, _ := ctx.Value(principalKey{}).(string)
+	return p
+}
+
+func withPrincipal(ctx context.Context, principal string) context.Context {
+	if principal == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, principalKey{}, principal)
+}
+
+// Authenticate derives the caller of a request and when its token expires (AUTH-3, AUTH-4). For
+// carriers.
+func (s *Server) Authenticate(ctx context.Context, extra *mcp.RequestExtra) (principal string, expires time.Time) {
+	if extra == nil {
+		extra = &mcp.RequestExtra{}
+	}
+	if extra.TokenInfo != nil {
+		principal, expires = extra.TokenInfo.UserID, extra.TokenInfo.Expiration
+	}
+	if f := s.options.Principal; f != nil {
+		principal = ""
+		if err := guard("Principal", func() error { principal = f(ctx, extra); return nil }); err != nil {
+			s.logInternal(ctx, "deriving the principal", err)
+		}
+	}
+	return principal, expires
+}
+
+// visible asks the Visible hook (LIST-4).
+func (s *Server) visible(ctx context.Context, principal, event string) (ok bool, err error) {
+	if s.options.Visible == nil {
+		return true, nil
+	}
+	err = guard("Visible", func() error { ok = s.options.Visible(ctx, principal, event); return nil })
+	return ok, err
+}
+
+// authorized asks both Authorize hooks (AUTH-1).
+func (s *Server) authorized(ctx context.Context, principal string, a *arguments) error {
+	if f := s.options.Authorize; f != nil {
+		if err := guard("Authorize", func() error { return f(ctx, principal, a.def.info.Name, a.canonical) }); err != nil {
+			return asForbidden(ctx, err)
+		}
+	}
+	if f := a.def.authorize; f != nil {
+		if err := guard("Authorize", func() error { return f(ctx, principal, a.typed) }); err != nil {
+			return asForbidden(ctx, err)
+		}
+	}
+	return nil
+}
+
+// refused asks again for a live subscription. Only a decision ends it: a failing hook or a lost
+// context is no decision (AUTH-2, LIST-4).
+func (s *Server) refused(ctx context.Context, principal string, a *arguments) *events.Error {
+	ok, err := s.visible(ctx, principal, a.def.info.Name)
+	if err == nil && !ok {
+		return notFound("event")
+	}
+	if err == nil {
+		err = s.authorized(ctx, principal, a)
+	}
+	var e *events.Error
+	if errors.As(err, &e) && e.Kind != wire.Internal && e.Kind != wire.UpstreamError {
+		return e
+	}
+	if err != nil {
+		s.logInternal(ctx, "asking Authorize again", err)
+	}
+	return nil
+}
+
+// Revoke ends the principal's live subscriptions to the named events, or to all when none are
+// named: streams are terminated with Forbidden, or with what Authorize says now; poll leases end
+// (AUTH-2). It does not outlive itself: whether the principal may come back is the hooks' decision.
+func (s *Server) Revoke(ctx context.Context, principal string, names ...string) {
+	s.forStreams(principal, names, func(st *Stream) {
+		e := s.refused(ctx, principal, st.arguments())
+		if e == nil {
+			e = events.Forbidden("access revoked")
+		}
+		st.end(e)
+	})
+	s.leases.endOf(principal, names)
+}
+
+// Recheck asks the hooks again, now, for the principal's live streams to the named events, or to
+// all when none are named, and ends those that are refused (AUTH-2).
+func (s *Server) Recheck(ctx context.Context, principal string, names ...string) {
+	s.forStreams(principal, names, func(st *Stream) {
+		if e := s.refused(ctx, principal, st.arguments()); e != nil {
+			st.end(e)
+		}
+	})
+}
+
+func (s *Server) forStreams(principal string, names []string, f func(*Stream)) {
+	for _, st := range s.streamsOf(nil) {
+		if st.sub.Principal == principal && (len(names) == 0 || slices.Contains(names, st.sub.Event)) {
+			f(st)
+		}
+	}
+}
+
+// RefreshVisibility asks the Visible hook again for every live stream, ends those whose type is
+// now hidden with NotFound, and tells clients that their lists may have changed (LIST-4, LIST-5).
+func (s *Server) RefreshVisibility(ctx context.Context) {
+	for _, st := range s.streamsOf(nil) {
+		ok, err := s.visible(ctx, st.sub.Principal, st.sub.Event)
+		if err != nil {
+			s.logInternal(ctx, "asking Visible again", err)
+			continue
+		}
+		if !ok {
+			st.end(notFound("event"))
+		}
+	}
+	s.notifyListChanged()
+}
+
+// takeSlot counts a stream against the principal's caps (PUSH-10).
+func (s *Server) takeSlot(principal string, d *definition) error {
+	all, one := quotaKey{principal: principal}, quotaKey{principal, d.info.Name}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := s.options.MaxStreams; n > 0 && s.quota[all] >= n {
+		return exhausted("subscriptions", n)
+	}
+	if n := d.options.maxStreams; n > 0 && s.quota[one] >= n {
+		return exhausted("subscriptions", n)
+	}
+	s.quota[all]++
+	s.quota[one]++
+	return nil
+}
+
+func (s *Server) freeSlot(principal, event string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range []quotaKey{{principal: principal}, {principal, event}} {
+		if s.quota[k]--; s.quota[k] <= 0 {
+			delete(s.quota, k)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// Call answers a request of any method but an events/stream that is to be carried: that one is
+// Open's. The result is complete JSON; the error is always a bare *jsonrpc.Error ready for the
+// wire. For carriers.
+func (s *Server) Call(ctx context.Context, r Request) (json.RawMessage, error) {
+	var res json.RawMessage
+	var err error
+	switch r.Method {
+	case wire.MethodList:
+		res, err = s.listEvents(ctx, &r)
+	case wire.MethodPoll:
+		res, err = s.poll(ctx, &r)
+	case wire.MethodStream:
+		err = s.uncarried(ctx, &r)
+	case wire.MethodSubscribe:
+		err = s.subscribe(ctx, &r)
+	case wire.MethodUnsubscribe:
+		err = s.unsubscribe(&r)
+	default:
+		err = events.NewError(wire.MethodNotFound, nil)
+	}
+	if err != nil {
+		return nil, s.refusal(ctx, &r, err)
+	}
+	return res, nil
+}
+
+// uncarried refuses an events/stream whose connection cannot carry it, after the checks that come
+// before the mode (ERR-2).
+func (s *Server) uncarried(ctx context.Context, r *Request) error {
+	p, err := wire.DecodeStreamParams(r.Params)
+	if err != nil {
+		return invalidParams(err)
+	}
+	if _, _, err := s.lookup(ctx, r.Principal, p.Name); err != nil {
+		return err
+	}
+	return unsupportedMode(wire.ModePush)
+}
+
+// subscribe refuses events/subscribe: no event type offers webhook (LIST-3, SUB-1, SUB-2).
+func (s *Server) subscribe(ctx context.Context, r *Request) error {
+	p, err := wire.DecodeSubscribeParams(r.Params)
+	if err != nil {
+		return invalidParams(err)
+	}
+	if r.Principal == "" {
+		return events.Forbidden("")
+	}
+	if _, _, err := s.lookup(ctx, r.Principal, p.Name); err != nil {
+		return err
+	}
+	return unsupportedMode(p.Delivery.Mode)
+}
+
+// unsubscribe knows no webhook subscription (SUB-9).
+func (s *Server) unsubscribe(r *Request) error {
+	if _, err := wire.DecodeUnsubscribeParams(r.Params); err != nil {
+		return invalidParams(err)
+	}
+	if r.Principal == "" {
+		return events.Forbidden("")
+	}
+	return notFound("subscription")
+}

@@ -1,0 +1,211 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A definition is one registration of an event type with its Go types erased. It never changes;
+// registering the name again makes a new one.
+type definition struct {
+	info       events.Info
+	options    typeOptions
+	emits      bool
+	nameHash   uint32
+	nameJSON   []byte
+	descriptor wire.Descriptor // without delivery
+	input      *validate.Schema
+	payload    *validate.Schema // nil when payloads are not validated
+	rules      []rule
+	arguments  argumentsCache
+	echo       []byte // the fingerprint as a member of _meta, or nil
+
+	decodeArguments func(json.RawMessage) (any, error)
+	decodePayload   func(json.RawMessage) (any, error)
+
+	// The author's hooks, nil where there is none. Payloads are *P, arguments *A.
+	match         func(ctx context.Context, p, a any) bool
+	transform     func(ctx context.Context, p, a any) error
+	onSubscribe   func(ctx context.Context, sub Subscription, a any) error
+	onUnsubscribe func(ctx context.Context, sub Subscription, a any)
+	authorize     func(ctx context.Context, principal string, a any) error
+	check         func(ctx context.Context, a any, cursor string) (found, error)
+}
+
+// found is an events.Page with its payloads encoded.
+type found struct {
+	items     []foundItem
+	cursor    string
+	hasMore   bool
+	truncated bool
+	nextPoll  time.Duration
+}
+
+type foundItem struct {
+	id   string
+	time time.Time
+	data json.RawMessage
+	err  error // the payload could not be encoded
+}
+
+func newDefinition[A, P any](s *Server, t events.Type[A, P], h Hooks[A, P], c Check[A, P], emits bool, opts []TypeOption) (*definition, error) {
+	d := &definition{info: t.Info, options: s.options.forType(opts), emits: emits}
+	if c != nil {
+		d.check = func(ctx context.Context, a any, cursor string) (found, error) {
+			page, err := c(ctx, *a.(*A), cursor)
+			if err != nil {
+				return found{}, err
+			}
+			f := found{cursor: page.Cursor, hasMore: page.HasMore, truncated: page.Truncated, nextPoll: page.NextPoll}
+			f.items = make([]foundItem, len(page.Items))
+			for i := range page.Items {
+				it := &page.Items[i]
+				data, err := events.Encode(&it.Data)
+				f.items[i] = foundItem{id: it.ID, time: it.Timestamp, data: data, err: err}
+			}
+			return f, nil
+		}
+	} else if !emits {
+		return nil, fmt.Errorf("registering event %q: no check given", t.Name)
+	}
+	d.decodeArguments = func(raw json.RawMessage) (any, error) {
+		a := new(A)
+		return a, events.Decode(raw, a)
+	}
+	d.decodePayload = func(raw json.RawMessage) (any, error) {
+		p := new(P)
+		return p, events.Decode(raw, p)
+	}
+	if h.Match != nil {
+		d.match = func(ctx context.Context, p, a any) bool { return h.Match(ctx, p.(*P), a.(*A)) }
+	}
+	if h.Transform != nil {
+		d.transform = func(ctx context.Context, p, a any) error { return h.Transform(ctx, p.(*P), a.(*A)) }
+	}
+	if h.OnSubscribe != nil {
+		d.onSubscribe = func(ctx context.Context, sub Subscription, a any) error { return h.OnSubscribe(ctx, sub, a.(*A)) }
+	}
+	if h.OnUnsubscribe != nil {
+		d.onUnsubscribe = func(ctx context.Context, sub Subscription, a any) { h.OnUnsubscribe(ctx, sub, a.(*A)) }
+	}
+	if h.Authorize != nil {
+		d.authorize = func(ctx context.Context, principal string, a any) error { return h.Authorize(ctx, principal, a.(*A)) }
+	}
+	if err := d.prepare(s.options); err != nil {
+		return nil, fmt.Errorf("registering event %q: %w", t.Name, err)
+	}
+	return d, nil
+}
+
+// prepare compiles what does not depend on the Go types and refuses what cannot be served.
+func (d *definition) prepare(o Options) error {
+	if err := wire.CheckEventName(d.info.Name); err != nil {
+		return err
+	}
+	if d.info.NoReplay && d.check != nil {
+		return errors.New("a check source has cursors and cannot be without replay")
+	}
+	var err error
+	if d.input, err = validate.Compile(d.info.InputSchema); err != nil {
+		return fmt.Errorf("inputSchema: %w", err)
+	}
+	payload, err := validate.Compile(d.info.PayloadSchema)
+	if err != nil {
+		return fmt.Errorf("payloadSchema: %w", err)
+	}
+	if !o.SkipPayloadValidation {
+		d.payload = payload
+	}
+	for _, m := range d.info.Match {
+		r, err := newRule(m)
+		if err != nil {
+			return err
+		}
+		d.rules = append(d.rules, r)
+	}
+	d.nameHash = wire.NameHash(d.info.Name)
+	d.nameJSON, _ = json.Marshal(d.info.Name)
+	fingerprint := d.info.Fingerprint
+	if fingerprint == "" {
+		if fingerprint, err = wire.Fingerprint(d.info.InputSchema, d.info.PayloadSchema); err != nil {
+			return err
+		}
+	}
+	meta := make(map[string]any, len(d.info.Meta)+1)
+	for k, v := range d.info.Meta {
+		meta[k] = v
+	}
+	meta[wire.MetaFingerprint] = fingerprint
+	if _, err := json.Marshal(meta); err != nil {
+		return fmt.Errorf("_meta: %w", err)
+	}
+	if o.EchoFingerprint {
+		d.echo = fmt.Appendf(nil, "%q:%q", wire.MetaFingerprint, fingerprint)
+	}
+	d.descriptor = wire.Descriptor{Name: d.info.Name, Description: d.info.Description,
+		InputSchema: d.info.InputSchema, PayloadSchema: d.info.PayloadSchema, Meta: meta}
+	return nil
+}
+
+// polls reports whether the type offers poll, and pushes whether it offers push to a carrier that
+// can stream (LIST-3). Webhook is not offered.
+func (d *definition) polls() bool {
+	return !d.options.noPoll && d.allows(wire.ModePoll) && (!d.info.NoReplay || d.options.pollNoReplay)
+}
+
+func (d *definition) pushes() bool { return !d.options.noPush && d.allows(wire.ModePush) }
+
+func (d *definition) allows(mode string) bool {
+	if len(d.info.Delivery) == 0 {
+		return true
+	}
+	for _, m := range d.info.Delivery {
+		if m == mode {
+			return true
+		}
+	}
+	return false
+}
+
+// delivery lists the modes in the order that events/list gives them.
+func (d *definition) delivery(canStream bool) []string {
+	var modes []string
+	if d.polls() {
+		modes = append(modes, wire.ModePoll)
+	}
+	if canStream && d.pushes() {
+		modes = append(modes, wire.ModePush)
+	}
+	return modes
+}
+
+// encodable checks that data can be sent as an occurrence's data: an object within the type's
+// limit that is valid under payloadSchema. It returns the decoded value when it had to decode.
+func (d *definition) encodable(data json.RawMessage) (any, error) {
+	if len(data) > d.options.maxPayload {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", events.ErrTooLarge, len(data), d.options.maxPayload)
+	}
+	if len(data) == 0 || data[0] != '{' {
+		return nil, fmt.Errorf("%w: not an object", events.ErrInvalidPayload)
+	}
+	if d.payload == nil && len(d.rules) == 0 {
+		return nil, nil
+	}
+	v, err := validate.Decode(data)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", events.ErrInvalidPayload, err)
+	}
+	if d.payload != nil {
+		if err := d.payload.ValidateValue(v); err != nil {
+			return nil, fmt.Errorf("%w: %w", events.ErrInvalidPayload, err)
+		}
+	}
+	return v, nil
+}

@@ -1,0 +1,246 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+)
+
+// A feed is the check loop that streams with the same event, arguments and principal share
+// (SRV-5). It has a log of its own, whose entries keep their cursors, and runs while a stream
+// holds it.
+type feed struct {
+	*upstream
+	key   feedKey
+	topic *topic
+	gate  chan struct{} // capacity 1: one stream at a time finds its start
+	kick  chan struct{} // capacity 1: check now
+
+	holders int // guarded by eventType.mu
+
+	mu       sync.Mutex
+	live     bool
+	stopped  bool
+	cancel   context.CancelFunc
+	base     string // cursor before the log's first entry
+	head     string // cursor at headPos, moves on in quiet times
+	headPos  store.Position
+	at       checkpoint // of head
+	failures uint64     // checks that failed so far
+	failure  error      // the last of them
+	gaps     uint64     // times that the upstream could not honour the loop's cursor
+}
+
+type feedKey struct{ arguments, principal string }
+
+// Bounds of a feed's log. What a reader misses here it asks the upstream for.
+const (
+	feedEntries = 1024
+	feedSlots   = 64
+	// maxBackoff is the longest pause after failed checks, unless the type's interval is longer.
+	maxBackoff = time.Minute
+)
+
+// acquireFeed returns the feed of the upstream, made when there is none.
+func (u *upstream) acquireFeed() *feed {
+	key := feedKey{u.args.key, u.principal}
+	et := u.et
+	et.mu.Lock()
+	defer et.mu.Unlock()
+	f := et.feeds[key]
+	if f == nil || f.args.def != u.args.def {
+		f = &feed{upstream: u, key: key, gate: make(chan struct{}, 1), kick: make(chan struct{}, 1)}
+		t := &topic{def: u.args.def, size: feedSlots}
+		t.cursorOf = func(_ *definition, e *store.Entry) []byte { return appendString(nil, e.Cursor) }
+		t.start(memory.NewLog(store.LogOptions{MaxCount: feedEntries, Appended: t.appended}))
+		f.topic = t
+		if et.def == u.args.def {
+			et.feeds[key] = f // otherwise the type was changed meanwhile: serve this stream alone
+		}
+	}
+	f.holders++
+	return f
+}
+
+// release gives the feed back; the last holder stops it.
+func (f *feed) release() {
+	f.et.mu.Lock()
+	f.holders--
+	last := f.holders == 0
+	if last && f.et.feeds[f.key] == f {
+		delete(f.et.feeds, f.key)
+	}
+	f.et.mu.Unlock()
+	if last {
+		f.stop()
+	}
+}
+
+func (f *feed) stop() {
+	f.mu.Lock()
+	f.stopped = true
+	cancel := f.cancel
+	f.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+}
+
+// goLive starts the loop at c; s, when given, is what the upstream has already said after c.
+func (f *feed) goLive(c checkpoint, text string, s *step, wait time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.base, f.head, f.at = text, text, c
+	f.live = true
+	if f.stopped || !f.et.server.begin() {
+		return // its holders are about to end
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	f.cancel = cancel
+	go func() {
+		defer f.et.server.running.Done()
+		if s != nil {
+			f.take(ctx, s)
+		}
+		f.run(ctx, wait)
+	}()
+}
+
+// run checks until ctx ends, first after wait.
+func (f *feed) run(ctx context.Context, wait time.Duration) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	pause := f.args.def.options.nextPoll
+	backoff := pause
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.kick:
+		case <-timer.C:
+		}
+		f.mu.Lock()
+		at := f.at
+		f.mu.Unlock()
+		s, err := f.step(ctx, at)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			f.fail(err)
+			timer.Reset(backoff)
+			backoff = min(2*backoff, max(maxBackoff, pause))
+			continue
+		}
+		backoff = pause
+		f.take(ctx, &s)
+		next := s.nextPoll
+		if next <= 0 {
+			next = pause
+		}
+		if s.more {
+			next = 0
+		}
+		timer.Reset(next)
+	}
+}
+
+func (f *feed) fail(err error) {
+	f.mu.Lock()
+	f.failures++
+	f.failure = err
+	f.mu.Unlock()
+	f.topic.signalAll()
+}
+
+// take appends what a step found and moves the head.
+func (f *feed) take(ctx context.Context, s *step) {
+	if s.truncated {
+		f.mu.Lock()
+		f.gaps++
+		f.mu.Unlock()
+		f.topic.signalAll()
+	}
+	for i := range s.entries {
+		if _, err := f.topic.log.Append(ctx, s.entries[i]); err != nil {
+			return // ctx: a memory log fails for nothing else
+		}
+	}
+	_, pos := f.topic.log.Bounds()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.head, f.headPos, f.at = f.text(s.next), pos, s.next
+}
+
+// cursorAt is the cursor at a position of the feed's log; false when it is no longer known.
+func (f *feed) cursorAt(pos store.Position) (string, bool) {
+	f.mu.Lock()
+	head, headPos, base := f.head, f.headPos, f.base
+	f.mu.Unlock()
+	switch {
+	case pos == headPos:
+		return head, true
+	case pos == 0:
+		return base, true
+	}
+	b, err := f.topic.log.Read(context.Background(), pos-1, 1)
+	if err != nil || b.Gap || len(b.Entries) == 0 {
+		return "", false
+	}
+	return b.Entries[0].Cursor, true
+}
+
+// find returns the position at which the feed's log meets the cursor.
+func (f *feed) find(cursor string) (store.Position, bool) {
+	f.mu.Lock()
+	head, headPos, base, live := f.head, f.headPos, f.base, f.live
+	f.mu.Unlock()
+	if !live {
+		return 0, false
+	}
+	if cursor == head {
+		return headPos, true
+	}
+	oldest, _ := f.topic.log.Bounds()
+	if cursor == base && oldest == 1 {
+		return 0, true
+	}
+	return f.scan(func(e *store.Entry) bool { return e.Cursor == cursor })
+}
+
+// positionOf returns the position of an eventId in the feed's log.
+func (f *feed) positionOf(eventID string) (store.Position, bool) {
+	return f.scan(func(e *store.Entry) bool { return e.EventID == eventID })
+}
+
+func (f *feed) scan(is func(*store.Entry) bool) (store.Position, bool) {
+	oldest, _ := f.topic.log.Bounds()
+	b, err := f.topic.log.Read(context.Background(), oldest-1, feedEntries)
+	if err != nil {
+		return 0, false
+	}
+	for i := len(b.Entries) - 1; i >= 0; i-- {
+		if is(&b.Entries[i]) {
+			return b.Entries[i].Position, true
+		}
+	}
+	return 0, false
+}
+
+// state is what readers compare with what they have told their stream.
+func (f *feed) state() (failures uint64, failure error, gaps uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.failures, f.failure, f.gaps
+}
+
+// checkNow wakes the loop.
+func (f *feed) checkNow() {
+	select {
+	case f.kick <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,219 @@
+package server
+
+import (
+	"strconv"
+)
+
+// index finds the parked readers that an occurrence may concern. Readers are grouped by shape, the
+// set of rules that their arguments test for equality, and within a shape by the composite of the
+// values: an occurrence is looked up once per shape, however many readers there are. What equality
+// does not decide is evaluated on the candidates.
+//
+// The topic's lock guards it.
+type index struct {
+	shapes []*shape
+	byID   map[string][]*reader // all attached readers, for targeted occurrences
+}
+
+// Bounds of the index. Beyond maxShapes a reader is kept under the first rule of its shape only;
+// an occurrence with more than maxComposites combinations of array elements is tried on all
+// readers of the shape.
+const (
+	maxShapes     = 32
+	maxComposites = 64
+)
+
+type shape struct {
+	rules   []int
+	buckets map[string]*bucket
+}
+
+type bucket struct {
+	shape  *shape
+	key    string
+	refs   int       // attached readers
+	parked []*reader // those of them that wait
+}
+
+// attach gives r its bucket.
+func (x *index) attach(r *reader) {
+	rules, key := r.args.shape, r.args.composite
+	s := x.find(rules)
+	if s == nil && len(x.shapes) >= maxShapes && len(rules) > 1 {
+		rules = rules[:1]
+		key = ""
+		for i := range r.args.tests {
+			if t := &r.args.tests[i]; t.rule == rules[0] {
+				key = string(appendKey(nil, t.key))
+			}
+		}
+		s = x.find(rules)
+	}
+	if s == nil {
+		s = &shape{rules: rules, buckets: map[string]*bucket{}}
+		x.shapes = append(x.shapes, s)
+	}
+	b := s.buckets[key]
+	if b == nil {
+		b = &bucket{shape: s, key: key}
+		s.buckets[key] = b
+	}
+	b.refs++
+	r.bucket = b
+	if x.byID == nil {
+		x.byID = map[string][]*reader{}
+	}
+	x.byID[r.id] = append(x.byID[r.id], r)
+}
+
+func (x *index) detach(r *reader) {
+	x.unpark(r)
+	b := r.bucket
+	r.bucket = nil
+	if b.refs--; b.refs == 0 {
+		delete(b.shape.buckets, b.key)
+		if len(b.shape.buckets) == 0 {
+			for i, s := range x.shapes {
+				if s == b.shape {
+					last := len(x.shapes) - 1
+					x.shapes[i] = x.shapes[last]
+					x.shapes[last] = nil
+					x.shapes = x.shapes[:last]
+					break
+				}
+			}
+		}
+	}
+	same := x.byID[r.id]
+	for i, o := range same {
+		if o == r {
+			same[i] = same[len(same)-1]
+			same[len(same)-1] = nil
+			same = same[:len(same)-1]
+			break
+		}
+	}
+	if len(same) == 0 {
+		delete(x.byID, r.id)
+	} else {
+		x.byID[r.id] = same
+	}
+}
+
+func (x *index) find(rules []int) *shape {
+next:
+	for _, s := range x.shapes {
+		if len(s.rules) != len(rules) {
+			continue
+		}
+		for i := range rules {
+			if s.rules[i] != rules[i] {
+				continue next
+			}
+		}
+		return s
+	}
+	return nil
+}
+
+func (x *index) park(r *reader) {
+	r.slot = len(r.bucket.parked)
+	r.bucket.parked = append(r.bucket.parked, r)
+}
+
+func (x *index) unpark(r *reader) {
+	if r.slot < 0 {
+		return
+	}
+	p := r.bucket.parked
+	last := len(p) - 1
+	p[r.slot] = p[last]
+	p[r.slot].slot = r.slot
+	p[last] = nil
+	r.bucket.parked = p[:last]
+	r.slot = -1
+}
+
+// wake calls woken for every parked reader that rec matches, and unparks it.
+func (x *index) wake(rec *record, woken func(*reader)) {
+	if rec.entry.Targets != nil {
+		for _, id := range rec.entry.Targets {
+			for _, r := range x.byID[id] {
+				if r.slot >= 0 && r.args.matches(rec.places) {
+					x.unpark(r)
+					woken(r)
+				}
+			}
+		}
+		return
+	}
+	for _, s := range x.shapes {
+		keys, ok := composites(s.rules, rec.places)
+		if !ok {
+			for _, b := range s.buckets {
+				x.wakeBucket(b, rec, woken)
+			}
+			continue
+		}
+		for _, k := range keys {
+			if b := s.buckets[k]; b != nil {
+				x.wakeBucket(b, rec, woken)
+			}
+		}
+	}
+}
+
+func (x *index) wakeBucket(b *bucket, rec *record, woken func(*reader)) {
+	// From the end: unparking moves the last one into the free slot.
+	for i := len(b.parked) - 1; i >= 0; i-- {
+		r := b.parked[i]
+		if !r.args.matches(rec.places) {
+			continue
+		}
+		x.unpark(r)
+		woken(r)
+	}
+}
+
+// each calls f for all attached readers.
+func (x *index) each(f func(*reader)) {
+	for _, same := range x.byID {
+		for _, r := range same {
+			f(r)
+		}
+	}
+}
+
+// composites lists the keys under which a reader of the shape can be; false when there are too
+// many. A place without a value has none, so that no reader of the shape is concerned.
+func composites(rules []int, ps []place) ([]string, bool) {
+	if len(rules) == 1 && len(ps[rules[0]].keys) == 1 {
+		return []string{string(appendKey(nil, ps[rules[0]].keys[0]))}, true
+	}
+	keys := [][]byte{nil}
+	for _, r := range rules {
+		values := ps[r].keys
+		if len(keys)*len(values) > maxComposites {
+			return nil, false
+		}
+		next := make([][]byte, 0, len(keys)*len(values))
+		for _, k := range keys {
+			for _, v := range values {
+				next = append(next, appendKey(append([]byte(nil), k...), v))
+			}
+		}
+		keys = next
+	}
+	out := make([]string, len(keys))
+	for i, k := range keys {
+		out[i] = string(k)
+	}
+	return out, true
+}
+
+// appendKey appends one value to a composite so that no two sequences look alike.
+func appendKey(b []byte, key string) []byte {
+	b = strconv.AppendInt(b, int64(len(key)), 10)
+	b = append(b, ':')
+	return append(b, key...)
+}

@@ -1,0 +1,291 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// TicketHeader is the header, in RequestExtra only and never on the wire, that ties a request in
+// the SDK to the carrier it came by. A carrier deletes it from every request that it receives.
+const TicketHeader = "X-Mcpe-Ticket"
+
+// The SDK's names of the methods whose results carry capabilities.
+const (
+	methodInitialize = "initialize"
+	methodDiscover   = "server/discover"
+)
+
+// A ticket is one request of a carrier on its way through the SDK.
+type ticket struct {
+	ctx   context.Context
+	id    json.RawMessage
+	claim func(ctx context.Context, ss *mcp.ServerSession, st *Stream) (json.RawMessage, error)
+}
+
+// Issue makes a ticket for an events/* request that a carrier passes through the SDK under
+// [TicketHeader]. The request counts as one that can stream, its id is id with its digits
+// unchanged (the SDK's own would lose some), and it ends when ctx ends, also where the SDK does
+// not notice that the client went away (POLL-9). For events/stream the accepted stream is given
+// to claim, whose result is the request's; without a claim the method is Unsupported. The carrier
+// calls release when the request is over. For carriers.
+func (s *Server) Issue(ctx context.Context, id json.RawMessage, claim func(ctx context.Context, ss *mcp.ServerSession, st *Stream) (json.RawMessage, error)) (text string, release func()) {
+	text = rand.Text()
+	s.tickets.Store(text, &ticket{ctx, id, claim})
+	return text, func() { s.tickets.Delete(text) }
+}
+
+// install registers the methods and the middleware.
+func (s *Server) install() error {
+	s.mcp.AddReceivingMiddleware(s.middleware)
+	for _, method := range []string{wire.MethodList, wire.MethodPoll, wire.MethodStream, wire.MethodSubscribe, wire.MethodUnsubscribe} {
+		err := mcp.AddReceivingCustomMethod(s.mcp, method, func(ctx context.Context, ss *mcp.ServerSession, p *rawParams) (*rawResult, error) {
+			return s.serve(ctx, method, ss, p)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// requestKey carries what the middleware reads from a request to the method's handler.
+type requestKey struct{}
+
+type requestInfo struct {
+	extra             *mcp.RequestExtra
+	stateless         bool
+	declaresExtension bool
+}
+
+func (s *Server) middleware(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if strings.HasPrefix(method, wire.MethodPrefix) {
+			ctx = context.WithValue(ctx, requestKey{}, infoOf(req))
+		}
+		res, err := next(ctx, method, req)
+		if err != nil {
+			return res, err
+		}
+		switch r := res.(type) {
+		case *mcp.InitializeResult:
+			return &initializeResult{r, s.Capabilities(false)}, nil
+		case *mcp.DiscoverResult:
+			return &discoverResult{r, s.Capabilities(true)}, nil
+		}
+		return res, nil
+	}
+}
+
+func infoOf(req mcp.Request) *requestInfo {
+	info := &requestInfo{extra: req.GetExtra()}
+	r, ok := req.(*mcp.ServerRequest[*rawParams])
+	if !ok {
+		return info
+	}
+	var version string
+	var capabilities *mcp.ClientCapabilities
+	if r.Params != nil { // the SDK's accessors need params
+		version, capabilities = r.ProtocolVersion(), r.ClientCapabilities()
+	} else if init := r.Session.InitializeParams(); init != nil {
+		version, capabilities = init.ProtocolVersion, init.Capabilities
+	}
+	info.stateless = version >= wire.RevisionStateless
+	if capabilities != nil {
+		_, info.declaresExtension = capabilities.Extensions[wire.ExtensionID]
+	}
+	return info
+}
+
+// serve is the handler of every events/* method.
+func (s *Server) serve(ctx context.Context, method string, ss *mcp.ServerSession, p *rawParams) (*rawResult, error) {
+	info, _ := ctx.Value(requestKey{}).(*requestInfo)
+	if info == nil {
+		info = &requestInfo{} // another middleware has replaced the context
+	}
+	r := Request{Method: method, Stateless: info.stateless, DeclaresExtension: info.declaresExtension}
+	if p != nil {
+		r.Params = p.raw
+	}
+	var t *ticket
+	if info.extra != nil {
+		if v, ok := s.tickets.Load(info.extra.Header.Get(TicketHeader)); ok {
+			t = v.(*ticket)
+			r.ID, r.CanStream = t.id, true
+			bound, cancel := context.WithCancel(ctx)
+			defer cancel()
+			defer context.AfterFunc(t.ctx, cancel)()
+			ctx = bound
+		}
+	}
+	r.Principal, r.Expires = s.Authenticate(ctx, info.extra)
+	if method != wire.MethodStream || t == nil || t.claim == nil {
+		res, err := s.Call(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		return newRawResult(res), nil
+	}
+	st, err := s.Open(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	res, err := t.claim(ctx, ss, st)
+	if err != nil {
+		return nil, err
+	}
+	return newRawResult(res), nil
+}
+
+// rawParams keep every byte of the params; _meta is decoded for the SDK.
+type rawParams struct {
+	mcp.ParamsBase
+	raw json.RawMessage
+}
+
+// UnmarshalJSON keeps the bytes. Params that are no object are the method's to refuse.
+func (p *rawParams) UnmarshalJSON(b []byte) error {
+	p.raw = bytes.Clone(b)
+	var head struct {
+		Meta map[string]any `json:"_meta"`
+	}
+	if json.Unmarshal(b, &head) == nil {
+		p.Meta = head.Meta
+	}
+	return nil
+}
+
+// MarshalJSON returns the bytes.
+func (p *rawParams) MarshalJSON() ([]byte, error) {
+	if p == nil || p.raw == nil {
+		return []byte("null"), nil
+	}
+	return p.raw, nil
+}
+
+// rawResult is a complete result with the _meta members that the SDK adds.
+type rawResult struct {
+	mcp.ResultBase
+	raw json.RawMessage // an object whose _meta, if any, has moved to Meta
+}
+
+const metaMember = `"_meta":{`
+
+func newRawResult(raw json.RawMessage) *rawResult {
+	r := &rawResult{raw: raw}
+	if !bytes.Contains(raw, []byte(metaMember)) {
+		return r
+	}
+	var members map[string]json.RawMessage
+	var meta map[string]json.RawMessage
+	if json.Unmarshal(raw, &members) != nil || json.Unmarshal(members["_meta"], &meta) != nil {
+		return r
+	}
+	r.Meta = make(mcp.Meta, len(meta))
+	for k, v := range meta {
+		r.Meta[k] = v // digits of an id unchanged
+	}
+	delete(members, "_meta")
+	if b, err := json.Marshal(members); err == nil {
+		r.raw = b
+	}
+	if len(meta) == 0 {
+		r.Meta = nil
+		r.raw = raw // {"_meta":{}} stays as it is
+	}
+	return r
+}
+
+// MarshalJSON writes the result with _meta last.
+func (r *rawResult) MarshalJSON() ([]byte, error) {
+	if r == nil || len(r.raw) < 2 {
+		return []byte("{}"), nil
+	}
+	if len(r.Meta) == 0 {
+		return r.raw, nil
+	}
+	meta, err := json.Marshal(map[string]any(r.Meta))
+	if err != nil {
+		return nil, fmt.Errorf("encoding _meta of a result: %w", err)
+	}
+	b := append(make([]byte, 0, len(r.raw)+len(meta)+16), r.raw[:len(r.raw)-1]...)
+	if len(b) > 1 {
+		b = append(b, ',')
+	}
+	b = append(b, `"_meta":`...)
+	b = append(b, meta...)
+	return append(b, '}'), nil
+}
+
+// UnmarshalJSON is for callers of the methods within the process.
+func (r *rawResult) UnmarshalJSON(b []byte) error {
+	*r = *newRawResult(bytes.Clone(b))
+	return nil
+}
+
+// initializeResult and discoverResult add both forms of the capability (D1, CAP-1).
+type initializeResult struct {
+	*mcp.InitializeResult
+	events json.RawMessage
+}
+
+func (r *initializeResult) MarshalJSON() ([]byte, error) {
+	return withCapability(r.InitializeResult, r.events)
+}
+
+type discoverResult struct {
+	*mcp.DiscoverResult
+	events json.RawMessage
+}
+
+func (r *discoverResult) MarshalJSON() ([]byte, error) {
+	return withCapability(r.DiscoverResult, r.events)
+}
+
+func withCapability(result any, value json.RawMessage) ([]byte, error) {
+	b, err := json.Marshal(result)
+	if err != nil {
+		return nil, err
+	}
+	var top, capabilities, extensions map[string]json.RawMessage
+	if err := json.Unmarshal(b, &top); err != nil {
+		return nil, err
+	}
+	for _, m := range []struct {
+		from json.RawMessage
+		into *map[string]json.RawMessage
+	}{{top["capabilities"], &capabilities}} {
+		if len(m.from) > 0 {
+			if err := json.Unmarshal(m.from, m.into); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if capabilities == nil {
+		capabilities = map[string]json.RawMessage{}
+	}
+	if raw := capabilities["extensions"]; len(raw) > 0 {
+		if err := json.Unmarshal(raw, &extensions); err != nil {
+			return nil, err
+		}
+	}
+	if extensions == nil {
+		extensions = map[string]json.RawMessage{}
+	}
+	capabilities[wire.CapabilityKey] = value
+	extensions[wire.ExtensionID] = value
+	if capabilities["extensions"], err = json.Marshal(extensions); err != nil {
+		return nil, err
+	}
+	if top["capabilities"], err = json.Marshal(capabilities); err != nil {
+		return nil, err
+	}
+	return json.Marshal(top)
+}

@@ -1,0 +1,279 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// hookTime bounds OnUnsubscribe, which runs after its request or stream has ended.
+const hookTime = 30 * time.Second
+
+// memberships call OnSubscribe when the first holder of a subscription id joins and OnUnsubscribe
+// when the last one leaves: once each while the process lives (SRV-3), also when two streams of a
+// principal ask for the same.
+type memberships struct {
+	server *Server
+	mu     sync.Mutex
+	byID   map[string]*membership
+}
+
+type membership struct {
+	holders int // guarded by memberships.mu
+
+	hooks chan struct{} // capacity 1: held while a hook runs
+	on    bool          // guarded by hooks
+}
+
+// join makes the caller a holder; on an error it is none.
+func (m *memberships) join(ctx context.Context, sub Subscription, a *arguments) error {
+	if a.def.onSubscribe == nil && a.def.onUnsubscribe == nil {
+		return nil
+	}
+	m.mu.Lock()
+	if m.byID == nil {
+		m.byID = map[string]*membership{}
+	}
+	ms := m.byID[sub.ID]
+	if ms == nil {
+		ms = &membership{hooks: make(chan struct{}, 1)}
+		m.byID[sub.ID] = ms
+	}
+	ms.holders++
+	m.mu.Unlock()
+	err := func() error {
+		select {
+		case ms.hooks <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		defer func() { <-ms.hooks }()
+		if ms.on {
+			return nil
+		}
+		if f := a.def.onSubscribe; f != nil {
+			if err := guard("OnSubscribe", func() error { return f(ctx, sub, a.typed) }); err != nil {
+				return err
+			}
+		}
+		ms.on = true
+		return nil
+	}()
+	if err != nil {
+		m.leave(sub, a)
+	}
+	return err
+}
+
+// leave gives up what join made; it may call OnUnsubscribe.
+func (m *memberships) leave(sub Subscription, a *arguments) {
+	m.mu.Lock()
+	ms := m.byID[sub.ID]
+	if ms == nil {
+		m.mu.Unlock()
+		return
+	}
+	ms.holders--
+	last := ms.holders == 0
+	m.mu.Unlock()
+	if !last {
+		return
+	}
+	ms.hooks <- struct{}{}
+	defer func() { <-ms.hooks }()
+	m.mu.Lock()
+	last = ms.holders == 0 && m.byID[sub.ID] == ms
+	m.mu.Unlock()
+	if !last {
+		return // somebody came meanwhile and will find it on
+	}
+	if ms.on {
+		ms.on = false
+		if f := a.def.onUnsubscribe; f != nil {
+			ctx, cancel := m.server.hookContext(hookTime)
+			defer cancel()
+			if err := guard("OnUnsubscribe", func() error { f(withPrincipal(ctx, sub.Principal), sub, a.typed); return nil }); err != nil {
+				m.server.logInternal(ctx, "OnUnsubscribe", err)
+			}
+		}
+	}
+	m.mu.Lock()
+	if ms.holders == 0 {
+		delete(m.byID, sub.ID)
+	}
+	m.mu.Unlock()
+}
+
+// A lease stands for a poller that may come again (POLL-8).
+type lease struct {
+	sub     Subscription
+	args    *arguments
+	et      *eventType
+	expires atomic.Int64 // Unix nanoseconds
+	timer   *time.Timer
+	ready   chan struct{} // closed when the first poll's OnSubscribe has answered
+	err     error         // its answer, after ready
+	ended   bool          // guarded by leases.mu
+}
+
+type leases struct {
+	server *Server
+	mu     sync.Mutex
+	byID   map[string]*lease
+}
+
+// maxLeases bounds the pollers that are remembered, so that callers cannot fill the memory with
+// ever new arguments.
+const maxLeases = 100_000
+
+// renew takes or prolongs the lease of sub for at least d from now; the first time it calls
+// OnSubscribe.
+func (ls *leases) renew(ctx context.Context, et *eventType, sub Subscription, a *arguments, d time.Duration) error {
+	until := time.Now().Add(d).UnixNano()
+	ls.mu.Lock()
+	if l := ls.byID[sub.ID]; l != nil {
+		l.prolong(until)
+		ls.mu.Unlock()
+		select {
+		case <-l.ready:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if l.err != nil && !errors.Is(l.err, context.Canceled) {
+			return l.err
+		}
+		if l.err != nil {
+			return ls.renew(ctx, et, sub, a, d) // the first poller went away while its hook ran
+		}
+		return nil
+	}
+	if len(ls.byID) >= maxLeases {
+		ls.mu.Unlock()
+		if a.def.onSubscribe == nil && a.def.onUnsubscribe == nil {
+			return nil
+		}
+		return exhausted("subscriptions", maxLeases)
+	}
+	if ls.byID == nil {
+		ls.byID = map[string]*lease{}
+	}
+	l := &lease{sub: sub, args: a, et: et, ready: make(chan struct{})}
+	l.expires.Store(until)
+	ls.byID[sub.ID] = l
+	ls.mu.Unlock()
+
+	l.err = ls.server.members.join(ctx, sub, a)
+	ls.mu.Lock()
+	ended := l.ended
+	if l.err != nil {
+		if ls.byID[sub.ID] == l {
+			delete(ls.byID, sub.ID)
+		}
+		l.ended = true
+	} else if !ended {
+		l.timer = time.AfterFunc(time.Until(time.Unix(0, l.expires.Load())), func() { ls.lapse(l) })
+	}
+	ls.mu.Unlock()
+	close(l.ready)
+	if l.err == nil && ended {
+		ls.server.members.leave(sub, a)
+	}
+	return l.err
+}
+
+// prolong never shortens: polls of one subscription may overlap.
+func (l *lease) prolong(until int64) {
+	for {
+		old := l.expires.Load()
+		if old >= until || l.expires.CompareAndSwap(old, until) {
+			return
+		}
+	}
+}
+
+// lapse runs when the lease may have run out.
+func (ls *leases) lapse(l *lease) {
+	ls.mu.Lock()
+	if rest := time.Until(time.Unix(0, l.expires.Load())); rest > 0 && !l.ended {
+		l.timer.Reset(rest)
+		ls.mu.Unlock()
+		return
+	}
+	ls.mu.Unlock()
+	ls.end(l)
+}
+
+func (ls *leases) end(l *lease) {
+	ls.mu.Lock()
+	if l.ended {
+		ls.mu.Unlock()
+		return
+	}
+	l.ended = true
+	if ls.byID[l.sub.ID] == l {
+		delete(ls.byID, l.sub.ID)
+	}
+	joined := l.timer != nil
+	if joined {
+		l.timer.Stop()
+	}
+	ls.mu.Unlock()
+	if joined {
+		ls.server.members.leave(l.sub, l.args)
+	}
+}
+
+func (ls *leases) endWhere(which func(*lease) bool) {
+	ls.mu.Lock()
+	var all []*lease
+	for _, l := range ls.byID {
+		if which(l) {
+			all = append(all, l)
+		}
+	}
+	ls.mu.Unlock()
+	for _, l := range all {
+		ls.end(l)
+	}
+}
+
+func (ls *leases) endAll() { ls.endWhere(func(*lease) bool { return true }) }
+
+func (ls *leases) endType(et *eventType) {
+	ls.endWhere(func(l *lease) bool { return l.et == et })
+}
+
+func (ls *leases) endOf(principal string, names []string) {
+	ls.endWhere(func(l *lease) bool {
+		return l.sub.Principal == principal && (len(names) == 0 || slices.Contains(names, l.sub.Event))
+	})
+}
+
+func (ls *leases) each(f func(Subscription)) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for _, l := range ls.byID {
+		f(l.sub)
+	}
+}
+
+// subscription names the caller's subscription in a mode (SRV-2).
+func subscription(mode, principal string, a *arguments) Subscription {
+	name := a.def.info.Name
+	return Subscription{ID: wire.SubscriptionID(mode, principal, "", name, a.canonical), Principal: principal, Event: name, Mode: mode}
+}
+
+// asRefusal makes an error of OnSubscribe presentable: the author's typed one, or internal.
+func asRefusal(err error) error {
+	var e *events.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return err
+}

@@ -1,0 +1,125 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"sort"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// listEvents answers events/list (LIST-1 to LIST-4).
+func (s *Server) listEvents(ctx context.Context, r *Request) (json.RawMessage, error) {
+	p, err := wire.DecodeListParams(r.Params)
+	if err != nil {
+		return nil, invalidParams(err)
+	}
+	s.mu.Lock()
+	order := append([]*eventType(nil), s.order...)
+	last := s.lastOrder
+	s.mu.Unlock()
+	if p.Cursor != "" {
+		after, ok := listPosition(p.Cursor, order, last)
+		if !ok {
+			return nil, events.Invalid(events.FieldError{Path: "/cursor", Message: "is not a cursor of this list"})
+		}
+		order = order[sort.Search(len(order), func(i int) bool { return order[i].order > after }):]
+	}
+	res := wire.ListResult{Events: []wire.Descriptor{}}
+	if r.Stateless {
+		res.ResultType = wire.ResultComplete
+	}
+	var shown *eventType // the last one on the page
+	for _, et := range order {
+		d := et.current()
+		if d == nil {
+			continue
+		}
+		modes := d.delivery(r.CanStream)
+		if len(modes) == 0 {
+			continue // nothing that this caller could do with it
+		}
+		ok, err := s.visible(ctx, r.Principal, et.name)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			continue
+		}
+		if len(res.Events) == s.options.PageSize {
+			res.NextCursor = wire.Cursor{Kind: wire.ListCursor, Name: wire.NameHash(shown.name), Position: shown.order}.String()
+			break
+		}
+		desc := d.descriptor
+		desc.Delivery = modes
+		res.Events = append(res.Events, desc)
+		shown = et
+	}
+	return marshalResult(&res)
+}
+
+// listPosition reads a cursor of this list: the place of the last type shown, which may have been
+// removed since.
+func listPosition(cursor string, order []*eventType, last uint64) (uint64, bool) {
+	c, err := wire.ParseCursor(cursor)
+	if err != nil || c.Kind != wire.ListCursor || c.Epoch != 0 || c.Upstream != "" || c.Position == 0 || c.Position > last {
+		return 0, false
+	}
+	i := sort.Search(len(order), func(i int) bool { return order[i].order >= c.Position })
+	if i < len(order) && order[i].order == c.Position && wire.NameHash(order[i].name) != c.Name {
+		return 0, false
+	}
+	return c.Position, true
+}
+
+// OnListChanged calls f after every change of the set of event types or of a descriptor, from the
+// goroutine that makes the change, until stop is called (LIST-5). For carriers.
+func (s *Server) OnListChanged(f func()) (stop func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listener++
+	id := s.listener
+	s.listeners[id] = f
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.listeners, id)
+	}
+}
+
+func (s *Server) notifyListChanged() {
+	s.mu.Lock()
+	ids := make([]int, 0, len(s.listeners))
+	for id := range s.listeners {
+		ids = append(ids, id)
+	}
+	sort.Ints(ids)
+	fs := make([]func(), len(ids))
+	for i, id := range ids {
+		fs[i] = s.listeners[id]
+	}
+	s.mu.Unlock()
+	for _, f := range fs {
+		f()
+	}
+}
+
+// SetListChanged tells what list_changed notifications the carriers can bring to clients: of
+// legacy sessions, of the stateless era. It only ever adds (CAP-1). For carriers.
+func (s *Server) SetListChanged(legacy, stateless bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changed[0] = s.changed[0] || legacy
+	s.changed[1] = s.changed[1] || stateless
+}
+
+// Capabilities is the value of the events capability, for both places where it is advertised (D1).
+func (s *Server) Capabilities(stateless bool) json.RawMessage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if stateless && s.changed[1] || !stateless && s.changed[0] {
+		return json.RawMessage(`{"listChanged":true}`)
+	}
+	return json.RawMessage(`{"listChanged":false}`)
+}

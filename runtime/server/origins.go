@@ -1,0 +1,78 @@
+package server
+
+import "sync"
+
+// origins decides for a type with both sources by which way an eventId is delivered: the one by
+// which it came first, for each feed. So an occurrence that is emitted and found by a check is
+// delivered once, whatever the order and however often the upstream is asked (SRV-1).
+type origins struct {
+	mu      sync.Mutex
+	emits   recentSet[string]
+	checked recentSet[checkedID]
+}
+
+type checkedID struct {
+	feed uint64
+	id   string
+}
+
+// emitted notes an eventId before it is appended.
+func (o *origins) emitted(id string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.emits.add(id)
+}
+
+// forget takes back emitted when the append failed.
+func (o *origins) forget(id string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.emits.remove(id)
+}
+
+// fromCheck reports whether the feed delivers the eventId as the check found it.
+func (o *origins) fromCheck(feed uint64, id string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	k := checkedID{feed, id}
+	if o.checked.has(k) {
+		return true
+	}
+	if o.emits.has(id) {
+		return false
+	}
+	o.checked.add(k)
+	return true
+}
+
+// fromEmit reports whether the feed delivers the eventId as it was emitted.
+func (o *origins) fromEmit(feed uint64, id string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !o.checked.has(checkedID{feed, id})
+}
+
+// A recentSet remembers at least the last recentSize values added.
+type recentSet[T comparable] struct{ young, old map[T]struct{} }
+
+const recentSize = 8192
+
+func (s *recentSet[T]) add(v T) {
+	if len(s.young) >= recentSize || s.young == nil {
+		s.young, s.old = map[T]struct{}{}, s.young
+	}
+	s.young[v] = struct{}{}
+}
+
+func (s *recentSet[T]) has(v T) bool {
+	if _, ok := s.young[v]; ok {
+		return true
+	}
+	_, ok := s.old[v]
+	return ok
+}
+
+func (s *recentSet[T]) remove(v T) {
+	delete(s.young, v)
+	delete(s.old, v)
+}

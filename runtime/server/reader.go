@@ -1,0 +1,107 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// An outcome is what one matching entry came to: an occurrence to write, or the error that keeps
+// it from this subscription (OCC-4).
+type outcome struct {
+	rec *record
+	v   *variant
+	err error
+}
+
+// A pull is what one bounded pass over a log gave.
+type pull struct {
+	out []outcome
+	// more tells that the pass stopped before the head.
+	more bool
+	// gap tells that entries were lost before out (PUSH-7).
+	gap bool
+}
+
+// Bounds of one pass.
+const (
+	readChunk = 64
+	pullBatch = 128
+)
+
+// next reads from r.pos until it has limit outcomes, has looked at scan entries or is at the head,
+// and moves r.pos over everything that it has looked at, matching or not (trap: a filtered scan
+// that never advances). A gap ends the pass before the entries that follow it.
+func (r *reader) next(ctx context.Context, into []outcome, limit, scan int) (pull, error) {
+	p := pull{out: into}
+	for scan > 0 && len(p.out) < limit {
+		b, err := r.topic.read(ctx, r.pos, min(scan, readChunk))
+		if err != nil {
+			return p, err
+		}
+		if b.Gap {
+			p.gap, p.more = true, true
+			r.pos = b.Oldest - 1
+			return p, nil
+		}
+		if len(b.Entries) == 0 {
+			r.pos = max(r.pos, b.Head) // nothing between: a log has no holes
+			return p, nil
+		}
+		for i := range b.Entries {
+			e := &b.Entries[i]
+			o, ok, err := r.consider(ctx, e)
+			if err != nil {
+				return p, err
+			}
+			r.pos = e.Position
+			scan--
+			if ok {
+				if p.out = append(p.out, o); len(p.out) == limit {
+					break
+				}
+			}
+		}
+		if r.pos >= b.Head {
+			return p, nil
+		}
+	}
+	p.more = true
+	return p, nil
+}
+
+// consider runs one entry through x-match, target, the author's Match and Transform. Its error is
+// the context's only; what goes wrong with the entry is in the outcome.
+func (r *reader) consider(ctx context.Context, e *store.Entry) (outcome, bool, error) {
+	return consider(ctx, r.topic.record(e, r.args.def), r.args, r.id)
+}
+
+func consider(ctx context.Context, rec *record, a *arguments, id string) (outcome, bool, error) {
+	if !rec.targets(id) || !a.matches(rec.places) {
+		return outcome{}, false, nil
+	}
+	ok, err := rec.accepts(ctx, a)
+	if err == nil && !ok {
+		return outcome{}, false, nil
+	}
+	var v *variant
+	if err == nil {
+		v, err = rec.variant(ctx, a)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return outcome{}, false, ctx.Err()
+		}
+		return outcome{rec: rec, err: fmt.Errorf("event %s of %s: %w", rec.entry.EventID, rec.def.info.Name, err)}, true, nil
+	}
+	return outcome{rec: rec, v: v}, true, nil
+}
+
+// waiting reports whether another matching entry lies within scan entries, without moving r.
+func (r *reader) waiting(ctx context.Context, scan int) (bool, error) {
+	ahead := *r
+	ahead.parked, ahead.bucket, ahead.slot = false, nil, -1
+	p, err := ahead.next(ctx, nil, 1, scan)
+	return p.gap || p.more || len(p.out) > 0, err
+}

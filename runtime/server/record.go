@@ -1,0 +1,242 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A record is a log entry with what readers need of it, computed once: the places that rules look
+// at, the decoded payload for the author's Match, the encoded forms and what Transform made of it.
+type record struct {
+	entry  store.Entry
+	def    *definition
+	cursor []byte // JSON of the cursor after the entry: a string or null
+	places []place
+	plain  variant
+
+	mu       sync.Mutex
+	payload  any // *P for Match, shared
+	variants map[string]*variant
+}
+
+// A variant is the payload as subscriptions with the same arguments get it.
+type variant struct {
+	mu   sync.Mutex
+	done bool
+	data json.RawMessage
+	err  error
+
+	head atomic.Pointer[[]byte] // of the event frame
+	item atomic.Pointer[[]byte] // of the poll result
+}
+
+// cachedVariants bounds what one record remembers of Transform's results.
+const cachedVariants = 1024
+
+func newRecord(d *definition, e store.Entry, cursor []byte, decoded any) *record {
+	r := &record{entry: e, def: d, cursor: cursor}
+	if len(d.rules) > 0 {
+		if decoded == nil {
+			// What was validated at append always decodes; other bytes match no rule.
+			decoded, _ = validate.Decode(e.Data)
+		}
+		r.places = places(d.rules, decoded)
+	}
+	r.plain.done, r.plain.data = true, e.Data
+	return r
+}
+
+// targets reports whether the occurrence is for the subscription.
+func (r *record) targets(id string) bool {
+	if r.entry.Targets == nil {
+		return true
+	}
+	for _, t := range r.entry.Targets {
+		if t == id {
+			return true
+		}
+	}
+	return false
+}
+
+// accepts asks the author's Match.
+func (r *record) accepts(ctx context.Context, a *arguments) (ok bool, err error) {
+	if r.def.match == nil {
+		return true, nil
+	}
+	r.mu.Lock()
+	p := r.payload
+	if p == nil {
+		if p, err = r.def.decodePayload(r.entry.Data); err == nil {
+			r.payload = p
+		}
+	}
+	r.mu.Unlock()
+	if err != nil {
+		return false, fmt.Errorf("decoding payload for Match: %w", err)
+	}
+	err = guard("Match", func() error {
+		ok = r.def.match(ctx, p, a.typed)
+		return nil
+	})
+	return ok, err
+}
+
+// variant returns the payload for the arguments: Transform's result, computed once for all
+// subscriptions with the same canonical arguments (OCC-4).
+func (r *record) variant(ctx context.Context, a *arguments) (*variant, error) {
+	if r.def.transform == nil {
+		return &r.plain, nil
+	}
+	r.mu.Lock()
+	v := r.variants[a.key]
+	if v == nil {
+		v = &variant{}
+		if r.variants == nil {
+			r.variants = map[string]*variant{}
+		}
+		if len(r.variants) < cachedVariants {
+			r.variants[a.key] = v
+		}
+	}
+	r.mu.Unlock()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.done {
+		return v, v.err
+	}
+	data, err := r.transformed(ctx, a)
+	if err != nil && ctx.Err() != nil {
+		return nil, ctx.Err() // the caller went away; the next one computes it
+	}
+	v.done, v.data, v.err = true, data, err
+	return v, err
+}
+
+func (r *record) transformed(ctx context.Context, a *arguments) (json.RawMessage, error) {
+	p, err := r.def.decodePayload(r.entry.Data)
+	if err != nil {
+		return nil, fmt.Errorf("decoding payload for Transform: %w", err)
+	}
+	if err := guard("Transform", func() error { return r.def.transform(ctx, p, a.typed) }); err != nil {
+		return nil, err
+	}
+	data, err := events.Encode(p)
+	if err != nil {
+		return nil, fmt.Errorf("encoding Transform's result: %w", err)
+	}
+	if _, err := r.def.encodable(data); err != nil {
+		return nil, fmt.Errorf("result of Transform: %w", err)
+	}
+	return data, nil
+}
+
+// frameHead encodes the event's frame up to the stream's own tail, once.
+func (r *record) frameHead(v *variant) []byte {
+	if h := v.head.Load(); h != nil {
+		return *h
+	}
+	b := make([]byte, 0, len(v.data)+len(r.entry.Meta)+len(r.cursor)+256)
+	b = append(b, framePrefix...)
+	b = append(b, wire.NotificationEvent...)
+	b = append(b, frameParams...)
+	b = r.appendOccurrence(b, v)
+	b = append(b, `,"cursor":`...)
+	b = append(b, r.cursor...)
+	b = append(b, `,"_meta":{`...)
+	if n := len(b); true {
+		if b = r.appendMeta(b); len(b) > n {
+			b = append(b, ',')
+		}
+	}
+	v.head.Store(&b)
+	return b
+}
+
+// pollItem encodes the occurrence for a poll result, where it has no cursor (OCC-3), once.
+func (r *record) pollItem(v *variant) []byte {
+	if h := v.item.Load(); h != nil {
+		return *h
+	}
+	b := make([]byte, 0, len(v.data)+len(r.entry.Meta)+192)
+	b = r.appendOccurrence(b, v)
+	b = append(b, `,"_meta":{`...)
+	n := len(b)
+	if b = r.appendMeta(b); len(b) == n {
+		b = b[:n-len(`,"_meta":{`)]
+	} else {
+		b = append(b, '}')
+	}
+	b = append(b, '}')
+	v.item.Store(&b)
+	return b
+}
+
+// appendOccurrence opens the object and appends its members up to data.
+func (r *record) appendOccurrence(b []byte, v *variant) []byte {
+	b = append(b, `{"eventId":`...)
+	b = appendString(b, r.entry.EventID)
+	b = append(b, `,"name":`...)
+	b = append(b, r.def.nameJSON...)
+	b = append(b, `,"timestamp":"`...)
+	b = append(b, r.entry.Timestamp.String()...)
+	b = append(b, `","data":`...)
+	return append(b, v.data...)
+}
+
+// appendMeta appends the members of the author's _meta and the fingerprint, without braces.
+func (r *record) appendMeta(b []byte) []byte {
+	n := len(b)
+	if m := r.entry.Meta; len(m) > 2 {
+		b = append(b, m[1:len(m)-1]...)
+	}
+	if r.def.echo != nil {
+		if len(b) > n {
+			b = append(b, ',')
+		}
+		b = append(b, r.def.echo...)
+	}
+	return b
+}
+
+// A recordCache keeps the newest records of a topic by position.
+type recordCache struct {
+	slots []atomic.Pointer[record]
+}
+
+func (c *recordCache) init(size int) {
+	if c.slots == nil {
+		c.slots = make([]atomic.Pointer[record], size)
+	}
+}
+
+func (c *recordCache) get(p store.Position, d *definition) *record {
+	if len(c.slots) == 0 {
+		return nil
+	}
+	r := c.slots[int(p%store.Position(len(c.slots)))].Load()
+	if r == nil || r.entry.Position != p || r.def != d {
+		return nil
+	}
+	return r
+}
+
+// put keeps r unless a newer record has its slot.
+func (c *recordCache) put(r *record) {
+	if len(c.slots) == 0 {
+		return
+	}
+	slot := &c.slots[int(r.entry.Position%store.Position(len(c.slots)))]
+	old := slot.Load()
+	if old == nil || old.entry.Position < r.entry.Position || old.def != r.def {
+		slot.CompareAndSwap(old, r)
+	}
+}

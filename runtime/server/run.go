@@ -1,0 +1,238 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// retryRead is how long a stream waits after its log failed.
+const retryRead = time.Second
+
+// keptFrames is how large a frame buffer an idle stream may keep.
+const keptFrames = 8
+
+// Run writes the stream to c until it ends, in the caller's goroutine. First comes active (PUSH-1),
+// then events in order and a heartbeat at every interval (PUSH-3, PUSH-4).
+//
+// When the server ends the stream, Run returns the JSON-RPC result that closes the request (D9),
+// after a terminated notification where there is a reason to tell (PUSH-6). When ctx ends, Run
+// returns its error and writes nothing more (PUSH-8); when Write fails, that error. Everything
+// that the stream holds is free when Run returns.
+func (st *Stream) Run(ctx context.Context, c Carrier) (final json.RawMessage, err error) {
+	st.mu.Lock()
+	if st.running {
+		st.mu.Unlock()
+		return nil, errors.New("server: a stream runs once")
+	}
+	st.running = true
+	hooks, cancel := context.WithCancel(withPrincipal(ctx, st.sub.Principal))
+	st.cancel = cancel
+	st.mu.Unlock()
+	defer cancel()
+	defer st.release(true)
+	r := &run{st: st, carrier: c, ctx: ctx, hooks: hooks}
+	return r.loop()
+}
+
+// A run is the state of one Run.
+type run struct {
+	st      *Stream
+	carrier Carrier
+	ctx     context.Context
+	hooks   context.Context // also ends with the stream
+
+	frames   []Frame
+	outcomes []outcome
+	nextBeat time.Time
+	nextAuth time.Time // zero: never
+	retry    time.Time // zero: not waiting to read again
+	failing  bool      // the log cannot be read: wait for retry, do not park
+}
+
+func (r *run) loop() (json.RawMessage, error) {
+	st, options := r.st, &r.st.server.options
+	now := time.Now()
+	r.nextBeat = now.Add(options.Heartbeat)
+	if options.Reauthorize > 0 {
+		r.nextAuth = now.Add(options.Reauthorize)
+	}
+	if err := r.ctx.Err(); err != nil {
+		return nil, err
+	}
+	r.frames = append(r.frames, activeFrame(st.source.cursor(), st.truncated, st.tail))
+	if err := r.flush(); err != nil {
+		return nil, err
+	}
+	timer := time.NewTimer(time.Until(r.deadline()))
+	defer timer.Stop()
+	for {
+		if ended, reason := st.outcome(); ended {
+			return r.finish(reason)
+		}
+		if err := r.ctx.Err(); err != nil {
+			return nil, err
+		}
+		now := time.Now()
+		if !r.circumstances(now) {
+			continue
+		}
+		more := r.collect()
+		if now = time.Now(); !now.Before(r.nextBeat) {
+			r.frames = append(r.frames, heartbeatFrame(st.source.cursor(), st.tail))
+			if r.nextBeat = r.nextBeat.Add(options.Heartbeat); r.nextBeat.Before(now) {
+				r.nextBeat = now.Add(options.Heartbeat)
+			}
+		}
+		if ended, _ := st.outcome(); ended && len(r.frames) == 0 {
+			continue
+		}
+		if err := r.ctx.Err(); err != nil {
+			return nil, err
+		}
+		if err := r.flush(); err != nil {
+			return nil, err
+		}
+		if more || !r.failing && !st.source.park() {
+			continue
+		}
+		timer.Reset(time.Until(r.deadline()))
+		select {
+		case <-r.ctx.Done():
+		case <-st.wake:
+		case <-timer.C:
+		}
+		st.source.unpark()
+	}
+}
+
+// circumstances looks at what may end or change the stream; false when it did.
+func (r *run) circumstances(now time.Time) bool {
+	st := r.st
+	if !st.expires.IsZero() && !now.Before(st.expires) {
+		st.end(nil) // AUTH-4
+		return false
+	}
+	d := st.et.current()
+	if d == nil {
+		st.end(notFound("event"))
+		return false
+	}
+	args := st.arguments()
+	if d != args.def {
+		next, err := d.parse(args.raw)
+		if err == nil {
+			err = st.source.rebind(r.hooks, next)
+		}
+		if err != nil {
+			st.end(schemaChanged(featureInput))
+			return false
+		}
+		st.mu.Lock()
+		st.args = next
+		st.mu.Unlock()
+		args = next
+	}
+	if !r.nextAuth.IsZero() && !now.Before(r.nextAuth) {
+		r.nextAuth = now.Add(st.server.options.Reauthorize)
+		ctx, cancel := context.WithTimeout(r.hooks, st.server.options.Heartbeat)
+		defer cancel()
+		if e := st.server.refused(ctx, st.sub.Principal, args); e != nil {
+			st.end(e)
+			return false
+		}
+	}
+	return true
+}
+
+// collect pulls what is ready and turns it into frames; it reports whether there is more.
+func (r *run) collect() (more bool) {
+	st := r.st
+	r.retry, r.failing = time.Time{}, false
+	p, err := st.source.pull(r.hooks, r.outcomes[:0])
+	r.outcomes = p.out
+	if p.gap && len(p.out) == 0 {
+		r.frames = append(r.frames, activeFrame(st.source.cursor(), true, st.tail))
+	}
+	for i := range p.out {
+		r.frames = append(r.frames, r.frame(&p.out[i]))
+	}
+	if p.gap && len(p.out) > 0 {
+		r.frames = append(r.frames, activeFrame(st.source.cursor(), true, st.tail))
+	}
+	for _, f := range p.failed {
+		st.server.logInternal(r.hooks, "checking "+st.sub.Event, f)
+		r.frames = append(r.frames, errorFrame(wire.NotificationError, errorObject(f, st.dialect), st.tail))
+	}
+	if p.retry > 0 {
+		r.retry = time.Now().Add(p.retry)
+	}
+	if err != nil && r.hooks.Err() == nil {
+		st.server.logInternal(r.hooks, "reading "+st.sub.Event, err)
+		r.frames = append(r.frames, errorFrame(wire.NotificationError, errorObject(err, st.dialect), st.tail))
+		r.retry, r.failing = time.Now().Add(retryRead), true
+		return false
+	}
+	return p.more || err != nil
+}
+
+// frame is an outcome on this stream: the event, or the error that replaces it (OCC-4).
+func (r *run) frame(o *outcome) Frame {
+	if o.err != nil {
+		r.st.server.logInternal(r.hooks, "delivering to a stream", internalOnly{o.err})
+		return errorFrame(wire.NotificationError, errorObject(o.err, r.st.dialect), r.st.tail)
+	}
+	return Frame{Head: o.rec.frameHead(o.v), Tail: r.st.tail}
+}
+
+// deadline is when the stream has something to do without a signal.
+func (r *run) deadline() time.Time {
+	d := r.nextBeat
+	for _, t := range []time.Time{r.nextAuth, r.st.expires, r.retry} {
+		if !t.IsZero() && t.Before(d) {
+			d = t
+		}
+	}
+	return d
+}
+
+// flush writes the collected frames.
+func (r *run) flush() error {
+	if len(r.frames) == 0 {
+		return nil
+	}
+	err := r.carrier.Write(r.frames)
+	clear(r.frames)
+	clear(r.outcomes)
+	if cap(r.frames) > keptFrames {
+		r.frames, r.outcomes = nil, nil
+	}
+	r.frames = r.frames[:0]
+	if err != nil {
+		if r.ctx.Err() != nil {
+			return r.ctx.Err()
+		}
+		return fmt.Errorf("writing to the stream: %w", err)
+	}
+	return nil
+}
+
+// finish writes terminated where there is a reason and returns the final result.
+func (r *run) finish(reason *events.Error) (json.RawMessage, error) {
+	st := r.st
+	if reason != nil {
+		if err := r.ctx.Err(); err != nil {
+			return nil, err
+		}
+		r.frames = append(r.frames[:0], errorFrame(wire.NotificationTerminated, errorObject(reason, st.dialect), st.tail))
+		if err := r.flush(); err != nil {
+			return nil, err
+		}
+	}
+	return finalResult(st.id, st.stateless), nil
+}

@@ -1,0 +1,368 @@
+// Package server makes an MCP server of the official SDK serve events: it keeps each event type's
+// log, answers events/list and events/poll and runs events/stream.
+//
+// Authors meet [New], [Register] and its siblings (called by generated code), [Hooks] and
+// [Emitter]. Carriers, that is package transport, meet [Server.Call], [Server.Open], [Stream] and
+// [Carrier].
+//
+// Inside, every event type has a log and every consumer is a reader with a position (topic.go,
+// reader.go): replay and live delivery are the same loop of reading, matching, transforming and
+// writing. A reader at the head parks in the match index (index.go) until an append concerns it.
+// Occurrences that a check finds go through a feed (feed.go), whose log is read in the same way.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/evolve"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+)
+
+// A Server serves the event types that are registered with it on one mcp.Server. It is safe for
+// concurrent use.
+type Server struct {
+	options Options
+	mcp     *mcp.Server
+
+	closing chan struct{}
+	running sync.WaitGroup // streams and feeds
+
+	registering sync.Mutex // one registration at a time
+
+	mu        sync.Mutex
+	closed    bool
+	types     map[string]*eventType
+	order     []*eventType          // as events/list gives them
+	retired   map[string]*eventType // removed ones, whose logs go on when they come back
+	lastOrder uint64
+	streams   map[*Stream]struct{}
+	quota     map[quotaKey]int
+	listeners map[int]func()
+	listener  int
+	changed   [2]bool // listChanged is carried: legacy, stateless
+
+	members memberships
+	leases  leases
+	tickets sync.Map // ticket → *ticket
+}
+
+type quotaKey struct{ principal, event string }
+
+// New makes srv serve events: it registers the events/* methods and one receiving middleware.
+// Register event types before srv runs; what is registered later is a runtime change (LIST-5).
+func New(srv *mcp.Server, o Options) (*Server, error) {
+	if srv == nil {
+		return nil, errors.New("server.New: no mcp.Server given")
+	}
+	s := &Server{options: o.withDefaults(), mcp: srv, closing: make(chan struct{}),
+		types: map[string]*eventType{}, retired: map[string]*eventType{}, streams: map[*Stream]struct{}{},
+		quota: map[quotaKey]int{}, listeners: map[int]func(){}}
+	s.members.server, s.leases.server = s, s
+	if err := s.install(); err != nil {
+		return nil, fmt.Errorf("server.New: %w", err)
+	}
+	return s, nil
+}
+
+// An eventType is one name over its registrations.
+type eventType struct {
+	server *Server
+	name   string
+	order  uint64 // place in the list, unique
+	topic  *topic // of emitted occurrences; nil for a check source
+
+	mu      sync.Mutex
+	def     *definition // nil once removed
+	feeds   map[feedKey]*feed
+	origins origins // for a type with both sources
+}
+
+// current returns the definition, nil once the type is removed.
+func (et *eventType) current() *definition {
+	et.mu.Lock()
+	defer et.mu.Unlock()
+	return et.def
+}
+
+// register makes d known, as a new type or in place of the one with its name.
+func (s *Server) register(d *definition) (*eventType, error) {
+	s.registering.Lock()
+	defer s.registering.Unlock()
+	s.mu.Lock()
+	et := s.types[d.info.Name]
+	back := s.retired[d.info.Name]
+	closed := s.closed
+	s.mu.Unlock()
+	switch {
+	case closed:
+		return nil, fmt.Errorf("registering event %q: %w", d.info.Name, events.ErrClosed)
+	case et != nil:
+		return et, s.redefine(et, d)
+	case back != nil && back.sameSource(d):
+		s.revive(back, d)
+		return back, nil
+	}
+	et = &eventType{server: s, name: d.info.Name, def: d, feeds: map[feedKey]*feed{}}
+	if d.emits {
+		t := &topic{def: d, size: recordSlots}
+		logs := s.options.Store
+		if d.info.NoReplay {
+			logs = memory.New() // what is never replayed need not outlive the process
+		}
+		lo := d.options.retention.logOptions()
+		lo.Appended = t.appended
+		log, err := logs.OpenLog(context.Background(), d.info.Name, lo)
+		if err != nil {
+			return nil, fmt.Errorf("registering event %q: opening its log: %w", d.info.Name, err)
+		}
+		t.start(log)
+		et.topic = t
+	}
+	s.list(et)
+	return et, nil
+}
+
+// recordSlots is how many of a log's newest entries stay decoded and encoded.
+const recordSlots = 512
+
+// start binds the topic to its log.
+func (t *topic) start(log store.EventLog) {
+	epoch := log.Epoch()
+	t.log = log
+	if t.cursorOf == nil {
+		t.cursorOf = func(d *definition, e *store.Entry) []byte { return logCursor(d, epoch, e.Position) }
+	}
+	_, head := log.Bounds()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.head = max(t.head, head)
+}
+
+// list appends et to the list and tells the listeners.
+func (s *Server) list(et *eventType) {
+	s.mu.Lock()
+	s.lastOrder++
+	et.order = s.lastOrder
+	s.types[et.name] = et
+	s.order = append(s.order, et)
+	delete(s.retired, et.name)
+	s.mu.Unlock()
+	s.notifyListChanged()
+}
+
+// sameSource reports whether d's occurrences come as those of the last registration did, so that
+// cursors keep their form (CUR-3).
+func (et *eventType) sameSource(d *definition) bool {
+	et.mu.Lock()
+	defer et.mu.Unlock()
+	old := et.def
+	return old == nil || old.emits == d.emits && (old.check == nil) == (d.check == nil) && old.info.NoReplay == d.info.NoReplay
+}
+
+// redefine changes a type in place (EVOL-2, EVOL-3).
+func (s *Server) redefine(et *eventType, d *definition) error {
+	if !et.sameSource(d) {
+		return fmt.Errorf("registering event %q again: source and replay cannot change in place; remove the type first", et.name)
+	}
+	old := et.current()
+	changes := evolve.Compare(old.descriptor, d.descriptor)
+	var reset bool
+	for _, c := range changes {
+		reset = reset || c.Feature == featurePayload
+	}
+	et.adopt(d, reset)
+	for _, st := range s.streamsOf(et) {
+		if len(changes) > 0 {
+			st.end(schemaChanged(changes[0].Feature))
+		} else {
+			st.signal()
+		}
+	}
+	s.notifyListChanged()
+	return nil
+}
+
+// Features as evolve and EVOL-2 name them.
+const (
+	featureInput   = "inputSchema"
+	featurePayload = "payloadSchema"
+)
+
+// adopt makes d current. With reset the log's entries are not replayed: they may not be valid
+// under the new payloadSchema (OCC-1).
+func (et *eventType) adopt(d *definition, reset bool) {
+	et.mu.Lock()
+	et.def = d
+	feeds := et.feeds
+	et.feeds = map[feedKey]*feed{}
+	et.mu.Unlock()
+	if et.topic != nil {
+		et.topic.redefine(d, reset)
+	}
+	for _, f := range feeds {
+		f.stop()
+	}
+}
+
+// revive registers a removed type again; its log goes on, since logs are opened once.
+func (s *Server) revive(et *eventType, d *definition) {
+	et.adopt(d, true)
+	s.list(et)
+}
+
+// Remove takes an event type away: its live subscriptions end with NotFound (EVOL-1). An unknown
+// name is events.ErrNotFound.
+func (s *Server) Remove(name string) error {
+	s.registering.Lock()
+	defer s.registering.Unlock()
+	s.mu.Lock()
+	et := s.types[name]
+	if et == nil {
+		s.mu.Unlock()
+		return fmt.Errorf("removing event %q: %w", name, notFound("event"))
+	}
+	delete(s.types, name)
+	s.order = slices.DeleteFunc(s.order, func(o *eventType) bool { return o == et })
+	s.retired[name] = et
+	s.mu.Unlock()
+	et.mu.Lock()
+	et.def = nil
+	feeds := et.feeds
+	et.feeds = map[feedKey]*feed{}
+	et.mu.Unlock()
+	for _, st := range s.streamsOf(et) {
+		st.end(notFound("event"))
+	}
+	if et.topic != nil {
+		et.topic.signalAll()
+	}
+	for _, f := range feeds {
+		f.stop()
+	}
+	s.leases.endType(et)
+	s.notifyListChanged()
+	return nil
+}
+
+// lookup finds a type that the principal may see.
+func (s *Server) lookup(ctx context.Context, principal, name string) (*eventType, *definition, error) {
+	s.mu.Lock()
+	et := s.types[name]
+	s.mu.Unlock()
+	if et == nil {
+		return nil, nil, notFound("event")
+	}
+	d := et.current()
+	if d == nil {
+		return nil, nil, notFound("event")
+	}
+	ok, err := s.visible(ctx, principal, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !ok {
+		return nil, nil, notFound("event")
+	}
+	return et, d, nil
+}
+
+func (s *Server) streamsOf(et *eventType) []*Stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []*Stream
+	for st := range s.streams {
+		if et == nil || st.et == et {
+			all = append(all, st)
+		}
+	}
+	return all
+}
+
+// Subscriptions lists the live subscriptions: open streams, and polls whose lease runs. Equal
+// subscriptions appear once.
+func (s *Server) Subscriptions() []Subscription {
+	seen := map[string]bool{}
+	var subs []Subscription
+	add := func(sub Subscription) {
+		if !seen[sub.ID] {
+			seen[sub.ID] = true
+			subs = append(subs, sub)
+		}
+	}
+	for _, st := range s.streamsOf(nil) {
+		add(st.sub)
+	}
+	s.leases.each(add)
+	slices.SortFunc(subs, func(a, b Subscription) int {
+		if a.Event != b.Event {
+			return strings.Compare(a.Event, b.Event)
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return subs
+}
+
+// Closing is closed when Shutdown begins. For carriers.
+func (s *Server) Closing() <-chan struct{} { return s.closing }
+
+// Shutdown ends every stream with its final result and every held poll with what it has, and
+// waits for them as long as ctx allows (SRV-6). It is idempotent. Emit and registering return
+// events.ErrClosed after it.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.closing)
+	}
+	s.mu.Unlock()
+	for _, st := range s.streamsOf(nil) {
+		st.end(nil)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.running.Wait()
+		s.leases.endAll()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("shutting down: %w", ctx.Err())
+	}
+}
+
+func (s *Server) isClosed() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// begin counts a stream or feed that Shutdown waits for; false after Shutdown.
+func (s *Server) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.running.Add(1)
+	return true
+}
+
+// hookContext is the context of a hook that runs after its request or stream has ended.
+func (s *Server) hookContext(d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), d)
+}

@@ -1,0 +1,240 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A Stream is an accepted events/stream request. Its carrier calls Run, or Close when it cannot.
+// For carriers.
+type Stream struct {
+	server    *Server
+	et        *eventType
+	sub       Subscription
+	id        json.RawMessage
+	tail      []byte
+	stateless bool
+	dialect   wire.Dialect
+	expires   time.Time
+	truncated bool
+	source    source
+	wake      chan struct{}
+
+	mu      sync.Mutex
+	args    *arguments
+	running bool
+	ended   bool
+	reason  *events.Error // of the end; nil for one without terminated
+	cancel  context.CancelFunc
+	free    sync.Once
+}
+
+// A source is where a stream reads: the type's log or a feed.
+type source interface {
+	// pull returns what is ready, up to a bound.
+	pull(ctx context.Context, into []outcome) (pulled, error)
+	// park prepares to wait for the stream's wake signal; false when there is something to do.
+	park() bool
+	// unpark ends the waiting.
+	unpark()
+	// cursor is the position that is passed, as JSON. Not while parked.
+	cursor() []byte
+	// rebind goes on with arguments of another definition.
+	rebind(ctx context.Context, a *arguments) error
+	// close gives everything back.
+	close()
+}
+
+// pulled is what a source has ready.
+type pulled struct {
+	pull
+	// failed are upstream failures since the last pull (PUSH-5).
+	failed []error
+	// retry is when to pull again without a signal; 0 for not at all.
+	retry time.Duration
+}
+
+// Open accepts an events/stream request after all checks of ERR-2; on an error, always a bare
+// *jsonrpc.Error, nothing is left behind. A cursor of null stands for the moment of this call
+// (PUSH-1). For carriers.
+func (s *Server) Open(ctx context.Context, r Request) (*Stream, error) {
+	st, err := s.open(ctx, &r)
+	if err != nil {
+		return nil, s.refusal(ctx, &r, err)
+	}
+	return st, nil
+}
+
+func (s *Server) open(ctx context.Context, r *Request) (*Stream, error) {
+	p, err := wire.DecodeStreamParams(r.Params)
+	if err != nil {
+		return nil, invalidParams(err)
+	}
+	ctx = withPrincipal(ctx, r.Principal)
+	et, d, err := s.lookup(ctx, r.Principal, p.Name)
+	if err != nil {
+		return nil, err
+	}
+	if !d.pushes() || !r.CanStream {
+		return nil, unsupportedMode(wire.ModePush)
+	}
+	var head store.Position
+	if et.topic != nil {
+		_, head = et.topic.bounds()
+	}
+	a, err := d.parse(p.Arguments)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.authorized(ctx, r.Principal, a); err != nil {
+		return nil, err
+	}
+	if err := s.takeSlot(r.Principal, d); err != nil {
+		return nil, err
+	}
+	st := &Stream{server: s, et: et, sub: subscription(wire.ModePush, r.Principal, a), id: r.ID, tail: streamTail(r.ID),
+		stateless: r.Stateless, dialect: s.dialect(r.DeclaresExtension), expires: r.Expires, args: a, wake: make(chan struct{}, 1)}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		s.freeSlot(r.Principal, et.name)
+		return nil, errShuttingDown
+	}
+	s.running.Add(1)
+	s.streams[st] = struct{}{}
+	s.mu.Unlock()
+	if err := s.members.join(ctx, st.sub, a); err != nil {
+		st.release(false)
+		return nil, asRefusal(err)
+	}
+	if err := st.position(ctx, a, head, replayOf(p.Cursor, p.MaxAgeMs)); err != nil {
+		st.release(true)
+		return nil, err
+	}
+	return st, nil
+}
+
+var errShuttingDown = errors.New("server is shutting down")
+
+// position finds the start and makes the source.
+func (st *Stream) position(ctx context.Context, a *arguments, head store.Position, w replay) error {
+	if a.def.check != nil {
+		src, truncated, err := openFeed(ctx, st, a, head, w)
+		if err != nil {
+			return err
+		}
+		st.source, st.truncated = src, truncated
+		return nil
+	}
+	start, err := resolveCursor(ctx, st.et.topic, a.def, head, w)
+	if err != nil {
+		return err
+	}
+	st.truncated = start.truncated
+	st.source = &logSource{reader: reader{topic: st.et.topic, args: a, id: st.sub.ID, wake: st.wake, pos: start.pos, slot: -1}}
+	return nil
+}
+
+// arguments are the stream's under the definition it runs by.
+func (st *Stream) arguments() *arguments {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.args
+}
+
+func (st *Stream) signal() {
+	select {
+	case st.wake <- struct{}{}:
+	default:
+	}
+}
+
+// end ends the stream from the server's side; the first reason counts. nil: no terminated.
+func (st *Stream) end(reason *events.Error) {
+	st.mu.Lock()
+	if st.ended {
+		st.mu.Unlock()
+		return
+	}
+	st.ended, st.reason = true, reason
+	cancel := st.cancel
+	st.mu.Unlock()
+	if cancel != nil {
+		cancel() // a hook that runs for this stream stops
+	}
+	st.signal()
+}
+
+// End ends the stream gracefully: Run finishes the write it is in and returns the final result,
+// without terminated (PUSH-8). It may be called at any time and more than once.
+func (st *Stream) End() { st.end(nil) }
+
+func (st *Stream) outcome() (ended bool, reason *events.Error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.ended, st.reason
+}
+
+// Close gives back a stream that was opened and never run; after Run it does nothing.
+func (st *Stream) Close() {
+	st.mu.Lock()
+	running := st.running
+	st.mu.Unlock()
+	if !running {
+		st.release(true)
+	}
+}
+
+// release frees everything at once, the slot first; with joined it ends the membership.
+func (st *Stream) release(joined bool) {
+	st.free.Do(func() {
+		s := st.server
+		if st.source != nil {
+			st.source.close()
+		}
+		s.freeSlot(st.sub.Principal, st.et.name)
+		s.mu.Lock()
+		delete(s.streams, st)
+		s.mu.Unlock()
+		if joined {
+			s.members.leave(st.sub, st.arguments())
+		}
+		s.running.Done()
+	})
+}
+
+// logSource reads the type's own log.
+type logSource struct {
+	reader
+}
+
+func (l *logSource) pull(ctx context.Context, into []outcome) (pulled, error) {
+	p, err := l.next(ctx, into, pullBatch, 16*readChunk)
+	return pulled{pull: p}, err
+}
+
+func (l *logSource) park() bool {
+	if l.bucket == nil && !l.topic.attach(&l.reader) {
+		return false
+	}
+	return l.topic.park(&l.reader)
+}
+
+func (l *logSource) unpark() { l.topic.unpark(&l.reader) }
+
+func (l *logSource) cursor() []byte { return logCursor(l.args.def, l.topic.log.Epoch(), l.pos) }
+
+func (l *logSource) rebind(_ context.Context, a *arguments) error {
+	l.topic.detach(&l.reader)
+	l.args = a
+	return nil
+}
+
+func (l *logSource) close() { l.topic.detach(&l.reader) }

@@ -1,0 +1,213 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// A topic is a log with its readers: those that wait at the head are parked in the match index,
+// and an append wakes the ones that it concerns.
+type topic struct {
+	log store.EventLog
+	// cursorOf gives the cursor after an entry as JSON.
+	cursorOf func(d *definition, e *store.Entry) []byte
+
+	mu      sync.Mutex
+	def     *definition // readers attached here have arguments of it
+	head    store.Position
+	floor   store.Position // entries up to it are treated as evicted
+	index   index
+	records recordCache
+	size    int // of records
+	pending map[*byte]any
+}
+
+// reader is one consumer's place in a topic. pos and args are its goroutine's; the rest belongs
+// to the topic's lock. wake is a hint of capacity 1, shared with the reader's other signals.
+type reader struct {
+	topic *topic
+	args  *arguments
+	id    string // of the subscription
+	wake  chan struct{}
+	pos   store.Position // last passed
+
+	bucket *bucket        // nil while not attached
+	slot   int            // in bucket.parked, -1 while not parked
+	parked bool           // since the last park, woken or not
+	first  store.Position // first match since parking, 0 for none
+}
+
+func (r *reader) signal() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// expect keeps what emit decoded for the append that follows, so that places are extracted once.
+func (t *topic) expect(data json.RawMessage, decoded any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.pending == nil {
+		t.pending = map[*byte]any{}
+	}
+	t.pending[&data[0]] = decoded
+}
+
+// forget drops what expect kept when the append failed.
+func (t *topic) forget(data json.RawMessage) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.pending, &data[0])
+}
+
+// appended is the log's Appended callback: it moves the head and wakes whom the entries concern.
+func (t *topic) appended(entries []store.Entry) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range entries {
+		e := &entries[i]
+		var decoded any
+		if len(t.pending) > 0 {
+			decoded = t.pending[&e.Data[0]]
+			delete(t.pending, &e.Data[0])
+		}
+		rec := newRecord(t.def, *e, t.cursorOf(t.def, e), decoded)
+		t.records.init(t.size)
+		t.records.put(rec)
+		t.head = e.Position
+		t.index.wake(rec, func(r *reader) {
+			if e.Position <= r.pos {
+				t.index.park(r) // it has read this one before we were told
+				return
+			}
+			r.first = e.Position
+			r.signal()
+		})
+	}
+}
+
+// attach enters r into the index; false when its arguments are of another definition.
+func (t *topic) attach(r *reader) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.def != r.args.def {
+		return false
+	}
+	r.slot = -1
+	t.index.attach(r)
+	return true
+}
+
+// detach takes r out; it is a no-op for one that is not attached.
+func (t *topic) detach(r *reader) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.settle(r)
+	if r.bucket != nil {
+		t.index.detach(r)
+	}
+}
+
+// park lets r wait at the head; false when it is not there or must attach again.
+func (t *topic) park(r *reader) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r.bucket == nil || t.head > r.pos || r.args.def != t.def {
+		return false
+	}
+	r.first, r.parked = 0, true
+	t.index.park(r)
+	return true
+}
+
+// unpark ends the waiting: r jumps to just before its first match or, without one, to the head.
+func (t *topic) unpark(r *reader) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.settle(r)
+}
+
+func (t *topic) settle(r *reader) {
+	if !r.parked {
+		return
+	}
+	if r.slot >= 0 {
+		t.index.unpark(r)
+	}
+	if r.first > 0 {
+		r.pos = max(r.pos, r.first-1)
+	} else {
+		r.pos = max(r.pos, t.head)
+	}
+	r.first, r.parked = 0, false
+}
+
+// redefine makes d the definition of the topic. All readers leave the index and are woken; they
+// attach again with arguments of d. With reset, entries so far count as evicted.
+func (t *topic) redefine(d *definition, reset bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.def = d
+	if reset {
+		t.floor = t.head
+	}
+	var all []*reader
+	t.index.each(func(r *reader) { all = append(all, r) })
+	for _, r := range all {
+		t.settle(r)
+		t.index.detach(r)
+		r.signal()
+	}
+}
+
+// signalAll wakes every attached reader to look at its circumstances.
+func (t *topic) signalAll() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.index.each(func(r *reader) { r.signal() })
+}
+
+// bounds are the log's, with the floor applied.
+func (t *topic) bounds() (oldest, head store.Position) {
+	oldest, head = t.log.Bounds()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return max(oldest, t.floor+1), head
+}
+
+// read is the log's Read with the floor applied.
+func (t *topic) read(ctx context.Context, after store.Position, limit int) (store.Batch, error) {
+	t.mu.Lock()
+	floor := t.floor
+	t.mu.Unlock()
+	gap := after < floor
+	b, err := t.log.Read(ctx, max(after, floor), limit)
+	if gap {
+		b.Gap = true
+	}
+	b.Oldest = max(b.Oldest, floor+1)
+	return b, err
+}
+
+// record returns the entry's record under d, from the cache when it is there.
+func (t *topic) record(e *store.Entry, d *definition) *record {
+	t.mu.Lock()
+	rec := t.records.get(e.Position, d)
+	current := t.def == d
+	t.mu.Unlock()
+	if rec != nil {
+		return rec
+	}
+	rec = newRecord(d, *e, t.cursorOf(d, e), nil)
+	if current {
+		t.mu.Lock()
+		t.records.init(t.size)
+		t.records.put(rec)
+		t.mu.Unlock()
+	}
+	return rec
+}
