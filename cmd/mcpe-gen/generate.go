@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcpe-gen/mcpe-gen/gen"
+)
+
+const generateHelp = `Write a Go package for event files.
+
+Without FILE arguments every package of mcpe.yaml is written; the file is
+searched in the current directory and upwards, and its paths are relative to it.
+With FILE arguments the files become one package in the directory that -o names,
+and a config is read only when -c names it.
+
+A package is written whole: one NAME.mcpe.go for each event file, those reached
+by $ref included, plus mcpe.go and tools.json. Files that mcpe-gen wrote earlier
+and whose event file has gone are deleted; files of yours are never touched.
+Nothing is written when anything is wrong, and a file that would not change
+keeps its time stamp.
+
+The parts that --emit chooses from:
+  server   registration, hooks and emitters
+  client   subscriptions
+  tools    tool descriptors for MCP clients that know no events
+Types are always written, and "--emit types" writes nothing else. What a part
+needs is imported only with it, so a program that only subscribes links no server.`
+
+// generateFlags are what the verb takes beside the global flags.
+type generateFlags struct {
+	outputs
+	check, diff, dryRun, verify bool
+}
+
+func newGenerate(c *command) *cobra.Command {
+	var f generateFlags
+	cmd := &cobra.Command{
+		Use:   "generate [FILE...]",
+		Short: "Write Go code for event files",
+		Long:  generateHelp,
+		Example: `  # everything that mcpe.yaml describes
+  mcpe-gen generate
+
+  # one package, without a config
+  mcpe-gen generate incidents.yaml -o internal/incidents --package incidents
+
+  # in CI: fail with exit code 4 when generated code is not current
+  mcpe-gen generate --check
+
+  # what would change, as a unified diff
+  mcpe-gen generate --diff
+
+  # a package for clients only
+  mcpe-gen generate incidents.yaml -o incidents --emit client`,
+		ValidArgsFunction: completeEventFiles,
+		RunE:              func(cmd *cobra.Command, args []string) error { return c.generate(cmd.Context(), args, f) },
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVarP(&f.out, "out", "o", "", "`dir` to write to (default: the config's, with FILE arguments the current one)")
+	flags.StringVar(&f.pkg, "package", "", "`name` of the Go package (default: the config's, the event file's, the directory's)")
+	flags.StringSliceVar(&f.emit, "emit", nil, "`parts` to write, of server,client,tools (default all)")
+	flags.BoolVar(&f.check, "check", false, "write nothing; list what is not current and exit with 4")
+	flags.BoolVar(&f.diff, "diff", false, "write nothing; print what would change as a unified diff")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "write nothing; list what would change")
+	flags.BoolVar(&f.verify, "verify", false, "type-check the code before writing it (needs the module's dependencies)")
+	completeWords(cmd, "emit", "server", "client", "tools", "types")
+	_ = cmd.MarkFlagDirname("out")
+	return cmd
+}
+
+func (c *command) generate(ctx context.Context, files []string, f generateFlags) error {
+	requests, err := c.requests(files, f.outputs)
+	if err != nil {
+		return err
+	}
+	plan, err := c.plan(ctx, requests)
+	if err != nil {
+		return err
+	}
+	if f.verify {
+		ds, err := plan.Verify(ctx)
+		if err := c.judge(ds, err, exitDiagnostics); err != nil {
+			return err
+		}
+	}
+	changes := changesOf(plan, f.diff)
+	if f.check || f.diff || f.dryRun {
+		return c.showChanges(changes, f)
+	}
+	if err := plan.Apply(); err != nil {
+		return err
+	}
+	return c.showWritten(changes)
+}
+
+// plan generates every request. Diagnostics of all of them are shown before one of them fails the
+// run, and what is planned is applied together or not at all.
+func (c *command) plan(ctx context.Context, requests []gen.Request) (*gen.Plan, error) {
+	var plans []*gen.Plan
+	var failed error
+	for _, r := range requests {
+		plan, ds, err := gen.Generate(ctx, r)
+		if err := c.judge(ds, err, exitDiagnostics); err != nil {
+			if failed == nil {
+				failed = err
+			}
+			continue
+		}
+		plans = append(plans, plan)
+	}
+	if failed != nil {
+		return nil, failed
+	}
+	return gen.Merge(plans...), nil
+}
+
+// showChanges is the outcome of a run that writes nothing.
+func (c *command) showChanges(changes []change, f generateFlags) error {
+	drift := drifted(changes)
+	if err := c.printChanges(changes, f.diff); err != nil {
+		return err
+	}
+	if !f.check || drift == 0 {
+		return nil
+	}
+	if c.format == "json" {
+		return silent(exitDrift)
+	}
+	return &exit{code: exitDrift, err: fmt.Errorf("%s not current; run \"mcpe-gen generate\"", count(drift, "generated file is", "generated files are"))}
+}
+
+// showWritten is the outcome of a run that wrote.
+func (c *command) showWritten(changes []change) error {
+	if c.format == "json" {
+		return c.printJSON(map[string]any{"files": changes})
+	}
+	if c.quiet {
+		return nil
+	}
+	if drifted(changes) == 0 {
+		return c.printf("%s\n", count(len(changes), "file is current", "files are current"))
+	}
+	return c.printChanges(changes, false)
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcpe-gen/mcpe-gen/gen"
+)
+
+func newInspect(c *command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "inspect [FILE...]",
+		Short: "Print what the generator sees in event files, as JSON",
+		Long: `Print what the generator sees in event files, as JSON, without writing anything.
+
+Files are chosen as with generate: FILE arguments, or else those of mcpe.yaml,
+with one JSON document a package. A document has
+
+  package   the name of the Go package
+  events    for each: name, source, delivery, the Go types of the arguments
+            (input.goType) and of the payload (payload.goType), and pos, the
+            place where it is defined
+  types     the Go types of the package
+
+A goType is an identifier of the generated package; json.Unmarshal accepts it.`,
+		Example: `  mcpe-gen inspect incidents.yaml
+  mcpe-gen inspect | jq -r '.events[] | "\(.pos) \(.name) \(.payload.goType)"'`,
+		ValidArgsFunction: completeEventFiles,
+		RunE:              func(cmd *cobra.Command, args []string) error { return c.inspect(cmd.Context(), args) },
+	}
+}
+
+func (c *command) inspect(ctx context.Context, files []string) error {
+	requests, err := c.requests(files, outputs{})
+	if err != nil {
+		return err
+	}
+	var models []*gen.Model
+	var failed error
+	for _, r := range requests {
+		model, ds, err := gen.Inspect(ctx, r)
+		if err := c.judge(ds, err, exitDiagnostics); err != nil {
+			if failed == nil {
+				failed = err
+			}
+			continue
+		}
+		models = append(models, model)
+	}
+	if failed != nil {
+		return failed
+	}
+	for _, m := range models {
+		if err := c.printJSON(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}

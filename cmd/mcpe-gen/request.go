@@ -1,0 +1,125 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/gen"
+	"github.com/mcpe-gen/mcpe-gen/gen/config"
+)
+
+// outputs are the flags that say where a package goes and what is in it.
+type outputs struct {
+	out, pkg string
+	emit     []string
+}
+
+// requests turns FILE arguments or the config into one request a package. With FILE arguments the
+// config is read only when -c names it; its types then apply, and the package that has all the files
+// gives what the flags leave open.
+func (c *command) requests(files []string, o outputs) ([]gen.Request, error) {
+	if len(files) == 0 {
+		return c.configured(o)
+	}
+	for _, f := range files {
+		if _, err := os.Stat(f); err != nil {
+			return nil, err
+		}
+	}
+	r := gen.Request{Files: files, Out: o.out, Package: o.pkg, Emit: o.emit}
+	if c.config != "" {
+		cfg, err := c.loadConfig(c.config)
+		if err != nil {
+			return nil, err
+		}
+		r.Types = cfg.Types
+		if p := holding(cfg, files); p != nil {
+			fill(&r, *p)
+		}
+	}
+	if r.Out == "" {
+		r.Out = "."
+	}
+	return []gen.Request{r}, nil
+}
+
+// configured gives a request for every package of the config.
+func (c *command) configured(o outputs) ([]gen.Request, error) {
+	path := c.config
+	if path == "" {
+		found, ok := config.Find(".")
+		if !ok {
+			dir, err := os.Getwd()
+			if err != nil {
+				return nil, err
+			}
+			return nil, refuse(fmt.Errorf("no event files given, and no %s in %s or above; name files or run \"mcpe-gen init\"", config.Name, dir))
+		}
+		path = found
+	}
+	cfg, err := c.loadConfig(path)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(cfg.Packages) == 0:
+		return nil, refuse(fmt.Errorf("%s has no packages, and no event files are given", cfg.Path))
+	case len(cfg.Packages) > 1 && (o.out != "" || o.pkg != ""):
+		return nil, refuse(fmt.Errorf("-o and --package need event files or a config with one package; %s has %d", cfg.Path, len(cfg.Packages)))
+	}
+	var rs []gen.Request
+	for _, p := range cfg.Packages {
+		files, ds := cfg.Files(p)
+		if err := c.judge(ds, nil, exitUsage); err != nil {
+			return nil, err
+		}
+		r := gen.Request{Files: files, Out: o.out, Package: o.pkg, Emit: o.emit, Types: cfg.Types}
+		fill(&r, p)
+		rs = append(rs, r)
+	}
+	return rs, nil
+}
+
+func (c *command) loadConfig(path string) (*config.Config, error) {
+	cfg, ds := config.Load(path, nil)
+	if err := c.judge(ds, nil, exitUsage); err != nil {
+		return nil, err
+	}
+	return cfg, nil
+}
+
+// fill sets from the config what the flags left open.
+func fill(r *gen.Request, p config.Package) {
+	if r.Out == "" {
+		r.Out = p.Out
+	}
+	if r.Package == "" {
+		r.Package = p.Name
+	}
+	if len(r.Emit) == 0 {
+		r.Emit = p.Emit
+	}
+}
+
+// holding is the package of cfg that all files belong to, or nil.
+func holding(cfg *config.Config, files []string) *config.Package {
+	for i, p := range cfg.Packages {
+		// What a pattern gets wrong matters only to a run that depends on it.
+		members, _ := cfg.Files(p)
+		foreign := func(f string) bool {
+			return !slices.ContainsFunc(members, func(m string) bool { return same(f, m) })
+		}
+		if !slices.ContainsFunc(files, foreign) {
+			return &cfg.Packages[i]
+		}
+	}
+	return nil
+}
+
+func same(a, b string) bool {
+	a, errA := filepath.Abs(a)
+	b, errB := filepath.Abs(b)
+	return errA == nil && errB == nil && a == b
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// A command is one run of mcpe-gen: where it writes and what the global flags say.
+type command struct {
+	stdout, stderr io.Writer
+	version        version
+
+	config string // -c
+	dir    string // -C
+	color  string // --color
+	format string // --format
+	quiet  bool   // -q
+	strict bool   // --strict
+}
+
+// run is mcpe-gen without the process around it.
+func run(args []string, stdout, stderr io.Writer, v version) int {
+	c := &command{stdout: stdout, stderr: stderr, version: v}
+	root := newRoot(c)
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	verb, err := root.ExecuteC()
+	if verb.Name() == "help" {
+		verb = root
+	}
+	e := asExit(err)
+	if e.err != nil {
+		c.fail(verb, e)
+	}
+	return e.code
+}
+
+// fail prints why a run failed, in one line.
+func (c *command) fail(verb *cobra.Command, e *exit) {
+	message := e.Error()
+	if c.format == "json" {
+		line, _ := json.Marshal(failure{"error", message})
+		fmt.Fprintf(c.stderr, "%s\n", line)
+		return
+	}
+	if e.misused {
+		message += fmt.Sprintf(" (see %s --help)", verb.CommandPath())
+	}
+	fmt.Fprintf(c.stderr, "mcpe-gen: %s\n", message)
+}
+
+// A failure is an error without a position, as --format json prints it: a diagnostic without code
+// and range.
+type failure struct {
+	Severity string `json:"severity"`
+	Message  string `json:"message"`
+}
+
+const rootHelp = `Mcpe-gen turns event files into typed Go for the MCP Events extension.
+
+An event file describes event types in YAML: what a subscriber may ask for
+(inputSchema) and what an event carries (payloadSchema). From it mcpe-gen writes
+a Go package: typed arguments and payloads, registration and emitters for
+servers, subscriptions for clients, and tool descriptors. Generated code is
+short, committed beside yours, and the same bytes on every machine.
+
+A new project starts with "mcpe-gen init". In a project with an mcpe.yaml,
+"mcpe-gen generate" writes what it describes, and in CI
+"mcpe-gen generate --check" tells whether somebody forgot to.
+
+Diagnostics go to standard error as "file:line:col: error CODE: message",
+followed on a terminal by the line and a caret. With --format json each is one
+JSON object a line.
+
+Exit codes:
+  0  done; warnings do not count, unless --strict is given
+  1  an internal failure, or a file that could not be read or written
+  2  a mistake in the command line or in mcpe.yaml
+  3  errors in event files, or warnings with --strict
+  4  generate --check found files to create, update or delete`
+
+// newRoot is the command tree.
+func newRoot(c *command) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "mcpe-gen",
+		Short: "Turn event files into typed Go for the MCP Events extension",
+		Long:  rootHelp,
+		Example: `  mcpe-gen init demo --module example.com/demo
+  mcpe-gen generate
+  mcpe-gen generate incidents.yaml -o internal/incidents --package incidents
+  mcpe-gen generate --check`,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		Args:              unknownVerb,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(*cobra.Command, []string) error { return c.begin() },
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	flags := root.PersistentFlags()
+	flags.SortFlags = false
+	flags.StringVarP(&c.config, "config", "c", "", "read this `file` instead of the mcpe.yaml found in the directory or above")
+	flags.StringVarP(&c.dir, "directory", "C", "", "change to this `dir` before doing anything else")
+	flags.BoolVarP(&c.quiet, "quiet", "q", false, "print only errors and what was asked for")
+	flags.BoolVar(&c.strict, "strict", false, "treat warnings as errors")
+	flags.StringVar(&c.format, "format", "text", "print results and diagnostics as `text|json`")
+	flags.StringVar(&c.color, "color", "auto", "color diagnostics: `auto|always|never`; always also shows source lines in a pipe")
+	completeWords(root, "format", "text", "json")
+	completeWords(root, "color", "auto", "always", "never")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%w", err) })
+	root.SetHelpCommand(newHelp())
+	root.SetUsageTemplate(usageTemplate)
+
+	root.AddCommand(newInit(c), newGenerate(c), newInspect(c), newSchema(c), newVersion(c), newCompletion(c))
+	return root
+}
+
+// begin checks the global flags and changes the directory, before any verb runs.
+func (c *command) begin() error {
+	if !slices.Contains([]string{"text", "json"}, c.format) {
+		given := c.format
+		c.format = "text"
+		return usagef("--format %s: must be text or json", given)
+	}
+	if !slices.Contains([]string{"auto", "always", "never"}, c.color) {
+		return usagef("--color %s: must be auto, always or never", c.color)
+	}
+	if c.dir != "" {
+		if err := os.Chdir(c.dir); err != nil {
+			return refuse(fmt.Errorf("-C: %w", err))
+		}
+	}
+	return nil
+}
+
+// unknownVerb refuses arguments of the root command, with the verb that was probably meant.
+func unknownVerb(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		return usagef("unknown command %q; did you mean %s?", args[0], strings.Join(near, " or "))
+	}
+	return usagef("unknown command %q", args[0])
+}
+
+// noArgs is cobra.NoArgs with our exit code.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("%s takes no arguments, got %q", cmd.Name(), args[0])
+	}
+	return nil
+}
+
+func completeWords(cmd *cobra.Command, flag string, words ...string) {
+	// The only error is a flag that does not exist, and a missing completion is no reason to stop.
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// completeEventFiles offers files that may be event files.
+func completeEventFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return []string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+// newHelp is "mcpe-gen help [verb]", with our exit code for a verb that does not exist.
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [command]",
+		Short: "Explain a command",
+		Long:  "Explain a command: the same text as \"mcpe-gen COMMAND --help\".",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			of, rest, err := cmd.Root().Find(args)
+			if err != nil || of == nil || (len(args) > 0 && len(rest) == len(args)) || len(rest) > 0 {
+				return unknownVerb(cmd.Root(), args)
+			}
+			of.InitDefaultHelpFlag()
+			return of.Help()
+		},
+	}
+}
+
+// usageTemplate is cobra's, in the order that a reader needs: examples before flags.
+const usageTemplate = `Usage:
+  {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND{{else}}{{.UseLine}}{{end}}{{if .HasExample}}
+
+Examples:
+{{.Example}}{{end}}{{if .HasAvailableSubCommands}}
+
+Commands:{{range .Commands}}{{if .IsAvailableCommand}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
+
+Flags:
+{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{if .HasAvailableInheritedFlags}}
+
+Global flags:
+{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{if .HasAvailableSubCommands}}
+
+"{{.CommandPath}} COMMAND --help" explains a command.{{end}}
+`

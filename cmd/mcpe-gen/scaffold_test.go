@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/client"
+	"github.com/mcpe-gen/mcpe-gen/templates"
+)
+
+// TestScaffold does what an author does after "mcpe-gen init": build, vet, test and generate in a
+// module of its own whose go.mod replaces this one, start the server, receive an event, stop it.
+func TestScaffold(t *testing.T) {
+	for _, transport := range templates.Transports {
+		t.Run(transport, func(t *testing.T) {
+			t.Parallel()
+			dir := scaffold(t, transport)
+			goRun(t, dir, "build", "-o", "server.exe", ".")
+			goRun(t, dir, "vet", "./...")
+			goRun(t, dir, "test", "./...")
+			goRun(t, dir, "generate")
+			goRun(t, dir, "tool", "mcpe-gen", "generate", "--check")
+			map[string]func(*testing.T, string){"stdio": serveStdio, "http": serveHTTP}[transport](t, filepath.Join(dir, "server.exe"))
+		})
+	}
+}
+
+// scaffold runs init and gives the directory of the new module. In place of "go mod tidy", which
+// also wants the modules that tests of dependencies need, it has the go.sum of this module: the
+// test must not use the network.
+func scaffold(t *testing.T, transport string) string {
+	t.Helper()
+	checkout, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "demo")
+	var stderr bytes.Buffer
+	args := []string{"init", dir, "--module", "example.com/demo", "--transport", transport, "--replace", checkout}
+	if code := run(args, io.Discard, &stderr, versionOf(nil)); code != exitOK {
+		t.Fatalf("init: exit code %d\n%s", code, &stderr)
+	}
+	sum, err := os.ReadFile(filepath.Join(checkout, "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go.sum"), sum, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func goRun(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// serveStdio receives a sample note from the server over its standard input and output, and expects
+// that SIGTERM ends it well while the client is still there.
+func serveStdio(t *testing.T, program string) {
+	cmd := exec.CommandContext(t.Context(), program, "-every", "100ms")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c := receive(t, &mcp.IOTransport{Reader: stdout, Writer: stdin}, `{"author": "sample"}`, func() {})
+	terminate(t, cmd, &stderr)
+	c.Close()
+}
+
+// serveHTTP adds a note by POST and receives it, both with a token of the file, and expects that
+// nothing works without one.
+func serveHTTP(t *testing.T, program string) {
+	tokens := filepath.Join(t.TempDir(), "tokens.json")
+	if err := os.WriteFile(tokens, []byte(`{"s3cret": "ada"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program, "-http", "127.0.0.1:0", "-tokens", tokens)
+	var stderr lines
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	base := stderr.find(t, regexp.MustCompile(`http://[^/ ]+`))
+	post := func(token string) int {
+		r, err := http.NewRequestWithContext(t.Context(), "POST", base+"/notes", strings.NewReader(`{"author": "ada", "text": "hello"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	if code := post("guessed"); code != http.StatusUnauthorized {
+		t.Errorf("POST /notes with a wrong token: status %d, want 401", code)
+	}
+	if _, err := client.Connect(t.Context(), client.HTTP(base+"/mcp", nil), client.Options{}); err == nil {
+		t.Error("/mcp lets a client in without a token")
+	}
+	authorized := client.HTTP(base+"/mcp", &http.Client{Transport: bearer("s3cret")})
+	c := receive(t, authorized, `{"author": "ada", "contains": "ell"}`, func() {
+		if code := post("s3cret"); code != http.StatusAccepted {
+			t.Errorf("POST /notes: status %d, want 202", code)
+		}
+	})
+	terminate(t, cmd, &stderr)
+	c.Close()
+}
+
+// receive subscribes to note.added, lets emit happen and waits for one note.
+func receive(t *testing.T, to mcp.Transport, args string, emit func()) *client.Client {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	c, err := client.Connect(ctx, to, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sub, err := client.Subscribe(ctx, c, client.Dynamic("note.added"), json.RawMessage(args))
+	if err != nil {
+		t.Fatal(err)
+	}
+	emit()
+	for ev, err := range sub.Events() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.Gap == nil && !bytes.Contains(ev.Raw, []byte(`"author"`)) {
+			t.Errorf("received %s", ev.Raw)
+		}
+		if ev.Gap == nil {
+			return c
+		}
+	}
+	t.Fatalf("the subscription ended without an event: %v", ctx.Err())
+	return nil
+}
+
+// terminate sends SIGTERM and expects exit code 0 soon.
+func terminate(t *testing.T, cmd *exec.Cmd, stderr interface{ String() string }) {
+	t.Helper()
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Errorf("after SIGTERM: %v\n%s", err, stderr)
+		}
+	case <-time.After(5 * time.Second):
+		t.Errorf("still running 5 s after SIGTERM\n%s", stderr)
+		cmd.Process.Kill()
+		<-done
+	}
+}
+
+// bearer is a RoundTripper that sends a token.
+type bearer string
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+string(b))
+	return http.DefaultTransport.RoundTrip(r)
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"mcpe-gen": func() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, testVersion())) },
+	})
+}
+
+// testVersion is the version that scripts inject by MCPE_GEN_TEST_VERSION, as the build info of a
+// released binary would hold it. Only the test binary knows the variable.
+func testVersion() version {
+	info, _ := debug.ReadBuildInfo()
+	if v := os.Getenv("MCPE_GEN_TEST_VERSION"); v != "" {
+		info = &debug.BuildInfo{Main: debug.Module{Path: modulePath, Version: v}}
+	}
+	return versionOf(info)
+}
+
+// TestScript runs testdata/script: every verb, flag and exit code, with the command in a process of
+// its own. Scripts have one command beside testscript's:
+//
+//	exits CODE mcpe-gen ARGS…
+func TestScript(t *testing.T) {
+	checkout, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("CHECKOUT", checkout)
+			return goEnv(e)
+		},
+	})
+}
+
+// goEnv lets scripts run the go command with the caches of this machine and without the network.
+func goEnv(e *testscript.Env) error {
+	out, err := exec.Command("go", "env", "-json", "GOCACHE", "GOMODCACHE").Output()
+	if err != nil {
+		return err
+	}
+	var dirs map[string]string
+	if err := json.Unmarshal(out, &dirs); err != nil {
+		return err
+	}
+	for key, dir := range dirs {
+		e.Setenv(key, dir)
+	}
+	e.Setenv("GOFLAGS", "-mod=mod")
+	e.Setenv("GOPROXY", "off")
+	e.Setenv("GOWORK", "off")
+	return nil
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND ARGS…")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	if e, ok := errors.AsType[*exec.ExitError](err); ok {
+		got = e.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
