@@ -26,7 +26,11 @@ func commentText(lines []string) string {
 // typeDoc is the doc comment of a declared type: a sentence that stands alone, then the author's
 // words.
 func typeDoc(d *ir.Decl, what string) jen.Code {
-	lines := []string{d.Name + " is " + what + "."}
+	verb := " is "
+	if strings.HasPrefix(what, "the subscription arguments") {
+		verb = " holds "
+	}
+	lines := []string{d.Name + verb + what + "."}
 	return comment(withDoc(lines, d.Doc, "the schema marks this type as deprecated.")...)
 }
 
@@ -63,6 +67,9 @@ func textLines(text string) []string {
 	}
 	for i, l := range lines {
 		lines[i] = strings.TrimRight(l, "\t ")
+		if rest, ok := strings.CutPrefix(strings.TrimLeft(l, "\t "), "+build"); ok {
+			lines[i] = `"+build"` + rest // else gofmt makes it a build constraint of the file
+		}
 	}
 	return lines
 }

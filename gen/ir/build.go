@@ -78,7 +78,7 @@ func (b *builder) declareFile(f *schema.File) *File {
 		out.Events = append(out.Events, b.declareEvent(e))
 	}
 	for _, s := range f.Schemas {
-		name := b.goName(s.Node, s.Name)
+		name := goName(s.Node, s.Name)
 		b.declare(b.names, name, "schema "+s.Name, s.NameRange)
 		d := &Decl{Name: name, Role: "the shared type " + s.Name, Doc: docOf(s.Node), At: s.NameRange}
 		b.addRoot(&root{node: s.Node, decl: d, into: &out.Decls, shared: true})
@@ -89,11 +89,7 @@ func (b *builder) declareFile(f *schema.File) *File {
 func (b *builder) declareEvent(e *schema.Event) *Event {
 	prefix := GoName(e.Name)
 	if e.GoName != "" {
-		if validGoName(e.GoName) {
-			prefix = e.GoName
-		} else {
-			b.report(source.New("MCPE207", e.NameRange, "x-go-name %q is not an exported Go identifier", e.GoName))
-		}
+		prefix = e.GoName
 	}
 	out := &Event{Schema: e, Prefix: prefix}
 	// All names are taken whatever is emitted, so that emitting more never makes a collision.

@@ -20,6 +20,9 @@ func (b *builder) finish() {
 			b.finishAlias(d)
 		}
 	}
+	for _, a := range b.pending {
+		b.finishAccessor(a)
+	}
 	if source.HasErrors(b.diags) {
 		return
 	}
@@ -27,16 +30,24 @@ func (b *builder) finish() {
 	for _, d := range b.all {
 		for _, f := range d.Fields {
 			f.Type, f.OmitZero = fieldType(f, cyclic[d] != 0 && f.Base.Target() != nil && cyclic[d] == cyclic[f.Base.Target()])
-			if t := f.Base.Target(); f.Required && !f.Nullable && t != nil && t.Form == Enum && len(t.Values) == 1 && t.Base != Bool {
-				f.Const = t.Values[0].Name
-			} else if f.Required && !f.Nullable && t != nil && t.Form == Enum && len(t.Values) == 1 && t.Values[0].Literal == "true" {
-				f.Const = t.Values[0].Name
-			}
+			f.Const = constantOf(f)
 		}
 		d.Extra, d.Type = tidy(d.Extra), tidy(d.Type)
 	}
-	for _, a := range b.pending {
-		b.finishAccessor(a)
+}
+
+// constantOf returns the constant that fills a required member with one possible value; none when
+// that value is Go's zero value.
+func constantOf(f *Field) string {
+	t := f.Base.Target()
+	if !f.Required || f.Nullable || t == nil || t.Form != Enum || len(t.Values) != 1 {
+		return ""
+	}
+	switch only := t.Values[0]; only.Literal {
+	case `""`, "0", "false":
+		return ""
+	default:
+		return only.Name
 	}
 }
 

@@ -2,7 +2,6 @@ package ir
 
 import (
 	"fmt"
-	"go/token"
 	"strings"
 	"unicode"
 )
@@ -62,20 +61,32 @@ func Suffix(s string) string {
 	}
 	shout := !strings.ContainsFunc(s, unicode.IsLower)
 	for _, w := range words {
-		b.WriteString(title(w, shout))
+		if w.spelled {
+			b.WriteString(w.text)
+		} else {
+			b.WriteString(title(w.text, shout))
+		}
 	}
 	return b.String()
 }
 
+// A word is a part of an identifier; one that stands for a symbol is written as it is.
+type word struct {
+	text    string
+	spelled bool
+}
+
 // split cuts s into words: runs of letters and digits cut at changes of case, spelled symbols, and
 // "_" where a separator stands between two digits.
-func split(s string) []string {
-	var words []string
+func split(s string) []word {
+	var words []word
 	runes := []rune(s)
 	start := -1
 	flush := func(end int) {
 		if start >= 0 {
-			words = append(words, cutCase(runes[start:end])...)
+			for _, w := range cutCase(runes[start:end]) {
+				words = append(words, word{text: w})
+			}
 			start = -1
 		}
 	}
@@ -91,11 +102,11 @@ func split(s string) []string {
 		after := i+1 < len(runes) && unicode.IsDigit(runes[i+1])
 		switch {
 		case separators[r] == "":
-			words = append(words, spell(r))
+			words = append(words, word{spell(r), true})
 		case before && after:
-			words = append(words, "_")
+			words = append(words, word{"_", true})
 		case r == '-' && i == 0 && after:
-			words = append(words, "Minus")
+			words = append(words, word{"Minus", true})
 		}
 	}
 	flush(len(runes))
@@ -158,6 +169,3 @@ func spell(r rune) string {
 	}
 	return fmt.Sprintf("U%04X", r)
 }
-
-// validGoName reports whether s may be given as x-go-name.
-func validGoName(s string) bool { return token.IsIdentifier(s) && token.IsExported(s) }

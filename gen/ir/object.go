@@ -63,7 +63,7 @@ func (b *builder) field(d *Decl, m source.Member, required bool, members scope, 
 			WithHint("give the object x-go-type: encoding/json.RawMessage"))
 		return nil
 	}
-	f := &Field{Name: b.goName(m.Value, m.Key), JSON: m.Key, Doc: docOf(m.Value), At: m.KeyRange, Required: required}
+	f := &Field{Name: goName(m.Value, m.Key), JSON: m.Key, Doc: docOf(m.Value), At: m.KeyRange, Required: required}
 	b.declare(members, f.Name, "member "+m.Key, m.KeyRange)
 	f.Base = b.typeOf(m.Value, site{name: at.name + f.Name, role: "the member " + m.Key + " of " + d.Name, root: at.root})
 	f.Nullable = b.nullable(m.Value)

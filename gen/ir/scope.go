@@ -28,25 +28,11 @@ func (b *builder) declare(s scope, name, what string, at source.Range) bool {
 	return true
 }
 
-// goName returns the identifier for the name s of node, which x-go-name may override.
-func (b *builder) goName(node *source.Node, s string) string {
-	if node.Get("x-go-name") != nil {
-		if name, ok := b.override(node); ok {
-			return name
-		}
+// goName returns the identifier for the name s of node, which x-go-name may override; that it is an
+// exported identifier was checked when the file was loaded.
+func goName(node *source.Node, s string) string {
+	if n := node.Get("x-go-name"); n != nil {
+		return n.Text
 	}
 	return GoName(s)
-}
-
-// override returns a valid x-go-name of node.
-func (b *builder) override(node *source.Node) (string, bool) {
-	n := node.Get("x-go-name")
-	if n == nil {
-		return "", false
-	}
-	if n.Kind != source.String || !validGoName(n.Text) {
-		b.report(source.New("MCPE207", n.Range, "x-go-name is an exported Go identifier"))
-		return "", false
-	}
-	return n.Text, true
 }

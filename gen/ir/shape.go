@@ -88,16 +88,12 @@ func (b *builder) through(inner *source.Node) shape {
 }
 
 func (b *builder) explicit(n, t *source.Node) shape {
-	if t.Kind == source.String {
-		g, err := ParseGoType(t.Text)
-		if err == nil {
-			return shape{kind: externalShape, goType: g, null: allowsNull(n)}
-		}
+	g, err := ParseGoType(t.Text)
+	if err != nil {
 		b.report(source.New("MCPE208", t.Range, "x-go-type: %v", err))
 		return shape{}
 	}
-	b.report(source.New("MCPE208", t.Range, "x-go-type is a string"))
-	return shape{}
+	return shape{kind: externalShape, goType: g, null: allowsNull(n)}
 }
 
 func (b *builder) reference(n *source.Node) shape {

@@ -32,7 +32,7 @@ func (b *builder) siteOf(n *source.Node) (site, bool) {
 			if key == "properties" {
 				s.role = "the member " + name + " of " + s.name
 			}
-			s.name += b.goName(path[i], name)
+			s.name += goName(path[i], name)
 		case key == "items":
 			s.role, s.name = "an element of "+s.name, s.name+"Item"
 		case key == "additionalProperties":

@@ -14,8 +14,6 @@ var typeCodes = []Code{
 		"The schema allows integers that int64 cannot hold; decoding them fails. Choose `x-go-type: encoding/json.Number` or `x-go-type: math/big.Int`, or narrow the bounds."},
 	{"MCPE206", "two things with one Go name", Error,
 		"Two names of the event file become the same Go identifier. The diagnostic shows both places. Give one of them `x-go-name`."},
-	{"MCPE207", "invalid x-go-name", Error,
-		"`x-go-name` is an exported Go identifier, such as `IncidentID`."},
 	{"MCPE208", "invalid Go type", Error,
 		"`x-go-type` and the entries of `types` in the configuration are an import path, a dot and an exported type name, such as `github.com/google/uuid.UUID`, or a predeclared type such as `string`."},
 	{"MCPE209", "enum without one Go type", Error,
