@@ -12,10 +12,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Store is a [store.Store] in memory.
+// A Store is a [store.Store] and a [store.SubscriptionStore] in memory.
 type Store struct {
 	mu     sync.Mutex
 	logs   map[string]*Log
+	subs   subscriptions
 	closed bool
 }
 

@@ -1,0 +1,178 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// subscriptions is the part of a Store that implements [store.SubscriptionStore]; the Store's lock
+// guards it.
+type subscriptions struct {
+	records       map[string]store.Subscription
+	dispatched    map[string]store.Position
+	concerns      map[string]map[string]store.Concern // by log, then by subscription
+	verifications map[[2]string]store.Verification
+}
+
+// do runs f under the lock unless the context or the store has ended.
+func (s *Store) do(ctx context.Context, f func(*subscriptions)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return store.ErrClosed
+	}
+	if s.subs.records == nil {
+		s.subs = subscriptions{map[string]store.Subscription{}, map[string]store.Position{}, map[string]map[string]store.Concern{}, map[[2]string]store.Verification{}}
+	}
+	f(&s.subs)
+	return nil
+}
+
+// PutSubscription implements [store.SubscriptionStore].
+func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (revision uint64, err error) {
+	conflict := false
+	err = s.do(ctx, func(x *subscriptions) {
+		old := x.records[sub.ID]
+		if conflict = old.Revision != sub.Revision; conflict {
+			return
+		}
+		if old.Revision > 0 && old.Generation == sub.Generation {
+			sub.Progress, sub.Health = old.Progress, old.Health
+		}
+		sub.Revision++
+		revision = sub.Revision
+		x.records[sub.ID] = clone(sub)
+	})
+	if err == nil && conflict {
+		err = store.ErrConflict
+	}
+	return revision, err
+}
+
+// Subscription implements [store.SubscriptionStore].
+func (s *Store) Subscription(ctx context.Context, id string) (sub store.Subscription, ok bool, err error) {
+	err = s.do(ctx, func(x *subscriptions) {
+		sub, ok = x.records[id]
+		sub = clone(sub)
+	})
+	return sub, ok, err
+}
+
+// DeleteSubscription implements [store.SubscriptionStore].
+func (s *Store) DeleteSubscription(ctx context.Context, id string, generation uint64) error {
+	return s.do(ctx, func(x *subscriptions) {
+		if sub, ok := x.records[id]; ok && sub.Generation == generation {
+			delete(x.records, id)
+			for _, log := range x.concerns {
+				delete(log, id)
+			}
+		}
+	})
+}
+
+// Subscriptions implements [store.SubscriptionStore].
+func (s *Store) Subscriptions(ctx context.Context, after string, limit int) (subs []store.Subscription, err error) {
+	err = s.do(ctx, func(x *subscriptions) {
+		for _, id := range slices.Sorted(maps.Keys(x.records)) {
+			if id > after && len(subs) < limit {
+				subs = append(subs, clone(x.records[id]))
+			}
+		}
+	})
+	return subs, err
+}
+
+// CountSubscriptions implements [store.SubscriptionStore].
+func (s *Store) CountSubscriptions(ctx context.Context, principal string) (own, all int, err error) {
+	err = s.do(ctx, func(x *subscriptions) {
+		all = len(x.records)
+		for _, sub := range x.records {
+			if sub.Principal == principal {
+				own++
+			}
+		}
+	})
+	return own, all, err
+}
+
+// SaveProgress implements [store.SubscriptionStore].
+func (s *Store) SaveProgress(ctx context.Context, updates []store.Update) error {
+	return s.do(ctx, func(x *subscriptions) {
+		for _, u := range updates {
+			sub, ok := x.records[u.ID]
+			if !ok || sub.Generation != u.Generation {
+				continue
+			}
+			sub.Progress, sub.Health = u.Progress, u.Health
+			x.records[u.ID] = clone(sub)
+			if u.Idle {
+				for _, log := range x.concerns {
+					delete(log, u.ID)
+				}
+			}
+		}
+	})
+}
+
+// Dispatched implements [store.SubscriptionStore].
+func (s *Store) Dispatched(ctx context.Context, log string, to store.Position, concerned []store.Concern) error {
+	return s.do(ctx, func(x *subscriptions) {
+		x.dispatched[log] = max(x.dispatched[log], to)
+		for _, c := range concerned {
+			if sub, ok := x.records[c.ID]; !ok || sub.Generation != c.Generation {
+				continue
+			}
+			if x.concerns[log] == nil {
+				x.concerns[log] = map[string]store.Concern{}
+			}
+			if old, ok := x.concerns[log][c.ID]; !ok || old.Generation != c.Generation || c.First < old.First {
+				x.concerns[log][c.ID] = c
+			}
+		}
+	})
+}
+
+// Resume implements [store.SubscriptionStore].
+func (s *Store) Resume(ctx context.Context, log string) (to store.Position, concerned []store.Concern, err error) {
+	err = s.do(ctx, func(x *subscriptions) {
+		to = x.dispatched[log]
+		for _, id := range slices.Sorted(maps.Keys(x.concerns[log])) {
+			concerned = append(concerned, x.concerns[log][id])
+		}
+	})
+	return to, concerned, err
+}
+
+// Verification implements [store.SubscriptionStore].
+func (s *Store) Verification(ctx context.Context, principal, url string) (v store.Verification, ok bool, err error) {
+	err = s.do(ctx, func(x *subscriptions) { v, ok = x.verifications[[2]string{principal, url}] })
+	return v, ok, err
+}
+
+// PutVerification implements [store.SubscriptionStore].
+func (s *Store) PutVerification(ctx context.Context, v store.Verification) error {
+	return s.do(ctx, func(x *subscriptions) { x.verifications[[2]string{v.Principal, v.URL}] = v })
+}
+
+// DeleteVerification implements [store.SubscriptionStore].
+func (s *Store) DeleteVerification(ctx context.Context, principal, url string) error {
+	return s.do(ctx, func(x *subscriptions) { delete(x.verifications, [2]string{principal, url}) })
+}
+
+// clone makes a copy that shares no memory a caller could change.
+func clone(s store.Subscription) store.Subscription {
+	s.Arguments = bytes.Clone(s.Arguments)
+	s.Secrets = slices.Clone(s.Secrets)
+	for i := range s.Secrets {
+		s.Secrets[i].Key = bytes.Clone(s.Secrets[i].Key)
+	}
+	s.Progress.Settled = slices.Clone(s.Progress.Settled)
+	return s
+}

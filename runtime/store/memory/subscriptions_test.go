@@ -1,0 +1,20 @@
+package memory_test
+
+import (
+	"testing"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/storetest"
+)
+
+func TestSubscriptions(t *testing.T) {
+	storetest.TestSubscriptions(t, func(*testing.T) store.SubscriptionStore { return memory.New() })
+}
+
+func TestReceived(t *testing.T) {
+	storetest.TestReceived(t, func(*testing.T) (store.ReceivedStore, store.CursorStore) {
+		cursors := memory.NewCursors()
+		return memory.NewReceived(cursors), cursors
+	})
+}

@@ -1,0 +1,399 @@
+package sqlite_test
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
+)
+
+func entry(id string) store.Entry {
+	return store.Entry{EventID: id, Timestamp: events.NewTime(time.Unix(1_800_000_000, 0).UTC()), Data: json.RawMessage(`{"n":1}`)}
+}
+
+func openLog(t *testing.T, s store.Store, o store.LogOptions) store.EventLog {
+	t.Helper()
+	l, err := s.OpenLog(t.Context(), "log", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func appendAll(t *testing.T, l store.EventLog, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		if _, err := l.Append(t.Context(), entry(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func ids(t *testing.T, l store.EventLog, after store.Position) (all []string) {
+	t.Helper()
+	for {
+		b, err := l.Read(t.Context(), after, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(b.Entries) == 0 {
+			return all
+		}
+		for _, e := range b.Entries {
+			all = append(all, e.EventID)
+			after = e.Position
+		}
+	}
+}
+
+// SRV-4: entries, positions and the epoch survive a restart, exactly as they were appended.
+func TestLogSurvivesReopening(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.db")
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := openLog(t, s, store.LogOptions{})
+	want := entry("evt_1")
+	want.Timestamp, err = events.ParseTime("2026-11-20t08:00:00.10+01:00")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Meta, want.Targets, want.Cursor = json.RawMessage(`{"a":1}`), []string{"sub_1", "sub_2"}, "c1"
+	if want.Position, err = l.Append(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	toNobody := entry("evt_2")
+	toNobody.Targets = []string{}
+	if _, err := l.Append(t.Context(), toNobody); err != nil {
+		t.Fatal(err)
+	}
+	epoch := l.Epoch()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Append(t.Context(), entry("late")); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("append after close: %v", err)
+	}
+
+	l = openLog(t, open(t, path, sqlite.Options{}), store.LogOptions{})
+	if l.Epoch() != epoch {
+		t.Error("the epoch changed")
+	}
+	b, err := l.Read(t.Context(), 0, 10)
+	if err != nil || len(b.Entries) != 2 {
+		t.Fatalf("%d entries, error %v", len(b.Entries), err)
+	}
+	got := b.Entries[0]
+	if got.Timestamp.String() != want.Timestamp.String() || string(got.Data) != string(want.Data) || string(got.Meta) != string(want.Meta) ||
+		fmt.Sprint(got.Targets) != fmt.Sprint(want.Targets) || got.Cursor != want.Cursor || got.Position != want.Position {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if b.Entries[1].Targets == nil {
+		t.Error("an entry for nobody became one for all")
+	}
+	appendAll(t, l, "evt_3")
+	if got := ids(t, l, 0); fmt.Sprint(got) != "[evt_1 evt_2 evt_3]" {
+		t.Errorf("after reopening: %v", got)
+	}
+}
+
+// Reads that reach below the entries in memory come from the file, in order and without holes.
+func TestReadBelowTheTail(t *testing.T) {
+	s := fresh(t)
+	l := openLog(t, s, store.LogOptions{})
+	const n = 2400
+	var wg sync.WaitGroup
+	for w := range 8 {
+		wg.Go(func() {
+			for i := range n / 8 {
+				if _, err := l.Append(t.Context(), entry(fmt.Sprint(w, ".", i))); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	var last store.Position
+	for last < n {
+		b, err := l.Read(t.Context(), last, 700)
+		if err != nil || len(b.Entries) == 0 || b.Gap {
+			t.Fatalf("after %d: %d entries, gap %v, error %v", last, len(b.Entries), b.Gap, err)
+		}
+		for _, e := range b.Entries {
+			if e.Position != last+1 {
+				t.Fatalf("position %d after %d", e.Position, last)
+			}
+			last = e.Position
+		}
+	}
+}
+
+// Evicted entries leave the file too, and a reader of deleted positions is told of the gap.
+func TestTrimming(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.db")
+	s := open(t, path, sqlite.Options{Synchronous: sqlite.Normal})
+	l := openLog(t, s, store.LogOptions{MaxCount: 10})
+	for i := range 1000 {
+		appendAll(t, l, strconv.Itoa(i))
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var kept int
+	if err := db.QueryRow("SELECT count(*) FROM entries").Scan(&kept); err != nil {
+		t.Fatal(err)
+	}
+	if kept > 10+256 {
+		t.Errorf("%d entries lie in the file", kept)
+	}
+	b, err := l.Read(t.Context(), 3, 100)
+	if err != nil || !b.Gap || len(b.Entries) != 10 || b.Entries[0].Position != 991 {
+		t.Errorf("gap %v, %d entries, error %v", b.Gap, len(b.Entries), err)
+	}
+}
+
+// Age is measured by the bubble's clock when the store is opened in one.
+func TestAgeInBubble(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s, err := sqlite.Open(t.Context(), filepath.Join(dir, "events.db"), sqlite.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		l := openLog(t, s, store.LogOptions{MaxAge: time.Hour})
+		appendAll(t, l, "a")
+		time.Sleep(40 * time.Minute)
+		appendAll(t, l, "b")
+		time.Sleep(30 * time.Minute)
+		if oldest, head := l.Bounds(); oldest != 2 || head != 2 {
+			t.Errorf("after 70 minutes: %d to %d", oldest, head)
+		}
+		time.Sleep(time.Hour)
+		if oldest, head := l.Bounds(); oldest != 3 || head != 2 {
+			t.Errorf("after 130 minutes: %d to %d", oldest, head)
+		}
+		if got := ids(t, l, 0); got != nil {
+			t.Errorf("expired entries are shown: %v", got)
+		}
+	})
+}
+
+// A full disk is said clearly, and nothing is acknowledged or visible that is not stored.
+func TestFullDisk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.db")
+	s := open(t, path, sqlite.Options{})
+	var seen []store.Entry
+	l := openLog(t, s, store.LogOptions{Appended: func(es []store.Entry) { seen = append(seen, es...) }})
+	appendAll(t, l, "a")
+	pages, err := s.Pages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.LimitPages(pages + 2); err != nil {
+		t.Fatal(err)
+	}
+	big := entry("big")
+	big.Data = json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)
+	if _, err := l.Append(t.Context(), big); !errors.Is(err, sqlite.ErrFull) {
+		t.Fatalf("append on a full disk: %v", err)
+	}
+	if _, head := l.Bounds(); head != 1 || len(seen) != 1 {
+		t.Errorf("head %d, %d seen", head, len(seen))
+	}
+	if err := s.LimitPages(1 << 20); err != nil {
+		t.Fatal(err)
+	}
+	appendAll(t, l, "b") // takes the position that the failed one did not
+	if got := ids(t, l, 0); fmt.Sprint(got) != "[a b]" || seen[1].Position != 2 {
+		t.Errorf("entries %v", got)
+	}
+}
+
+// One write that cannot be stored does not take those down that were gathered with it.
+func TestGroupWithOneBadMember(t *testing.T) {
+	s := fresh(t)
+	l := openLog(t, s, store.LogOptions{})
+	appendAll(t, l, "first")
+	pages, err := s.Pages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.LimitPages(pages + 40); err != nil {
+		t.Fatal(err)
+	}
+	big := entry("big")
+	big.Data = json.RawMessage(`"` + strings.Repeat("x", 4<<20) + `"`)
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			e := entry(strconv.Itoa(i))
+			if i == 7 {
+				e = big
+			}
+			_, err := l.Append(t.Context(), e)
+			if (err != nil) != (i == 7) {
+				t.Errorf("append %d: %v", i, err)
+			}
+		})
+	}
+	wg.Wait()
+	if got := ids(t, l, 0); len(got) != 20 {
+		t.Errorf("%d entries, want 20", len(got))
+	}
+}
+
+func TestCorruptFiles(t *testing.T) {
+	dir := t.TempDir()
+	garbage := filepath.Join(dir, "garbage.db")
+	if err := os.WriteFile(garbage, []byte(strings.Repeat("this is no database ", 500)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sqlite.Open(t.Context(), garbage, sqlite.Options{}); !errors.Is(err, sqlite.ErrCorrupt) || !strings.Contains(err.Error(), garbage) {
+		t.Errorf("garbage: %v", err)
+	}
+	foreign := filepath.Join(dir, "foreign.db")
+	exec1(t, foreign, "CREATE TABLE accounts (id INTEGER)")
+	if _, err := sqlite.Open(t.Context(), foreign, sqlite.Options{}); !errors.Is(err, sqlite.ErrCorrupt) {
+		t.Errorf("a database of another program: %v", err)
+	}
+	newer := filepath.Join(dir, "newer.db")
+	exec1(t, newer, "PRAGMA user_version = 99")
+	if _, err := sqlite.Open(t.Context(), newer, sqlite.Options{}); !errors.Is(err, sqlite.ErrVersion) {
+		t.Errorf("a file of a newer release: %v", err)
+	}
+	if _, err := sqlite.Open(t.Context(), filepath.Join(dir, "no", "such", "dir.db"), sqlite.Options{}); err == nil {
+		t.Error("a directory that does not exist was accepted")
+	}
+}
+
+func exec1(t *testing.T, path, query string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(query); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Secrets lie in the file encrypted when there is a key, and only that key opens it.
+func TestKey(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.db")
+	key := []byte("0123456789abcdef0123456789abcdef")
+	secret := "the-secret-of-the-subscription"
+	sub := store.Subscription{ID: "sub_1", Generation: 1, Arguments: json.RawMessage(`{}`), Secrets: []store.Secret{{Key: []byte(secret)}}}
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.PutSubscription(t.Context(), sub); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, _ := json.Marshal([]byte(secret))
+	if strings.Contains(string(file), secret) || strings.Contains(string(file), strings.Trim(string(encoded), `"`)) {
+		t.Error("the secret lies in the file in clear text")
+	}
+	for name, k := range map[string][]byte{"no key": nil, "another key": []byte("another key of sixteen or more b"), "a bad length": []byte("short")} {
+		if _, err := sqlite.Open(t.Context(), path, sqlite.Options{Key: k}); !errors.Is(err, sqlite.ErrKey) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	got, ok, err := open(t, path, sqlite.Options{Key: key}).Subscription(t.Context(), "sub_1")
+	if err != nil || !ok || string(got.Secrets[0].Key) != secret {
+		t.Errorf("with the key: %v, %v, %v", got.Secrets, ok, err)
+	}
+}
+
+const childEnv = "MCPE_SQLITE_CHILD"
+
+// TestChildAppends is the child of TestKilledBetweenWriteAndAcknowledge: it appends for ever and
+// says of each entry that it is acknowledged.
+func TestChildAppends(t *testing.T) {
+	path := os.Getenv(childEnv)
+	if path == "" {
+		return // only meant to run as a child
+	}
+	s := open(t, path, sqlite.Options{})
+	l := openLog(t, s, store.LogOptions{})
+	for w := range 4 {
+		go func() {
+			for i := 0; ; i++ {
+				id := fmt.Sprint(os.Getpid(), ".", w, ".", i)
+				if _, err := l.Append(context.Background(), entry(id)); err != nil {
+					os.Exit(3)
+				}
+				fmt.Printf("ack %s\n", id)
+			}
+		}()
+	}
+	select {}
+}
+
+// Whatever a killed process had acknowledged is there after the restart, without holes or doubles.
+func TestKilledBetweenWriteAndAcknowledge(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.db")
+	acknowledged := map[string]bool{}
+	for range 3 {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestChildAppends$")
+		cmd.Env = append(os.Environ(), childEnv+"="+path)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		sc := bufio.NewScanner(out)
+		for n := 0; sc.Scan(); {
+			if id, ok := strings.CutPrefix(sc.Text(), "ack "); ok {
+				acknowledged[id] = true
+				if n++; n == 150 {
+					cmd.Process.Kill()
+				}
+			}
+		}
+		cmd.Wait()
+	}
+	s := open(t, path, sqlite.Options{})
+	stored := map[string]int{}
+	for _, id := range ids(t, openLog(t, s, store.LogOptions{}), 0) {
+		stored[id]++
+	}
+	for id := range acknowledged {
+		if stored[id] != 1 {
+			t.Errorf("%s was acknowledged and is stored %d times", id, stored[id])
+		}
+	}
+	if len(acknowledged) < 450 {
+		t.Errorf("only %d entries were acknowledged", len(acknowledged))
+	}
+}

@@ -1,0 +1,49 @@
+package sqlite
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+
+	driver "modernc.org/sqlite"
+	codes "modernc.org/sqlite/lib"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// The natures of failures that an operator acts upon.
+var (
+	// ErrCorrupt says that the file is damaged or is no store.
+	ErrCorrupt = errors.New("sqlite: file is corrupt or no store")
+	// ErrFull says that the disk is full; what was being written is not stored.
+	ErrFull = errors.New("sqlite: disk is full")
+	// ErrBusy says that another process holds the file.
+	ErrBusy = errors.New("sqlite: file is held by another process")
+	// ErrKey says that the key is missing, wrong, or of a bad length.
+	ErrKey = errors.New("sqlite: encryption key does not fit")
+	// ErrVersion says that a newer release has written the file.
+	ErrVersion = errors.New("sqlite: file was written by a newer release")
+)
+
+// classify adds the nature of a failure to the driver's error.
+func classify(err error) error {
+	if err == nil || errors.Is(err, store.ErrConflict) {
+		return err
+	}
+	if errors.Is(err, sql.ErrConnDone) {
+		return store.ErrClosed
+	}
+	var e *driver.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	switch e.Code() & 0xff { // the primary code of an extended one
+	case codes.SQLITE_CORRUPT, codes.SQLITE_NOTADB:
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	case codes.SQLITE_FULL:
+		return fmt.Errorf("%w: %w", ErrFull, err)
+	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED:
+		return fmt.Errorf("%w: %w", ErrBusy, err)
+	}
+	return err
+}

@@ -1,0 +1,276 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+const (
+	// tailMax is how many of a log's last entries stay in memory, where most reads end.
+	tailMax = 1024
+	// trimEvery is how many evicted entries gather before they are deleted from the file.
+	trimEvery = 256
+)
+
+// A Log is a [store.EventLog] in a [Store].
+type Log struct {
+	s     *Store
+	id    int64
+	name  string
+	epoch uint64
+
+	mu       sync.Mutex
+	options  store.LogOptions
+	head     store.Position
+	oldest   store.Position // first in the file that retention covered when last looked at
+	stamp    time.Time      // when oldest was appended
+	deleted  store.Position // everything up to it has been deleted
+	tail     []store.Entry  // the last entries up to head; grows at its end only
+	trimming bool
+}
+
+// OpenLog implements [store.Store].
+func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (store.EventLog, error) {
+	s.mu.Lock()
+	if l := s.logs[name]; l != nil && !s.closed {
+		s.mu.Unlock()
+		l.mu.Lock()
+		l.options = o
+		l.mu.Unlock()
+		return l, nil
+	}
+	s.mu.Unlock()
+	l := &Log{s: s, name: name, options: o}
+	err := s.writer.do(ctx, func(ctx context.Context, w *session) error { return l.open(ctx, w) }, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if first := s.logs[name]; first != nil { // opened twice at once: one of them is the log
+			l = first
+			return
+		}
+		s.logs[name] = l
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open log %s: %w", name, err)
+	}
+	return l, nil
+}
+
+func (l *Log) open(ctx context.Context, w *session) error {
+	var epoch, head int64
+	err := w.row(ctx, "SELECT id, epoch, head FROM logs WHERE name = ?", []any{l.name}, &l.id, &epoch, &head)
+	if errors.Is(err, sql.ErrNoRows) {
+		for epoch == 0 {
+			epoch = int64(rand.Uint64())
+		}
+		err = w.row(ctx, "INSERT INTO logs (name, epoch) VALUES (?, ?) RETURNING id", []any{l.name, epoch}, &l.id)
+	}
+	if err != nil {
+		return err
+	}
+	l.epoch, l.head = uint64(epoch), store.Position(head)
+	var first, stamp int64
+	err = w.row(ctx, "SELECT position, appended FROM entries WHERE log = ? ORDER BY position LIMIT 1", []any{l.id}, &first, &stamp)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		l.oldest, err = l.head+1, nil
+	case err == nil:
+		l.oldest, l.stamp = store.Position(first), time.Unix(0, stamp)
+	}
+	l.deleted = l.oldest - 1
+	return err
+}
+
+// Append implements [store.EventLog]. Appends that wait together are committed together.
+func (l *Log) Append(ctx context.Context, e store.Entry) (store.Position, error) {
+	var targets any
+	if e.Targets != nil {
+		b, err := json.Marshal(e.Targets)
+		if err != nil {
+			return 0, err
+		}
+		targets = string(b)
+	}
+	var now time.Time
+	apply := func(ctx context.Context, w *session) error {
+		now = time.Now()
+		// What an earlier, failed transaction of the group assigned is void: the file is the truth.
+		var head int64
+		if err := w.row(ctx, "SELECT head FROM logs WHERE id = ?", []any{l.id}, &head); err != nil {
+			return err
+		}
+		e.Position = store.Position(head) + 1
+		var meta any
+		if e.Meta != nil {
+			meta = []byte(e.Meta)
+		}
+		if _, err := w.exec(ctx, "INSERT INTO entries (log, position, appended, event_id, timestamp, data, meta, targets, cursor) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+			l.id, int64(e.Position), now.UnixNano(), e.EventID, e.Timestamp.String(), []byte(e.Data), meta, targets, e.Cursor); err != nil {
+			return err
+		}
+		_, err := w.exec(ctx, "UPDATE logs SET head = ? WHERE id = ?", int64(e.Position), l.id)
+		return err
+	}
+	if err := l.s.writer.do(ctx, apply, func() { l.visible(e, now) }); err != nil {
+		return 0, err
+	}
+	l.trim()
+	return e.Position, nil
+}
+
+// visible moves the head and tells the observer; it runs in the order of the positions.
+func (l *Log) visible(e store.Entry, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e.Position != l.head+1 {
+		// Another process writes to the file: its entries are read from there.
+		l.tail = nil
+	}
+	l.head = e.Position
+	if len(l.tail) >= 2*tailMax {
+		l.tail = append(make([]store.Entry, 0, 2*tailMax), l.tail[len(l.tail)-tailMax:]...)
+	}
+	l.tail = append(l.tail, e)
+	if l.oldest == e.Position {
+		l.stamp = now
+	}
+	if n := l.options.MaxCount; n > 0 && l.head-l.oldest+1 > store.Position(n) {
+		l.oldest, l.stamp = l.head-store.Position(n)+1, time.Time{}
+	}
+	if l.options.Appended != nil {
+		l.options.Appended([]store.Entry{e})
+	}
+}
+
+// Epoch implements [store.EventLog].
+func (l *Log) Epoch() uint64 { return l.epoch }
+
+// Bounds implements [store.EventLog].
+func (l *Log) Bounds() (oldest, head store.Position) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.age()
+	return l.oldest, l.head
+}
+
+// age moves oldest past what is too old; l.mu is held. The file is asked only when the entry that
+// was oldest has expired.
+func (l *Log) age() {
+	if l.options.MaxAge <= 0 || l.oldest > l.head {
+		return
+	}
+	limit := time.Now().Add(-l.options.MaxAge)
+	if !l.stamp.IsZero() && !l.stamp.Before(limit) {
+		return
+	}
+	var position, stamp int64
+	err := l.s.read.QueryRow("SELECT position, appended FROM entries WHERE log = ? AND position >= ? AND appended >= ? ORDER BY position LIMIT 1",
+		l.id, int64(l.oldest), limit.UnixNano()).Scan(&position, &stamp)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		l.oldest, l.stamp = l.head+1, time.Time{}
+	case err == nil:
+		l.oldest, l.stamp = store.Position(position), time.Unix(0, stamp)
+	}
+	// Any other failure leaves the bound where it was: too much is retained, never too little.
+}
+
+// Read implements [store.EventLog].
+func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.Batch, error) {
+	db, err := l.s.queries(ctx)
+	if err != nil {
+		return store.Batch{}, err
+	}
+	l.mu.Lock()
+	l.age()
+	b := store.Batch{Oldest: l.oldest, Head: l.head}
+	if after >= l.head {
+		l.mu.Unlock()
+		return b, nil
+	}
+	if after+1 < l.oldest {
+		b.Gap = true
+		after = l.oldest - 1
+	}
+	if first := l.head - store.Position(len(l.tail)) + 1; after+1 >= first {
+		from := int(after + 1 - first)
+		to := min(from+max(limit, 0), len(l.tail))
+		b.Entries = l.tail[from:to:to]
+		l.mu.Unlock()
+		return b, nil
+	}
+	l.mu.Unlock()
+	b.Entries, err = l.query(ctx, db, after, min(b.Head, after+store.Position(max(limit, 0))))
+	if err == nil && len(b.Entries) > 0 && b.Entries[0].Position != after+1 {
+		b.Gap = true // evicted and deleted since the bounds were looked at
+		b.Oldest = b.Entries[0].Position
+	}
+	return b, classify(err)
+}
+
+// query reads the entries after one position up to another from the file.
+func (l *Log) query(ctx context.Context, db *sql.DB, after, to store.Position) ([]store.Entry, error) {
+	rows, err := db.QueryContext(ctx, "SELECT position, event_id, timestamp, data, meta, targets, cursor FROM entries WHERE log = ? AND position > ? AND position <= ? ORDER BY position",
+		l.id, int64(after), int64(to))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var entries []store.Entry
+	for rows.Next() {
+		var e store.Entry
+		var position int64
+		var timestamp string
+		var data, meta []byte
+		var targets sql.NullString
+		if err := rows.Scan(&position, &e.EventID, &timestamp, &data, &meta, &targets, &e.Cursor); err != nil {
+			return nil, err
+		}
+		e.Position, e.Data = store.Position(position), data
+		if meta != nil {
+			e.Meta = meta
+		}
+		if e.Timestamp, err = events.ParseTime(timestamp); err != nil {
+			return nil, fmt.Errorf("%w: entry %d of %s: %w", ErrCorrupt, position, l.name, err)
+		}
+		if targets.Valid {
+			if err := json.Unmarshal([]byte(targets.String), &e.Targets); err != nil {
+				return nil, fmt.Errorf("%w: entry %d of %s: %w", ErrCorrupt, position, l.name, err)
+			}
+		}
+		entries = append(entries, e)
+	}
+	return entries, rows.Err()
+}
+
+// trim deletes evicted entries from the file once enough have gathered.
+func (l *Log) trim() {
+	l.mu.Lock()
+	l.age()
+	upTo := l.oldest - 1
+	if l.trimming || upTo < l.deleted+trimEvery {
+		l.mu.Unlock()
+		return
+	}
+	l.trimming = true
+	l.mu.Unlock()
+	err := l.s.writer.do(context.Background(), func(ctx context.Context, w *session) error {
+		_, err := w.exec(ctx, "DELETE FROM entries WHERE log = ? AND position <= ?", l.id, int64(upTo))
+		return err
+	}, nil)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.trimming = false
+	if err == nil { // else the next append tries again; the entries are not shown either way
+		l.deleted = upTo
+	}
+}

@@ -1,0 +1,165 @@
+// Package sqlite keeps everything that must survive a restart in one SQLite file: event logs,
+// webhook subscriptions with their delivery positions and verifications, a client's cursors and the
+// webhook bodies that its application has not taken yet.
+//
+// Start with [Open]. The file has one owner at a time. All writes go through one goroutine that
+// commits what has gathered in one transaction: nothing is acknowledged, and nothing is visible to
+// a reader, before its COMMIT has returned. The driver is modernc.org/sqlite, which needs no C
+// compiler.
+package sqlite
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"sync"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// Synchronous says what a COMMIT waits for.
+type Synchronous int
+
+const (
+	// Full waits until the operating system has written to the disk: a commit survives a power
+	// failure. It is the default.
+	Full Synchronous = iota
+	// Normal leaves the last commits to the operating system: they survive the process, but a
+	// power failure may undo them.
+	Normal
+)
+
+// Options configure [Open]. The zero value is the safe one but for Key.
+type Options struct {
+	// Key encrypts the secrets of webhook subscriptions at rest with AES-GCM: 16, 24 or 32 bytes
+	// that the operator keeps elsewhere. Without it secrets lie in the file as they are, protected
+	// only by the file's permissions. A file written with a key opens only with that key.
+	Key []byte
+	// Synchronous says what a COMMIT waits for; default Full.
+	Synchronous Synchronous
+	// Readers is the number of connections for reading; default 4.
+	Readers int
+}
+
+// A Store is a file opened by [Open]. It implements [store.Store], [store.SubscriptionStore],
+// [store.CursorStore] and [store.ReceivedStore].
+type Store struct {
+	path   string
+	read   *sql.DB
+	write  *sql.DB
+	writer *writer
+	aead   cipher.AEAD // nil without a key
+
+	mu     sync.Mutex
+	logs   map[string]*Log
+	closed bool
+}
+
+var (
+	_ store.Store             = (*Store)(nil)
+	_ store.SubscriptionStore = (*Store)(nil)
+	_ store.CursorStore       = (*Store)(nil)
+	_ store.ReceivedStore     = (*Store)(nil)
+)
+
+// Open opens the file at path, making it when it does not exist; its directory must. Errors match
+// [ErrCorrupt], [ErrFull], [ErrKey], [ErrVersion] or [ErrBusy] where they are of that nature.
+func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
+	s := &Store{path: path, logs: map[string]*Log{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("open store %s: %w", path, classify(err)), s.closeDatabases())
+		}
+	}()
+	if len(o.Key) > 0 {
+		block, err := aes.NewCipher(o.Key)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrKey, err)
+		}
+		if s.aead, err = cipher.NewGCM(block); err != nil {
+			return nil, err
+		}
+	}
+	synchronous := "FULL"
+	if o.Synchronous == Normal {
+		synchronous = "NORMAL"
+	}
+	if s.write, err = sql.Open("sqlite", dsn(path, "journal_mode(WAL)", "synchronous("+synchronous+")")); err != nil {
+		return nil, err
+	}
+	s.write.SetMaxOpenConns(1)
+	conn, err := s.write.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := migrate(ctx, conn); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	if err := s.checkKey(ctx, conn); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	if s.read, err = sql.Open("sqlite", dsn(path, "query_only(1)")); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	if o.Readers <= 0 {
+		o.Readers = 4
+	}
+	s.read.SetMaxOpenConns(o.Readers)
+	s.read.SetMaxIdleConns(o.Readers)
+	s.writer = newWriter(conn)
+	return s, nil
+}
+
+// dsn names the file with its pragmas, so that every connection of a pool has them.
+func dsn(path string, pragmas ...string) string {
+	q := url.Values{}
+	q.Add("_pragma", "busy_timeout(5000)")
+	for _, p := range pragmas {
+		q.Add("_pragma", p)
+	}
+	u := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: q.Encode()}
+	return u.String()
+}
+
+// Durable reports true.
+func (s *Store) Durable() bool { return true }
+
+// Close commits what is under way and closes the file; later calls return [store.ErrClosed]. It is
+// idempotent.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	s.mu.Unlock()
+	return errors.Join(s.writer.close(), s.closeDatabases())
+}
+
+func (s *Store) closeDatabases() error {
+	var errs []error
+	for _, db := range []*sql.DB{s.read, s.write} {
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// queries returns the pool for reading.
+func (s *Store) queries(ctx context.Context) (*sql.DB, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, store.ErrClosed
+	}
+	return s.read, nil
+}

@@ -1,0 +1,283 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+const subscriptionColumns = "id, principal, url, event, arguments, secrets, codes, generation, revision, created, refreshed, expires, truncated, " +
+	"epoch, base, settled, upstream, suspended, suspended_at, failed_since, last_delivery, last_error"
+
+// nanos is how times lie in the file: Unix nanoseconds, 0 for the zero time.
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func fromNanos(n int64) time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, n)
+}
+
+func encodeSpans(spans []store.Span) (string, error) {
+	pairs := make([][2]store.Position, len(spans))
+	for i, s := range spans {
+		pairs[i] = [2]store.Position{s.From, s.To}
+	}
+	b, err := json.Marshal(pairs)
+	return string(b), err
+}
+
+func decodeSpans(text string) ([]store.Span, error) {
+	var pairs [][2]store.Position
+	if err := json.Unmarshal([]byte(text), &pairs); err != nil {
+		return nil, err
+	}
+	var spans []store.Span
+	for _, p := range pairs {
+		spans = append(spans, store.Span{From: p[0], To: p[1]})
+	}
+	return spans, nil
+}
+
+// PutSubscription implements [store.SubscriptionStore].
+func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (uint64, error) {
+	secrets, err := s.seal(sub.ID, sub.Secrets)
+	if err != nil {
+		return 0, err
+	}
+	settled, err := encodeSpans(sub.Progress.Settled)
+	if err != nil {
+		return 0, err
+	}
+	conflict := false
+	p, h := sub.Progress, sub.Health
+	err = s.writer.do(ctx, func(ctx context.Context, w *session) error {
+		var stored, generation int64
+		err := w.row(ctx, "SELECT revision, generation FROM subscriptions WHERE id = ?", []any{sub.ID}, &stored, &generation)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		if conflict = uint64(stored) != sub.Revision; conflict {
+			return nil
+		}
+		if stored > 0 && uint64(generation) == sub.Generation {
+			_, err = w.exec(ctx, "UPDATE subscriptions SET secrets = ?, codes = ?, revision = ?, refreshed = ?, expires = ?, truncated = ? WHERE id = ?",
+				secrets, sub.Codes, int64(sub.Revision+1), nanos(sub.RefreshedAt), nanos(sub.ExpiresAt), sub.Truncated, sub.ID)
+			return err
+		}
+		_, err = w.exec(ctx, "INSERT OR REPLACE INTO subscriptions ("+subscriptionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+			sub.ID, sub.Principal, sub.URL, sub.Event, []byte(sub.Arguments), secrets, sub.Codes, int64(sub.Generation), int64(sub.Revision+1),
+			nanos(sub.CreatedAt), nanos(sub.RefreshedAt), nanos(sub.ExpiresAt), sub.Truncated,
+			int64(p.Epoch), int64(p.Base), settled, p.Upstream, h.Suspended, nanos(h.SuspendedAt), nanos(h.FailedSince), nanos(h.LastDeliveryAt), h.LastError)
+		return err
+	}, nil)
+	if err == nil && conflict {
+		err = store.ErrConflict
+	}
+	if err != nil {
+		return 0, fmt.Errorf("store subscription %s: %w", sub.ID, err)
+	}
+	return sub.Revision + 1, nil
+}
+
+// scan reads one row of subscriptionColumns.
+func (s *Store) scan(row interface{ Scan(...any) error }) (sub store.Subscription, err error) {
+	var arguments, secrets []byte
+	var settled string
+	var generation, revision, created, refreshed, expires, epoch, base, suspendedAt, failedSince, lastDelivery int64
+	p, h := &sub.Progress, &sub.Health
+	if err := row.Scan(&sub.ID, &sub.Principal, &sub.URL, &sub.Event, &arguments, &secrets, &sub.Codes, &generation, &revision,
+		&created, &refreshed, &expires, &sub.Truncated, &epoch, &base, &settled, &p.Upstream, &h.Suspended, &suspendedAt, &failedSince, &lastDelivery, &h.LastError); err != nil {
+		return sub, err
+	}
+	sub.Arguments, sub.Generation, sub.Revision = arguments, uint64(generation), uint64(revision)
+	sub.CreatedAt, sub.RefreshedAt, sub.ExpiresAt = fromNanos(created), fromNanos(refreshed), fromNanos(expires)
+	p.Epoch, p.Base = uint64(epoch), store.Position(base)
+	h.SuspendedAt, h.FailedSince, h.LastDeliveryAt = fromNanos(suspendedAt), fromNanos(failedSince), fromNanos(lastDelivery)
+	if sub.Secrets, err = s.open(sub.ID, secrets); err != nil {
+		return sub, err
+	}
+	if p.Settled, err = decodeSpans(settled); err != nil {
+		return sub, fmt.Errorf("%w: positions of %s: %w", ErrCorrupt, sub.ID, err)
+	}
+	return sub, nil
+}
+
+// Subscription implements [store.SubscriptionStore].
+func (s *Store) Subscription(ctx context.Context, id string) (store.Subscription, bool, error) {
+	db, err := s.queries(ctx)
+	if err != nil {
+		return store.Subscription{}, false, err
+	}
+	sub, err := s.scan(db.QueryRowContext(ctx, "SELECT "+subscriptionColumns+" FROM subscriptions WHERE id = ?", id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return store.Subscription{}, false, nil
+	}
+	return sub, err == nil, classify(err)
+}
+
+// DeleteSubscription implements [store.SubscriptionStore].
+func (s *Store) DeleteSubscription(ctx context.Context, id string, generation uint64) error {
+	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
+		r, err := w.exec(ctx, "DELETE FROM subscriptions WHERE id = ? AND generation = ?", id, int64(generation))
+		if err != nil {
+			return err
+		}
+		if n, err := r.RowsAffected(); err != nil || n == 0 {
+			return err
+		}
+		_, err = w.exec(ctx, "DELETE FROM concerns WHERE subscription = ?", id)
+		return err
+	}, nil)
+}
+
+// Subscriptions implements [store.SubscriptionStore].
+func (s *Store) Subscriptions(ctx context.Context, after string, limit int) (subs []store.Subscription, err error) {
+	db, err := s.queries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := db.QueryContext(ctx, "SELECT "+subscriptionColumns+" FROM subscriptions WHERE id > ? ORDER BY id LIMIT ?", after, max(limit, 0))
+	if err != nil {
+		return nil, classify(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		sub, err := s.scan(rows)
+		if err != nil {
+			return nil, classify(err)
+		}
+		subs = append(subs, sub)
+	}
+	return subs, classify(rows.Err())
+}
+
+// CountSubscriptions implements [store.SubscriptionStore].
+func (s *Store) CountSubscriptions(ctx context.Context, principal string) (own, all int, err error) {
+	db, err := s.queries(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	err = db.QueryRowContext(ctx, "SELECT (SELECT count(*) FROM subscriptions WHERE principal = ?), (SELECT count(*) FROM subscriptions)", principal).Scan(&own, &all)
+	return own, all, classify(err)
+}
+
+// SaveProgress implements [store.SubscriptionStore].
+func (s *Store) SaveProgress(ctx context.Context, updates []store.Update) error {
+	settled := make([]string, len(updates))
+	for i, u := range updates {
+		var err error
+		if settled[i], err = encodeSpans(u.Progress.Settled); err != nil {
+			return err
+		}
+	}
+	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
+		for i, u := range updates {
+			p, h := u.Progress, u.Health
+			r, err := w.exec(ctx, "UPDATE subscriptions SET epoch = ?, base = ?, settled = ?, upstream = ?, suspended = ?, suspended_at = ?, failed_since = ?, last_delivery = ?, last_error = ? WHERE id = ? AND generation = ?",
+				int64(p.Epoch), int64(p.Base), settled[i], p.Upstream, h.Suspended, nanos(h.SuspendedAt), nanos(h.FailedSince), nanos(h.LastDeliveryAt), h.LastError, u.ID, int64(u.Generation))
+			if err != nil {
+				return err
+			}
+			if n, err := r.RowsAffected(); err != nil || n == 0 || !u.Idle {
+				if err != nil {
+					return err
+				}
+				continue
+			}
+			if _, err := w.exec(ctx, "DELETE FROM concerns WHERE subscription = ?", u.ID); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil)
+}
+
+// Dispatched implements [store.SubscriptionStore].
+func (s *Store) Dispatched(ctx context.Context, log string, to store.Position, concerned []store.Concern) error {
+	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
+		if _, err := w.exec(ctx, "INSERT INTO dispatched (log, position) VALUES (?, ?) ON CONFLICT (log) DO UPDATE SET position = max(position, excluded.position)", log, int64(to)); err != nil {
+			return err
+		}
+		for _, c := range concerned {
+			// A concern of an earlier generation gives way whatever its position.
+			if _, err := w.exec(ctx, `INSERT INTO concerns (subscription, log, generation, first)
+				SELECT id, ?, generation, ? FROM subscriptions WHERE id = ? AND generation = ?
+				ON CONFLICT (subscription, log) DO UPDATE SET
+					first = CASE WHEN generation = excluded.generation THEN min(first, excluded.first) ELSE excluded.first END,
+					generation = excluded.generation`, log, int64(c.First), c.ID, int64(c.Generation)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil)
+}
+
+// Resume implements [store.SubscriptionStore].
+func (s *Store) Resume(ctx context.Context, log string) (to store.Position, concerned []store.Concern, err error) {
+	db, err := s.queries(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	var position int64
+	if err := db.QueryRowContext(ctx, "SELECT position FROM dispatched WHERE log = ?", log).Scan(&position); err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return 0, nil, classify(err)
+	}
+	rows, err := db.QueryContext(ctx, "SELECT subscription, generation, first FROM concerns WHERE log = ? ORDER BY subscription", log)
+	if err != nil {
+		return 0, nil, classify(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var c store.Concern
+		var generation, first int64
+		if err := rows.Scan(&c.ID, &generation, &first); err != nil {
+			return 0, nil, classify(err)
+		}
+		c.Generation, c.First = uint64(generation), store.Position(first)
+		concerned = append(concerned, c)
+	}
+	return store.Position(position), concerned, classify(rows.Err())
+}
+
+// Verification implements [store.SubscriptionStore].
+func (s *Store) Verification(ctx context.Context, principal, url string) (v store.Verification, ok bool, err error) {
+	db, err := s.queries(ctx)
+	if err != nil {
+		return v, false, err
+	}
+	var at, until int64
+	err = db.QueryRowContext(ctx, "SELECT method, at, until FROM verifications WHERE principal = ? AND url = ?", principal, url).Scan(&v.Method, &at, &until)
+	if errors.Is(err, sql.ErrNoRows) {
+		return store.Verification{}, false, nil
+	}
+	v.Principal, v.URL, v.At, v.Until = principal, url, fromNanos(at), fromNanos(until)
+	return v, err == nil, classify(err)
+}
+
+// PutVerification implements [store.SubscriptionStore].
+func (s *Store) PutVerification(ctx context.Context, v store.Verification) error {
+	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
+		_, err := w.exec(ctx, "INSERT OR REPLACE INTO verifications (principal, url, method, at, until) VALUES (?, ?, ?, ?, ?)", v.Principal, v.URL, v.Method, nanos(v.At), nanos(v.Until))
+		return err
+	}, nil)
+}
+
+// DeleteVerification implements [store.SubscriptionStore].
+func (s *Store) DeleteVerification(ctx context.Context, principal, url string) error {
+	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
+		_, err := w.exec(ctx, "DELETE FROM verifications WHERE principal = ? AND url = ?", principal, url)
+		return err
+	}, nil)
+}

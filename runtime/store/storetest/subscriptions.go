@@ -1,0 +1,377 @@
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// TestSubscriptions runs the suite of [store.SubscriptionStore]; open returns an empty store.
+func TestSubscriptions(t *testing.T, open func(t *testing.T) store.SubscriptionStore) {
+	for _, c := range []struct {
+		name string
+		run  func(*testing.T, store.SubscriptionStore)
+	}{
+		{"SUB-11 records survive whole", testRecord},
+		{"compare and swap", testCompareAndSwap},
+		{"a refresh never takes deliveries back", testRefreshKeepsProgress},
+		{"trap 6 generations fence late answers", testGenerations},
+		{"paging", testPaging},
+		{"SUB-8 counts", testCounts},
+		{"dispatched and concerns", testDispatched},
+		{"VER-3 verifications", testVerifications},
+		{"one of many swappers wins", testConcurrentSwap},
+		{"cancelled contexts change nothing", testSubscriptionContext},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.run(t, open(t)) })
+	}
+}
+
+// at is a time that every store can keep: whole microseconds, no monotonic reading.
+func at(second int) time.Time { return time.Unix(1_800_000_000+int64(second), 123_456_000) }
+
+func sample(id string) store.Subscription {
+	return store.Subscription{
+		ID: id, Principal: "alice", URL: "https://receiver.example/hooks/1", Event: "incident.created",
+		Arguments:  json.RawMessage(`{"severity":"P1"}`),
+		Secrets:    []store.Secret{{Key: []byte("new-secret-of-thirty-two-bytes--")}, {Key: []byte("old"), NotAfter: at(300)}},
+		Codes:      1,
+		Generation: 1<<63 + 5, // generations use all 64 bits
+		CreatedAt:  at(0), RefreshedAt: at(1), ExpiresAt: at(2), Truncated: true,
+		Progress: store.Progress{Epoch: 1<<64 - 1, Base: 7, Settled: []store.Span{{From: 9, To: 9}, {From: 12, To: 20}}, Upstream: "u7"},
+		Health:   store.Health{Suspended: true, SuspendedAt: at(3), FailedSince: at(4), LastDeliveryAt: at(5), LastError: "timeout"},
+	}
+}
+
+func put(t *testing.T, s store.SubscriptionStore, sub store.Subscription) store.Subscription {
+	t.Helper()
+	revision, err := s.PutSubscription(t.Context(), sub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sub.Revision = revision
+	return sub
+}
+
+func get(t *testing.T, s store.SubscriptionStore, id string) store.Subscription {
+	t.Helper()
+	sub, ok, err := s.Subscription(t.Context(), id)
+	if err != nil || !ok {
+		t.Fatalf("subscription %s: found %v, error %v", id, ok, err)
+	}
+	return sub
+}
+
+func equal(t *testing.T, got, want any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got)\n%s", d)
+	}
+}
+
+func testRecord(t *testing.T, s store.SubscriptionStore) {
+	want := put(t, s, sample("sub_1"))
+	if want.Revision == 0 {
+		t.Error("revision 0 means that there is no record")
+	}
+	equal(t, get(t, s, "sub_1"), want)
+	bare := put(t, s, store.Subscription{ID: "sub_2", Generation: 1, Arguments: json.RawMessage(`{}`), Secrets: []store.Secret{{Key: []byte("k")}}})
+	equal(t, get(t, s, "sub_2"), bare)
+	if _, ok, err := s.Subscription(t.Context(), "sub_3"); ok || err != nil {
+		t.Errorf("unknown id: found %v, error %v", ok, err)
+	}
+}
+
+func testCompareAndSwap(t *testing.T, s store.SubscriptionStore) {
+	sub := sample("sub_1")
+	sub.Revision = 3
+	if _, err := s.PutSubscription(t.Context(), sub); !errors.Is(err, store.ErrConflict) {
+		t.Errorf("put over nothing: %v", err)
+	}
+	sub.Revision = 0
+	first := put(t, s, sub)
+	if _, err := s.PutSubscription(t.Context(), sub); !errors.Is(err, store.ErrConflict) {
+		t.Errorf("put of a new record over an old one: %v", err)
+	}
+	second := first
+	second.ExpiresAt = at(99)
+	second = put(t, s, second)
+	if second.Revision == first.Revision {
+		t.Error("the revision did not change")
+	}
+	if _, err := s.PutSubscription(t.Context(), first); !errors.Is(err, store.ErrConflict) {
+		t.Errorf("put of an old revision: %v", err)
+	}
+	equal(t, get(t, s, "sub_1"), second)
+}
+
+func testRefreshKeepsProgress(t *testing.T, s store.SubscriptionStore) {
+	sub := put(t, s, sample("sub_1"))
+	progress := store.Progress{Epoch: 5, Base: 100}
+	health := store.Health{LastDeliveryAt: at(50)}
+	if err := s.SaveProgress(t.Context(), []store.Update{{ID: sub.ID, Generation: sub.Generation, Progress: progress, Health: health}}); err != nil {
+		t.Fatal(err)
+	}
+	sub.RefreshedAt, sub.Truncated = at(60), false
+	sub = put(t, s, sub) // carries the progress of before
+	sub.Progress, sub.Health = progress, health
+	equal(t, get(t, s, sub.ID), sub)
+	sub.Generation++
+	sub.Progress, sub.Health = store.Progress{Epoch: 6, Base: 1}, store.Health{}
+	sub = put(t, s, sub)
+	equal(t, get(t, s, sub.ID), sub)
+}
+
+func testGenerations(t *testing.T, s store.SubscriptionStore) {
+	sub := put(t, s, sample("sub_1"))
+	other := sub.Generation + 1
+	if err := s.SaveProgress(t.Context(), []store.Update{
+		{ID: sub.ID, Generation: other, Progress: store.Progress{Base: 1000}},
+		{ID: "sub_unknown", Generation: 1},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.DeleteSubscription(t.Context(), sub.ID, other); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Dispatched(t.Context(), "log", 1, []store.Concern{{ID: sub.ID, Generation: other, First: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, get(t, s, sub.ID), sub)
+	if _, concerned, err := s.Resume(t.Context(), "log"); err != nil || len(concerned) != 0 {
+		t.Errorf("concerns of another generation were kept: %v, %v", concerned, err)
+	}
+	if err := s.DeleteSubscription(t.Context(), sub.ID, sub.Generation); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := s.Subscription(t.Context(), sub.ID); ok || err != nil {
+		t.Errorf("after deletion: found %v, error %v", ok, err)
+	}
+	if err := s.DeleteSubscription(t.Context(), sub.ID, sub.Generation); err != nil {
+		t.Errorf("deleting twice: %v", err)
+	}
+}
+
+func testPaging(t *testing.T, s store.SubscriptionStore) {
+	for i := range 7 {
+		put(t, s, sample(fmt.Sprintf("sub_%d", i)))
+	}
+	var ids []string
+	for after := ""; ; {
+		page, err := s.Subscriptions(t.Context(), after, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		for _, sub := range page {
+			ids = append(ids, sub.ID)
+		}
+		after = page[len(page)-1].ID
+	}
+	equal(t, ids, []string{"sub_0", "sub_1", "sub_2", "sub_3", "sub_4", "sub_5", "sub_6"})
+}
+
+func testCounts(t *testing.T, s store.SubscriptionStore) {
+	for i := range 3 {
+		put(t, s, sample(fmt.Sprintf("sub_%d", i)))
+	}
+	bob := sample("sub_bob")
+	bob.Principal = "bob"
+	put(t, s, bob)
+	for principal, want := range map[string]int{"alice": 3, "bob": 1, "carol": 0} {
+		own, all, err := s.CountSubscriptions(t.Context(), principal)
+		if err != nil || own != want || all != 4 {
+			t.Errorf("%s: %d of %d, error %v; want %d of 4", principal, own, all, err, want)
+		}
+	}
+}
+
+func testDispatched(t *testing.T, s store.SubscriptionStore) {
+	a, b := put(t, s, sample("sub_a")), put(t, s, sample("sub_b"))
+	concern := func(sub store.Subscription, first store.Position) store.Concern {
+		return store.Concern{ID: sub.ID, Generation: sub.Generation, First: first}
+	}
+	ctx := t.Context()
+	for _, step := range []struct {
+		to        store.Position
+		concerned []store.Concern
+	}{
+		{5, []store.Concern{concern(a, 3)}},
+		{9, []store.Concern{concern(a, 8), concern(b, 9), {ID: "sub_unknown", Generation: 1, First: 9}}},
+		{7, nil}, // out of order: the larger position holds
+	} {
+		if err := s.Dispatched(ctx, "log", step.to, step.concerned); err != nil {
+			t.Fatal(err)
+		}
+	}
+	to, concerned, err := s.Resume(ctx, "log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, to, store.Position(9))
+	equal(t, concerned, []store.Concern{concern(a, 3), concern(b, 9)})
+	if to, concerned, err := s.Resume(ctx, "other log"); to != 0 || concerned != nil || err != nil {
+		t.Errorf("another log: %d, %v, %v", to, concerned, err)
+	}
+	if err := s.SaveProgress(ctx, []store.Update{{ID: a.ID, Generation: a.Generation, Progress: store.Progress{Base: 9}, Idle: true}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.DeleteSubscription(ctx, b.ID, b.Generation); err != nil {
+		t.Fatal(err)
+	}
+	if _, concerned, err = s.Resume(ctx, "log"); err != nil || len(concerned) != 0 {
+		t.Errorf("settled and deleted subscriptions still concern the log: %v, %v", concerned, err)
+	}
+	// A concern of an earlier generation gives way, whatever its position.
+	again := sample("sub_b")
+	again.Generation += 10
+	put(t, s, again)
+	if err := s.Dispatched(ctx, "log", 20, []store.Concern{{ID: again.ID, Generation: again.Generation, First: 15}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, concerned, err = s.Resume(ctx, "log"); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, concerned, []store.Concern{{ID: again.ID, Generation: again.Generation, First: 15}})
+}
+
+func testVerifications(t *testing.T, s store.SubscriptionStore) {
+	ctx := t.Context()
+	want := store.Verification{Principal: "alice", URL: "https://receiver.example/a", Method: "challenge", At: at(1), Until: at(2)}
+	if err := s.PutVerification(ctx, want); err != nil {
+		t.Fatal(err)
+	}
+	for _, pair := range [][2]string{{"bob", want.URL}, {"alice", want.URL + "/"}} {
+		if _, ok, err := s.Verification(ctx, pair[0], pair[1]); ok || err != nil {
+			t.Errorf("%v is verified by another's record: %v, %v", pair, ok, err)
+		}
+	}
+	want.Method, want.Until = "stored", time.Time{}
+	if err := s.PutVerification(ctx, want); err != nil {
+		t.Fatal(err)
+	}
+	got, ok, err := s.Verification(ctx, want.Principal, want.URL)
+	if err != nil || !ok {
+		t.Fatalf("found %v, error %v", ok, err)
+	}
+	equal(t, got, want)
+	if err := s.DeleteVerification(ctx, want.Principal, want.URL); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := s.Verification(ctx, want.Principal, want.URL); ok || err != nil {
+		t.Errorf("after deletion: found %v, error %v", ok, err)
+	}
+}
+
+func testConcurrentSwap(t *testing.T, s store.SubscriptionStore) {
+	base := put(t, s, sample("sub_1"))
+	var won atomic.Int32
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			switch _, err := s.PutSubscription(t.Context(), base); {
+			case err == nil:
+				won.Add(1)
+			case !errors.Is(err, store.ErrConflict):
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if won.Load() != 1 {
+		t.Errorf("%d swaps of one revision went through", won.Load())
+	}
+}
+
+func testSubscriptionContext(t *testing.T, s store.SubscriptionStore) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.PutSubscription(ctx, sample("sub_1")); !errors.Is(err, context.Canceled) {
+		t.Errorf("put: %v", err)
+	}
+	if err := s.PutVerification(ctx, store.Verification{Principal: "alice", URL: "u"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("verification: %v", err)
+	}
+	if _, ok, err := s.Subscription(t.Context(), "sub_1"); ok || err != nil {
+		t.Errorf("a cancelled put was stored: %v, %v", ok, err)
+	}
+	if _, ok, err := s.Verification(t.Context(), "alice", "u"); ok || err != nil {
+		t.Errorf("a cancelled verification was stored: %v, %v", ok, err)
+	}
+}
+
+// TestReceived runs the suite of [store.ReceivedStore]; open returns an empty store and the cursor
+// store that its cursors go to.
+func TestReceived(t *testing.T, open func(t *testing.T) (store.ReceivedStore, store.CursorStore)) {
+	t.Run("CLI-5 bodies wait in order until they are taken", func(t *testing.T) {
+		r, cursors := open(t)
+		ctx := t.Context()
+		var bodies []json.RawMessage
+		for i := range 5 {
+			body := json.RawMessage(fmt.Sprintf(`{"n":%d}`, i))
+			bodies = append(bodies, body)
+			fresh, err := r.PutReceived(ctx, "k", store.Received{EventID: fmt.Sprint("e", i), Body: body})
+			if err != nil || !fresh {
+				t.Fatalf("event %d: fresh %v, error %v", i, fresh, err)
+			}
+		}
+		if fresh, err := r.PutReceived(ctx, "k", store.Received{EventID: "e2", Body: bodies[0]}); fresh || err != nil {
+			t.Errorf("a repeated event: fresh %v, error %v", fresh, err)
+		}
+		if fresh, err := r.PutReceived(ctx, "other", store.Received{EventID: "e2", Body: bodies[0]}); !fresh || err != nil {
+			t.Errorf("the same id under another key: fresh %v, error %v", fresh, err)
+		}
+		all, err := r.Received(ctx, "k", 0, 100)
+		if err != nil || len(all) != 5 {
+			t.Fatalf("%d bodies, error %v", len(all), err)
+		}
+		for i, e := range all {
+			equal(t, string(e.Body), string(bodies[i]))
+			if i > 0 && e.Sequence <= all[i-1].Sequence {
+				t.Error("sequences do not ascend")
+			}
+		}
+		page, err := r.Received(ctx, "k", all[1].Sequence, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, page, all[2:4])
+		saved := store.Saved{Cursor: "c3", EventIDs: []string{"e0", "e1", "e2"}}
+		if err := r.TakeReceived(ctx, "k", all[2].Sequence, saved); err != nil {
+			t.Fatal(err)
+		}
+		rest, err := r.Received(ctx, "k", 0, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, rest, all[3:])
+		got, ok, err := cursors.Load(ctx, "k")
+		if err != nil || !ok {
+			t.Fatalf("cursor: found %v, error %v", ok, err)
+		}
+		equal(t, got, saved)
+	})
+	t.Run("CLI-6 a null cursor is not persisted", func(t *testing.T) {
+		r, cursors := open(t)
+		if _, err := r.PutReceived(t.Context(), "k", store.Received{EventID: "e", Body: json.RawMessage(`{}`)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.TakeReceived(t.Context(), "k", 1<<62, store.Saved{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok, err := cursors.Load(t.Context(), "k"); ok || err != nil {
+			t.Errorf("found %v, error %v", ok, err)
+		}
+	})
+}

@@ -1,0 +1,162 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+)
+
+// ErrConflict is returned by a compare-and-swap whose expectation does not hold.
+var ErrConflict = errors.New("store: changed by somebody else")
+
+// A Secret is one key of a subscription's signatures.
+type Secret struct {
+	// Key is the decoded secret, 24 to 64 bytes (SUB-3).
+	Key []byte `json:"key"`
+	// NotAfter is when an old secret is no longer signed with (SUB-5); zero for the current one.
+	NotAfter time.Time `json:"notAfter,omitzero"`
+}
+
+// A Span is a run of settled positions, both ends included.
+type Span struct {
+	From, To Position
+}
+
+// Progress is how far a webhook subscription has come: everything at or before Base is settled,
+// and so are the Settled spans above it (HOOK-6).
+type Progress struct {
+	// Epoch is the log's epoch that Base counts in.
+	Epoch uint64
+	Base  Position
+	// Settled are disjoint, ascending and above Base.
+	Settled []Span
+	// Upstream is the cursor text that stands for Base where positions mean nothing after a
+	// restart: subscriptions of a check source (CUR-1).
+	Upstream string
+}
+
+// Health is what deliveries to a subscription have met (HOOK-5, HOOK-8).
+type Health struct {
+	// Suspended tells that deliveries are held back until a refresh; SuspendedAt since when.
+	Suspended   bool
+	SuspendedAt time.Time
+	// FailedSince is when the present run of failures began; zero when the last attempt went well.
+	FailedSince time.Time
+	// LastDeliveryAt is when an endpoint last accepted an event; zero when it never did.
+	LastDeliveryAt time.Time
+	// LastError is the category of the last failed attempt (ERR-1); "" when there was none.
+	LastError string
+}
+
+// A Subscription is the record of one webhook subscription (SUB-4, SUB-11).
+type Subscription struct {
+	// ID is derived from the key: principal, URL, event name and canonical arguments.
+	ID, Principal, URL, Event string
+	// Arguments are canonical JSON.
+	Arguments json.RawMessage
+	// Secrets begin with the current one.
+	Secrets []Secret
+	// Codes is the family of error codes in its envelopes, a wire.Dialect (D2).
+	Codes int
+	// Generation differs between two subscriptions of one key that follow each other, so that a
+	// late answer of the first counts nothing for the second.
+	Generation uint64
+	// Revision counts changes; see PutSubscription.
+	Revision uint64
+	// ExpiresAt is zero for a subscription without expiry (SUB-6).
+	CreatedAt, RefreshedAt, ExpiresAt time.Time
+	// Truncated tells of a gap that no subscribe response has reported yet (D7).
+	Truncated bool
+	Progress  Progress
+	Health    Health
+}
+
+// An Update is a change of a subscription's progress and health.
+type Update struct {
+	ID         string
+	Generation uint64
+	Progress   Progress
+	Health     Health
+	// Idle tells that nothing that concerns the subscription is unsettled: its [Concern] is
+	// forgotten.
+	Idle bool
+}
+
+// A Concern says that a log holds something for a subscription that is not settled yet.
+type Concern struct {
+	// ID and Generation name the subscription.
+	ID         string
+	Generation uint64
+	// First is the first position that concerns it.
+	First Position
+}
+
+// A Verification records that a principal may have events sent to a URL (VER-3).
+type Verification struct {
+	Principal, URL string
+	// Method is how it was verified: "allow-list", "stored", "well-known" or "challenge".
+	Method string
+	At     time.Time
+	// Until is when it has to be verified again; zero means never.
+	Until time.Time
+}
+
+// A SubscriptionStore keeps webhook subscriptions, how far their deliveries have come and which
+// endpoints are verified. Implementations are safe for concurrent use; each method is one atomic
+// step. A [Store] that also is a SubscriptionStore backs a server's webhooks.
+type SubscriptionStore interface {
+	// PutSubscription stores s when the stored revision equals s.Revision, 0 meaning that there is
+	// none, and returns the new revision; otherwise it returns ErrConflict and changes nothing. When
+	// the generation stays the same, the stored Progress and Health stay too: only SaveProgress
+	// changes those of a live subscription, so that a refresh never takes deliveries back.
+	PutSubscription(ctx context.Context, s Subscription) (revision uint64, err error)
+	// Subscription returns the record of that id and whether there is one.
+	Subscription(ctx context.Context, id string) (Subscription, bool, error)
+	// DeleteSubscription removes the record and its concern when the generation matches; anything
+	// else is no error.
+	DeleteSubscription(ctx context.Context, id string, generation uint64) error
+	// Subscriptions returns up to limit records with ids above after, in order of id.
+	Subscriptions(ctx context.Context, after string, limit int) ([]Subscription, error)
+	// CountSubscriptions returns how many the principal has and how many there are in all.
+	CountSubscriptions(ctx context.Context, principal string) (own, all int, err error)
+	// SaveProgress stores the updates in one step; those of unknown ids or other generations are
+	// passed over. The revision does not change.
+	SaveProgress(ctx context.Context, updates []Update) error
+	// Dispatched records that everything up to position to of the named log was offered to the
+	// subscriptions, and whom it concerns; an existing concern of a subscription keeps its lower
+	// position.
+	Dispatched(ctx context.Context, log string, to Position, concerned []Concern) error
+	// Resume returns what Dispatched recorded: a subscription without a concern begins at the
+	// larger of its base and to, one with a concern at its base.
+	Resume(ctx context.Context, log string) (to Position, concerned []Concern, err error)
+	// Verification returns the record of the pair and whether there is one.
+	Verification(ctx context.Context, principal, url string) (Verification, bool, error)
+	// PutVerification replaces the record of the pair.
+	PutVerification(ctx context.Context, v Verification) error
+	// DeleteVerification removes the record of the pair.
+	DeleteVerification(ctx context.Context, principal, url string) error
+}
+
+// A Received is one webhook body that a client has taken but its application has not (CLI-5).
+type Received struct {
+	// Sequence is assigned by PutReceived, ascending per key.
+	Sequence uint64
+	// EventID is the webhook-id.
+	EventID string
+	// Body is the body as it was signed.
+	Body json.RawMessage
+}
+
+// A ReceivedStore keeps webhook bodies between the answer to the server and the application, so
+// that a 2xx promises something (CLI-5, CLI-6).
+type ReceivedStore interface {
+	// PutReceived stores r under key and returns true, or returns false when its EventID is there
+	// already.
+	PutReceived(ctx context.Context, key string, r Received) (fresh bool, err error)
+	// Received returns up to limit bodies with a sequence above after, in order.
+	Received(ctx context.Context, key string, after uint64, limit int) ([]Received, error)
+	// TakeReceived forgets the bodies up to sequence upTo and saves the cursor under the same key,
+	// in one step.
+	TakeReceived(ctx context.Context, key string, upTo uint64, s Saved) error
+}
