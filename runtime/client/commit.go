@@ -25,7 +25,7 @@ type ledger struct {
 	handed []string // eventIds handed out and not committed
 	at     string   // the cursor after what was handed out; "" while none is known
 	saved  store.Saved
-	after  int // how many of saved.EventIDs are newer than saved.Cursor
+	after  int // how many of the handed out ids are newer than at
 	dirty  bool
 }
 
@@ -35,9 +35,10 @@ func (l *ledger) handOut(it item) {
 	defer l.mu.Unlock()
 	if it.occurrence != nil && it.occurrence.EventID != "" {
 		l.handed = append(l.handed, it.occurrence.EventID)
+		l.after++
 	}
 	if it.cursor != nil && *it.cursor != "" {
-		l.at = *it.cursor
+		l.at, l.after = *it.cursor, 0
 	}
 }
 
@@ -50,16 +51,11 @@ func (l *ledger) commit(ctx context.Context) error {
 		l.handed = l.handed[:0]
 		return nil
 	}
-	moved := l.at != l.saved.Cursor
-	if len(l.handed) > 0 || moved {
+	if len(l.handed) > 0 || l.at != l.saved.Cursor {
 		l.dirty = true
 	}
 	if !l.dirty {
 		return nil
-	}
-	l.after += len(l.handed)
-	if moved {
-		l.after = 0
 	}
 	ids := append(l.saved.EventIDs, l.handed...)
 	if extra := len(ids) - max(keptIDs, l.after); extra > 0 {

@@ -59,6 +59,9 @@ type fake struct {
 	// refuse may answer an HTTP request before anything else looks at it.
 	refuse func(w http.ResponseWriter, r *http.Request, m *jsonrpc.Request) bool
 
+	// override may answer events/list in place of list.
+	override func(m *jsonrpc.Request) any
+
 	mu       sync.Mutex
 	requests []request
 	sessions map[string]chan []byte // legacy HTTP: id to its GET stream
@@ -93,6 +96,12 @@ func (f *fake) sent(method string) []request {
 		}
 	}
 	return found
+}
+
+func (f *fake) forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.requests = nil
 }
 
 func (f *fake) methods() []string {
@@ -190,6 +199,9 @@ func (f *fake) answer(m *jsonrpc.Request) (any, *jsonrpc.Error) {
 	case "initialize":
 		return json.RawMessage(`{"protocolVersion":"2025-11-25","serverInfo":{"name":"fake","version":"1"},"capabilities":` + f.caps + `}`), nil
 	case wire.MethodList:
+		if f.override != nil {
+			return f.override(m), nil
+		}
 		return wire.ListResult{Events: f.list()}, nil
 	case wire.MethodPoll:
 		var p wire.PollParams

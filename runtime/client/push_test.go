@@ -107,7 +107,9 @@ func TestCLI4Push(t *testing.T) {
 		}
 		cl := connect(t, f, c, Options{})
 		ctx, cancel := context.WithCancel(t.Context())
-		type payload struct{ N string }
+		type payload struct {
+			N string `json:"n"`
+		}
 		s, err := Subscribe(ctx, cl, events.Type[map[string]string, payload]{Info: events.Info{Name: "tick"}}, map[string]string{"a": "b"})
 		if err != nil {
 			t.Fatal(err)
@@ -124,7 +126,7 @@ func TestCLI4Push(t *testing.T) {
 				break
 			}
 			want := events.Occurrence{ID: fmt.Sprint("e", n), Name: "tick", Cursor: fmt.Sprint("c", n+1)}
-			if ev.ID != want.ID || ev.Name != want.Name || ev.Cursor != want.Cursor || ev.Timestamp.String() != "2026-11-20T08:00:00Z" || ev.Arguments["a"] != "b" {
+			if ev.ID != want.ID || ev.Name != want.Name || ev.Cursor != want.Cursor || ev.Timestamp.String() != "2026-11-20T08:00:00Z" || ev.Arguments["a"] != "b" || ev.Data.N != ev.ID {
 				t.Fatalf("item %d: %+v", n, ev)
 			}
 			if n++; n == 100 {

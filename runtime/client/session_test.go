@@ -24,12 +24,12 @@ import (
 // ever sent and the error is typed.
 func TestCAP2Capabilities(t *testing.T) {
 	forms := map[string]bool{
-		`{"events":{"listChanged":true}}`:                                    true,
-		`{"events":{}}`:                                                      true,
-		`{"extensions":{"io.modelcontextprotocol/events":{}}}`:               true,
-		bothCaps:                                                             true,
-		`{}`:                                                                 false,
-		`{"events":null,"tools":{}}`:                                         false,
+		`{"events":{"listChanged":true}}`:                      true,
+		`{"events":{}}`:                                        true,
+		`{"extensions":{"io.modelcontextprotocol/events":{}}}`: true,
+		bothCaps:                     true,
+		`{}`:                         false,
+		`{"events":null,"tools":{}}`: false,
 		`{"extensions":{"io.modelcontextprotocol/other":{}},"tools":{}}`:     false,
 		`{"experimental":{"events":{},"io.modelcontextprotocol/events":{}}}`: false,
 	}

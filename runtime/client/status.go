@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"slices"
@@ -95,6 +96,18 @@ func (s *subscription) compare(d wire.Descriptor) {
 		return
 	}
 	s.drift(published)
+}
+
+// checkFingerprint reports drift that an occurrence itself shows.
+func (s *subscription) checkFingerprint(o *wire.Occurrence) {
+	if s.fingerprint == "" || !bytes.Contains(o.Meta, []byte(wire.MetaFingerprint)) {
+		return
+	}
+	var meta map[string]json.RawMessage
+	var published string
+	if json.Unmarshal(o.Meta, &meta) == nil && json.Unmarshal(meta[wire.MetaFingerprint], &published) == nil && published != "" {
+		s.drift(published)
+	}
 }
 
 func (s *subscription) drift(published string) {

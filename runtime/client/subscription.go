@@ -45,6 +45,7 @@ type subscription struct {
 	modeName string
 	accepted bool
 	failures int // legs in a row without progress
+	retries  int // sessions lost before the server accepted; of the loop only
 	refusals int
 	refused  map[string]bool
 	status   Status
@@ -141,7 +142,14 @@ func (s *subscription) decide(err error) (wait bool, end error) {
 		if !redialable(s.c.transport) {
 			return false, err
 		}
-		return accepted && s.again(), s.unaccepted(err)
+		if !accepted {
+			// What Subscribe found may have been lost long before; one fresh try is its due.
+			s.retries++
+			if s.retries > 1 {
+				return false, err
+			}
+		}
+		return accepted, nil
 	case errors.As(err, &terminated):
 		if !s.reselect(terminated.Err) {
 			return false, err
@@ -155,28 +163,6 @@ func (s *subscription) decide(err error) (wait bool, end error) {
 		return false, err
 	}
 	return true, nil
-}
-
-// unaccepted lets a subscription whose session was lost before the server had answered try once
-// more, and not again.
-func (s *subscription) unaccepted(err error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.accepted {
-		return nil
-	}
-	if s.failures++; s.failures > 1 {
-		return err
-	}
-	return nil
-}
-
-// again reports whether the last session brought nothing, so that a server that drops every
-// session at once is not hammered.
-func (s *subscription) again() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.failures > 0
 }
 
 // Codes of the SDK and of JSON-RPC that the same request would get again.
@@ -316,6 +302,7 @@ func (s *subscription) take(ctx context.Context, o *wire.Occurrence, cursor *str
 		s.reach(cursor)
 		return nil
 	}
+	s.checkFingerprint(o)
 	s.mu.Lock()
 	fresh := s.seen.add(o.EventID)
 	if fresh {

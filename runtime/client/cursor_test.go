@@ -1,0 +1,403 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// numbered streams the events after the given cursor, cN being the position after eN.
+func numbered(last int) func(st *fakeStream) (any, *jsonrpc.Error) {
+	return func(st *fakeStream) (any, *jsonrpc.Error) {
+		from := 0
+		if st.p.Cursor != nil {
+			fmt.Sscanf(*st.p.Cursor, "c%d", &from)
+		}
+		st.active(fmt.Sprint("c", from))
+		for i := from + 1; i <= last; i++ {
+			st.event(fmt.Sprint("e", i), fmt.Sprint("c", i))
+		}
+		return hold(st)
+	}
+}
+
+func saved(t *testing.T, cs store.CursorStore, key string) string {
+	t.Helper()
+	v, ok, err := cs.Load(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !ok {
+		return "none"
+	}
+	return v.Cursor
+}
+
+// CLI-6: a cursor is committed when the application asks for the next item or acknowledges, never
+// before; after a crash only what was not committed repeats.
+func TestCLI6Commit(t *testing.T) {
+	eachCarrier(t, func(t *testing.T, c carrier) {
+		cs := memory.NewCursors()
+		f := newFake(c.legacy)
+		f.stream = numbered(4)
+		cl := connect(t, f, c, Options{Cursors: cs})
+		s := subscribe(t, cl, WithCursorKey("k"))
+		synctest.Wait()
+		if got := saved(t, cs, "k"); got != "none" {
+			t.Errorf("before the application asked: %s", got)
+		}
+		r := read(t, s)
+		r.want("e1")
+		if got := saved(t, cs, "k"); got != "c0" {
+			t.Errorf("while e1 is in hand: %s", got)
+		}
+		r.want("e2")
+		if got := saved(t, cs, "k"); got != "c1" {
+			t.Errorf("while e2 is in hand: %s", got)
+		}
+		if err := s.Ack(); err != nil {
+			t.Fatal(err)
+		}
+		if got := saved(t, cs, "k"); got != "c2" {
+			t.Errorf("after Ack: %s", got)
+		}
+		r.want("e3")
+		r.stop() // left with break, as a crash would leave it
+		s.Close()
+		if got := saved(t, cs, "k"); got != "c2" {
+			t.Errorf("e3 was not committed: %s", got)
+		}
+		r = read(t, subscribe(t, cl, WithCursorKey("k")))
+		r.want("e3", "e4")
+	})
+}
+
+// CLI-6: in a poll's batch the position is known only at its end; the eventIds committed beside the
+// cursor keep the rest from repeating.
+func TestCLI6Batch(t *testing.T) {
+	eachCarrier(t, func(t *testing.T, c carrier) {
+		cs := memory.NewCursors()
+		f := newFake(c.legacy)
+		var from []string
+		f.poll = func(p wire.PollParams) (any, *jsonrpc.Error) {
+			from = append(from, cursorOf(p))
+			switch cursorOf(p) {
+			case "null":
+				return polled("c0", false, 0), nil
+			case "c0":
+				return polled("c3", false, 0, "e1", "e2", "e3"), nil
+			}
+			return polled("c4", false, 1e6, "e4"), nil
+		}
+		cl := connect(t, f, c, Options{Cursors: cs, Mode: "poll"})
+		s := subscribe(t, cl)
+		r := read(t, s)
+		r.want("e1", "e2")
+		if s.Cursor() != "c0" {
+			t.Errorf("cursor %q within the batch", s.Cursor())
+		}
+		s.Close()
+		synctest.Wait()
+		from = nil
+		s = subscribe(t, cl)
+		r = read(t, s)
+		r.want("e2", "e3", "e4")
+		if s.Cursor() != "c4" {
+			t.Errorf("cursor %q after the batch", s.Cursor())
+		}
+		s.Close()
+		synctest.Wait()
+		if !slices.Equal(from, []string{"c0", "c3"}) {
+			t.Errorf("polled from %v", from)
+		}
+	})
+}
+
+// CLI-6, CUR-4: quiet times advance what is saved, but not past an item that is still in hand.
+func TestCLI6Quiet(t *testing.T) {
+	eachCarrier(t, func(t *testing.T, c carrier) {
+		cs := memory.NewCursors()
+		f := newFake(c.legacy)
+		f.stream = func(st *fakeStream) (any, *jsonrpc.Error) {
+			st.active("c0")
+			st.event("e1", "c1")
+			for i := 0; st.ctx.Err() == nil; i++ {
+				time.Sleep(15 * time.Second)
+				st.heartbeat(fmt.Sprint("h", i))
+			}
+			return nil, nil
+		}
+		cl := connect(t, f, c, Options{Cursors: cs})
+		s := subscribe(t, cl, WithCursorKey("k"))
+		r := read(t, s)
+		r.want("e1")
+		time.Sleep(50 * time.Second)
+		if got := saved(t, cs, "k"); got != "c0" {
+			t.Errorf("e1 is in hand: %s", got)
+		}
+		go r.word()
+		synctest.Wait()
+		if got := saved(t, cs, "k"); got != "h2" {
+			t.Errorf("the application waits: %s", got)
+		}
+		time.Sleep(15 * time.Second)
+		if got := saved(t, cs, "k"); got != "h3" {
+			t.Errorf("a heartbeat later: %s", got)
+		}
+		s.Close()
+		synctest.Wait()
+	})
+}
+
+// CLI-6: a null cursor is never persisted; with manual acknowledgement asking does not commit; a
+// store that fails is reported between the items and tried again.
+func TestCLI6Edges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cs := &failingCursors{CursorStore: memory.NewCursors()}
+		f := newFake(true)
+		f.stream = func(st *fakeStream) (any, *jsonrpc.Error) {
+			st.active("")
+			st.event("e1", "")
+			st.event("e2", "")
+			return hold(st)
+		}
+		cl := connect(t, f, carriers[0], Options{Cursors: cs})
+		s := subscribe(t, cl, WithCursorKey("null"))
+		read(t, s).want("e1", "e2")
+		s.Ack()
+		s.Close()
+		if got := saved(t, cs, "null"); got != "none" {
+			t.Errorf("a null cursor was saved: %s", got)
+		}
+
+		f.stream = numbered(3)
+		s = subscribe(t, cl, WithCursorKey("manual"), WithManualAck())
+		r := read(t, s)
+		r.want("e1", "e2")
+		if got := saved(t, cs, "manual"); got != "none" {
+			t.Errorf("committed without Ack: %s", got)
+		}
+		s.Ack()
+		if got := saved(t, cs, "manual"); got != "c2" {
+			t.Errorf("Ack: %s", got)
+		}
+		r.stop()
+		s.Close()
+
+		s = subscribe(t, cl, WithCursorKey("failing"), WithCursor("c0"))
+		r = read(t, s)
+		r.want("e1")
+		cs.err = errors.New("disk full")
+		r.want("error")
+		var ce *CommitError
+		if !errors.As(r.err, &ce) || ce.Key != "failing" || s.Ack() == nil {
+			t.Error(r.err)
+		}
+		cs.err = nil
+		r.want("e2")
+		if got := saved(t, cs, "failing"); got != "c1" {
+			t.Errorf("after recovery: %s", got)
+		}
+		if _, err := Subscribe(t.Context(), cl, Dynamic("tick"), nil, WithCursorKey("failing")); !errors.Is(err, ErrKeyInUse) {
+			t.Error(err)
+		}
+		s.Close()
+		// What the store holds can be overruled.
+		f.forget()
+		subscribe(t, cl, WithCursorKey("failing"), FromNow()).Close()
+		subscribe(t, cl, WithCursorKey("failing"), WithCursor("c2")).Close()
+		subscribe(t, cl, WithCursorKey("failing")).Close()
+		if got := f.cursors(); !slices.Equal(got, []string{"null", "c2", "c1"}) {
+			t.Errorf("cursors %v", got)
+		}
+		cs.err = errors.New("unreadable")
+		if _, err := Subscribe(t.Context(), cl, Dynamic("tick"), nil); err == nil || !strings.Contains(err.Error(), "unreadable") {
+			t.Error(err)
+		}
+	})
+}
+
+type failingCursors struct {
+	store.CursorStore
+	err error
+}
+
+func (f *failingCursors) Load(ctx context.Context, key string) (store.Saved, bool, error) {
+	if f.err != nil {
+		return store.Saved{}, false, f.err
+	}
+	return f.CursorStore.Load(ctx, key)
+}
+
+func (f *failingCursors) Save(ctx context.Context, key string, s store.Saved) error {
+	if f.err != nil {
+		return f.err
+	}
+	return f.CursorStore.Save(ctx, key, s)
+}
+
+// CLI-2: deduplication is bounded, and what an ended leg had not handed over is not taken for known.
+func TestCLI2Dedup(t *testing.T) {
+	s := newIDSet(3)
+	for _, id := range []string{"a", "b", "c"} {
+		if !s.add(id) || s.add(id) {
+			t.Fatal(id)
+		}
+	}
+	if !s.add("d") || s.add("b") || !s.add("a") || len(s.known) != 3 {
+		t.Errorf("%v", s.known)
+	}
+	s.remove("a")
+	s.remove("nobody")
+	if !s.add("a") || !s.add("") || !s.add("") || len(s.known) > 3 {
+		t.Errorf("%v", s.known)
+	}
+}
+
+// The eventIds saved beside a cursor are bounded, but never fewer than those after it.
+func TestCLI6SavedIDs(t *testing.T) {
+	cs := memory.NewCursors()
+	l := &ledger{store: cs, key: "k", at: "c0"}
+	count := func() int {
+		if err := l.commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		v, _, _ := cs.Load(t.Context(), "k")
+		return len(v.EventIDs)
+	}
+	hand := func(n int, cursor string) {
+		for i := range n {
+			it := item{occurrence: &wire.Occurrence{EventID: fmt.Sprint(cursor, i)}}
+			if i == n-1 && cursor != "" {
+				it.cursor = &cursor
+			}
+			l.handOut(it)
+		}
+	}
+	hand(100, "")
+	hand(900, "")
+	if n := count(); n != 1000 {
+		t.Errorf("%d of a batch under way", n)
+	}
+	hand(1, "c1")
+	if n := count(); n != keptIDs {
+		t.Errorf("%d after the batch", n)
+	}
+}
+
+// CLI-10: the policy sees each new occurrence before the application does, and what it refuses is
+// withheld and counted.
+func TestCLI10Policy(t *testing.T) {
+	eachCarrier(t, func(t *testing.T, c carrier) {
+		f := newFake(c.legacy)
+		f.stream = numbered(3)
+		asked := []string{}
+		cl := connect(t, f, c, Options{Policy: func(_ context.Context, o events.Occurrence) error {
+			asked = append(asked, o.ID+string(o.Raw))
+			if o.ID == "e2" {
+				return errors.New("no")
+			}
+			return nil
+		}})
+		s := subscribe(t, cl, WithCursor("c0"))
+		read(t, s).want("e1", "e3")
+		synctest.Wait()
+		if st := s.Status(); st.Withheld != 1 || !slices.Equal(asked, []string{`e1{"n":"e1"}`, `e2{"n":"e2"}`, `e3{"n":"e3"}`}) {
+			t.Errorf("%+v, asked %v", st, asked)
+		}
+	})
+}
+
+// An iteration left with break is taken up where it was; only one runs at a time; Close within it
+// ends it without an error.
+func TestIteration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(true)
+		f.stream = numbered(6)
+		cl := connect(t, f, carriers[0], Options{})
+		s := subscribe(t, cl)
+		var got []string
+		for range 2 {
+			for ev, err := range s.Events() {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, ev.ID)
+				for _, err := range s.Events() {
+					if !errors.Is(err, ErrIterating) {
+						t.Error(err)
+					}
+				}
+				if len(got)%2 == 0 {
+					break
+				}
+			}
+		}
+		for ev, err := range s.Events() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, ev.ID)
+			s.Close()
+		}
+		if strings.Join(got, " ") != "e1 e2 e3 e4 e5" {
+			t.Errorf("got %v", got)
+		}
+		for range s.Events() {
+			t.Error("an item after Close")
+		}
+	})
+}
+
+// A payload that does not fit the types is reported in its place, with what was received.
+func TestPayloadError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(true)
+		f.stream = func(st *fakeStream) (any, *jsonrpc.Error) {
+			st.active("c0")
+			st.send(wire.NotificationEvent, `{"eventId":"e1","name":"tick","timestamp":"2026-11-20T08:00:00Z","data":{"n":[1]},"cursor":"c1"}`)
+			st.send(wire.NotificationEvent, `{"eventId":"e2","name":"tick","timestamp":"yesterday","data":{"n":"x"},"cursor":"c2"}`)
+			st.send(wire.NotificationEvent, `{"eventId":"e3","name":"tick","timestamp":"2026-11-20T08:00:00Z","cursor":"c3"}`)
+			st.send(wire.NotificationEvent, `{"eventId":"e4","name":"tock","timestamp":"2026-11-20T08:00:00Z","data":{"n":"x"},"cursor":"c4"}`)
+			st.event("e5", "c5")
+			return hold(st)
+		}
+		cl := connect(t, f, carriers[0], Options{})
+		type payload struct {
+			N string `json:"n"`
+		}
+		s, err := Subscribe(t.Context(), cl, events.Type[json.RawMessage, payload]{Info: events.Info{Name: "tick"}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for ev, err := range s.Events() {
+			var pe *PayloadError
+			if errors.As(err, &pe) {
+				got = append(got, "bad "+pe.Occurrence.ID)
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, ev.ID)
+			break
+		}
+		if strings.Join(got, ", ") != "bad e1, bad e2, bad e3, e5" {
+			t.Errorf("got %v", got)
+		}
+	})
+}
