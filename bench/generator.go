@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"go/format"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/gen"
+)
+
+// benchGenerate measures the generator over 10, 100 and 1,000 event types against go/format over
+// the Go that it writes, and how it grows from 100 to 1,000.
+func benchGenerate(ctx context.Context, s settings) ([]row, error) {
+	dir, err := os.MkdirTemp("", "mcpe-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	var rows []row
+	ours := map[int]float64{}
+	for _, n := range []int{10, 100, 1000} {
+		file := filepath.Join(dir, fmt.Sprintf("events%d.yaml", n))
+		if err := os.WriteFile(file, eventFile(n), 0o644); err != nil {
+			return nil, err
+		}
+		req := gen.Request{Files: []string{file}, Out: filepath.Join(dir, fmt.Sprintf("out%d", n)), Package: "bench"}
+		var generate, gofmt []float64
+		size := 0
+		for range s.rounds {
+			begin := time.Now()
+			plan, diags, err := gen.Generate(ctx, req)
+			if err != nil {
+				return nil, err
+			}
+			generate = append(generate, time.Since(begin).Seconds())
+			if plan == nil {
+				return nil, fmt.Errorf("%d event types: %v", n, diags)
+			}
+			begin, size = time.Now(), 0
+			for _, f := range plan.Create {
+				if strings.HasSuffix(f.Path, ".go") {
+					if _, err := format.Source(f.Content); err != nil {
+						return nil, err
+					}
+					size += len(f.Content)
+				}
+			}
+			gofmt = append(gofmt, time.Since(begin).Seconds())
+		}
+		l, o := median(gofmt), median(generate)
+		ours[n] = o
+		target := ""
+		if n == 1000 {
+			target = "≤ 4.00"
+		}
+		rows = append(rows, row{fmt.Sprintf("generate %d event types (%.1f KB each) against gofmt", n, float64(size)/1024/float64(n)), seconds(l), seconds(o), o / l, target})
+	}
+	return append(rows, row{"generate 1,000 against 100 event types", seconds(ours[100]), seconds(ours[1000]), ours[1000] / ours[100], "≤ 15.00"}), nil
+}
+
+func seconds(x float64) string {
+	return time.Duration(x * float64(time.Second)).Round(100 * time.Microsecond).String()
+}
+
+// eventFile is an event file of n types of ordinary size.
+func eventFile(n int) []byte {
+	var b strings.Builder
+	b.WriteString("version: 1\nschemas:\n  Severity: {type: string, enum: [P1, P2, P3, P4]}\n  Person:\n    type: object\n    properties: {id: {type: string}, name: {type: string}}\n    required: [id]\nevents:\n")
+	for i := range n {
+		fmt.Fprintf(&b, `  - name: bench%d.created
+    description: Fires when number %d is created.
+    inputSchema:
+      type: object
+      properties:
+        severity: {$ref: '#/schemas/Severity', x-match: /severity}
+        service: {type: string, x-match: {path: /service, op: glob}}
+      additionalProperties: false
+    payloadSchema:
+      type: object
+      properties:
+        id: {type: string}
+        severity: {$ref: '#/schemas/Severity'}
+        service: {type: string}
+        reporter: {$ref: '#/schemas/Person'}
+        count: {type: integer, minimum: 0, maximum: 1000}
+        openedAt: {type: string, format: date-time}
+      required: [id, severity, openedAt]
+`, i, i)
+	}
+	return []byte(b.String())
+}

@@ -1,0 +1,95 @@
+// Command bench measures the runtime and the generator beside their plain-Go limits and prints a
+// table of limit, ours and ratio.
+//
+// The limit of polling is net/http answering prebuilt bytes; that of streaming is net/http writing
+// one prebuilt frame and flushing it; that of generating is go/format over the bytes we generate.
+// Limit and ours run in one invocation, each server in a process of its own, turn by turn, so that
+// a machine whose speed drifts moves both. Everything stays on the loopback interface.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// A row is one line of the table. Ratios whose target is a floor say "≥", ceilings "≤".
+type row struct {
+	what, limit, ours string
+	ratio             float64
+	target            string
+}
+
+// settings bound a run.
+type settings struct {
+	rounds   int
+	duration time.Duration
+	streams  int
+}
+
+var parts = []struct {
+	name string
+	run  func(context.Context, settings) ([]row, error)
+}{
+	{"poll", benchPoll},
+	{"push", benchPush},
+	{"idle", benchIdle},
+	{"generate", benchGenerate},
+}
+
+func main() {
+	if len(os.Args) > 2 && os.Args[1] == "serve" {
+		if err := serve(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, "bench serve:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	var s settings
+	only := flag.String("only", "", "comma-separated parts to run: poll, push, idle, generate; default all")
+	flag.IntVar(&s.rounds, "rounds", 3, "paired rounds; the median is shown")
+	flag.DurationVar(&s.duration, "duration", 3*time.Second, "length of one measurement")
+	flag.IntVar(&s.streams, "streams", 1000, "open streams of push and idle")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, s, *only); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, s settings, only string) error {
+	var rows []row
+	for _, p := range parts {
+		if only != "" && !slices.Contains(strings.Split(only, ","), p.name) {
+			continue
+		}
+		r, err := p.run(ctx, s)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+		rows = append(rows, r...)
+	}
+	tw := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "measurement\tlimit\tours\tratio\ttarget")
+	for _, r := range rows {
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%.2f\t%s\n", r.what, r.limit, r.ours, r.ratio, r.target)
+	}
+	return tw.Flush()
+}
+
+// median sorts xs and returns its middle.
+func median(xs []float64) float64 {
+	if len(xs) == 0 {
+		return 0
+	}
+	slices.Sort(xs)
+	return xs[len(xs)/2]
+}

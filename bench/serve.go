@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/bench/sample"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
+)
+
+const token = "bench-token"
+
+// serve is the main function of a server process: it prints its address and serves until killed.
+func serve(kind string) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /admin/memory", reportMemory)
+	switch kind {
+	case "limit":
+		serveLimit(mux)
+	case "ours":
+		if err := serveOurs(mux); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("unknown server %q", kind)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Println(ln.Addr())
+	return http.Serve(ln, mux)
+}
+
+// onEmit calls f as often as a GET of /admin/emit asks.
+func onEmit(mux *http.ServeMux, f func() error) {
+	mux.HandleFunc("GET /admin/emit", func(w http.ResponseWriter, r *http.Request) {
+		n, err := strconv.Atoi(r.URL.Query().Get("n"))
+		for i := 0; i < n && err == nil; i++ {
+			err = f()
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	})
+}
+
+func payload() sample.BenchSamplePayload {
+	return sample.BenchSamplePayload{
+		T: time.Now().UnixNano(), IncidentID: "INC-1234", Title: "Database connection pool exhausted",
+		Severity: sample.BenchSamplePayloadSeverityP1, Service: "checkout", URL: "https://example.com/incidents/INC-1234",
+	}
+}
+
+func serveOurs(mux *http.ServeMux) error {
+	srv := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
+	es, err := server.New(srv, server.Options{})
+	if err != nil {
+		return err
+	}
+	emitter, err := sample.RegisterBenchSample(es, sample.BenchSampleHooks{})
+	if err != nil {
+		return err
+	}
+	verify := func(_ context.Context, got string, _ *http.Request) (*auth.TokenInfo, error) {
+		if got != token {
+			return nil, auth.ErrInvalidToken
+		}
+		return &auth.TokenInfo{UserID: "bench", Expiration: time.Now().Add(time.Hour)}, nil
+	}
+	mux.Handle("/mcp", auth.RequireBearerToken(verify, nil)(transport.NewHandler(srv, es, transport.HandlerOptions{Direct: true})))
+	onEmit(mux, func() error { return emitter.Emit(context.Background(), payload()) })
+	return nil
+}
+
+// serveLimit answers polls and streams with prebuilt bytes: no authentication, no validation, no
+// replay.
+func serveLimit(mux *http.ServeMux) {
+	poll := []byte(`{"jsonrpc":"2.0","id":7,"result":{"resultType":"complete","events":[],"cursor":"AQJr0wAAAAAAAAABAAAAAAAAAAE","truncated":false,"hasMore":false,"nextPollMs":5000}}`)
+	active := []byte(`data: {"jsonrpc":"2.0","method":"notifications/events/active","params":{"cursor":"AQJr0wAAAAAAAAABAAAAAAAAAAE","truncated":false,"_meta":{"io.modelcontextprotocol/subscriptionId":7}}}` + "\n\n")
+	var mu sync.Mutex
+	subscribers := map[chan []byte]struct{}{}
+	mux.HandleFunc("POST /mcp", func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		if r.Header.Get("Mcp-Method") != "events/stream" {
+			w.Header().Set("Content-Type", "application/json")
+			w.Write(poll)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		flusher := w.(http.Flusher)
+		ch := make(chan []byte, 256)
+		mu.Lock()
+		subscribers[ch] = struct{}{}
+		mu.Unlock()
+		defer func() {
+			mu.Lock()
+			delete(subscribers, ch)
+			mu.Unlock()
+		}()
+		w.Write(active)
+		flusher.Flush()
+		for {
+			select {
+			case frame := <-ch:
+				w.Write(frame)
+				flusher.Flush()
+			case <-r.Context().Done():
+				return
+			}
+		}
+	})
+	onEmit(mux, func() error {
+		data, err := json.Marshal(payload())
+		if err != nil {
+			return err
+		}
+		frame := []byte(`data: {"jsonrpc":"2.0","method":"notifications/events/event","params":{"eventId":"0197a3c4-7f00-7000-8000-000000000000","name":"bench.sample","timestamp":"2026-11-20T07:00:00.123456789Z","data":` +
+			string(data) + `,"cursor":"AQJr0wAAAAAAAAABAAAAAAAAAAE","_meta":{"io.modelcontextprotocol/subscriptionId":7}}}` + "\n\n")
+		mu.Lock()
+		defer mu.Unlock()
+		for ch := range subscribers {
+			select {
+			case ch <- frame:
+			case <-time.After(10 * time.Second):
+				return errors.New("a stream took no frame for ten seconds")
+			}
+		}
+		return nil
+	})
+}
+
+// firstCursor bootstraps a poll; the limit answers with its prebuilt one.
+func firstCursor(ctx context.Context, url string) (string, error) {
+	resp, err := http.DefaultClient.Do(request(ctx, url, "events/poll", `"name":"bench.sample","arguments":{"severity":"P1","service":"checkout"},"cursor":null,`))
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	var answer struct {
+		Result struct {
+			Cursor string `json:"cursor"`
+		} `json:"result"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+		return "", fmt.Errorf("first poll: %s: %w", resp.Status, err)
+	}
+	if answer.Result.Cursor == "" {
+		return "", fmt.Errorf("first poll: %s: no cursor", resp.Status)
+	}
+	return answer.Result.Cursor, nil
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// endTime is how long an example may take to end after SIGTERM.
+const endTime = 5 * time.Second
+
+// A process is a started program whose output lines are kept.
+type process struct {
+	name string
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the process has ended and its output is read
+	err  error         // of Wait; read after done
+
+	mu     sync.Mutex
+	stdout []string
+	stderr []string
+	more   chan struct{} // closed and replaced at each line of stderr
+}
+
+func spawn(name string, args ...string) (*process, error) {
+	p := &process{name: name, cmd: exec.Command(name, args...), done: make(chan struct{}), more: make(chan struct{})}
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	stderr, err := p.cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	var readers sync.WaitGroup
+	readers.Go(func() { p.read(stdout, &p.stdout) })
+	readers.Go(func() { p.read(stderr, &p.stderr) })
+	go func() {
+		readers.Wait()
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+func (p *process) read(r io.Reader, lines *[]string) {
+	sc := bufio.NewScanner(r)
+	sc.Buffer(nil, 1<<20)
+	for sc.Scan() {
+		p.mu.Lock()
+		*lines = append(*lines, sc.Text())
+		close(p.more)
+		p.more = make(chan struct{})
+		p.mu.Unlock()
+	}
+}
+
+// waitFor returns the rest of the first line of stderr after mark.
+func (p *process) waitFor(ctx context.Context, mark string) (string, error) {
+	for {
+		p.mu.Lock()
+		more := p.more
+		for _, l := range p.stderr {
+			if _, rest, ok := strings.Cut(l, mark); ok {
+				p.mu.Unlock()
+				return rest, nil
+			}
+		}
+		p.mu.Unlock()
+		select {
+		case <-more:
+		case <-p.done:
+			return "", fmt.Errorf("%s ended early (%v): %s", p.name, p.err, strings.Join(p.stderr, "; "))
+		case <-ctx.Done():
+			return "", fmt.Errorf("%s: waiting for %q: %w", p.name, mark, ctx.Err())
+		}
+	}
+}
+
+// lines returns what the process wrote to stdout.
+func (p *process) lines() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stdout
+}
+
+func (p *process) count() int { return len(p.lines()) }
+
+// end asks the process to end and reports anything but exit code 0 in time.
+func (p *process) end() error {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("%s: %w", p.name, err)
+	}
+	select {
+	case <-p.done:
+	case <-time.After(endTime):
+		return fmt.Errorf("%s did not end within %v of SIGTERM", p.name, endTime)
+	}
+	if p.err != nil {
+		return fmt.Errorf("%s ended with %w: %s", p.name, p.err, strings.Join(p.stderr, "; "))
+	}
+	return nil
+}
+
+func (p *process) kill() {
+	p.cmd.Process.Kill()
+	<-p.done
+}

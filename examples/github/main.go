@@ -1,0 +1,170 @@
+// Command github is an MCP server whose event types are those of a GitHub repository.
+//
+// It takes GitHub's own webhooks on POST /github and serves MCP on /mcp (Streamable HTTP, both
+// protocol eras) or on stdio:
+//
+//	github -http 127.0.0.1:8080 -github-secret S -tokens tokens.json
+//
+// The event types come from examples/schemas/github.yaml; everything that this program adds is in
+// receive.go (GitHub's endpoint) and payloads.go (GitHub's bodies to typed payloads).
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
+)
+
+// shutdownTime bounds an orderly end.
+const shutdownTime = 4 * time.Second
+
+type options struct {
+	http, secret, tokens string
+	stdio                bool
+	heartbeat            time.Duration
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	o, err := parse(os.Args[1:], os.Stderr)
+	if err == nil {
+		err = run(ctx, o, os.Stderr)
+	} else if errors.Is(err, flag.ErrHelp) {
+		return
+	} else {
+		fmt.Fprintln(os.Stderr, "github:", err)
+		os.Exit(2)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "github:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(argv []string, stderr io.Writer) (options, error) {
+	var o options
+	fs := flag.NewFlagSet("github", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.StringVar(&o.http, "http", "", "address to serve MCP (/mcp) and GitHub's webhooks (/github) on, for example 127.0.0.1:8080")
+	fs.BoolVar(&o.stdio, "stdio", false, "serve MCP on standard input and output")
+	fs.StringVar(&o.secret, "github-secret", "", "secret of GitHub's webhooks; without it bodies are not authenticated")
+	fs.StringVar(&o.tokens, "tokens", "", "JSON file with an object of bearer token to principal; without it callers are not authenticated")
+	fs.DurationVar(&o.heartbeat, "heartbeat", 0, "heartbeat interval of streams; 0 means the default of 15 s")
+	if err := fs.Parse(argv); err != nil {
+		return o, err
+	}
+	switch {
+	case fs.NArg() > 0:
+		return o, fmt.Errorf("unexpected argument %q", fs.Arg(0))
+	case o.http == "" && !o.stdio:
+		return o, errors.New("give -http ADDR, -stdio or both")
+	}
+	return o, nil
+}
+
+// run serves until ctx ends or, on stdio, the client goes away.
+func run(ctx context.Context, o options, stderr io.Writer) error {
+	log := slog.New(slog.NewTextHandler(stderr, nil))
+	srv := mcp.NewServer(&mcp.Implementation{Name: "github-events", Version: "0.1.0"}, nil)
+	es, err := server.New(srv, server.Options{Heartbeat: o.heartbeat, NextPoll: time.Second, Logger: log})
+	if err != nil {
+		return err
+	}
+	emit, err := register(es)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var web *http.Server
+	failed := make(chan error, 1)
+	if o.http != "" {
+		mux := http.NewServeMux()
+		mux.Handle("/github", &receiver{secret: []byte(o.secret), emit: emit, log: log})
+		mcpHandler, err := withTokens(o.tokens, transport.NewHandler(srv, es, transport.HandlerOptions{Direct: true}))
+		if err != nil {
+			return err
+		}
+		mux.Handle("/mcp", mcpHandler)
+		ln, err := net.Listen("tcp", o.http)
+		if err != nil {
+			return err
+		}
+		web = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+		fmt.Fprintf(stderr, "github: listening on http://%s\n", ln.Addr())
+		go func() {
+			if err := web.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+				failed <- err
+				cancel()
+			}
+		}()
+	}
+	if o.stdio {
+		err = transport.Run(ctx, srv, es, &mcp.StdioTransport{})
+		if ctx.Err() != nil || errors.Is(err, io.EOF) {
+			err = nil
+		}
+	} else {
+		<-ctx.Done()
+	}
+	select {
+	case e := <-failed:
+		err = errors.Join(err, e)
+	default:
+	}
+	return errors.Join(err, shutdown(es, web))
+}
+
+// shutdown ends streams first: http.Server.Shutdown waits for open requests.
+func shutdown(es *server.Server, web *http.Server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
+	defer cancel()
+	err := es.Shutdown(ctx)
+	if web != nil {
+		if e := web.Shutdown(ctx); e != nil {
+			err = errors.Join(err, e, web.Close())
+		}
+	}
+	return err
+}
+
+// withTokens asks for a bearer token of the file, whose principal owns the subscriptions.
+func withTokens(file string, next http.Handler) (http.Handler, error) {
+	if file == "" {
+		return next, nil
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var principals map[string]string
+	if err := json.Unmarshal(b, &principals); err != nil {
+		return nil, fmt.Errorf("%s: want a JSON object of token to principal: %w", file, err)
+	}
+	verify := func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
+		principal, ok := principals[token]
+		if !ok {
+			return nil, auth.ErrInvalidToken
+		}
+		// Tokens of a file do not expire; the SDK asks for a date all the same.
+		return &auth.TokenInfo{UserID: principal, Expiration: time.Now().AddDate(1, 0, 0)}, nil
+	}
+	return auth.RequireBearerToken(verify, nil)(next), nil
+}

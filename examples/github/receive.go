@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+)
+
+// maxBody bounds a webhook body; GitHub sends none above 25 MB.
+const maxBody = 25 << 20
+
+// An emitFunc maps the body of one GitHub event to a payload and emits it under the delivery's id.
+// It reports errSkip for bodies that are of no event type of ours.
+type emitFunc func(ctx context.Context, delivery string, body []byte) error
+
+// errSkip marks a body whose action no event type covers.
+var errSkip = errors.New("no event type covers this action")
+
+// receiver is the endpoint of GitHub's own webhooks.
+type receiver struct {
+	secret []byte // empty: bodies are not authenticated
+	emit   map[string]emitFunc
+	log    *slog.Logger
+}
+
+// ServeHTTP checks the signature, emits, and only then answers 2xx, so that GitHub redelivers what
+// was not taken.
+func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		http.Error(w, "GitHub sends POST", http.StatusMethodNotAllowed)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		var tooLarge *http.MaxBytesError
+		if errors.As(err, &tooLarge) {
+			http.Error(w, "body too large", http.StatusRequestEntityTooLarge)
+			return
+		}
+		http.Error(w, "body could not be read", http.StatusBadRequest)
+		return
+	}
+	if len(rc.secret) > 0 && !signed(rc.secret, body, r.Header.Get("X-Hub-Signature-256")) {
+		http.Error(w, "X-Hub-Signature-256 is missing or wrong", http.StatusUnauthorized)
+		return
+	}
+	event, delivery := r.Header.Get("X-GitHub-Event"), r.Header.Get("X-GitHub-Delivery")
+	if event == "" || delivery == "" {
+		http.Error(w, "X-GitHub-Event or X-GitHub-Delivery is missing", http.StatusBadRequest)
+		return
+	}
+	emit, ok := rc.emit[event]
+	if !ok {
+		w.WriteHeader(http.StatusNoContent) // for example ping: nothing of ours, and nothing to retry
+		return
+	}
+	switch err := emit(r.Context(), delivery, body); {
+	case err == nil:
+		w.WriteHeader(http.StatusAccepted)
+	case errors.Is(err, errSkip):
+		w.WriteHeader(http.StatusNoContent)
+	case errors.As(err, new(*bodyError)), errors.Is(err, events.ErrInvalidPayload):
+		// Sending it again would not help.
+		rc.log.Warn("webhook body not understood", "event", event, "delivery", delivery, "error", err)
+		http.Error(w, "body not understood", http.StatusBadRequest)
+	default:
+		rc.log.Error("webhook not emitted", "event", event, "delivery", delivery, "error", err)
+		http.Error(w, "not taken", http.StatusServiceUnavailable)
+	}
+}
+
+// signed reports whether header is "sha256=" and the hex HMAC-SHA256 of body under secret.
+func signed(secret, body []byte, header string) bool {
+	hexSum, ok := strings.CutPrefix(header, "sha256=")
+	if !ok {
+		return false
+	}
+	sum, err := hex.DecodeString(hexSum)
+	if err != nil {
+		return false
+	}
+	mac := hmac.New(sha256.New, secret)
+	mac.Write(body)
+	return hmac.Equal(sum, mac.Sum(nil))
+}
+
+// A bodyError is a body that is not what GitHub documents for its event.
+type bodyError struct{ err error }
+
+func (e *bodyError) Error() string { return fmt.Sprintf("read body: %v", e.err) }
+func (e *bodyError) Unwrap() error { return e.err }

@@ -1,0 +1,235 @@
+// Command watch subscribes to one event type of any MCP server that speaks the Events extension and
+// prints one JSON line an event.
+//
+//	watch -url http://127.0.0.1:8080/mcp -event push -arg repo=octo/hello
+//	watch -event push -- ./github -stdio
+//
+// It knows no event type at compile time: it reads the server's descriptors and uses the client's
+// dynamic subscription. Programs that know their events use generated stubs instead.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/file"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// options are the flags and what follows "--".
+type options struct {
+	url, token, event, mode, cursorFile string
+	args                                []string
+	count                               int
+	command                             []string
+}
+
+// errUsage marks a mistake on the command line; main exits with 2.
+var errUsage = errors.New("usage")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+	case errors.Is(err, errUsage):
+		fmt.Fprintln(os.Stderr, "watch:", err)
+		os.Exit(2)
+	default:
+		fmt.Fprintln(os.Stderr, "watch:", err)
+		os.Exit(1)
+	}
+}
+
+// parse reads the command line.
+func parse(argv []string, stderr io.Writer) (options, error) {
+	var o options
+	fs := flag.NewFlagSet("watch", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.StringVar(&o.url, "url", "", "URL of a server on Streamable HTTP; otherwise give a command after --")
+	fs.StringVar(&o.token, "token", "", "bearer token sent with every request")
+	fs.StringVar(&o.event, "event", "", "event type to subscribe to")
+	fs.StringVar(&o.mode, "mode", "auto", "delivery mode: auto, poll or push")
+	fs.StringVar(&o.cursorFile, "cursor-file", "", "file that keeps the cursor, so that the next run goes on where this one ended")
+	fs.IntVar(&o.count, "n", 0, "exit after this many events; 0 means never")
+	fs.Func("arg", "subscription argument as key=value; may be given several times", func(s string) error {
+		if !strings.Contains(s, "=") {
+			return errors.New("want key=value")
+		}
+		o.args = append(o.args, s)
+		return nil
+	})
+	fs.Usage = func() {
+		fmt.Fprint(stderr, "Usage: watch -event NAME [flags] (-url URL | -- command args…)\n\nFlags:\n")
+		fs.PrintDefaults()
+	}
+	if err := fs.Parse(argv); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return o, err
+		}
+		return o, fmt.Errorf("%w: %w", errUsage, err)
+	}
+	o.command = fs.Args()
+	switch {
+	case (o.url == "") == (len(o.command) == 0):
+		return o, fmt.Errorf("%w: give either -url or a command after --", errUsage)
+	case o.event == "":
+		return o, fmt.Errorf("%w: -event is missing", errUsage)
+	case !slices.Contains([]string{"auto", wire.ModePoll, wire.ModePush}, o.mode):
+		return o, fmt.Errorf("%w: -mode %q is none of auto, poll, push", errUsage, o.mode)
+	}
+	return o, nil
+}
+
+func run(ctx context.Context, argv []string, stdout, stderr io.Writer) error {
+	o, err := parse(argv, stderr)
+	if err != nil {
+		return err
+	}
+	var cursors store.CursorStore
+	if o.cursorFile != "" {
+		if cursors, err = file.OpenCursors(o.cursorFile); err != nil {
+			return err
+		}
+	}
+	c, err := client.Connect(ctx, o.transport(), client.Options{Cursors: cursors})
+	if err != nil {
+		return ended(ctx, err)
+	}
+	defer c.Close()
+	return ended(ctx, watch(ctx, c, o, stdout, stderr))
+}
+
+// ended drops the error of a run that a signal ended.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (o options) transport() mcp.Transport {
+	if o.url == "" {
+		return client.Command(o.command[0], o.command[1:]...)
+	}
+	hc := &http.Client{}
+	if o.token != "" {
+		hc.Transport = bearer(o.token)
+	}
+	return client.HTTP(o.url, hc)
+}
+
+// bearer is a RoundTripper that sends the token.
+type bearer string
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+string(b))
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// line is what watch prints for an event.
+type line struct {
+	Mode    string          `json:"mode"`
+	EventID string          `json:"eventId"`
+	Name    string          `json:"name"`
+	Data    json.RawMessage `json:"data"`
+}
+
+func watch(ctx context.Context, c *client.Client, o options, stdout, stderr io.Writer) error {
+	catalog, err := c.List(ctx)
+	if err != nil {
+		return fmt.Errorf("list event types: %w", err)
+	}
+	i := slices.IndexFunc(catalog, func(d wire.Descriptor) bool { return d.Name == o.event })
+	if i < 0 {
+		var names []string
+		for _, d := range catalog {
+			names = append(names, d.Name)
+		}
+		return fmt.Errorf("the server has no event type %q; it has: %s", o.event, strings.Join(names, ", "))
+	}
+	args, err := arguments(o.args, catalog[i].InputSchema)
+	if err != nil {
+		return err
+	}
+	var so []client.SubscribeOption
+	if o.mode != "auto" {
+		so = append(so, client.WithMode(o.mode))
+	}
+	if o.cursorFile != "" {
+		so = append(so, client.WithCursorKey(o.event+" "+string(args)))
+	}
+	sub, err := client.Subscribe(ctx, c, client.Dynamic(o.event), args, so...)
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	fmt.Fprintf(stderr, "watch: subscribed to %s by %s\n", o.event, sub.Mode())
+
+	out := json.NewEncoder(stdout)
+	out.SetEscapeHTML(false)
+	seen := 0
+	for ev, err := range sub.Events() {
+		if err != nil {
+			return err
+		}
+		if ev.Gap != nil {
+			fmt.Fprintln(stderr, "watch: gap: events may be missing here")
+			continue
+		}
+		if err := out.Encode(line{sub.Mode(), ev.ID, ev.Name, ev.Raw}); err != nil {
+			return err
+		}
+		if seen++; seen == o.count {
+			return sub.Ack()
+		}
+	}
+	return nil
+}
+
+// arguments makes the JSON arguments of key=value pairs. A value is taken as a string where the
+// schema asks for one, else as JSON.
+func arguments(pairs []string, inputSchema json.RawMessage) (json.RawMessage, error) {
+	var schema struct {
+		Properties map[string]struct {
+			Type any `json:"type"`
+		} `json:"properties"`
+	}
+	if err := json.Unmarshal(inputSchema, &schema); err != nil {
+		return nil, fmt.Errorf("read inputSchema: %w", err)
+	}
+	args := map[string]json.RawMessage{}
+	for _, p := range pairs {
+		k, v, _ := strings.Cut(p, "=")
+		switch t, _ := schema.Properties[k].Type.(string); t {
+		case "integer", "number", "boolean", "array", "object":
+			if !json.Valid([]byte(v)) {
+				return nil, fmt.Errorf("argument %s: %q is no JSON %s", k, v, t)
+			}
+			args[k] = json.RawMessage(v)
+		default:
+			b, err := json.Marshal(v)
+			if err != nil {
+				return nil, err
+			}
+			args[k] = b
+		}
+	}
+	return json.Marshal(args)
+}
