@@ -150,7 +150,8 @@ func (l *loader) identify(r *root, res *resource, n *source.Node) *resource {
 	if id := n.Get("$id"); id != nil && id.Kind == source.String && (!r.dialect.refAlone || n.Get("$ref") == nil) {
 		u, err := url.Parse(id.Text)
 		switch {
-		case err != nil:
+		case err != nil || u.Scheme != "" && u.Opaque == "" && u.Host == "":
+			r.mark(id)
 			l.fail(r, source.New("MCPE137", id.Range, "$id %q is not a URI reference", id.Text))
 		case r.dialect == draft07 && strings.HasPrefix(id.Text, "#") && len(id.Text) > 1:
 			anchor(id.Text[1:], id)

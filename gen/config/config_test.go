@@ -1,0 +1,180 @@
+package config_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/config"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+func load(t *testing.T, text string) (*config.Config, []source.Diagnostic) {
+	t.Helper()
+	return config.Load("dir/mcpe.yaml", func(string) ([]byte, error) { return []byte(text), nil })
+}
+
+func TestLoad(t *testing.T) {
+	c, found := load(t, `version: 1
+packages:
+  - {schemas: [events/*.yaml], out: internal/incidents, package: incidents, emit: [server, tools]}
+  - {schemas: [a.yaml, b.yaml], out: ../x}
+types: {uuid: github.com/google/uuid.UUID, number-as-text: string}
+lint: {}
+breaking: {categories: [STRICT, WIRE]}
+`)
+	if len(found) > 0 {
+		t.Fatal(found)
+	}
+	if c.Dir != "dir" || len(c.Packages) != 2 {
+		t.Fatalf("%+v", c)
+	}
+	p, q := c.Packages[0], c.Packages[1]
+	if p.Out != filepath.Join("dir", "internal", "incidents") || p.Name != "incidents" || strings.Join(p.Emit, " ") != "server tools" || p.Schemas[0].Text != "events/*.yaml" {
+		t.Errorf("%+v", p)
+	}
+	if q.Out != "x" || q.Name != "" || strings.Join(q.Emit, " ") != "server client tools" || len(q.Schemas) != 2 {
+		t.Errorf("%+v", q)
+	}
+	if diff := cmp.Diff(map[string]string{"uuid": "github.com/google/uuid.UUID", "number-as-text": "string"}, c.Types); diff != "" {
+		t.Error(diff)
+	}
+	if strings.Join(c.Categories, " ") != "STRICT WIRE" {
+		t.Error(c.Categories)
+	}
+}
+
+// What is wrong with a configuration is found by the loader, at its place, and by the JSON Schema,
+// except where the schema cannot know.
+func TestMistakes(t *testing.T) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(config.ConfigSchema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("mem:///config.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("mem:///config.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const pkg = "version: 1\npackages: [{schemas: [a], out: b}]\n"
+	for _, test := range []struct {
+		in, want string
+		schema   bool // the JSON Schema accepts it
+	}{
+		{pkg, "", true},
+		{"version: 1\n", "", true},
+		{"packages: []\n", `dir/mcpe.yaml:1:1: error MCPE122: the configuration needs "version"`, false},
+		{"version: 2\n", `dir/mcpe.yaml:1:10: error MCPE400: version 2 of the configuration is not known`, false},
+		{"version: 1\npackage: []\n", `dir/mcpe.yaml:2:1: error MCPE120: the configuration has no key "package"`, false},
+		{"version: 1\npackages: {}\n", `dir/mcpe.yaml:2:11: error MCPE121: packages must be an array, not an object`, false},
+		{"version: 1\npackages: [{out: b}]\n", `dir/mcpe.yaml:2:12: error MCPE122: a package needs "schemas"`, false},
+		{"version: 1\npackages: [{schemas: [], out: b}]\n", `dir/mcpe.yaml:2:22: error MCPE123: schemas is empty: there is nothing to generate from`, false},
+		{"version: 1\npackages: [{schemas: [/a], out: b}]\n", `dir/mcpe.yaml:2:23: error MCPE123: a pattern "/a" is an absolute path`, false},
+		{"version: 1\npackages: [{schemas: [a], out: ''}]\n", `dir/mcpe.yaml:2:32: error MCPE123: out is empty`, false},
+		{"version: 1\npackages: [{schemas: ['a['], out: b}]\n", `dir/mcpe.yaml:2:23: error MCPE401: "a[" is not a glob pattern`, true},
+		{"version: 1\npackages: [{schemas: ['a**/b'], out: b}]\n", `dir/mcpe.yaml:2:23: error MCPE401: "a**/b" is not a glob pattern`, true},
+		{"version: 1\npackages: [{schemas: [a], out: b}, {schemas: [c], out: ./b}]\n", `dir/mcpe.yaml:2:56: error MCPE403: two packages are written to "./b"`, true},
+		{"version: 1\npackages: [{schemas: [a], out: b, package: go}]\n", `dir/mcpe.yaml:2:44: error MCPE124: "go" cannot name a Go package`, false},
+		{"version: 1\npackages: [{schemas: [a], out: b, emit: []}]\n", `dir/mcpe.yaml:2:41: error MCPE123: emit is empty`, false},
+		{"version: 1\npackages: [{schemas: [a], out: b, emit: [servr]}]\n", `dir/mcpe.yaml:2:42: error MCPE123: an element of emit cannot be "servr"`, false},
+		{"version: 1\npackages: [{schemas: [a], out: b, emit: [tools, tools]}]\n", `dir/mcpe.yaml:2:49: error MCPE123: emit holds "tools" twice`, false},
+		{"version: 1\ntypes: {uuid: not a type}\n", `dir/mcpe.yaml:2:15: error MCPE402: "not a type" is not an import path and a type`, false},
+		{"version: 1\ntypes: {uuid: 5}\n", `dir/mcpe.yaml:2:15: error MCPE121: the Go type of a format must be a string, not a number`, false},
+		{"version: 1\nlint: {rules: []}\n", `dir/mcpe.yaml:2:8: error MCPE120: lint has no key "rules"`, false},
+		{"version: 1\nbreaking: {categories: [wire]}\n", `dir/mcpe.yaml:2:25: error MCPE123: a category cannot be "wire"`, false},
+		{"version: 1\nbreaking: {categories: []}\n", `dir/mcpe.yaml:2:24: error MCPE123: categories is empty`, false},
+		{"- a\n", `dir/mcpe.yaml:1:1: error MCPE121: the configuration must be an object, not an array`, false},
+	} {
+		_, found := load(t, test.in)
+		var got []string
+		for _, d := range found {
+			got = append(got, d.String())
+		}
+		if strings.Join(got, "\n") != test.want {
+			t.Errorf("%s\ngot  %s\nwant %s", test.in, strings.Join(got, "\n"), test.want)
+		}
+		n, _ := source.Parse("mcpe.yaml", []byte(test.in))
+		if err := s.Validate(n.Value()); (err == nil) != test.schema {
+			t.Errorf("%s\nthe JSON Schema says %v", test.in, err)
+		}
+	}
+}
+
+func TestUnreadable(t *testing.T) {
+	_, found := config.Load("none/mcpe.yaml", nil)
+	if len(found) != 1 || found[0].String() != "none/mcpe.yaml: error MCPE100: the file cannot be read: no such file or directory" {
+		t.Error(found)
+	}
+}
+
+func write(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("version: 1\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestFind(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "mcpe.yaml", "a/b/x")
+	t.Chdir(filepath.Join(dir, "a", "b"))
+	for at, want := range map[string]string{".": "../../mcpe.yaml", "..": "../../mcpe.yaml", "../..": "../../mcpe.yaml", dir: filepath.Join(dir, "mcpe.yaml"), filepath.Join(dir, "a"): filepath.Join(dir, "mcpe.yaml")} {
+		if got, ok := config.Find(at); !ok || filepath.ToSlash(got) != filepath.ToSlash(want) {
+			t.Errorf("from %s: got %q, want %q", at, got, want)
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, "mcpe.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := config.Find("."); ok {
+		t.Errorf("found %s", got)
+	}
+}
+
+func TestFiles(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "we[ird")
+	write(t, dir, "mcpe.yaml", "e/b.yaml", "e/a.yaml", "e/deep/c.yaml", "e/deep/er/d.yaml", "e/.hidden/h.yaml", "e/n.txt", "e/dir.yaml/x.txt")
+	for _, test := range []struct{ patterns, want, fault string }{
+		{"e/*.yaml", "e/a.yaml e/b.yaml", ""},
+		{"e/b.yaml e/*.yaml", "e/b.yaml e/a.yaml", ""},
+		{"e/**/*.yaml", "e/a.yaml e/b.yaml e/deep/c.yaml e/deep/er/d.yaml", ""},
+		{"**/er/*", "e/deep/er/d.yaml", ""},
+		{"e/[a-a].yaml", "e/a.yaml", ""},
+		{"none/*.yaml e/a.yaml none/**", "e/a.yaml", `MCPE401 MCPE401`},
+	} {
+		c := &config.Config{Path: filepath.Join(dir, "mcpe.yaml"), Dir: dir}
+		var p config.Package
+		for _, text := range strings.Fields(test.patterns) {
+			p.Schemas = append(p.Schemas, config.Pattern{Text: text})
+		}
+		files, found := c.Files(p)
+		var got, codes []string
+		for _, f := range files {
+			rel, err := filepath.Rel(dir, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, filepath.ToSlash(rel))
+		}
+		for _, d := range found {
+			codes = append(codes, d.Code)
+		}
+		if strings.Join(got, " ") != test.want || strings.Join(codes, " ") != test.fault {
+			t.Errorf("%s: got %v %v", test.patterns, got, found)
+		}
+	}
+}
