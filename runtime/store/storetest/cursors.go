@@ -1,0 +1,91 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// TestCursors runs the suite of CLI-6 on cursor stores that open makes.
+func TestCursors(t *testing.T, open func(t *testing.T) store.CursorStore) {
+	ctx := t.Context()
+	t.Run("CLI-6: Load gives what was saved last", func(t *testing.T) {
+		c := open(t)
+		if _, ok, err := c.Load(ctx, "k"); ok || err != nil {
+			t.Fatalf("Load of nothing = %v, %v", ok, err)
+		}
+		ids := []string{"a", "b"}
+		for _, s := range []store.Saved{{Cursor: "1"}, {Cursor: "2", EventIDs: ids}} {
+			if err := c.Save(ctx, "k", s); err != nil {
+				t.Fatal(err)
+			}
+			got, ok, err := c.Load(ctx, "k")
+			if err != nil || !ok || got.Cursor != s.Cursor || !slices.Equal(got.EventIDs, s.EventIDs) {
+				t.Fatalf("Load = %+v, %v, %v; want %+v", got, ok, err, s)
+			}
+		}
+		ids[0] = "changed"
+		if got, _, _ := c.Load(ctx, "k"); got.EventIDs[0] != "a" {
+			t.Fatal("the store shares the caller's slice")
+		}
+		if _, ok, _ := c.Load(ctx, "other"); ok {
+			t.Fatal("keys are mixed")
+		}
+	})
+	t.Run("Delete forgets", func(t *testing.T) {
+		c := open(t)
+		if err := c.Save(ctx, "k", store.Saved{Cursor: "1"}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := c.Delete(ctx, "k"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, ok, _ := c.Load(ctx, "k"); ok {
+			t.Fatal("still there")
+		}
+	})
+	t.Run("A cancelled context changes nothing", func(t *testing.T) {
+		c := open(t)
+		dead, cancel := context.WithCancel(ctx)
+		cancel()
+		if err := c.Save(dead, "k", store.Saved{Cursor: "1"}); !errors.Is(err, context.Canceled) {
+			t.Fatalf("Save = %v", err)
+		}
+		if _, ok, _ := c.Load(ctx, "k"); ok {
+			t.Fatal("saved all the same")
+		}
+	})
+	t.Run("Concurrent savers: every Load is whole", func(t *testing.T) {
+		c := open(t)
+		var wg sync.WaitGroup
+		for w := range 4 {
+			wg.Go(func() {
+				for i := range 10 {
+					v := fmt.Sprint(w, "-", i)
+					if err := c.Save(ctx, "shared", store.Saved{Cursor: v, EventIDs: []string{v}}); err != nil {
+						t.Error(err)
+					}
+					if err := c.Save(ctx, fmt.Sprint("own", w), store.Saved{Cursor: v}); err != nil {
+						t.Error(err)
+					}
+					if s, ok, err := c.Load(ctx, "shared"); err != nil || !ok || s.EventIDs[0] != s.Cursor {
+						t.Errorf("Load = %+v, %v, %v", s, ok, err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for w := range 4 {
+			if s, _, _ := c.Load(ctx, fmt.Sprint("own", w)); s.Cursor != fmt.Sprint(w, "-", 9) {
+				t.Errorf("own%d = %+v", w, s)
+			}
+		}
+	})
+}

@@ -1,0 +1,305 @@
+// Package storetest is the suite that every store passes: [TestStore] for logs, [TestCursors] for
+// clients' cursors. An implementation's own tests call them.
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// TestStore runs the suite on stores that open makes; each is closed by the suite. What only a
+// durable store can do, surviving its process, is that store's own test.
+func TestStore(t *testing.T, open func(t *testing.T) store.Store) {
+	for _, tc := range []struct {
+		name string
+		run  func(t *testing.T, s store.Store)
+	}{
+		{"Append assigns positions from 1 without holes", testPositions},
+		{"Trap 2: concurrent appends, a reader sees a gap-free prefix", testPrefix},
+		{"Appended is called in position order before Append returns", testAppended},
+		{"Read beyond the head is empty and no gap", testHead},
+		{"MaxCount evicts and Read tells the gap", testCount},
+		{"Entries come back as they were given", testRoundTrip},
+		{"CUR-1: epochs differ between logs and stay for one log", testEpoch},
+		{"A cancelled context appends and reads nothing", testCancelled},
+		{"A batch is not changed by later appends", testStable},
+		{"A closed store says so", testClosed},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := open(t)
+			t.Cleanup(func() { s.Close() })
+			tc.run(t, s)
+		})
+	}
+	t.Run("MaxAge evicts by the time of appending", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := open(t) // opened in the bubble, so that its goroutines and clock belong to it
+			defer s.Close()
+			testAge(t, s)
+		})
+	})
+}
+
+// entry makes an entry with that id.
+func entry(id string) store.Entry {
+	return store.Entry{EventID: id, Timestamp: events.NewTime(time.Now()), Data: json.RawMessage(`{"id":` + strconv.Quote(id) + `}`)}
+}
+
+func openLog(t *testing.T, s store.Store, name string, o store.LogOptions) store.EventLog {
+	t.Helper()
+	l, err := s.OpenLog(t.Context(), name, o)
+	if err != nil {
+		t.Fatalf("OpenLog(%q): %v", name, err)
+	}
+	return l
+}
+
+func add(t *testing.T, l store.EventLog, n int) {
+	t.Helper()
+	_, head := l.Bounds()
+	for i := range n {
+		want := head + store.Position(i) + 1
+		p, err := l.Append(t.Context(), entry(fmt.Sprint("e", want)))
+		if err != nil || p != want {
+			t.Fatalf("Append = %d, %v; want %d", p, err, want)
+		}
+	}
+}
+
+func read(t *testing.T, l store.EventLog, after store.Position, limit int) store.Batch {
+	t.Helper()
+	b, err := l.Read(t.Context(), after, limit)
+	if err != nil {
+		t.Fatalf("Read(%d, %d): %v", after, limit, err)
+	}
+	return b
+}
+
+func testPositions(t *testing.T, s store.Store) {
+	l := openLog(t, s, "a", store.LogOptions{})
+	if oldest, head := l.Bounds(); oldest != 1 || head != 0 {
+		t.Fatalf("Bounds of an empty log = %d, %d; want 1, 0", oldest, head)
+	}
+	add(t, l, 5)
+	b := read(t, l, 2, 2)
+	if len(b.Entries) != 2 || b.Entries[0].Position != 3 || b.Entries[1].Position != 4 || b.Gap || b.Oldest != 1 || b.Head != 5 {
+		t.Fatalf("Read(2, 2) = %+v", b)
+	}
+	if other := openLog(t, s, "b", store.LogOptions{}); read(t, other, 0, 10).Head != 0 {
+		t.Fatal("two logs share positions")
+	}
+}
+
+func testPrefix(t *testing.T, s store.Store) {
+	const emitters, each = 8, 50
+	l := openLog(t, s, "a", store.LogOptions{})
+	var wg sync.WaitGroup
+	for e := range emitters {
+		wg.Go(func() {
+			for i := range each {
+				if _, err := l.Append(context.Background(), entry(fmt.Sprintf("%d-%d", e, i))); err != nil {
+					t.Errorf("Append: %v", err)
+				}
+			}
+		})
+	}
+	seen := map[string]bool{}
+	for pos := store.Position(0); pos < emitters*each; {
+		b, err := l.Read(t.Context(), pos, 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range b.Entries {
+			if e.Position != pos+1 {
+				t.Fatalf("position %d follows %d", e.Position, pos)
+			}
+			if seen[e.EventID] {
+				t.Fatalf("%s twice", e.EventID)
+			}
+			pos, seen[e.EventID] = e.Position, true
+		}
+	}
+	wg.Wait()
+}
+
+func testAppended(t *testing.T, s store.Store) {
+	var mu sync.Mutex
+	var told []store.Position
+	has := map[store.Position]bool{}
+	l := openLog(t, s, "a", store.LogOptions{Appended: func(es []store.Entry) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, e := range es {
+			told, has[e.Position] = append(told, e.Position), true
+		}
+	}})
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 25 {
+				p, err := l.Append(context.Background(), entry("x"))
+				mu.Lock()
+				if err != nil || !has[p] {
+					t.Errorf("Append of %d returned before Appended was told (%v)", p, err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	for i, p := range told {
+		if p != store.Position(i+1) {
+			t.Fatalf("told %v", told)
+		}
+	}
+	if len(told) != 100 {
+		t.Fatalf("told %d of 100", len(told))
+	}
+}
+
+func testHead(t *testing.T, s store.Store) {
+	l := openLog(t, s, "a", store.LogOptions{})
+	add(t, l, 3)
+	for _, after := range []store.Position{3, 4, 1 << 60} {
+		if b := read(t, l, after, 10); len(b.Entries) != 0 || b.Gap || b.Head != 3 {
+			t.Fatalf("Read(%d) = %+v", after, b)
+		}
+	}
+}
+
+func testCount(t *testing.T, s store.Store) {
+	l := openLog(t, s, "a", store.LogOptions{MaxCount: 10})
+	for n := 1; n <= 57; n++ {
+		add(t, l, 1)
+		oldest, head := l.Bounds()
+		if int(head) != n || int(oldest) != max(1, n-9) {
+			t.Fatalf("after %d appends Bounds = %d, %d", n, oldest, head)
+		}
+	}
+	b := read(t, l, 5, 100)
+	if !b.Gap || len(b.Entries) != 10 || b.Entries[0].Position != 48 {
+		t.Fatalf("Read(5) = gap %v, %d entries", b.Gap, len(b.Entries))
+	}
+	if b := read(t, l, 47, 100); b.Gap || len(b.Entries) != 10 {
+		t.Fatalf("Read just before the oldest = gap %v, %d entries", b.Gap, len(b.Entries))
+	}
+}
+
+func testAge(t *testing.T, s store.Store) {
+	l := openLog(t, s, "a", store.LogOptions{MaxAge: time.Minute})
+	add(t, l, 3)
+	time.Sleep(40 * time.Second)
+	add(t, l, 2)
+	time.Sleep(20 * time.Second)
+	if oldest, head := l.Bounds(); oldest != 1 || head != 5 {
+		t.Fatalf("at exactly MaxAge Bounds = %d, %d; want 1, 5", oldest, head)
+	}
+	time.Sleep(time.Second)
+	if oldest, head := l.Bounds(); oldest != 4 || head != 5 {
+		t.Fatalf("after MaxAge Bounds = %d, %d; want 4, 5", oldest, head)
+	}
+	if b := read(t, l, 0, 10); !b.Gap || len(b.Entries) != 2 {
+		t.Fatalf("Read = gap %v, %d entries", b.Gap, len(b.Entries))
+	}
+	time.Sleep(time.Hour)
+	if oldest, head := l.Bounds(); oldest != 6 || head != 5 {
+		t.Fatalf("all evicted: Bounds = %d, %d; want 6, 5", oldest, head)
+	}
+	add(t, l, 1)
+	if b := read(t, l, 5, 10); b.Gap || len(b.Entries) != 1 {
+		t.Fatalf("after all were evicted: gap %v, %d entries", b.Gap, len(b.Entries))
+	}
+}
+
+func testRoundTrip(t *testing.T, s store.Store) {
+	at, err := events.ParseTime("2026-11-20t08:00:00.120+02:00")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := store.Entry{EventID: "evt_1", Timestamp: at, Data: json.RawMessage(`{"n":12345678901234567890}`),
+		Meta: json.RawMessage(`{"k":"v"}`), Targets: []string{"sub_1", "sub_2"}, Cursor: "c"}
+	l := openLog(t, s, "a", store.LogOptions{})
+	if _, err := l.Append(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	add(t, l, 1)
+	b := read(t, l, 0, 10)
+	got := b.Entries[0]
+	if got.EventID != want.EventID || got.Timestamp.String() != at.String() || string(got.Data) != string(want.Data) ||
+		string(got.Meta) != string(want.Meta) || len(got.Targets) != 2 || got.Targets[1] != "sub_2" || got.Cursor != "c" {
+		t.Fatalf("got %+v", got)
+	}
+	if b.Entries[1].Targets != nil || len(b.Entries[1].Meta) != 0 {
+		t.Fatalf("nil members came back as %+v", b.Entries[1])
+	}
+}
+
+func testEpoch(t *testing.T, s store.Store) {
+	a, b := openLog(t, s, "a", store.LogOptions{}), openLog(t, s, "b", store.LogOptions{})
+	if a.Epoch() == 0 || a.Epoch() == b.Epoch() {
+		t.Fatalf("epochs %d and %d", a.Epoch(), b.Epoch())
+	}
+	add(t, a, 2)
+	again := openLog(t, s, "a", store.LogOptions{})
+	if again.Epoch() != a.Epoch() || read(t, again, 0, 10).Head != 2 {
+		t.Fatal("opening a log again lost it")
+	}
+}
+
+func testCancelled(t *testing.T, s store.Store) {
+	l := openLog(t, s, "a", store.LogOptions{})
+	add(t, l, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := l.Append(ctx, entry("x")); !errors.Is(err, context.Canceled) {
+		t.Fatalf("Append = %v", err)
+	}
+	if _, err := l.Read(ctx, 0, 1); !errors.Is(err, context.Canceled) {
+		t.Fatalf("Read = %v", err)
+	}
+	if _, err := s.OpenLog(ctx, "b", store.LogOptions{}); !errors.Is(err, context.Canceled) {
+		t.Fatalf("OpenLog = %v", err)
+	}
+	add(t, l, 1)
+}
+
+func testStable(t *testing.T, s store.Store) {
+	l := openLog(t, s, "a", store.LogOptions{MaxCount: 4})
+	add(t, l, 4)
+	b := read(t, l, 0, 4)
+	add(t, l, 20)
+	for i, e := range b.Entries {
+		if e.Position != store.Position(i+1) || e.EventID != fmt.Sprint("e", i+1) {
+			t.Fatalf("entry %d became %+v", i, e)
+		}
+	}
+}
+
+func testClosed(t *testing.T, s store.Store) {
+	l := openLog(t, s, "a", store.LogOptions{})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatalf("second Close: %v", err)
+	}
+	if _, err := l.Append(t.Context(), entry("x")); !errors.Is(err, store.ErrClosed) {
+		t.Fatalf("Append = %v", err)
+	}
+	if _, err := l.Read(t.Context(), 0, 1); !errors.Is(err, store.ErrClosed) {
+		t.Fatalf("Read = %v", err)
+	}
+	if _, err := s.OpenLog(t.Context(), "b", store.LogOptions{}); !errors.Is(err, store.ErrClosed) {
+		t.Fatalf("OpenLog = %v", err)
+	}
+}
