@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/gowebpki/jcs"
 )
 
 const (
@@ -33,14 +32,14 @@ func Canonical(raw json.RawMessage) (json.RawMessage, error) {
 	if err := checkStrict(raw, true); err != nil {
 		return nil, err
 	}
-	out, err := jcs.Transform(raw)
-	if err != nil {
-		return nil, invalid("", "cannot be written as canonical JSON")
+	out := jsontext.Value(raw).Clone()
+	if err := out.Canonicalize(); err != nil {
+		return nil, syntaxErrors(err)
 	}
-	if string(out) == "null" {
-		out = []byte("{}")
+	if out.Kind() == 'n' {
+		return json.RawMessage("{}"), nil
 	}
-	return out, nil
+	return json.RawMessage(out), nil
 }
 
 // checkStrict reads all of raw and refuses what has no one canonical form.

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/gowebpki/jcs"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // SubscriptionID returns the id of the subscription with that key: "sub_" and the first 128 bits
@@ -45,8 +45,8 @@ func Fingerprint(input, payload json.RawMessage) (string, error) {
 		}
 		doc = append(doc, schema...)
 	}
-	canonical, err := jcs.Transform(append(doc, '}'))
-	if err != nil {
+	canonical := jsontext.Value(append(doc, '}'))
+	if err := canonical.Canonicalize(); err != nil {
 		return "", fmt.Errorf("wire: fingerprint: %w", err)
 	}
 	sum := sha256.Sum256(canonical)
