@@ -36,7 +36,7 @@ func newInbox(limit int) *inbox {
 	return &inbox{limit: limit, more: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 }
 
-func signal(c chan struct{}) {
+func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
@@ -50,7 +50,7 @@ func (b *inbox) put(ctx context.Context, it item) error {
 		if len(b.items) < b.limit {
 			b.items = append(b.items, it)
 			b.mu.Unlock()
-			signal(b.more)
+			wake(b.more)
 			return nil
 		}
 		b.mu.Unlock()
@@ -72,7 +72,7 @@ func (b *inbox) advance(cursor string) {
 		return
 	}
 	b.items = append(b.items, item{cursor: &cursor})
-	signal(b.more)
+	wake(b.more)
 }
 
 // end makes take return err once the queue is empty.
@@ -82,7 +82,7 @@ func (b *inbox) end(err error) {
 	if !b.ended {
 		b.ended, b.err = true, err
 	}
-	signal(b.more)
+	wake(b.more)
 }
 
 // tryTake returns the first item; ok is false when there is none, and err is set when there will be
@@ -99,7 +99,7 @@ func (b *inbox) tryTake() (it item, ok bool, err error) {
 	it = b.items[0]
 	b.items[0] = item{}
 	b.items = b.items[1:]
-	signal(b.room)
+	wake(b.room)
 	return it, true, nil
 }
 

@@ -397,7 +397,7 @@ func TestRecoverableError(t *testing.T) {
 // cursor; over HTTP its own stream waits. Either way it misses nothing.
 func TestSlowSubscriber(t *testing.T) {
 	eachCarrier(t, func(t *testing.T, c carrier) {
-		const n = 1000
+		const n = 700
 		f := newFake(c.legacy)
 		f.stream = func(st *fakeStream) (any, *jsonrpc.Error) {
 			from := 0

@@ -25,6 +25,7 @@ type sseFilter struct {
 	board *board
 	own   *call
 	ctx   context.Context
+	limit int // of one block
 
 	out []byte // of buf, not yet read
 	buf []byte
@@ -32,7 +33,7 @@ type sseFilter struct {
 }
 
 func newSSEFilter(body io.ReadCloser, b *board, own *call, ctx context.Context) *sseFilter {
-	return &sseFilter{body: body, in: bufio.NewReaderSize(body, 16<<10), board: b, own: own, ctx: ctx}
+	return &sseFilter{body: body, in: bufio.NewReaderSize(body, 16<<10), board: b, own: own, ctx: ctx, limit: maxBlock}
 }
 
 func (f *sseFilter) Close() error { return f.body.Close() }
@@ -95,7 +96,7 @@ func (f *sseFilter) line() bool {
 	for {
 		part, err := f.in.ReadSlice('\n')
 		f.buf = append(f.buf, part...)
-		if len(f.buf) > maxBlock {
+		if len(f.buf) > f.limit {
 			f.err = errBlockTooLarge
 			return false
 		}
