@@ -1,0 +1,133 @@
+package webhook
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// ErrTooLarge is a body above [wire.MaxBody] (HOOK-1).
+var ErrTooLarge = errors.New("webhook: the body is larger than 256 KiB")
+
+// Occurrence builds the body of a delivery: o with the given cursor, which replaces o.Cursor and
+// is null for a type without replay (OCC-3, HOOK-6). Data and Meta are copied as they are. It is
+// called for each attempt, because the cursor is computed then (HOOK-1). Errors are [ErrTooLarge]
+// or about invalid UTF-8.
+func Occurrence(o wire.Occurrence, cursor *string) ([]byte, error) {
+	b := make([]byte, 0, len(o.EventID)+len(o.Name)+len(o.Timestamp)+len(o.Data)+len(o.Meta)+160)
+	var errs [4]error
+	b, errs[0] = jsontext.AppendQuote(append(b, `{"eventId":`...), o.EventID)
+	b, errs[1] = jsontext.AppendQuote(append(b, `,"name":`...), o.Name)
+	b, errs[2] = jsontext.AppendQuote(append(b, `,"timestamp":`...), o.Timestamp)
+	b = append(append(b, `,"data":`...), o.Data...)
+	b, errs[3] = appendCursor(append(b, `,"cursor":`...), cursor)
+	if len(o.Meta) > 0 {
+		b = append(append(b, `,"_meta":`...), o.Meta...)
+	}
+	return bounded(append(b, '}'), errors.Join(errs[:]...))
+}
+
+// Gap builds the envelope that tells of occurrences that cannot be delivered any more; cursor is
+// where delivery goes on, null for a type without replay (HOOK-7).
+func Gap(cursor *string) ([]byte, error) {
+	b, err := appendCursor([]byte(`{"type":"`+wire.EnvelopeGap+`","cursor":`), cursor)
+	return bounded(append(b, '}'), err)
+}
+
+// Terminated builds the envelope that ends a subscription (HOOK-7).
+func Terminated(e wire.ErrorObject) ([]byte, error) {
+	b, err := jsonv2.Marshal(wire.Envelope{Type: wire.EnvelopeTerminated, Error: &e})
+	return bounded(b, err)
+}
+
+// Verification builds the challenge of the handshake (VER-2).
+func Verification(challenge string) ([]byte, error) {
+	b, err := jsonv2.Marshal(wire.Envelope{Type: wire.EnvelopeVerification, Challenge: challenge})
+	return bounded(b, err)
+}
+
+func appendCursor(b []byte, cursor *string) ([]byte, error) {
+	if cursor == nil {
+		return append(b, "null"...), nil
+	}
+	return jsontext.AppendQuote(b, *cursor)
+}
+
+func bounded(b []byte, err error) ([]byte, error) {
+	if err != nil {
+		return nil, fmt.Errorf("webhook: build body: %w", err)
+	}
+	if len(b) > wire.MaxBody {
+		return nil, ErrTooLarge
+	}
+	return b, nil
+}
+
+// errBody is a body that is no message, however well it is signed.
+var errBody = errors.New("webhook: the body is neither an occurrence nor a control envelope")
+
+// A Delivery is one verified message as a receiver hands it over. Its content comes from the
+// server and is untrusted input (CLI-10).
+type Delivery struct {
+	Stamp
+	// Subscription is the X-MCP-Subscription-Id, or "" when the server sent none.
+	Subscription string
+	// Type is "" for an occurrence, else the type of a control envelope: gap, terminated, or one
+	// that this package does not know, of which Envelope holds the type only.
+	Type string
+	// Occurrence is set when Type is "".
+	Occurrence wire.Occurrence
+	// Envelope is set when Type is not "".
+	Envelope wire.Envelope
+	// Body is the message as it was signed.
+	Body []byte
+}
+
+// Cursor is the position that the message carries: that of an occurrence, or where delivery goes
+// on after a gap; nil for null and none. It must not be persisted when nil (CLI-6).
+func (d *Delivery) Cursor() *string {
+	if d.Type == "" {
+		return d.Occurrence.Cursor
+	}
+	return d.Envelope.Cursor
+}
+
+// parseBody reads a verified body: exact member names, no duplicates, valid UTF-8.
+func parseBody(stamp Stamp, body []byte) (Delivery, error) {
+	d := Delivery{Stamp: stamp, Body: body}
+	// Only these two members decide what it is; anything else is read once that is known, so
+	// that a member of a later revision cannot make a known message unreadable.
+	var head struct {
+		EventID *string        `json:"eventId"`
+		Type    jsontext.Value `json:"type"`
+	}
+	if err := jsonv2.Unmarshal(body, &head); err != nil {
+		return d, errBody
+	}
+	if head.EventID != nil {
+		o := &d.Occurrence
+		if err := jsonv2.Unmarshal(body, o); err != nil || o.EventID != stamp.ID || o.Name == "" || o.Timestamp == "" || !isObject(o.Data) {
+			return d, errBody
+		}
+		return d, nil
+	}
+	if err := jsonv2.Unmarshal(head.Type, &d.Type); err != nil || d.Type == "" {
+		return d, errBody
+	}
+	switch d.Type {
+	case wire.EnvelopeVerification, wire.EnvelopeGap, wire.EnvelopeTerminated:
+		if err := jsonv2.Unmarshal(body, &d.Envelope); err != nil {
+			return d, errBody
+		}
+	default:
+		d.Envelope.Type = d.Type
+	}
+	return d, nil
+}
+
+func isObject(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }

@@ -1,0 +1,230 @@
+package webhook
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// signingKeyPrefix begins a private key's text, as Standard Webhooks has it.
+const signingKeyPrefix = "whsk_"
+
+// A SigningKey is a private ed25519 key that a server is known by (HOOK-10).
+type SigningKey struct {
+	// ID is the kid under which the public key is published; when empty, the key's thumbprint
+	// (RFC 7638) is taken.
+	ID string
+	// Private is the key.
+	Private ed25519.PrivateKey
+	// Until is the last moment at which the key signs and is published; zero means no end.
+	Until time.Time
+}
+
+// ParseSigningKey reads a private key as Standard Webhooks writes it: whsk_ and the base64 of the
+// 32-byte seed, or of the seed and the public key.
+func ParseSigningKey(text string) (SigningKey, error) {
+	bad := errors.New("webhook: a signing key is whsk_ followed by the base64 of an ed25519 seed or private key")
+	coded, ok := strings.CutPrefix(text, signingKeyPrefix)
+	if !ok {
+		return SigningKey{}, bad
+	}
+	b, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(coded, "="))
+	if err != nil || len(b) != ed25519.SeedSize && len(b) != ed25519.PrivateKeySize {
+		return SigningKey{}, bad
+	}
+	private := ed25519.NewKeyFromSeed(b[:ed25519.SeedSize])
+	if len(b) == ed25519.PrivateKeySize && !slices.Equal(b, private) {
+		return SigningKey{}, bad
+	}
+	return SigningKey{Private: private}, nil
+}
+
+// Text is the text form that [ParseSigningKey] reads.
+func (k SigningKey) Text() string {
+	return signingKeyPrefix + base64.StdEncoding.EncodeToString(k.Private)
+}
+
+// An Identity signs with keys of the server's own, so that receivers can tell from a published key
+// set who sent a message (HOOK-10). As an http.Handler it serves that set, which belongs at
+// [wire.PathKeySet] of the server's origin. It is safe for concurrent use.
+type Identity struct {
+	mu   sync.RWMutex
+	keys []SigningKey // the newest first
+}
+
+// NewIdentity makes an Identity of keys, the newest first: as many as are in use, for example two
+// when a restart falls into a rotation.
+func NewIdentity(keys ...SigningKey) (*Identity, error) {
+	if len(keys) == 0 {
+		return nil, errors.New("webhook: an identity needs a key")
+	}
+	i := &Identity{}
+	for _, k := range slices.Backward(keys) {
+		if err := i.add(k); err != nil {
+			return nil, err
+		}
+	}
+	return i, nil
+}
+
+// Rotate puts k in front. The key before it signs and is published beside it for grace, which
+// should be well above the five minutes for which receivers may keep the published set (HOOK-10).
+func (i *Identity) Rotate(k SigningKey, grace time.Duration) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	before := slices.Clone(i.keys)
+	if len(i.keys) > 0 {
+		i.keys[0].Until = time.Now().Add(grace)
+	}
+	if err := i.add(k); err != nil {
+		i.keys = before
+		return err
+	}
+	now := time.Now()
+	i.keys = slices.DeleteFunc(i.keys, func(k SigningKey) bool { return !k.activeAt(now) })
+	return nil
+}
+
+func (i *Identity) add(k SigningKey) error {
+	if len(k.Private) != ed25519.PrivateKeySize {
+		return errors.New("webhook: a signing key has no ed25519 private key")
+	}
+	if k.ID == "" {
+		k.ID = thumbprint(k.public())
+	}
+	for _, other := range i.keys {
+		if other.ID == k.ID {
+			return fmt.Errorf("webhook: two signing keys have the id %q", k.ID)
+		}
+	}
+	i.keys = append([]SigningKey{k}, i.keys...)
+	return nil
+}
+
+func (k SigningKey) public() ed25519.PublicKey { return k.Private.Public().(ed25519.PublicKey) }
+
+func (k SigningKey) activeAt(now time.Time) bool { return k.Until.IsZero() || !now.After(k.Until) }
+
+// sign returns one signature for each active key, with its scheme.
+func (i *Identity) sign(at time.Time, message []byte) []string {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	var signatures []string
+	for _, k := range i.keys {
+		if k.activeAt(at) {
+			s := ed25519.Sign(k.Private, message)
+			signatures = append(signatures, wire.SignatureEd25519+","+base64.StdEncoding.EncodeToString(s))
+		}
+	}
+	return signatures
+}
+
+// A PublicKey is one key of a server's key set.
+type PublicKey struct {
+	// ID is the kid.
+	ID string
+	// Key is the key.
+	Key ed25519.PublicKey
+}
+
+// PublicKeys returns the keys that are published now, the newest first.
+func (i *Identity) PublicKeys() []PublicKey {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	now := time.Now()
+	var keys []PublicKey
+	for _, k := range i.keys {
+		if k.activeAt(now) {
+			keys = append(keys, PublicKey{k.ID, k.public()})
+		}
+	}
+	return keys
+}
+
+// ServeHTTP answers GET with the JWK set.
+func (i *Identity) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	body, err := EncodeKeySet(i.PublicKeys())
+	if err != nil {
+		http.Error(w, "internal error", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/jwk-set+json")
+	w.Header().Set("Cache-Control", "public, max-age=300")
+	_, _ = w.Write(body)
+}
+
+// jwk is a JSON Web Key of an ed25519 public key (RFC 8037).
+type jwk struct {
+	Type      string `json:"kty"`
+	Curve     string `json:"crv"`
+	X         string `json:"x"`
+	ID        string `json:"kid,omitempty"`
+	Use       string `json:"use,omitempty"`
+	Algorithm string `json:"alg,omitempty"`
+}
+
+type jwks struct {
+	Keys []jwk `json:"keys"`
+}
+
+const (
+	keyType  = "OKP"
+	keyCurve = "Ed25519"
+	keyUse   = "sig"
+)
+
+// EncodeKeySet writes keys as a JWK set (RFC 7517, RFC 8037).
+func EncodeKeySet(keys []PublicKey) ([]byte, error) {
+	set := jwks{Keys: []jwk{}}
+	for _, k := range keys {
+		set.Keys = append(set.Keys, jwk{keyType, keyCurve, base64.RawURLEncoding.EncodeToString(k.Key), k.ID, keyUse, "EdDSA"})
+	}
+	b, err := json.Marshal(set)
+	if err != nil {
+		return nil, fmt.Errorf("webhook: encode key set: %w", err)
+	}
+	return b, nil
+}
+
+// ParseKeySet reads the ed25519 keys of a JWK set. Keys of other kinds and uses are passed over,
+// as RFC 7517 asks; a set without any usable key is an error.
+func ParseKeySet(data []byte) ([]PublicKey, error) {
+	var set jwks
+	if err := json.Unmarshal(data, &set); err != nil {
+		return nil, fmt.Errorf("webhook: parse key set: %w", err)
+	}
+	var keys []PublicKey
+	for _, k := range set.Keys {
+		x, err := base64.RawURLEncoding.DecodeString(k.X)
+		if k.Type != keyType || k.Curve != keyCurve || k.Use != "" && k.Use != keyUse || err != nil || len(x) != ed25519.PublicKeySize {
+			continue
+		}
+		keys = append(keys, PublicKey{k.ID, x})
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("webhook: the key set has no ed25519 key for signatures")
+	}
+	return keys, nil
+}
+
+// thumbprint is a key's name by RFC 7638 over the members of RFC 8037.
+func thumbprint(key ed25519.PublicKey) string {
+	sum := sha256.Sum256([]byte(`{"crv":"Ed25519","kty":"OKP","x":"` + base64.RawURLEncoding.EncodeToString(key) + `"}`))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}

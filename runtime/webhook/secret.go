@@ -1,0 +1,80 @@
+package webhook
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A Secret is the shared key of one webhook subscription, 24 to 64 bytes (SUB-3). It shows itself
+// to nobody but the caller of [Secret.Text]: formatting and logging it give a placeholder, and
+// encoding it as JSON or text is an error. The zero Secret is no secret.
+type Secret struct {
+	key string // the decoded bytes
+}
+
+// newSecretSize is the length of generated secrets: what SHA-256 can make use of.
+const newSecretSize = 32
+
+// errSecret says what a secret has to be without repeating the one that was given.
+var errSecret = errors.New("webhook: a secret is whsec_ followed by the standard base64 of 24 to 64 bytes")
+
+// NewSecret makes a random secret.
+func NewSecret() Secret {
+	b := make([]byte, newSecretSize)
+	_, _ = rand.Read(b) // never fails: package crypto/rand
+	return Secret{string(b)}
+}
+
+// ParseSecret reads the text form: whsec_ and standard base64, padded or not, of 24 to 64 bytes
+// (SUB-3).
+func ParseSecret(text string) (Secret, error) {
+	coded, ok := strings.CutPrefix(text, wire.SecretPrefix)
+	// The decoder skips line breaks; a secret has none.
+	if !ok || strings.ContainsAny(coded, "\r\n") {
+		return Secret{}, errSecret
+	}
+	encoding := base64.StdEncoding
+	if !strings.HasSuffix(coded, "=") {
+		encoding = base64.RawStdEncoding
+	}
+	b, err := encoding.DecodeString(coded)
+	if err != nil || len(b) < wire.MinSecret || len(b) > wire.MaxSecret {
+		return Secret{}, errSecret
+	}
+	return Secret{string(b)}, nil
+}
+
+// Text is the text form with padding, as events/subscribe carries it.
+func (s Secret) Text() string {
+	return wire.SecretPrefix + base64.StdEncoding.EncodeToString([]byte(s.key))
+}
+
+// IsZero reports whether s is no secret.
+func (s Secret) IsZero() bool { return s.key == "" }
+
+// Equal reports whether both are the same key, in constant time.
+func (s Secret) Equal(other Secret) bool { return hmac.Equal([]byte(s.key), []byte(other.key)) }
+
+const redacted = wire.SecretPrefix + "(hidden)"
+
+// Format writes a placeholder under every verb.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
+
+// String returns a placeholder.
+func (s Secret) String() string { return redacted }
+
+// LogValue returns a placeholder.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// MarshalText refuses: whoever stores or sends a secret calls [Secret.Text] and means it.
+func (s Secret) MarshalText() ([]byte, error) {
+	return nil, errors.New("webhook: a secret is encoded by its method Text only")
+}

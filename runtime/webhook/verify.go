@@ -1,0 +1,138 @@
+package webhook
+
+import (
+	"crypto/ed25519"
+	"crypto/hmac"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// What a [Verifier] refuses; compare with errors.Is.
+var (
+	// ErrHeaders is a message whose signature headers are missing or malformed.
+	ErrHeaders = errors.New("webhook: the signature headers are missing or malformed")
+	// ErrStale is a message whose timestamp is too far from the present.
+	ErrStale = errors.New("webhook: the timestamp is too old or too new")
+	// ErrSignature is a message that no accepted secret or key has signed.
+	ErrSignature = errors.New("webhook: no signature matches")
+)
+
+// DefaultTolerance is how far a message's timestamp may be from the receiver's clock (CLI-5).
+const DefaultTolerance = 5 * time.Minute
+
+// maxEd25519 bounds how many v1a signatures of one message are tried, because each costs a
+// verification; v1 signatures are compared with one that is computed once.
+const maxEd25519 = 8
+
+// A Verifier checks that a message comes from whoever knows a secret, holds a key, or both. The
+// verdict on v1 signatures is that of the Standard Webhooks libraries.
+type Verifier struct {
+	// Secrets are the accepted secrets; one of them must have made a v1 signature. Without any,
+	// v1 signatures prove nothing and are passed over.
+	Secrets []Secret
+	// Keys are the accepted keys of the server; one of them must have made a v1a signature.
+	// Without any, v1a signatures are passed over. With neither, every message is refused.
+	Keys []PublicKey
+	// Tolerance replaces DefaultTolerance when positive.
+	Tolerance time.Duration
+}
+
+// A Stamp is what a verified message says about itself in its headers.
+type Stamp struct {
+	// ID is the webhook-id.
+	ID string
+	// Time is the webhook-timestamp, in whole seconds.
+	Time time.Time
+}
+
+// Verify checks the headers of a message and its body, which must be the bytes as received
+// (CLI-5). It returns [ErrHeaders], [ErrStale] or [ErrSignature].
+func (v Verifier) Verify(h http.Header, body []byte) (Stamp, error) {
+	return v.verify(h, body, time.Now())
+}
+
+func (v Verifier) verify(h http.Header, body []byte, now time.Time) (Stamp, error) {
+	id, stamp, signatures := h.Get(wire.HeaderWebhookID), h.Get(wire.HeaderWebhookTimestamp), h.Get(wire.HeaderWebhookSignature)
+	if id == "" || stamp == "" || signatures == "" {
+		return Stamp{}, ErrHeaders
+	}
+	seconds, err := strconv.ParseInt(stamp, 10, 64)
+	if err != nil {
+		return Stamp{}, ErrHeaders
+	}
+	at := time.Unix(seconds, 0)
+	tolerance := v.Tolerance
+	if tolerance <= 0 {
+		tolerance = DefaultTolerance
+	}
+	if at.Before(now.Add(-tolerance)) || at.After(now.Add(tolerance)) {
+		return Stamp{}, ErrStale
+	}
+	// What was signed is the number, not its spelling: +1 is 1.
+	stamp = strconv.FormatInt(seconds, 10)
+	if len(v.Secrets) == 0 && len(v.Keys) == 0 ||
+		len(v.Secrets) > 0 && !v.matchSecret(id, stamp, signatures, body) ||
+		len(v.Keys) > 0 && !v.matchKey(id, stamp, signatures, body) {
+		return Stamp{}, ErrSignature
+	}
+	return Stamp{ID: id, Time: at}, nil
+}
+
+func (v Verifier) matchSecret(id, stamp, signatures string, body []byte) bool {
+	matched := false
+	for _, secret := range v.Secrets {
+		if secret.IsZero() {
+			continue
+		}
+		want := []byte(secret.sign(id, stamp, body))
+		for signature := range byScheme(signatures, wire.SignatureHMAC) {
+			if hmac.Equal([]byte(signature), want) {
+				matched = true
+			}
+		}
+	}
+	return matched
+}
+
+func (v Verifier) matchKey(id, stamp, signatures string, body []byte) bool {
+	message := content(id, stamp, body)
+	tried := 0
+	for text := range byScheme(signatures, wire.SignatureEd25519) {
+		signature, err := base64.StdEncoding.Strict().DecodeString(text)
+		if err != nil || len(signature) != ed25519.SignatureSize {
+			continue
+		}
+		if tried++; tried > maxEd25519 {
+			return false
+		}
+		for _, k := range v.Keys {
+			if len(k.Key) == ed25519.PublicKeySize && ed25519.Verify(k.Key, message, signature) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// byScheme yields the signatures of one scheme. Like the Standard Webhooks libraries it separates
+// entries by single blanks and passes over whatever follows a second comma.
+func byScheme(signatures, scheme string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for entry := range strings.SplitSeq(signatures, " ") {
+			found, rest, ok := strings.Cut(entry, ",")
+			if !ok || found != scheme {
+				continue
+			}
+			signature, _, _ := strings.Cut(rest, ",")
+			if !yield(signature) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,133 @@
+// Package webhook is what both ends of a webhook delivery share: secrets, signatures by the
+// Standard Webhooks specification, the bodies that are posted, and the handler that receives them.
+//
+// A server keeps a [Ring] of secrets for each subscription and, if it wants to be known by a key
+// of its own, one [Identity]; a [Signer] of both makes the requests, whose bodies come from
+// [Occurrence], [Gap], [Terminated] and [Verification]. A receiver in Go mounts a [Receiver] and
+// opens an [Endpoint] for each subscription before it subscribes; a receiver with a handler of
+// its own needs only a [Verifier]. Anything that verifies Standard Webhooks can stand in for
+// either side.
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"hash"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A Message is one thing to post to a callback: an occurrence or a control envelope.
+type Message struct {
+	// ID is the webhook-id: the eventId of an occurrence, else from [NewMessageID]. It stays the
+	// same over all attempts (HOOK-2, HOOK-7).
+	ID string
+	// Subscription is the subscription's id.
+	Subscription string
+	// Body is signed and sent byte for byte (HOOK-1).
+	Body []byte
+}
+
+// A Signer signs the messages of one subscription.
+type Signer struct {
+	// Ring holds the subscription's secrets.
+	Ring Ring
+	// Identity adds a signature with the server's own key; nil adds none (HOOK-10).
+	Identity *Identity
+}
+
+// errNoSecret reports a ring that is empty at the time of signing.
+var errNoSecret = errors.New("webhook: no secret is active")
+
+// NewRequest makes the POST of one attempt at sending m, stamped with the present time and signed
+// with every secret that is active now (HOOK-2). Each attempt needs a request of its own (HOOK-3).
+func (s Signer) NewRequest(ctx context.Context, url string, m Message) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(m.Body))
+	if err != nil {
+		return nil, errors.New("webhook: the callback URL is malformed")
+	}
+	if err := s.Sign(req.Header, m, time.Now()); err != nil {
+		return nil, err
+	}
+	return req, nil
+}
+
+// Sign sets the headers of m on h, stamped and signed as of at: Content-Type, webhook-id,
+// webhook-timestamp, webhook-signature and X-MCP-Subscription-Id (HOOK-2). The newest secret's
+// signature comes first; v1a signatures follow all v1 signatures.
+func (s Signer) Sign(h http.Header, m Message, at time.Time) error {
+	if !isMessageID(m.ID) {
+		return fmt.Errorf("webhook: message id %q cannot be a header", m.ID)
+	}
+	secrets := s.Ring.Active(at)
+	if len(secrets) == 0 {
+		return errNoSecret
+	}
+	stamp := strconv.FormatInt(at.Unix(), 10)
+	var signatures []string
+	for _, secret := range secrets {
+		signatures = append(signatures, wire.SignatureHMAC+","+secret.sign(m.ID, stamp, m.Body))
+	}
+	if s.Identity != nil {
+		signatures = append(signatures, s.Identity.sign(at, content(m.ID, stamp, m.Body))...)
+	}
+	h.Set("Content-Type", "application/json")
+	h.Set(wire.HeaderWebhookID, m.ID)
+	h.Set(wire.HeaderWebhookTimestamp, stamp)
+	h.Set(wire.HeaderWebhookSignature, strings.Join(signatures, " "))
+	if m.Subscription != "" {
+		h.Set(wire.HeaderSubscriptionID, m.Subscription)
+	}
+	return nil
+}
+
+// NewMessageID makes a webhook-id for a control envelope of the given type: msg_<type>_<random>
+// (HOOK-7, VER-2).
+func NewMessageID(envelope string) string {
+	return wire.MessagePrefix + envelope + "_" + rand.Text()
+}
+
+// sign returns the base64 text of the HMAC over what Standard Webhooks signs.
+func (s Secret) sign(id, stamp string, body []byte) string {
+	mac := hmac.New(sha256.New, []byte(s.key))
+	writeContent(mac, id, stamp, body)
+	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
+}
+
+func writeContent(h hash.Hash, id, stamp string, body []byte) {
+	h.Write([]byte(id + "." + stamp + "."))
+	h.Write(body)
+}
+
+// content is what is signed, in one piece, as ed25519 wants it.
+func content(id, stamp string, body []byte) []byte {
+	b := make([]byte, 0, len(id)+len(stamp)+len(body)+2)
+	b = append(b, id...)
+	b = append(b, '.')
+	b = append(b, stamp...)
+	b = append(b, '.')
+	return append(b, body...)
+}
+
+// isMessageID reports whether id can be a webhook-id (OCC-2).
+func isMessageID(id string) bool {
+	if id == "" || len(id) > wire.MaxEventID {
+		return false
+	}
+	for _, c := range []byte(id) {
+		if c <= ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
+}
