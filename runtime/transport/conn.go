@@ -50,9 +50,8 @@ type call struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	release func()
-	gone    atomic.Bool     // cancelled by the client: nothing more is written
-	stream  *server.Stream  // nil until open; guarded by conn.mu
-	final   json.RawMessage // the stream's result; guarded by conn.mu
+	gone    atomic.Bool    // cancelled by the client: nothing more is written
+	stream  *server.Stream // nil until open; guarded by conn.mu
 }
 
 func newConn(es *server.Server, inner mcp.Connection, lines *lineConn) *conn {
@@ -153,8 +152,8 @@ func (c *conn) acceptCall(req *jsonrpc.Request) {
 	req.Extra = &mcp.RequestExtra{Header: http.Header{server.TicketHeader: {ticket}}}
 }
 
-// run carries the stream of a call. It is called by the method's handler, whose result is replaced
-// by the stream's own when the SDK writes it.
+// run carries the stream of a call. It is called by the method's handler, whose own result nobody
+// sees: the SDK would drop it when the session is about to close, and add to it otherwise (D9).
 func (k *call) run(ctx context.Context, _ *mcp.ServerSession, st *server.Stream) (json.RawMessage, error) {
 	k.conn.mu.Lock()
 	k.stream = st
@@ -170,10 +169,22 @@ func (k *call) run(ctx context.Context, _ *mcp.ServerSession, st *server.Stream)
 	if err != nil {
 		return nil, err
 	}
-	k.conn.mu.Lock()
-	k.final = final
-	k.conn.mu.Unlock()
+	k.finish(final)
 	return json.RawMessage(`{}`), nil
+}
+
+// finish answers the call with its stream's result.
+func (k *call) finish(final json.RawMessage) {
+	c := k.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k.gone.Load() {
+		return
+	}
+	c.muted[k.key]++
+	resp := &jsonrpc.Response{ID: k.key, Result: final}
+	c.out.post(func() error { return c.Connection.Write(context.Background(), resp) })
+	c.settle(k)
 }
 
 // A lineCarrier writes the notifications of one call's stream. It is a server.Carrier.
@@ -285,9 +296,6 @@ func (c *conn) respond(m *jsonrpc.Response) *jsonrpc.Response {
 	}
 	if k := c.calls[m.ID]; k != nil {
 		c.settle(k)
-		if k.final != nil && m.Error == nil {
-			return &jsonrpc.Response{ID: m.ID, Result: k.final}
-		}
 		return m
 	}
 	if l := c.listens[m.ID]; l != nil {

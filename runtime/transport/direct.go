@@ -107,6 +107,7 @@ func (d *direct) acceptable(r *http.Request) bool {
 			return false
 		}
 	}
+	//lint:ignore SA1019 honoured here for as long as the SDK honours it
 	if d.opts.CrossOriginProtection != nil && d.opts.CrossOriginProtection.Check(r) != nil {
 		return false
 	}

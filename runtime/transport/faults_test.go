@@ -82,7 +82,7 @@ func TestStreamEndsWithItsToken(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newRig(t, server.Options{Heartbeat: 20 * time.Second})
-				c, _, stop := g.bubble(m, bearer(NewHandler(g.srv, g.es, HandlerOptions{})))
+				c, stop := g.bubble(m, bearer(NewHandler(g.srv, g.es, HandlerOptions{})))
 				defer stop()
 				c.header.Set("Authorization", "Bearer alice:50s")
 				started := time.Now()
@@ -109,9 +109,10 @@ func TestServerTimeoutsSpareStreams(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newRig(t, server.Options{})
-				c, hs, stop := g.bubble(m, bearer(NewHandler(g.srv, g.es, HandlerOptions{WriteTimeout: time.Second})))
+				c, stop := g.bubble(m, bearer(NewHandler(g.srv, g.es, HandlerOptions{WriteTimeout: time.Second})), func(hs *http.Server) {
+					hs.ReadTimeout, hs.WriteTimeout, hs.IdleTimeout = 2*time.Second, 2*time.Second, 2*time.Second
+				})
 				defer stop()
-				hs.ReadTimeout, hs.WriteTimeout, hs.IdleTimeout = 2*time.Second, 2*time.Second, 2*time.Second
 				f := c.stream(`1`, `{"name":"tick"}`)
 				f.patient = time.Hour
 				f.want(wire.NotificationActive)
@@ -133,7 +134,7 @@ func TestStreamKeepsItsSession(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newRig(t, server.Options{})
-				c, _, stop := g.bubble(m, bearer(NewHandler(g.srv, g.es, HandlerOptions{SessionTimeout: 10 * time.Second})))
+				c, stop := g.bubble(m, bearer(NewHandler(g.srv, g.es, HandlerOptions{SessionTimeout: 10 * time.Second})))
 				defer stop()
 				f := c.stream(`1`, `{"name":"tick"}`)
 				f.patient = time.Hour
@@ -207,9 +208,7 @@ func TestAbortWhileOpening(t *testing.T) {
 		recv(t, g.opened, "opening")
 		cancel()
 		recv(t, failed, "aborted")
-		for i := 0; len(g.es.Subscriptions()) > 0 && i < 5000; i++ {
-			time.Sleep(time.Millisecond)
-		}
+		g.awaitNone()
 		close(g.hold)
 		f := c.stream(`2`, `{"name":"tick"}`) // the one slot is free
 		f.want(wire.NotificationActive)

@@ -512,7 +512,9 @@ func (c *lineClient) send(message string) {
 // feed gets what arrives for an id from now on.
 func (c *lineClient) feed(id string) *feed {
 	f := &feed{t: c.t, c: make(chan string, 5000), ended: make(chan struct{})}
-	f.cancel = func() { c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`) }
+	f.cancel = func() {
+		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
+	}
 	c.mu.Lock()
 	c.feeds[id] = f
 	c.mu.Unlock()
@@ -580,27 +582,28 @@ func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) 
 	}
 }
 
-// bubble serves h over pipes and gives a client; close ends both, which a bubble needs before its
+// bubble serves h over pipes and gives a client; stop ends both, which a bubble needs before its
 // function returns.
-func (g *rig) bubble(m mode, h http.Handler) (c *httpClient, hs *http.Server, close func()) {
+func (g *rig) bubble(m mode, h http.Handler, settings ...func(*http.Server)) (c *httpClient, stop func()) {
 	l := newPipeListener()
-	hs = &http.Server{Handler: h, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+	hs := &http.Server{Handler: h, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	tr := &http.Transport{DialContext: l.dial}
 	if m.h2 {
 		hs.Protocols, tr.Protocols = new(http.Protocols), new(http.Protocols)
 		hs.Protocols.SetUnencryptedHTTP2(true)
 		tr.Protocols.SetUnencryptedHTTP2(true)
 	}
+	for _, set := range settings {
+		set(hs)
+	}
 	served := make(chan struct{})
-	go func() { hs.Serve(l); close2(served) }()
-	close = func() {
+	go func() { hs.Serve(l); close(served) }()
+	stop = func() {
 		g.stop()
 		tr.CloseIdleConnections()
 		hs.Close()
 		<-served
 		tr.CloseIdleConnections()
 	}
-	return g.dial(m, "http://pipe/mcp", &http.Client{Transport: tr}), hs, close
+	return g.dial(m, "http://pipe/mcp", &http.Client{Transport: tr}), stop
 }
-
-func close2(c chan struct{}) { close(c) }
