@@ -54,8 +54,13 @@ func goldenCases(t *testing.T) map[string]goldenCase {
 					}
 				}
 			}
-			if len(files) == 0 {
-				continue // a Go package about the cases
+			if len(files) == 0 { // a Go package about the cases, or the directory of error cases
+				for _, left := range []string{"want", "want.txt", "request.json"} {
+					if _, err := os.Stat(filepath.Join(dir, left)); err == nil {
+						t.Errorf("%s has %s and no event file", dir, left)
+					}
+				}
+				continue
 			}
 			c := goldenCase{dir: dir, request: gen.Request{Dir: dir, Files: files, Out: "want"}}
 			content, err := os.ReadFile(filepath.Join(dir, "request.json"))

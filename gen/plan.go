@@ -126,8 +126,8 @@ func readOutput(dir string) (map[string][]byte, error) {
 	}
 	present := map[string][]byte{}
 	for _, e := range entries {
-		if e.IsDir() || e.Name() != golang.ToolsFile && filepath.Ext(e.Name()) != ".go" {
-			continue
+		if e.Name() != golang.ToolsFile && filepath.Ext(e.Name()) != ".go" || e.IsDir() {
+			continue // a directory in the place of a file is met when writing
 		}
 		content, err := os.ReadFile(filepath.Join(dir, e.Name()))
 		if err != nil {
@@ -165,18 +165,24 @@ func sourcesOf(content []byte) []string {
 
 // Apply brings the output directory into the planned state. Every file is first written under a
 // temporary name beside its place; only when all are written are they renamed and orphans removed.
+// When a rename fails the ones before it are undone.
 func (p *Plan) Apply() (err error) {
+	changed := slices.Concat(p.Create, p.Update)
 	var temps []string
+	renamed := 0
 	defer func() {
-		for _, t := range temps {
-			if err != nil {
-				os.Remove(t)
-			}
+		if err == nil {
+			return
+		}
+		for _, t := range temps[renamed:] {
+			os.Remove(t)
+		}
+		for _, f := range changed[:renamed] {
+			undo(f)
 		}
 	}()
-	changed := slices.Concat(p.Create, p.Update)
 	for _, f := range changed {
-		t, err := writeTemp(f)
+		t, err := writeTemp(f, f.Content)
 		if err != nil {
 			return fmt.Errorf("write %s: %w", f.Path, err)
 		}
@@ -186,6 +192,7 @@ func (p *Plan) Apply() (err error) {
 		if err := os.Rename(temps[i], f.at); err != nil {
 			return fmt.Errorf("write %s: %w", f.Path, err)
 		}
+		renamed++
 	}
 	for _, f := range p.Delete {
 		if err := os.Remove(f.at); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -195,7 +202,18 @@ func (p *Plan) Apply() (err error) {
 	return nil
 }
 
-func writeTemp(f File) (string, error) {
+// undo brings a file that was renamed into place back to what it was, as far as that is possible.
+func undo(f File) {
+	if f.Old == nil {
+		os.Remove(f.at)
+		return
+	}
+	if t, err := writeTemp(f, f.Old); err == nil && os.Rename(t, f.at) != nil {
+		os.Remove(t)
+	}
+}
+
+func writeTemp(f File, content []byte) (string, error) {
 	dir := filepath.Dir(f.at)
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return "", err
@@ -204,7 +222,7 @@ func writeTemp(f File) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = t.Write(f.Content)
+	_, err = t.Write(content)
 	if err == nil {
 		err = t.Chmod(0o644)
 	}

@@ -67,7 +67,9 @@ func (o output) check(ctx context.Context, overlay map[string][]byte) ([]source.
 	}
 	loaded, err := packages.Load(&packages.Config{
 		Context: ctx, Dir: dir, Overlay: overlay,
-		Mode: packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedDeps | packages.NeedTypes | packages.NeedSyntax,
+		// Without NeedDeps the imports come from export data, so that their sources are not checked.
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
+			packages.NeedTypes | packages.NeedTypesSizes | packages.NeedTypesInfo | packages.NeedSyntax,
 	}, "./"+filepath.ToSlash(rel))
 	if err != nil {
 		return nil, fmt.Errorf("verify %s: %w", o.shown, err)

@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"testing"
 
-
 	consts "github.com/mcpe-gen/mcpe-gen/golden/consts/want"
 	enums "github.com/mcpe-gen/mcpe-gen/golden/enums/want"
 	gotypes "github.com/mcpe-gen/mcpe-gen/golden/gotypes/want"

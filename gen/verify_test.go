@@ -1,0 +1,55 @@
+package gen_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mcpe-gen/mcpe-gen/gen"
+)
+
+// TestVerify type-checks planned output that is nowhere on disk, in a module that uses ours.
+func TestVerify(t *testing.T) {
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mods, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, requires, _ := strings.Cut(string(mods), "\ngo 1")
+	_, requires, _ = strings.Cut(requires, "\n")
+	dir := t.TempDir()
+	write(t, dir, "go.mod", "module example.com/m\n\ngo 1.26.0\n\nrequire github.com/mcpe-gen/mcpe-gen v0.1.0\n\nreplace github.com/mcpe-gen/mcpe-gen => "+root+"\n"+requires)
+	write(t, dir, "go.sum", string(sums))
+	write(t, dir, "good.yaml", eventFile("good.x"))
+	write(t, dir, "bad.yaml", strings.ReplaceAll(eventFile("bad.x"), "{type: string}", "{type: string, x-go-type: example.com/missing.Type}"))
+	write(t, dir, "own.yaml", strings.ReplaceAll(eventFile("own.x"), "{type: string}", "{type: string, x-go-type: example.com/m/out.Own}"))
+	write(t, dir, "out/own.go", "package out\n\n// Own is the author's.\ntype Own string\n")
+
+	for _, c := range []struct{ file, wrong string }{
+		{"good.yaml", ""},
+		{"own.yaml", ""},
+		{"bad.yaml", "example.com/missing"},
+	} {
+		p := plan(t, gen.Request{Dir: dir, Files: []string{c.file}, Out: "out", Emit: []string{"types"}})
+		diags, err := p.Verify(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case c.wrong == "" && len(diags) > 0:
+			t.Errorf("%s: %v", c.file, diags)
+		case c.wrong != "" && (len(diags) == 0 || !strings.Contains(diags[0].Message, c.wrong)):
+			t.Errorf("%s: %v, want a diagnostic about %s", c.file, diags, c.wrong)
+		case c.wrong != "" && !strings.HasPrefix(filepath.ToSlash(diags[0].String()), "out/bad.mcpe.go:"):
+			t.Errorf("%s: the diagnostic has no place: %s", c.file, diags[0])
+		}
+	}
+}
