@@ -22,6 +22,8 @@ type root struct {
 	ids map[string]*resource
 	// refs are the schema objects with a $ref, in order; samples those with a default or examples.
 	refs, samples []*source.Node
+	// mappings are the references in discriminators.
+	mappings []mapped
 	// matches are the x-match members that were found.
 	matches []*source.Node
 	// nested tells that there is an $id below the top.
@@ -31,6 +33,9 @@ type root struct {
 	// marked are the values about which more is said than the metaschema would.
 	marked map[source.Range]bool
 }
+
+// mapped is a reference in the discriminator of the schema at.
+type mapped struct{ at, text *source.Node }
 
 // A resource is a schema with an $id, or a root: what "#" stands for within it.
 type resource struct {

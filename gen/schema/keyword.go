@@ -49,12 +49,12 @@ func (l *loader) keyword(r *root, n *source.Node, m *source.Member) {
 				WithHint("as in github.com/google/uuid.UUID or math/big.Int"))
 		}
 	case "discriminator":
-		l.discriminator(r, v)
+		l.discriminator(r, n, v)
 	}
 }
 
 // discriminator checks the form of OpenAPI's keyword.
-func (l *loader) discriminator(r *root, v *source.Node) {
+func (l *loader) discriminator(r *root, n, v *source.Node) {
 	o := l.Object(v, "discriminator", []string{"propertyName"}, []string{"mapping"})
 	if o == nil {
 		r.broken = true
@@ -63,7 +63,10 @@ func (l *loader) discriminator(r *root, v *source.Node) {
 	o.Text("propertyName")
 	if mapping := v.Get("mapping"); mapping != nil && l.Is(mapping, source.Object, "mapping") {
 		for _, m := range mapping.Members {
-			l.Is(m.Value, source.String, "a value of mapping")
+			if l.Is(m.Value, source.String, "a value of mapping") && strings.Contains(m.Value.Text, "#") {
+				r.mappings = append(r.mappings, mapped{n, m.Value})
+				l.reach(r, n, m.Value)
+			}
 		}
 	}
 }

@@ -32,6 +32,7 @@ func Load(paths []string, o Options) (*Set, []source.Diagnostic) {
 		l.index(l.roots[i])
 	}
 	l.checkRefs()
+	l.checkMappings()
 	l.checkLoops()
 	for _, r := range l.roots {
 		l.checkMeta(r)

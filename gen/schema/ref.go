@@ -211,6 +211,17 @@ func (l *loader) checkRefs() {
 	}
 }
 
+// checkMappings resolves the references in discriminators: they are published like any other.
+func (l *loader) checkMappings() {
+	for _, r := range l.roots {
+		for _, m := range r.mappings {
+			if _, d := l.set.ResolveText(m.at, m.text); d != nil {
+				l.fail(r, *d)
+			}
+		}
+	}
+}
+
 // checkLoops reports references that lead back to themselves without stepping into the value: no
 // value could ever be checked against such a schema.
 func (l *loader) checkLoops() {
