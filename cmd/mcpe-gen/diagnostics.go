@@ -4,8 +4,24 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/mcpe-gen/mcpe-gen/gen"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
+
+// each calls the library once a request and judges all that it found together: every diagnostic of a
+// run is shown, and one that two packages share only once.
+func (c *command) each(requests []gen.Request, call func(gen.Request) ([]source.Diagnostic, error)) error {
+	var all []source.Diagnostic
+	var failed error
+	for _, r := range requests {
+		ds, err := call(r)
+		all = append(all, ds...)
+		if failed == nil {
+			failed = err
+		}
+	}
+	return c.judge(source.Sort(all), failed, exitDiagnostics)
+}
 
 // judge reports what a library call found and turns it into the outcome of the verb. An err comes
 // before diagnostics, whose exit code is the one given.

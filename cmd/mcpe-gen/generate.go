@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
 const generateHelp = `Write a Go package for event files.
@@ -97,23 +98,16 @@ func (c *command) generate(ctx context.Context, files []string, f generateFlags)
 	return c.showWritten(changes)
 }
 
-// plan generates every request. Diagnostics of all of them are shown before one of them fails the
-// run, and what is planned is applied together or not at all.
+// plan generates every request. What is planned is applied together or not at all.
 func (c *command) plan(ctx context.Context, requests []gen.Request) (*gen.Plan, error) {
 	var plans []*gen.Plan
-	var failed error
-	for _, r := range requests {
+	err := c.each(requests, func(r gen.Request) ([]source.Diagnostic, error) {
 		plan, ds, err := gen.Generate(ctx, r)
-		if err := c.judge(ds, err, exitDiagnostics); err != nil {
-			if failed == nil {
-				failed = err
-			}
-			continue
-		}
 		plans = append(plans, plan)
-	}
-	if failed != nil {
-		return nil, failed
+		return ds, err
+	})
+	if err != nil {
+		return nil, err
 	}
 	return gen.Merge(plans...), nil
 }
@@ -121,6 +115,9 @@ func (c *command) plan(ctx context.Context, requests []gen.Request) (*gen.Plan, 
 // showChanges is the outcome of a run that writes nothing.
 func (c *command) showChanges(changes []change, f generateFlags) error {
 	drift := drifted(changes)
+	if drift == 0 && !f.check && !f.diff {
+		return c.showWritten(changes)
+	}
 	if err := c.printChanges(changes, f.diff); err != nil {
 		return err
 	}
@@ -133,7 +130,7 @@ func (c *command) showChanges(changes []change, f generateFlags) error {
 	return &exit{code: exitDrift, err: fmt.Errorf("%s not current; run \"mcpe-gen generate\"", count(drift, "generated file is", "generated files are"))}
 }
 
-// showWritten is the outcome of a run that wrote.
+// showWritten is the outcome of a run that wrote, or had nothing to write.
 func (c *command) showWritten(changes []change) error {
 	if c.format == "json" {
 		return c.printJSON(map[string]any{"files": changes})

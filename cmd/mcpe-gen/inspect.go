@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
 func newInspect(c *command) *cobra.Command {
@@ -37,19 +38,13 @@ func (c *command) inspect(ctx context.Context, files []string) error {
 		return err
 	}
 	var models []*gen.Model
-	var failed error
-	for _, r := range requests {
+	err = c.each(requests, func(r gen.Request) ([]source.Diagnostic, error) {
 		model, ds, err := gen.Inspect(ctx, r)
-		if err := c.judge(ds, err, exitDiagnostics); err != nil {
-			if failed == nil {
-				failed = err
-			}
-			continue
-		}
 		models = append(models, model)
-	}
-	if failed != nil {
-		return failed
+		return ds, err
+	})
+	if err != nil {
+		return err
 	}
 	for _, m := range models {
 		if err := c.printJSON(m); err != nil {

@@ -38,9 +38,9 @@ func TestScaffold(t *testing.T) {
 	}
 }
 
-// scaffold runs init and gives the directory of the new module. In place of "go mod tidy", which
-// also wants the modules that tests of dependencies need, it has the go.sum of this module: the
-// test must not use the network.
+// scaffold runs init and gives the directory of the new module, with its go.mod completed. "go mod
+// tidy" would also want modules that only tests of dependencies need, and this test must not use the
+// network: loading the packages with -mod=mod and the go.sum of this module does as much.
 func scaffold(t *testing.T, transport string) string {
 	t.Helper()
 	checkout, err := filepath.Abs("../..")
@@ -60,6 +60,7 @@ func scaffold(t *testing.T, transport string) string {
 	if err := os.WriteFile(filepath.Join(dir, "go.sum"), sum, 0o666); err != nil {
 		t.Fatal(err)
 	}
+	goRun(t, dir, "list", "-deps", "-test", "./...", "tool")
 	return dir
 }
 
