@@ -8,7 +8,7 @@ import (
 )
 
 // maxPairs bounds the pairs of variants that one comparison looks at.
-const maxPairs = 20_000
+const maxPairs = 10_000
 
 // A comparison is the state of comparing one schema with another.
 type comparison struct {

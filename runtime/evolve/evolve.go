@@ -55,7 +55,8 @@ func (c Change) String() string { return c.Feature + c.Path + ": " + c.Reason }
 // Compare returns the incompatible changes from old to new in the closed sense of EVOL-2: a field
 // removed, renamed or retyped, an enum narrowed, inputSchema tightened; and what cannot be
 // compared. No changes means that every live subscription may go on (EVOL-3): new optional fields,
-// widened enums and relaxed bounds are never among them. Everything but the two schemas is ignored.
+// widened enums and relaxed bounds are never among them. Everything but the two schemas is ignored,
+// and so is that variants of a oneOf came to overlap.
 func Compare(old, new wire.Descriptor) []Change {
 	var live []rule
 	for _, r := range rules {
