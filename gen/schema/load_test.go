@@ -160,11 +160,11 @@ func TestLoadIsLinear(t *testing.T) {
 		return best
 	}
 	took(10) // compiles the metaschemas
-	small, large := took(40), took(640)
-	t.Logf("40 events %v, 640 events %v", small, large)
+	small, large := took(20), took(320)
+	t.Logf("20 events %v, 320 events %v", small, large)
 	// Sixteen times the events; the slack is for a busy machine, a quadratic step would show as 256.
 	if large > 80*small {
-		t.Errorf("40 events take %v, 640 events %v", small, large)
+		t.Errorf("20 events take %v, 320 events %v", small, large)
 	}
 }
 

@@ -26,7 +26,7 @@ var textCodes = []Code{
 	{ID: "MCPE108", Title: "empty file", Explanation: "The file holds nothing but white space and comments. The smallest event file is " +
 		"`version: 1` and declares nothing."},
 	{ID: "MCPE109", Title: "alias that cannot be followed", Explanation: "A YAML alias (`*name`) needs an anchor (`&name`) before it, cannot stand for a value that " +
-		"contains it, and all aliases of a file together may stand for at most 50,000 values. Recursion and sharing are what $ref is for: " +
+		"contains it, and all aliases of a file together may stand for at most 10,000 values. Recursion and sharing are what $ref is for: " +
 		"put the schema under `schemas:` and write `$ref: '#/schemas/NAME'`."},
 	{ID: "MCPE110", Title: "YAML tag", Explanation: "Tags such as !!binary, !!timestamp or !custom have no counterpart in JSON. Leave the tag out; bytes are " +
 		"described by a string with contentEncoding base64, dates by a string with a format."},

@@ -10,7 +10,7 @@ import (
 // proportional to its size.
 const (
 	maxDepth      = 200     // nested arrays and objects
-	maxAliasNodes = 50_000  // nodes that aliases stand for, together
+	maxAliasNodes = 10_000  // nodes that aliases stand for, together
 	maxNumber     = 400     // characters and decimal exponent of a number
 	maxFindings   = 1_000   // diagnostics of one file
 	maxSize       = 1 << 26 // bytes of one file
