@@ -32,6 +32,14 @@ func fresh(t *testing.T) *sqlite.Store {
 	return open(t, filepath.Join(t.TempDir(), "events.db"), sqlite.Options{Synchronous: sqlite.Normal})
 }
 
+func TestStore(t *testing.T) {
+	storetest.TestStore(t, func(t *testing.T) store.Store { return fresh(t) })
+}
+
+func TestCursors(t *testing.T) {
+	storetest.TestCursors(t, func(t *testing.T) store.CursorStore { return fresh(t) })
+}
+
 func TestSubscriptions(t *testing.T) {
 	storetest.TestSubscriptions(t, func(t *testing.T) store.SubscriptionStore { return fresh(t) })
 }
