@@ -41,8 +41,8 @@ func (a *Answer) Category() wire.Category { return wire.CategoryOfStatus(a.Statu
 // Errors are of type [*Error], or [*URLError] for a request that may not be made, or the caller's
 // own context.Canceled.
 func (g *Guard) Send(req *http.Request) (*Answer, error) {
-	return g.do(req, func(resp *http.Response, _ *Answer, cancel func()) error {
-		t := time.AfterFunc(drainTime, cancel)
+	return g.do(req, func(_ context.Context, resp *http.Response, _ *Answer) error {
+		t := time.AfterFunc(drainTime, func() { resp.Body.Close() })
 		defer t.Stop()
 		// Reading one byte more than the bound finds the end of a body of exactly that size.
 		_, _ = io.CopyN(io.Discard, resp.Body, MaxAnswer+1)
@@ -53,9 +53,12 @@ func (g *Guard) Send(req *http.Request) (*Answer, error) {
 // Fetch makes a request whose answer is read, such as a challenge or a well-known document. An
 // answer whose body does not arrive in time is an error. Errors are those of [Guard.Send].
 func (g *Guard) Fetch(req *http.Request) (*Answer, error) {
-	return g.do(req, func(resp *http.Response, a *Answer, _ func()) error {
+	return g.do(req, func(ctx context.Context, resp *http.Response, a *Answer) error {
 		body, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswer+1))
 		if err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
 			return err
 		}
 		if len(body) > MaxAnswer {
@@ -66,7 +69,7 @@ func (g *Guard) Fetch(req *http.Request) (*Answer, error) {
 	})
 }
 
-func (g *Guard) do(req *http.Request, read func(*http.Response, *Answer, func()) error) (*Answer, error) {
+func (g *Guard) do(req *http.Request, read func(context.Context, *http.Response, *Answer) error) (*Answer, error) {
 	if _, err := g.ParseURL(req.URL.String()); err != nil {
 		return nil, err
 	}
@@ -78,8 +81,12 @@ func (g *Guard) do(req *http.Request, read func(*http.Response, *Answer, func())
 		return nil, classify(ctx, StageExchange, err)
 	}
 	defer resp.Body.Close()
+	// An endpoint that answers because the connection is being closed on it has not answered.
+	if err := ctx.Err(); err != nil {
+		return nil, classify(ctx, StageExchange, err)
+	}
 	a := &Answer{Status: resp.StatusCode, Header: resp.Header}
-	if err := read(resp, a, cancel); err != nil {
+	if err := read(ctx, resp, a); err != nil {
 		return nil, classify(ctx, StageExchange, err)
 	}
 	return a, nil

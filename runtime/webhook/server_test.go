@@ -63,14 +63,15 @@ func TestCLI5SlowBody(t *testing.T) {
 		}
 		start := time.Now()
 		fmt.Fprintf(ours, "POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n", e.Path())
-		go func() {
+		var dripping sync.WaitGroup
+		dripping.Go(func() {
 			for {
 				time.Sleep(time.Second)
 				if _, err := io.WriteString(ours, "x"); err != nil {
 					return
 				}
 			}
-		}()
+		})
 		resp, err := http.ReadResponse(answers, nil)
 		if err != nil || resp.StatusCode != http.StatusRequestTimeout || time.Since(start) != 10*time.Second {
 			t.Errorf("%v, %v after %v", resp, err, time.Since(start))
@@ -78,6 +79,7 @@ func TestCLI5SlowBody(t *testing.T) {
 		ours.Close()
 		s.Close()
 		<-done
+		dripping.Wait()
 	})
 }
 
