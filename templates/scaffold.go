@@ -1,7 +1,6 @@
 package templates
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,8 +8,10 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
 )
 
 // runtimePath is the module that a scaffold requires.
@@ -18,15 +19,14 @@ const runtimePath = "github.com/mcpe-gen/mcpe-gen"
 
 var (
 	notInName   = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
-	modulePath  = regexp.MustCompile(`^[A-Za-z0-9_~-][A-Za-z0-9._~-]*(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$`)
 	majorSuffix = regexp.MustCompile(`^v[0-9]+$`)
 )
 
 // CheckModule says what is wrong with a module path, if anything is. It refuses what the go command
 // would refuse, and this module's own path.
 func CheckModule(p string) error {
-	if !modulePath.MatchString(p) || strings.HasSuffix(p, ".") || strings.Contains(p, "./") {
-		return fmt.Errorf("%q is not a module path", p)
+	if err := module.CheckImportPath(p); err != nil {
+		return fmt.Errorf("%q is not a module path: %w", p, errors.Unwrap(err))
 	}
 	if p == runtimePath {
 		return fmt.Errorf("%q is the module of mcpe-gen itself", p)
@@ -59,8 +59,7 @@ func Replacement(dir, checkout string) (string, error) {
 		}
 		return "", err
 	}
-	first, _, _ := bytes.Cut(data, []byte("\n"))
-	if strings.TrimSpace(string(first)) != "module "+runtimePath {
+	if modfile.ModulePath(data) != runtimePath {
 		return "", fmt.Errorf("the module in %s is not %s", checkout, runtimePath)
 	}
 	p := checkout
@@ -73,10 +72,7 @@ func Replacement(dir, checkout string) (string, error) {
 			p = "./" + p
 		}
 	}
-	if strings.ContainsAny(p, " \t\"'`,()[]{}") || strings.Contains(p, "//") {
-		return strconv.Quote(p), nil
-	}
-	return p, nil
+	return modfile.AutoQuote(p), nil
 }
 
 // relative is target as seen from dir.

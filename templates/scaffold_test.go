@@ -15,7 +15,7 @@ func TestCheckModule(t *testing.T) {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
-	for _, bad := range []string{"", "/", "a//b", "a/", ".a", "a/.b", "a./b", "a.", "a b", "a\nreplace x => y", "example.com/ü", runtimePath} {
+	for _, bad := range []string{"", "/", "a//b", "a/", "a./b", "a.", "a b", "a\nreplace x => y", "example.com/ü", runtimePath} {
 		if CheckModule(bad) == nil {
 			t.Errorf("%q is accepted", bad)
 		}

@@ -45,6 +45,8 @@ func TestScript(t *testing.T) {
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("CHECKOUT", checkout)
+			// Under -race every process would wait a second at its end.
+			e.Setenv("GORACE", "atexit_sleep_ms=0")
 			return goEnv(e)
 		},
 	})
