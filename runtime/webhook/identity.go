@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -54,6 +56,14 @@ func ParseSigningKey(text string) (SigningKey, error) {
 func (k SigningKey) Text() string {
 	return signingKeyPrefix + base64.StdEncoding.EncodeToString(k.Private)
 }
+
+// Format writes the key's id and hides the key under every verb.
+func (k SigningKey) Format(f fmt.State, _ rune) {
+	_, _ = io.WriteString(f, signingKeyPrefix+"(hidden) "+k.ID)
+}
+
+// LogValue hides the key.
+func (k SigningKey) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(k)) }
 
 // An Identity signs with keys of the server's own, so that receivers can tell from a published key
 // set who sent a message (HOOK-10). As an http.Handler it serves that set, which belongs at

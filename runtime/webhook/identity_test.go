@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -184,6 +185,14 @@ func TestHOOK10KeyText(t *testing.T) {
 		if _, err := ParseSigningKey(text); err == nil {
 			t.Errorf("%q was accepted", text)
 		}
+	}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x", "%d"} {
+		if got := fmt.Sprintf(verb, k); got != "whsk_(hidden) " {
+			t.Errorf("%s shows %s", verb, got)
+		}
+	}
+	if got := k.LogValue().String(); got != "whsk_(hidden) " {
+		t.Errorf("the log shows %s", got)
 	}
 	if _, err := NewIdentity(); err == nil {
 		t.Error("an identity without keys")
