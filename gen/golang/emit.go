@@ -52,12 +52,11 @@ const (
 	serverPath   = module + "server"
 	clientPath   = module + "client"
 	readtoolPath = module + "readtool"
-	mcpPath      = "github.com/modelcontextprotocol/go-sdk/mcp"
 	jsonPath     = "encoding/json"
 )
 
 var importNames = map[string]string{
-	eventsPath: "events", serverPath: "server", clientPath: "client", readtoolPath: "readtool", mcpPath: "mcp",
+	eventsPath: "events", serverPath: "server", clientPath: "client", readtoolPath: "readtool",
 }
 
 // Emit returns the files of p by name. The content depends on p and o alone.

@@ -18,7 +18,7 @@ var (
 
 // event writes an event type: its description, its types, and what servers, clients and tools get.
 func (w *writer) event(e *ir.Event) {
-	if w.options.Server || w.options.Client {
+	if w.options.Server || w.options.Client || w.options.Tools {
 		w.info(e)
 	}
 	for _, d := range e.Decls {

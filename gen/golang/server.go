@@ -12,10 +12,10 @@ func (w *writer) server(e *ir.Event) {
 	args, payload := jen.Id(e.Arguments.Name), jen.Id(e.Payload.Name)
 	emits, checks := e.Schema.Source != "check", e.Schema.Source == "check" || e.Schema.Source == "both"
 
-	w.add(comment(x+"Hooks are the functions that an author may give "+name+": matching, transforming, authorizing, and the life of subscriptions."),
+	w.add(comment(x+"Hooks are the author's functions for "+name+"; each may be nil."),
 		jen.Type().Id(x+"Hooks").Op("=").Qual(serverPath, "Hooks").Types(args, payload))
 	if emits {
-		w.add(comment(x+"Emitter publishes occurrences of "+name+", to all subscriptions or to given ones."),
+		w.add(comment(x+"Emitter publishes occurrences of "+name+"."),
 			jen.Type().Id(x+"Emitter").Op("=").Qual(serverPath, "Emitter").Types(payload))
 	}
 	if checks {

@@ -15,6 +15,9 @@ func (w *writer) structure(d *ir.Decl) {
 		if lines := fieldDoc(f); len(lines) > 0 {
 			fields = append(fields, comment(lines...))
 		}
+		if f.JSON == "-" {
+			fields = append(fields, jen.Comment("//lint:ignore SA5008 the member is named -"))
+		}
 		fields = append(fields, jen.Id(f.Name).Add(typeCode(f.Type)).Tag(map[string]string{"json": fieldTag(f)}))
 	}
 	if d.Extra != nil {
@@ -56,7 +59,7 @@ func fieldDoc(f *ir.Field) []string {
 // decoder hands the struct's method-less twin to the runtime's exact-case decoder.
 func (w *writer) decoder(d *ir.Decl) {
 	w.add(
-		comment("UnmarshalJSON reads v by the exact names of its members."),
+		comment("UnmarshalJSON matches member names exactly."),
 		jen.Func().Params(jen.Id("v").Op("*").Id(d.Name)).Id("UnmarshalJSON").Params(jen.Id("data").Index().Byte()).Error().Block(
 			jen.Type().Id("plain").Id(d.Name),
 			jen.Return(jen.Qual(eventsPath, "Decode").Call(jen.Id("data"), jen.Parens(jen.Op("*").Id("plain")).Parens(jen.Id("v")))),
@@ -66,10 +69,10 @@ func (w *writer) decoder(d *ir.Decl) {
 // encoder writes the twin, members with one possible value filled in.
 func (w *writer) encoder(d *ir.Decl) {
 	body := []jen.Code{jen.Type().Id("plain").Id(d.Name)}
-	doc := "MarshalJSON writes v as its schema has it."
+	doc := "MarshalJSON writes required slices and maps even when nil."
 	for _, f := range d.Fields {
 		if f.Const != "" {
-			doc = "MarshalJSON writes v as its schema has it, constant members filled in."
+			doc = "MarshalJSON fills in the constants that the schema requires."
 			body = append(body, jen.Id("v").Dot(f.Name).Op("=").Qual("cmp", "Or").Call(jen.Id("v").Dot(f.Name), jen.Id(f.Const)))
 		}
 	}

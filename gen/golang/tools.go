@@ -14,22 +14,11 @@ func toolFunc(e *ir.Event) string { return "Read" + e.Prefix + "Tool" }
 
 // readTool writes the function that returns an event type's read tool.
 func (w *writer) readTool(e *ir.Event) {
-	t := e.Tool
 	w.add(
-		comment(toolFunc(e)+" describes the tool "+t.Name+", which reads the next occurrences of "+e.Schema.Name+" by cursor."),
+		comment(toolFunc(e)+" describes the tool that reads occurrences of "+e.Schema.Name+"."),
 		jen.Func().Id(toolFunc(e)).Params().Qual(readtoolPath, "Tool").Block(
-			jen.Return(jen.Qual(readtoolPath, "Tool").Add(lines([]jen.Code{
-				jen.Id("Event").Op(":").Add(text(e.Schema.Name)),
-				jen.Id("CursorArgument").Op(":").Add(text(t.Cursor)),
-				jen.Id("MaxEventsArgument").Op(":").Add(text(t.MaxEvents)),
-				jen.Id("Tool").Op(":").Qual(mcpPath, "Tool").Add(lines([]jen.Code{
-					jen.Id("Name").Op(":").Add(text(t.Name)),
-					jen.Id("Description").Op(":").Add(text(t.Description)),
-					jen.Id("InputSchema").Op(":").Add(rawJSON(t.InputSchema)),
-					jen.Id("OutputSchema").Op(":").Add(rawJSON(t.OutputSchema)),
-					jen.Id("Annotations").Op(":").Op("&").Qual(mcpPath, "ToolAnnotations").Values(jen.Id("ReadOnlyHint").Op(":").True()),
-				})),
-			})))))
+			jen.Return(jen.Qual(readtoolPath, "New").Call(
+				jen.Id(typeVar(e)).Dot("Info"), text(e.Tool.Tool.Name), text(e.Tool.Cursor), text(e.Tool.MaxEvents)))))
 }
 
 // readTools writes the list of all read tools of the package.
@@ -65,11 +54,13 @@ func toolsJSON(p *ir.Package) ([]byte, error) {
 		if i > 0 {
 			compact = append(compact, ',')
 		}
-		t := e.Tool
+		t := e.Tool.Tool
+		input, _ := t.InputSchema.(json.RawMessage)
+		output, _ := t.OutputSchema.(json.RawMessage)
 		compact = source.AppendString(append(compact, `{"name":`...), t.Name)
 		compact = source.AppendString(append(compact, `,"description":`...), t.Description)
-		compact = append(append(compact, `,"inputSchema":`...), t.InputSchema...)
-		compact = append(append(compact, `,"outputSchema":`...), t.OutputSchema...)
+		compact = append(append(compact, `,"inputSchema":`...), input...)
+		compact = append(append(compact, `,"outputSchema":`...), output...)
 		compact = append(compact, `,"annotations":{"readOnlyHint":true}}`...)
 	}
 	var out bytes.Buffer

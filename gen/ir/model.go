@@ -3,6 +3,8 @@ package ir
 import (
 	"encoding/json"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
@@ -37,10 +39,11 @@ type Event struct {
 	Tool *Tool
 }
 
-// A Tool is the descriptor of an event type's read tool.
+// A Tool is an event type's read tool: what its generated function passes on and the descriptor
+// that follows from it.
 type Tool struct {
-	Name, Description, Cursor, MaxEvents string
-	InputSchema, OutputSchema            json.RawMessage
+	Cursor, MaxEvents string
+	Tool              mcp.Tool
 }
 
 // A Form says what a [Decl] declares.

@@ -1,9 +1,16 @@
 // Package readtool describes the read tools: one MCP tool an event type that returns its next
-// occurrences by cursor, so that a client that knows no events can use the type. Generated code
-// holds a [Tool] per event type; server.Server.AddReadTools registers them.
+// occurrences by cursor, so that a client that knows no events can use the type. [New] makes the
+// descriptor of an event type; generated code calls it, and server.Server.AddReadTools registers
+// what it returns.
 package readtool
 
-import "github.com/modelcontextprotocol/go-sdk/mcp"
+import (
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+)
 
 // A Tool ties a tool's descriptor to the event type that it reads.
 type Tool struct {
@@ -15,4 +22,20 @@ type Tool struct {
 	// Tool is the descriptor as tools/list publishes it. InputSchema and OutputSchema hold
 	// json.RawMessage; Annotations.ReadOnlyHint is true.
 	Tool mcp.Tool
+}
+
+// New returns the read tool of an event type under the given tool name, with cursor and maxEvents
+// as the names of its own arguments. Where [InputSchema] refuses the type's arguments the descriptor
+// has no InputSchema, and AddReadTools refuses it; the generator reports that earlier.
+func New(info events.Info, name, cursor, maxEvents string) Tool {
+	t := Tool{Event: info.Name, CursorArgument: cursor, MaxEventsArgument: maxEvents, Tool: mcp.Tool{
+		Name:         name,
+		Description:  strings.TrimSpace("Reads the next occurrences of the event type " + info.Name + ". " + info.Description),
+		OutputSchema: OutputSchema(info.PayloadSchema),
+		Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
+	}}
+	if input, err := InputSchema(info.InputSchema, cursor, maxEvents); err == nil {
+		t.Tool.InputSchema = input
+	}
+	return t
 }

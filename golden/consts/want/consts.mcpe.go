@@ -11,7 +11,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // eventHeartBeat describes the event type heart.beat.
@@ -28,13 +27,13 @@ type HeartBeatArguments struct {
 	Kind HeartBeatArgumentsKind `json:"kind,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *HeartBeatArguments) UnmarshalJSON(data []byte) error {
 	type plain HeartBeatArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v HeartBeatArguments) MarshalJSON() ([]byte, error) {
 	type plain HeartBeatArguments
 	return events.Encode(plain(v))
@@ -55,13 +54,13 @@ type HeartBeatPayload struct {
 	Nullable *HeartBeatPayloadNullable `json:"nullable"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *HeartBeatPayload) UnmarshalJSON(data []byte) error {
 	type plain HeartBeatPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it, constant members filled in.
+// MarshalJSON fills in the constants that the schema requires.
 func (v HeartBeatPayload) MarshalJSON() ([]byte, error) {
 	type plain HeartBeatPayload
 	v.Kind = cmp.Or(v.Kind, HeartBeatPayloadKindBeat)
@@ -175,10 +174,10 @@ func (v HeartBeatPayloadNullable) Known() bool {
 	return v == HeartBeatPayloadNullableBeat
 }
 
-// HeartBeatHooks are the functions that an author may give heart.beat: matching, transforming, authorizing, and the life of subscriptions.
+// HeartBeatHooks are the author's functions for heart.beat; each may be nil.
 type HeartBeatHooks = server.Hooks[HeartBeatArguments, HeartBeatPayload]
 
-// HeartBeatEmitter publishes occurrences of heart.beat, to all subscriptions or to given ones.
+// HeartBeatEmitter publishes occurrences of heart.beat.
 type HeartBeatEmitter = server.Emitter[HeartBeatPayload]
 
 // RegisterHeartBeat registers the event type heart.beat with s and returns its emitter.
@@ -195,18 +194,7 @@ func SubscribeHeartBeat(ctx context.Context, c *client.Client, args HeartBeatArg
 	return client.Subscribe(ctx, c, eventHeartBeat, args, o...)
 }
 
-// ReadHeartBeatTool describes the tool read_heart_beat, which reads the next occurrences of heart.beat by cursor.
+// ReadHeartBeatTool describes the tool that reads occurrences of heart.beat.
 func ReadHeartBeatTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "heart.beat",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_heart_beat",
-			Description:  "Reads the next occurrences of the event type heart.beat. Members with one possible value.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"kind":{"const":"slow"},"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"kind":{"const":"beat"},"version":{"const":2},"final":{"const":true},"never":{"const":false},"factor":{"const":0.5},"optional":{"const":"beat"},"nullable":{"enum":["beat",null]}},"required":["kind","version","final","never","factor","nullable"]},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventHeartBeat.Info, "read_heart_beat", "cursor", "maxEvents")
 }

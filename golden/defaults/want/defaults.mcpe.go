@@ -11,7 +11,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // eventListRead describes the event type list.read.
@@ -45,13 +44,13 @@ type ListReadArguments struct {
 	Required string `json:"required"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *ListReadArguments) UnmarshalJSON(data []byte) error {
 	type plain ListReadArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v ListReadArguments) MarshalJSON() ([]byte, error) {
 	type plain ListReadArguments
 	return events.Encode(plain(v))
@@ -108,13 +107,13 @@ type ListReadPayload struct {
 	Size *float64 `json:"size,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *ListReadPayload) UnmarshalJSON(data []byte) error {
 	type plain ListReadPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v ListReadPayload) MarshalJSON() ([]byte, error) {
 	type plain ListReadPayload
 	return events.Encode(plain(v))
@@ -138,10 +137,10 @@ func (v ListReadArgumentsLevel) Known() bool {
 	return false
 }
 
-// ListReadHooks are the functions that an author may give list.read: matching, transforming, authorizing, and the life of subscriptions.
+// ListReadHooks are the author's functions for list.read; each may be nil.
 type ListReadHooks = server.Hooks[ListReadArguments, ListReadPayload]
 
-// ListReadEmitter publishes occurrences of list.read, to all subscriptions or to given ones.
+// ListReadEmitter publishes occurrences of list.read.
 type ListReadEmitter = server.Emitter[ListReadPayload]
 
 // RegisterListRead registers the event type list.read with s and returns its emitter.
@@ -158,20 +157,9 @@ func SubscribeListRead(ctx context.Context, c *client.Client, args ListReadArgum
 	return client.Subscribe(ctx, c, eventListRead, args, o...)
 }
 
-// ReadListReadTool describes the tool read_list_read, which reads the next occurrences of list.read by cursor.
+// ReadListReadTool describes the tool that reads occurrences of list.read.
 func ReadListReadTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "list.read",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_list_read",
-			Description:  "Reads the next occurrences of the event type list.read. Arguments with defaults.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"redactPII":{"type":"boolean","default":true},"limit":{"type":"integer","minimum":1,"maximum":100,"default":20},"ratio":{"type":"number","default":0.25},"order":{"$ref":"#/$defs/Order","default":"desc"},"level":{"type":"integer","enum":[1,2],"default":2},"text":{"type":"string","default":"a \"b\"\n"},"tags":{"type":"array","items":{"type":"string"},"default":["a"]},"nullable":{"type":["string","null"],"default":"x"},"required":{"type":"string","default":"x"},"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}},"required":["required"],"$defs":{"Order":{"type":"string","enum":["asc","desc"]}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"size":{"type":"number","default":1}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventListRead.Info, "read_list_read", "cursor", "maxEvents")
 }
 
 // Order is the shared type Order; decoding keeps values that the schema does not list, see Known.

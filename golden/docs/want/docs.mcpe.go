@@ -10,7 +10,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // eventTextWritten describes the event type text.written.
@@ -38,13 +37,13 @@ type TextWrittenArguments struct {
 	Older *string `json:"older,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *TextWrittenArguments) UnmarshalJSON(data []byte) error {
 	type plain TextWrittenArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v TextWrittenArguments) MarshalJSON() ([]byte, error) {
 	type plain TextWrittenArguments
 	return events.Encode(plain(v))
@@ -53,10 +52,10 @@ func (v TextWrittenArguments) MarshalJSON() ([]byte, error) {
 // TextWrittenPayload is the payload of text.written.
 type TextWrittenPayload = Titled
 
-// TextWrittenHooks are the functions that an author may give text.written: matching, transforming, authorizing, and the life of subscriptions.
+// TextWrittenHooks are the author's functions for text.written; each may be nil.
 type TextWrittenHooks = server.Hooks[TextWrittenArguments, TextWrittenPayload]
 
-// TextWrittenEmitter publishes occurrences of text.written, to all subscriptions or to given ones.
+// TextWrittenEmitter publishes occurrences of text.written.
 type TextWrittenEmitter = server.Emitter[TextWrittenPayload]
 
 // RegisterTextWritten registers the event type text.written with s and returns its emitter.
@@ -91,20 +90,9 @@ func SubscribeTextWritten(ctx context.Context, c *client.Client, args TextWritte
 	return client.Subscribe(ctx, c, eventTextWritten, args, o...)
 }
 
-// ReadTextWrittenTool describes the tool read_text_written, which reads the next occurrences of text.written by cursor.
+// ReadTextWrittenTool describes the tool that reads occurrences of text.written.
 func ReadTextWrittenTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "text.written",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_text_written",
-			Description:  "Reads the next occurrences of the event type text.written. The first line.\n\n//go:build ignore\n+build ignore\nA line with `backquotes`, \"quotes\" and */ a comment end.\n\n  - a list\n  - of things\n\n# A heading",
-			InputSchema:  json.RawMessage("{\"type\":\"object\",\"description\":\"Tabs\\tand\\r\\nother line ends. \",\"properties\":{\"pattern\":{\"type\":\"string\",\"pattern\":\"^`[a-z]\\\\d+$\",\"description\":\"Two\\nlines.\"},\"old\":{\"type\":\"string\",\"deprecated\":true,\"description\":\"An old one.\"},\"older\":{\"type\":\"string\",\"deprecated\":true},\"cursor\":{\"type\":\"string\",\"description\":\"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only.\"},\"maxEvents\":{\"type\":\"integer\",\"minimum\":1,\"description\":\"The most occurrences to return.\"}}}"),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"$ref":"#/properties/events/items/properties/data/$defs/Titled","$defs":{"Titled":{"title":"A title alone","type":"object","properties":{"a":{"type":"string"}}}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventTextWritten.Info, "read_text_written", "cursor", "maxEvents")
 }
 
 // Titled is the shared type Titled.
@@ -114,13 +102,13 @@ type Titled struct {
 	A *string `json:"a,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *Titled) UnmarshalJSON(data []byte) error {
 	type plain Titled
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v Titled) MarshalJSON() ([]byte, error) {
 	type plain Titled
 	return events.Encode(plain(v))

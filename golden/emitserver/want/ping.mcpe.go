@@ -22,13 +22,13 @@ var eventPing = events.Type[PingArguments, PingPayload]{Info: events.Info{
 // PingArguments holds the subscription arguments of ping.
 type PingArguments struct{}
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *PingArguments) UnmarshalJSON(data []byte) error {
 	type plain PingArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v PingArguments) MarshalJSON() ([]byte, error) {
 	type plain PingArguments
 	return events.Encode(plain(v))
@@ -39,22 +39,22 @@ type PingPayload struct {
 	N *float64 `json:"n,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *PingPayload) UnmarshalJSON(data []byte) error {
 	type plain PingPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v PingPayload) MarshalJSON() ([]byte, error) {
 	type plain PingPayload
 	return events.Encode(plain(v))
 }
 
-// PingHooks are the functions that an author may give ping: matching, transforming, authorizing, and the life of subscriptions.
+// PingHooks are the author's functions for ping; each may be nil.
 type PingHooks = server.Hooks[PingArguments, PingPayload]
 
-// PingEmitter publishes occurrences of ping, to all subscriptions or to given ones.
+// PingEmitter publishes occurrences of ping.
 type PingEmitter = server.Emitter[PingPayload]
 
 // RegisterPing registers the event type ping with s and returns its emitter.
@@ -77,13 +77,13 @@ var eventPong = events.Type[PongArguments, PongPayload]{Info: events.Info{
 // PongArguments holds the subscription arguments of pong.
 type PongArguments struct{}
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *PongArguments) UnmarshalJSON(data []byte) error {
 	type plain PongArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v PongArguments) MarshalJSON() ([]byte, error) {
 	type plain PongArguments
 	return events.Encode(plain(v))
@@ -94,19 +94,19 @@ type PongPayload struct {
 	N *float64 `json:"n,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *PongPayload) UnmarshalJSON(data []byte) error {
 	type plain PongPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v PongPayload) MarshalJSON() ([]byte, error) {
 	type plain PongPayload
 	return events.Encode(plain(v))
 }
 
-// PongHooks are the functions that an author may give pong: matching, transforming, authorizing, and the life of subscriptions.
+// PongHooks are the author's functions for pong; each may be nil.
 type PongHooks = server.Hooks[PongArguments, PongPayload]
 
 // PongChecker looks for occurrences of pong upstream.

@@ -7,19 +7,27 @@ import (
 	"encoding/json"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
+
+// eventPing describes the event type ping.
+var eventPing = events.Type[PingArguments, PingPayload]{Info: events.Info{
+	Name:          "ping",
+	Description:   "The smallest event.",
+	InputSchema:   json.RawMessage(`{"type":"object"}`),
+	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"number"}}}`),
+	Fingerprint:   "b3888af8e304d6788afc48451e759fc1",
+}}
 
 // PingArguments holds the subscription arguments of ping.
 type PingArguments struct{}
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *PingArguments) UnmarshalJSON(data []byte) error {
 	type plain PingArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v PingArguments) MarshalJSON() ([]byte, error) {
 	type plain PingArguments
 	return events.Encode(plain(v))
@@ -30,44 +38,43 @@ type PingPayload struct {
 	N *float64 `json:"n,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *PingPayload) UnmarshalJSON(data []byte) error {
 	type plain PingPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v PingPayload) MarshalJSON() ([]byte, error) {
 	type plain PingPayload
 	return events.Encode(plain(v))
 }
 
-// ReadPingTool describes the tool read_ping, which reads the next occurrences of ping by cursor.
+// ReadPingTool describes the tool that reads occurrences of ping.
 func ReadPingTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "ping",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_ping",
-			Description:  "Reads the next occurrences of the event type ping. The smallest event.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"n":{"type":"number"}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventPing.Info, "read_ping", "cursor", "maxEvents")
 }
+
+// eventPong describes the event type pong.
+var eventPong = events.Type[PongArguments, PongPayload]{Info: events.Info{
+	Name:          "pong",
+	Description:   "Found upstream.",
+	InputSchema:   json.RawMessage(`{"type":"object"}`),
+	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"number"}}}`),
+	Fingerprint:   "b3888af8e304d6788afc48451e759fc1",
+	Source:        events.SourceCheck,
+}}
 
 // PongArguments holds the subscription arguments of pong.
 type PongArguments struct{}
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *PongArguments) UnmarshalJSON(data []byte) error {
 	type plain PongArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v PongArguments) MarshalJSON() ([]byte, error) {
 	type plain PongArguments
 	return events.Encode(plain(v))
@@ -78,30 +85,19 @@ type PongPayload struct {
 	N *float64 `json:"n,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *PongPayload) UnmarshalJSON(data []byte) error {
 	type plain PongPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v PongPayload) MarshalJSON() ([]byte, error) {
 	type plain PongPayload
 	return events.Encode(plain(v))
 }
 
-// ReadPongTool describes the tool read_pong, which reads the next occurrences of pong by cursor.
+// ReadPongTool describes the tool that reads occurrences of pong.
 func ReadPongTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "pong",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_pong",
-			Description:  "Reads the next occurrences of the event type pong. Found upstream.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"n":{"type":"number"}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventPong.Info, "read_pong", "cursor", "maxEvents")
 }

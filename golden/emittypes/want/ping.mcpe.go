@@ -8,13 +8,13 @@ import "github.com/mcpe-gen/mcpe-gen/runtime/events"
 // PingArguments holds the subscription arguments of ping.
 type PingArguments struct{}
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *PingArguments) UnmarshalJSON(data []byte) error {
 	type plain PingArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v PingArguments) MarshalJSON() ([]byte, error) {
 	type plain PingArguments
 	return events.Encode(plain(v))
@@ -25,13 +25,13 @@ type PingPayload struct {
 	N *float64 `json:"n,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *PingPayload) UnmarshalJSON(data []byte) error {
 	type plain PingPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v PingPayload) MarshalJSON() ([]byte, error) {
 	type plain PingPayload
 	return events.Encode(plain(v))
@@ -40,13 +40,13 @@ func (v PingPayload) MarshalJSON() ([]byte, error) {
 // PongArguments holds the subscription arguments of pong.
 type PongArguments struct{}
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *PongArguments) UnmarshalJSON(data []byte) error {
 	type plain PongArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v PongArguments) MarshalJSON() ([]byte, error) {
 	type plain PongArguments
 	return events.Encode(plain(v))
@@ -57,13 +57,13 @@ type PongPayload struct {
 	N *float64 `json:"n,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *PongPayload) UnmarshalJSON(data []byte) error {
 	type plain PongPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v PongPayload) MarshalJSON() ([]byte, error) {
 	type plain PongPayload
 	return events.Encode(plain(v))

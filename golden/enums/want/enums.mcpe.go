@@ -10,7 +10,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // eventReactionAdded describes the event type reaction.added.
@@ -28,13 +27,13 @@ type ReactionAddedArguments struct {
 	Level    *Level   `json:"level,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *ReactionAddedArguments) UnmarshalJSON(data []byte) error {
 	type plain ReactionAddedArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v ReactionAddedArguments) MarshalJSON() ([]byte, error) {
 	type plain ReactionAddedArguments
 	return events.Encode(plain(v))
@@ -57,13 +56,13 @@ type ReactionAddedPayload struct {
 	States        []ReactionAddedPayloadStatesItem               `json:"states,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *ReactionAddedPayload) UnmarshalJSON(data []byte) error {
 	type plain ReactionAddedPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v ReactionAddedPayload) MarshalJSON() ([]byte, error) {
 	type plain ReactionAddedPayload
 	return events.Encode(plain(v))
@@ -136,10 +135,10 @@ func (v ReactionAddedPayloadStatesItem) Known() bool {
 	return false
 }
 
-// ReactionAddedHooks are the functions that an author may give reaction.added: matching, transforming, authorizing, and the life of subscriptions.
+// ReactionAddedHooks are the author's functions for reaction.added; each may be nil.
 type ReactionAddedHooks = server.Hooks[ReactionAddedArguments, ReactionAddedPayload]
 
-// ReactionAddedEmitter publishes occurrences of reaction.added, to all subscriptions or to given ones.
+// ReactionAddedEmitter publishes occurrences of reaction.added.
 type ReactionAddedEmitter = server.Emitter[ReactionAddedPayload]
 
 // RegisterReactionAdded registers the event type reaction.added with s and returns its emitter.
@@ -156,20 +155,9 @@ func SubscribeReactionAdded(ctx context.Context, c *client.Client, args Reaction
 	return client.Subscribe(ctx, c, eventReactionAdded, args, o...)
 }
 
-// ReadReactionAddedTool describes the tool read_reaction_added, which reads the next occurrences of reaction.added by cursor.
+// ReadReactionAddedTool describes the tool that reads occurrences of reaction.added.
 func ReadReactionAddedTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "reaction.added",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_reaction_added",
-			Description:  "Reads the next occurrences of the event type reaction.added. Enums of each kind.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"reaction":{"$ref":"#/$defs/Reaction"},"level":{"$ref":"#/$defs/Level"},"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}},"$defs":{"Reaction":{"type":"string","description":"How somebody reacted.","enum":["+1","-1","C#","heart","in progress","1st","😀"]},"Level":{"type":"integer","enum":[0,1,2]}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"reaction":{"$ref":"#/properties/events/items/properties/data/$defs/Reaction"},"level":{"$ref":"#/properties/events/items/properties/data/$defs/Level"},"levelOptional":{"$ref":"#/properties/events/items/properties/data/$defs/Level"},"ratio":{"$ref":"#/properties/events/items/properties/data/$defs/Ratio"},"version":{"$ref":"#/properties/events/items/properties/data/$defs/Version"},"blank":{"$ref":"#/properties/events/items/properties/data/$defs/Blank"},"documented":{"$ref":"#/properties/events/items/properties/data/$defs/Documented"},"shout":{"$ref":"#/properties/events/items/properties/data/$defs/Shout"},"state":{"type":"string","enum":["open","closed"]},"stateNullable":{"enum":["open","closed",null]},"stateBoth":{"type":["string","null"],"enum":["open",null]},"onOff":{"type":"boolean","enum":[true,false]},"states":{"type":"array","items":{"type":"string","enum":["up","down"]}}},"required":["reaction","level","stateNullable"],"$defs":{"Reaction":{"type":"string","description":"How somebody reacted.","enum":["+1","-1","C#","heart","in progress","1st","😀"]},"Level":{"type":"integer","enum":[0,1,2]},"Ratio":{"enum":[0.5,1,2.25]},"Version":{"enum":["v1.0","v1.1","v10"]},"Blank":{"type":"string","enum":["","a"]},"Documented":{"oneOf":[{"const":"low","description":"Nobody wakes up."},{"const":"high","description":"Somebody wakes up."}]},"Shout":{"enum":["OPEN","IN_PROGRESS","P1"]}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventReactionAdded.Info, "read_reaction_added", "cursor", "maxEvents")
 }
 
 // Reaction is the shared type Reaction; decoding keeps values that the schema does not list, see Known.

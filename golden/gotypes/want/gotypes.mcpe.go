@@ -11,7 +11,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"math/big"
 	"net/netip"
 )
@@ -30,13 +29,13 @@ type TypeChosenArguments struct {
 	ID *uuid.UUID `json:"id,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *TypeChosenArguments) UnmarshalJSON(data []byte) error {
 	type plain TypeChosenArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v TypeChosenArguments) MarshalJSON() ([]byte, error) {
 	type plain TypeChosenArguments
 	return events.Encode(plain(v))
@@ -60,22 +59,22 @@ type TypeChosenPayload struct {
 	Address        *netip.Addr       `json:"address,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *TypeChosenPayload) UnmarshalJSON(data []byte) error {
 	type plain TypeChosenPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v TypeChosenPayload) MarshalJSON() ([]byte, error) {
 	type plain TypeChosenPayload
 	return events.Encode(plain(v))
 }
 
-// TypeChosenHooks are the functions that an author may give type.chosen: matching, transforming, authorizing, and the life of subscriptions.
+// TypeChosenHooks are the author's functions for type.chosen; each may be nil.
 type TypeChosenHooks = server.Hooks[TypeChosenArguments, TypeChosenPayload]
 
-// TypeChosenEmitter publishes occurrences of type.chosen, to all subscriptions or to given ones.
+// TypeChosenEmitter publishes occurrences of type.chosen.
 type TypeChosenEmitter = server.Emitter[TypeChosenPayload]
 
 // RegisterTypeChosen registers the event type type.chosen with s and returns its emitter.
@@ -92,20 +91,9 @@ func SubscribeTypeChosen(ctx context.Context, c *client.Client, args TypeChosenA
 	return client.Subscribe(ctx, c, eventTypeChosen, args, o...)
 }
 
-// ReadTypeChosenTool describes the tool read_type_chosen, which reads the next occurrences of type.chosen by cursor.
+// ReadTypeChosenTool describes the tool that reads occurrences of type.chosen.
 func ReadTypeChosenTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "type.chosen",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_type_chosen",
-			Description:  "Reads the next occurrences of the event type type.chosen. Types of the author's choice.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"id":{"type":"string","format":"uuid"},"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"id":{"type":"string","format":"uuid"},"idOptional":{"type":"string","format":"uuid"},"ids":{"type":"array","items":{"type":"string","format":"uuid"}},"number":{"type":"integer"},"numberOptional":{"type":"number"},"big":{"$ref":"#/properties/events/items/properties/data/$defs/Big"},"bigOptional":{"$ref":"#/properties/events/items/properties/data/$defs/Big"},"any":{},"anyOptional":{"$ref":"#/properties/events/items/properties/data/$defs/Raw"},"anyNullable":{"type":["object","null"]},"small":{"type":"integer"},"anys":{"type":"array","items":{}},"merged":{"allOf":[{"type":"object"},{"required":["x"]}]},"address":{"type":"string","format":"ipv4"}},"required":["id","number","big","any"],"$defs":{"Big":{"type":"integer"},"Raw":{}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventTypeChosen.Info, "read_type_chosen", "cursor", "maxEvents")
 }
 
 // Big is the shared type Big.

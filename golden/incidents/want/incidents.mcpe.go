@@ -10,7 +10,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // eventIncidentCreated describes the event type incident.created.
@@ -36,13 +35,13 @@ type IncidentCreatedArguments struct {
 	RedactPII *bool `json:"redactPII,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *IncidentCreatedArguments) UnmarshalJSON(data []byte) error {
 	type plain IncidentCreatedArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v IncidentCreatedArguments) MarshalJSON() ([]byte, error) {
 	type plain IncidentCreatedArguments
 	return events.Encode(plain(v))
@@ -65,22 +64,22 @@ type IncidentCreatedPayload struct {
 	OpenedAt   events.Time `json:"openedAt"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *IncidentCreatedPayload) UnmarshalJSON(data []byte) error {
 	type plain IncidentCreatedPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v IncidentCreatedPayload) MarshalJSON() ([]byte, error) {
 	type plain IncidentCreatedPayload
 	return events.Encode(plain(v))
 }
 
-// IncidentCreatedHooks are the functions that an author may give incident.created: matching, transforming, authorizing, and the life of subscriptions.
+// IncidentCreatedHooks are the author's functions for incident.created; each may be nil.
 type IncidentCreatedHooks = server.Hooks[IncidentCreatedArguments, IncidentCreatedPayload]
 
-// IncidentCreatedEmitter publishes occurrences of incident.created, to all subscriptions or to given ones.
+// IncidentCreatedEmitter publishes occurrences of incident.created.
 type IncidentCreatedEmitter = server.Emitter[IncidentCreatedPayload]
 
 // RegisterIncidentCreated registers the event type incident.created with s and returns its emitter.
@@ -97,20 +96,9 @@ func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args Incide
 	return client.Subscribe(ctx, c, eventIncidentCreated, args, o...)
 }
 
-// ReadIncidentCreatedTool describes the tool read_incident_created, which reads the next occurrences of incident.created by cursor.
+// ReadIncidentCreatedTool describes the tool that reads occurrences of incident.created.
 func ReadIncidentCreatedTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "incident.created",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_incident_created",
-			Description:  "Reads the next occurrences of the event type incident.created. Fires when a new incident is created.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"severity":{"$ref":"#/$defs/Severity"},"service":{"type":"string"},"redactPII":{"type":"boolean","default":false,"description":"Leave personal data out."},"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}},"additionalProperties":false,"$defs":{"Severity":{"type":"string","enum":["P1","P2","P3","P4"]}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"incidentId":{"type":"string"},"severity":{"$ref":"#/properties/events/items/properties/data/$defs/Severity"},"service":{"type":"string"},"reporter":{"$ref":"#/properties/events/items/properties/data/$defs/Person"},"openedAt":{"type":"string","format":"date-time"}},"required":["incidentId","severity","openedAt"],"$defs":{"Severity":{"type":"string","enum":["P1","P2","P3","P4"]},"Person":{"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"}},"required":["id"]}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventIncidentCreated.Info, "read_incident_created", "cursor", "maxEvents")
 }
 
 // Severity is the shared type Severity; decoding keeps values that the schema does not list, see Known.
@@ -139,13 +127,13 @@ type Person struct {
 	Name *string `json:"name,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *Person) UnmarshalJSON(data []byte) error {
 	type plain Person
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v Person) MarshalJSON() ([]byte, error) {
 	type plain Person
 	return events.Encode(plain(v))

@@ -10,49 +10,49 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // eventIncidentCreated describes the event type incident.created.
 var eventIncidentCreated = events.Type[IncidentCreatedArguments, IncidentCreatedPayload]{Info: events.Info{
 	Name:          "incident.created",
 	Description:   "Names that need care.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"type":{"type":"string"},"func":{"type":"string"},"2fa":{"type":"boolean"},"userId":{"type":"string"},"userIDs":{"type":"array","items":{"type":"string"}},"http_url":{"type":"string"},"HTTPServer":{"type":"string"},"@id":{"type":"string"},"$ref-like":{"type":"string"},"_private":{"type":"string"},"größe":{"type":"number"},"日本":{"type":"string"},"+1":{"type":"number"},"-1":{"type":"number"},"-":{"type":"number"},"a b.c/d":{"type":"string"},"odd name":{"type":"string"},"string":{"type":"string"},"error":{"type":"string"},"nested-thing":{"type":"object","properties":{"deep":{"type":"object","properties":{"x":{"type":"string"}}}}}},"required":["-"]}`),
+	InputSchema:   json.RawMessage(`{"type":"object","properties":{"type":{"type":"string"},"func":{"type":"string"},"2fa":{"type":"boolean"},"userId":{"type":"string"},"userIDs":{"type":"array","items":{"type":"string"}},"http_url":{"type":"string"},"HTTPServer":{"type":"string"},"@id":{"type":"string"},"$ref-like":{"type":"string"},"_private":{"type":"string"},"größe":{"type":"number"},"日本":{"type":"string"},"+1":{"type":"number"},"-1":{"type":"number"},"-":{"type":"number"},"a b.c/d":{"type":"string"},"odd name":{"type":"string"},"string":{"type":"string"},"error":{"type":"string"},"nested-thing":{"type":"object","properties":{"deep":{"type":"object","properties":{"x":{"type":"string"}}}}}}}`),
 	PayloadSchema: json.RawMessage(`{"$ref":"#/$defs/user-profile","$defs":{"user-profile":{"type":"object","properties":{"URL":{"type":"string"}}}}}`),
-	Fingerprint:   "0d8f39460ca85731c6c4dd25c6862e89",
+	Fingerprint:   "011e821107f3542e14c3076e5dbaf5b1",
 }}
 
 // IncidentCreatedArguments holds the subscription arguments of incident.created.
 type IncidentCreatedArguments struct {
-	Type          *string                        `json:"type,omitzero"`
-	Func          *string                        `json:"func,omitzero"`
-	X2fa          *bool                          `json:"2fa,omitzero"`
-	UserID        *string                        `json:"userId,omitzero"`
-	UserIDs       []string                       `json:"userIDs,omitzero"`
-	HTTPURL       *string                        `json:"http_url,omitzero"`
-	HTTPServer    *string                        `json:"HTTPServer,omitzero"`
-	AtID          *string                        `json:"@id,omitzero"`
-	DollarRefLike *string                        `json:"$ref-like,omitzero"`
-	Private       *string                        `json:"_private,omitzero"`
-	Größe         *float64                       `json:"größe,omitzero"`
-	X日本           *string                        `json:"日本,omitzero"`
-	Plus1         *float64                       `json:"+1,omitzero"`
-	Minus1        *float64                       `json:"-1,omitzero"`
-	Minus         float64                        `json:"-,case:strict"`
-	ABCD          *string                        `json:"a b.c/d,omitzero"`
-	Chosen        *string                        `json:"odd name,omitzero"`
-	String        *string                        `json:"string,omitzero"`
-	Error         *string                        `json:"error,omitzero"`
-	Inner         *IncidentCreatedArgumentsInner `json:"nested-thing,omitzero"`
+	Type          *string  `json:"type,omitzero"`
+	Func          *string  `json:"func,omitzero"`
+	X2fa          *bool    `json:"2fa,omitzero"`
+	UserID        *string  `json:"userId,omitzero"`
+	UserIDs       []string `json:"userIDs,omitzero"`
+	HTTPURL       *string  `json:"http_url,omitzero"`
+	HTTPServer    *string  `json:"HTTPServer,omitzero"`
+	AtID          *string  `json:"@id,omitzero"`
+	DollarRefLike *string  `json:"$ref-like,omitzero"`
+	Private       *string  `json:"_private,omitzero"`
+	Größe         *float64 `json:"größe,omitzero"`
+	X日本           *string  `json:"日本,omitzero"`
+	Plus1         *float64 `json:"+1,omitzero"`
+	Minus1        *float64 `json:"-1,omitzero"`
+	//lint:ignore SA5008 the member is named -
+	Minus  *float64                       `json:"-,omitzero"`
+	ABCD   *string                        `json:"a b.c/d,omitzero"`
+	Chosen *string                        `json:"odd name,omitzero"`
+	String *string                        `json:"string,omitzero"`
+	Error  *string                        `json:"error,omitzero"`
+	Inner  *IncidentCreatedArgumentsInner `json:"nested-thing,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *IncidentCreatedArguments) UnmarshalJSON(data []byte) error {
 	type plain IncidentCreatedArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v IncidentCreatedArguments) MarshalJSON() ([]byte, error) {
 	type plain IncidentCreatedArguments
 	return events.Encode(plain(v))
@@ -66,13 +66,13 @@ type IncidentCreatedArgumentsInner struct {
 	Deep *IncidentCreatedArgumentsInnerDeep `json:"deep,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *IncidentCreatedArgumentsInner) UnmarshalJSON(data []byte) error {
 	type plain IncidentCreatedArgumentsInner
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v IncidentCreatedArgumentsInner) MarshalJSON() ([]byte, error) {
 	type plain IncidentCreatedArgumentsInner
 	return events.Encode(plain(v))
@@ -83,22 +83,22 @@ type IncidentCreatedArgumentsInnerDeep struct {
 	X *string `json:"x,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *IncidentCreatedArgumentsInnerDeep) UnmarshalJSON(data []byte) error {
 	type plain IncidentCreatedArgumentsInnerDeep
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v IncidentCreatedArgumentsInnerDeep) MarshalJSON() ([]byte, error) {
 	type plain IncidentCreatedArgumentsInnerDeep
 	return events.Encode(plain(v))
 }
 
-// IncidentCreatedHooks are the functions that an author may give incident.created: matching, transforming, authorizing, and the life of subscriptions.
+// IncidentCreatedHooks are the author's functions for incident.created; each may be nil.
 type IncidentCreatedHooks = server.Hooks[IncidentCreatedArguments, IncidentCreatedPayload]
 
-// IncidentCreatedEmitter publishes occurrences of incident.created, to all subscriptions or to given ones.
+// IncidentCreatedEmitter publishes occurrences of incident.created.
 type IncidentCreatedEmitter = server.Emitter[IncidentCreatedPayload]
 
 // RegisterIncidentCreated registers the event type incident.created with s and returns its emitter.
@@ -115,20 +115,9 @@ func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args Incide
 	return client.Subscribe(ctx, c, eventIncidentCreated, args, o...)
 }
 
-// ReadIncidentCreatedTool describes the tool read_incident_created, which reads the next occurrences of incident.created by cursor.
+// ReadIncidentCreatedTool describes the tool that reads occurrences of incident.created.
 func ReadIncidentCreatedTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "incident.created",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_incident_created",
-			Description:  "Reads the next occurrences of the event type incident.created. Names that need care.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"type":{"type":"string"},"func":{"type":"string"},"2fa":{"type":"boolean"},"userId":{"type":"string"},"userIDs":{"type":"array","items":{"type":"string"}},"http_url":{"type":"string"},"HTTPServer":{"type":"string"},"@id":{"type":"string"},"$ref-like":{"type":"string"},"_private":{"type":"string"},"größe":{"type":"number"},"日本":{"type":"string"},"+1":{"type":"number"},"-1":{"type":"number"},"-":{"type":"number"},"a b.c/d":{"type":"string"},"odd name":{"type":"string"},"string":{"type":"string"},"error":{"type":"string"},"nested-thing":{"type":"object","properties":{"deep":{"type":"object","properties":{"x":{"type":"string"}}}}},"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}},"required":["-"]}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"$ref":"#/properties/events/items/properties/data/$defs/user-profile","$defs":{"user-profile":{"type":"object","properties":{"URL":{"type":"string"}}}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventIncidentCreated.Info, "read_incident_created", "cursor", "maxEvents")
 }
 
 // eventType describes the event type type.
@@ -143,13 +132,13 @@ var eventType = events.Type[TypeArguments, TypePayload]{Info: events.Info{
 // TypeArguments holds the subscription arguments of type.
 type TypeArguments struct{}
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *TypeArguments) UnmarshalJSON(data []byte) error {
 	type plain TypeArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v TypeArguments) MarshalJSON() ([]byte, error) {
 	type plain TypeArguments
 	return events.Encode(plain(v))
@@ -158,10 +147,10 @@ func (v TypeArguments) MarshalJSON() ([]byte, error) {
 // TypePayload is the payload of type.
 type TypePayload = IncidentCreated
 
-// TypeHooks are the functions that an author may give type: matching, transforming, authorizing, and the life of subscriptions.
+// TypeHooks are the author's functions for type; each may be nil.
 type TypeHooks = server.Hooks[TypeArguments, TypePayload]
 
-// TypeEmitter publishes occurrences of type, to all subscriptions or to given ones.
+// TypeEmitter publishes occurrences of type.
 type TypeEmitter = server.Emitter[TypePayload]
 
 // RegisterType registers the event type type with s and returns its emitter.
@@ -178,20 +167,9 @@ func SubscribeType(ctx context.Context, c *client.Client, args TypeArguments, o 
 	return client.Subscribe(ctx, c, eventType, args, o...)
 }
 
-// ReadTypeTool describes the tool read_type, which reads the next occurrences of type by cursor.
+// ReadTypeTool describes the tool that reads occurrences of type.
 func ReadTypeTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "type",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_type",
-			Description:  "Reads the next occurrences of the event type type. The name is a keyword.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"$ref":"#/properties/events/items/properties/data/$defs/IncidentCreated","$defs":{"IncidentCreated":{"type":"object","properties":{"a":{"type":"string"}}}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventType.Info, "read_type", "cursor", "maxEvents")
 }
 
 // eventHappenings describes the event type events.
@@ -206,13 +184,13 @@ var eventHappenings = events.Type[HappeningsArguments, HappeningsPayload]{Info: 
 // HappeningsArguments holds the subscription arguments of events.
 type HappeningsArguments struct{}
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *HappeningsArguments) UnmarshalJSON(data []byte) error {
 	type plain HappeningsArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v HappeningsArguments) MarshalJSON() ([]byte, error) {
 	type plain HappeningsArguments
 	return events.Encode(plain(v))
@@ -223,22 +201,22 @@ type HappeningsPayload struct {
 	String *string `json:"string,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *HappeningsPayload) UnmarshalJSON(data []byte) error {
 	type plain HappeningsPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v HappeningsPayload) MarshalJSON() ([]byte, error) {
 	type plain HappeningsPayload
 	return events.Encode(plain(v))
 }
 
-// HappeningsHooks are the functions that an author may give events: matching, transforming, authorizing, and the life of subscriptions.
+// HappeningsHooks are the author's functions for events; each may be nil.
 type HappeningsHooks = server.Hooks[HappeningsArguments, HappeningsPayload]
 
-// HappeningsEmitter publishes occurrences of events, to all subscriptions or to given ones.
+// HappeningsEmitter publishes occurrences of events.
 type HappeningsEmitter = server.Emitter[HappeningsPayload]
 
 // RegisterHappenings registers the event type events with s and returns its emitter.
@@ -255,20 +233,9 @@ func SubscribeHappenings(ctx context.Context, c *client.Client, args HappeningsA
 	return client.Subscribe(ctx, c, eventHappenings, args, o...)
 }
 
-// ReadHappeningsTool describes the tool read_events, which reads the next occurrences of events by cursor.
+// ReadHappeningsTool describes the tool that reads occurrences of events.
 func ReadHappeningsTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "events",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_events",
-			Description:  "Reads the next occurrences of the event type events. The name is that of a package.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"string":{"type":"string"}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventHappenings.Info, "read_events", "cursor", "maxEvents")
 }
 
 // eventX3dPrintDone describes the event type 3d_print.done.
@@ -283,13 +250,13 @@ var eventX3dPrintDone = events.Type[X3dPrintDoneArguments, X3dPrintDonePayload]{
 // X3dPrintDoneArguments holds the subscription arguments of 3d_print.done.
 type X3dPrintDoneArguments struct{}
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *X3dPrintDoneArguments) UnmarshalJSON(data []byte) error {
 	type plain X3dPrintDoneArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v X3dPrintDoneArguments) MarshalJSON() ([]byte, error) {
 	type plain X3dPrintDoneArguments
 	return events.Encode(plain(v))
@@ -300,22 +267,22 @@ type X3dPrintDonePayload struct {
 	JSON *string `json:"json,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *X3dPrintDonePayload) UnmarshalJSON(data []byte) error {
 	type plain X3dPrintDonePayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v X3dPrintDonePayload) MarshalJSON() ([]byte, error) {
 	type plain X3dPrintDonePayload
 	return events.Encode(plain(v))
 }
 
-// X3dPrintDoneHooks are the functions that an author may give 3d_print.done: matching, transforming, authorizing, and the life of subscriptions.
+// X3dPrintDoneHooks are the author's functions for 3d_print.done; each may be nil.
 type X3dPrintDoneHooks = server.Hooks[X3dPrintDoneArguments, X3dPrintDonePayload]
 
-// X3dPrintDoneEmitter publishes occurrences of 3d_print.done, to all subscriptions or to given ones.
+// X3dPrintDoneEmitter publishes occurrences of 3d_print.done.
 type X3dPrintDoneEmitter = server.Emitter[X3dPrintDonePayload]
 
 // RegisterX3dPrintDone registers the event type 3d_print.done with s and returns its emitter.
@@ -332,20 +299,9 @@ func SubscribeX3dPrintDone(ctx context.Context, c *client.Client, args X3dPrintD
 	return client.Subscribe(ctx, c, eventX3dPrintDone, args, o...)
 }
 
-// ReadX3dPrintDoneTool describes the tool read_3d_print_done, which reads the next occurrences of 3d_print.done by cursor.
+// ReadX3dPrintDoneTool describes the tool that reads occurrences of 3d_print.done.
 func ReadX3dPrintDoneTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "3d_print.done",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_3d_print_done",
-			Description:  "Reads the next occurrences of the event type 3d_print.done. The name begins with a digit.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"json":{"type":"string"}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventX3dPrintDone.Info, "read_3d_print_done", "cursor", "maxEvents")
 }
 
 // UserProfile is the shared type user-profile.
@@ -353,13 +309,13 @@ type UserProfile struct {
 	URL *string `json:"URL,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *UserProfile) UnmarshalJSON(data []byte) error {
 	type plain UserProfile
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v UserProfile) MarshalJSON() ([]byte, error) {
 	type plain UserProfile
 	return events.Encode(plain(v))
@@ -370,13 +326,13 @@ type IncidentCreated struct {
 	A *string `json:"a,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *IncidentCreated) UnmarshalJSON(data []byte) error {
 	type plain IncidentCreated
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v IncidentCreated) MarshalJSON() ([]byte, error) {
 	type plain IncidentCreated
 	return events.Encode(plain(v))

@@ -10,7 +10,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // eventConfigChanged describes the event type config.changed.
@@ -25,13 +24,13 @@ var eventConfigChanged = events.Type[ConfigChangedArguments, ConfigChangedPayloa
 // ConfigChangedArguments holds the subscription arguments of config.changed.
 type ConfigChangedArguments struct{}
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *ConfigChangedArguments) UnmarshalJSON(data []byte) error {
 	type plain ConfigChangedArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v ConfigChangedArguments) MarshalJSON() ([]byte, error) {
 	type plain ConfigChangedArguments
 	return events.Encode(plain(v))
@@ -52,13 +51,13 @@ type ConfigChangedPayload struct {
 	Either        *ConfigChangedPayloadEither        `json:"either,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *ConfigChangedPayload) UnmarshalJSON(data []byte) error {
 	type plain ConfigChangedPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v ConfigChangedPayload) MarshalJSON() ([]byte, error) {
 	type plain ConfigChangedPayload
 	return events.Encode(plain(v))
@@ -69,13 +68,13 @@ type ConfigChangedPayloadByNameValue struct {
 	Weight float64 `json:"weight"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *ConfigChangedPayloadByNameValue) UnmarshalJSON(data []byte) error {
 	type plain ConfigChangedPayloadByNameValue
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v ConfigChangedPayloadByNameValue) MarshalJSON() ([]byte, error) {
 	type plain ConfigChangedPayloadByNameValue
 	return events.Encode(plain(v))
@@ -91,13 +90,13 @@ type ConfigChangedPayloadOwner struct {
 	Extra map[string]json.RawMessage `json:",embed,unknown"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *ConfigChangedPayloadOwner) UnmarshalJSON(data []byte) error {
 	type plain ConfigChangedPayloadOwner
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v ConfigChangedPayloadOwner) MarshalJSON() ([]byte, error) {
 	type plain ConfigChangedPayloadOwner
 	return events.Encode(plain(v))
@@ -108,13 +107,13 @@ type ConfigChangedPayloadOwnerAddress struct {
 	Street *string `json:"street,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *ConfigChangedPayloadOwnerAddress) UnmarshalJSON(data []byte) error {
 	type plain ConfigChangedPayloadOwnerAddress
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v ConfigChangedPayloadOwnerAddress) MarshalJSON() ([]byte, error) {
 	type plain ConfigChangedPayloadOwnerAddress
 	return events.Encode(plain(v))
@@ -127,13 +126,13 @@ type ConfigChangedPayloadCounters struct {
 	Extra map[string]float64 `json:",embed,unknown"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *ConfigChangedPayloadCounters) UnmarshalJSON(data []byte) error {
 	type plain ConfigChangedPayloadCounters
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v ConfigChangedPayloadCounters) MarshalJSON() ([]byte, error) {
 	type plain ConfigChangedPayloadCounters
 	return events.Encode(plain(v))
@@ -144,13 +143,13 @@ type ConfigChangedPayloadOwnerNullable struct {
 	ID *string `json:"id,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *ConfigChangedPayloadOwnerNullable) UnmarshalJSON(data []byte) error {
 	type plain ConfigChangedPayloadOwnerNullable
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v ConfigChangedPayloadOwnerNullable) MarshalJSON() ([]byte, error) {
 	type plain ConfigChangedPayloadOwnerNullable
 	return events.Encode(plain(v))
@@ -161,13 +160,13 @@ type ConfigChangedPayloadRowsItem struct {
 	Cell *string `json:"cell,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *ConfigChangedPayloadRowsItem) UnmarshalJSON(data []byte) error {
 	type plain ConfigChangedPayloadRowsItem
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v ConfigChangedPayloadRowsItem) MarshalJSON() ([]byte, error) {
 	type plain ConfigChangedPayloadRowsItem
 	return events.Encode(plain(v))
@@ -176,13 +175,13 @@ func (v ConfigChangedPayloadRowsItem) MarshalJSON() ([]byte, error) {
 // ConfigChangedPayloadNothing is the member nothing of ConfigChangedPayload.
 type ConfigChangedPayloadNothing struct{}
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *ConfigChangedPayloadNothing) UnmarshalJSON(data []byte) error {
 	type plain ConfigChangedPayloadNothing
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v ConfigChangedPayloadNothing) MarshalJSON() ([]byte, error) {
 	type plain ConfigChangedPayloadNothing
 	return events.Encode(plain(v))
@@ -194,22 +193,22 @@ type ConfigChangedPayloadEither struct {
 	B *string `json:"b,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *ConfigChangedPayloadEither) UnmarshalJSON(data []byte) error {
 	type plain ConfigChangedPayloadEither
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v ConfigChangedPayloadEither) MarshalJSON() ([]byte, error) {
 	type plain ConfigChangedPayloadEither
 	return events.Encode(plain(v))
 }
 
-// ConfigChangedHooks are the functions that an author may give config.changed: matching, transforming, authorizing, and the life of subscriptions.
+// ConfigChangedHooks are the author's functions for config.changed; each may be nil.
 type ConfigChangedHooks = server.Hooks[ConfigChangedArguments, ConfigChangedPayload]
 
-// ConfigChangedEmitter publishes occurrences of config.changed, to all subscriptions or to given ones.
+// ConfigChangedEmitter publishes occurrences of config.changed.
 type ConfigChangedEmitter = server.Emitter[ConfigChangedPayload]
 
 // RegisterConfigChanged registers the event type config.changed with s and returns its emitter.
@@ -226,18 +225,7 @@ func SubscribeConfigChanged(ctx context.Context, c *client.Client, args ConfigCh
 	return client.Subscribe(ctx, c, eventConfigChanged, args, o...)
 }
 
-// ReadConfigChangedTool describes the tool read_config_changed, which reads the next occurrences of config.changed by cursor.
+// ReadConfigChangedTool describes the tool that reads occurrences of config.changed.
 func ReadConfigChangedTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "config.changed",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_config_changed",
-			Description:  "Reads the next occurrences of the event type config.changed. Objects nested, open and as maps.",
-			InputSchema:  json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"labels":{"type":"object","additionalProperties":{"type":"string"}},"anything":{"type":"object","additionalProperties":true},"byName":{"type":"object","additionalProperties":{"type":"object","properties":{"weight":{"type":"number"}},"required":["weight"]}},"maybe":{"type":"object","additionalProperties":{"type":["string","null"]}},"owner":{"type":"object","description":"Who owns it.","properties":{"id":{"type":"string"},"address":{"type":"object","properties":{"street":{"type":"string"}}}},"required":["id"],"additionalProperties":true},"counters":{"type":"object","properties":{"total":{"type":"number"}},"additionalProperties":{"type":"number"}},"ownerNullable":{"type":["object","null"],"properties":{"id":{"type":"string"}}},"rows":{"type":"array","items":{"type":"object","properties":{"cell":{"type":"string"}}}},"nothing":{"type":"object","properties":{}},"either":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}},"anyOf":[{"required":["a"]},{"required":["b"]}],"if":{"properties":{"a":{"const":"x"}}},"then":{"required":["b"]},"not":{"required":["a","b"]}}},"required":["labels","owner","rows","ownerNullable"]},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventConfigChanged.Info, "read_config_changed", "cursor", "maxEvents")
 }

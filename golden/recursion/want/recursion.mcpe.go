@@ -11,7 +11,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // eventTreeGrown describes the event type tree.grown.
@@ -28,13 +27,13 @@ type TreeGrownArguments struct {
 	Root *Tree `json:"root,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *TreeGrownArguments) UnmarshalJSON(data []byte) error {
 	type plain TreeGrownArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v TreeGrownArguments) MarshalJSON() ([]byte, error) {
 	type plain TreeGrownArguments
 	return events.Encode(plain(v))
@@ -49,22 +48,22 @@ type TreeGrownPayload struct {
 	Expr *Expr `json:"expr,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *TreeGrownPayload) UnmarshalJSON(data []byte) error {
 	type plain TreeGrownPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v TreeGrownPayload) MarshalJSON() ([]byte, error) {
 	type plain TreeGrownPayload
 	return events.Encode(plain(v))
 }
 
-// TreeGrownHooks are the functions that an author may give tree.grown: matching, transforming, authorizing, and the life of subscriptions.
+// TreeGrownHooks are the author's functions for tree.grown; each may be nil.
 type TreeGrownHooks = server.Hooks[TreeGrownArguments, TreeGrownPayload]
 
-// TreeGrownEmitter publishes occurrences of tree.grown, to all subscriptions or to given ones.
+// TreeGrownEmitter publishes occurrences of tree.grown.
 type TreeGrownEmitter = server.Emitter[TreeGrownPayload]
 
 // RegisterTreeGrown registers the event type tree.grown with s and returns its emitter.
@@ -81,20 +80,9 @@ func SubscribeTreeGrown(ctx context.Context, c *client.Client, args TreeGrownArg
 	return client.Subscribe(ctx, c, eventTreeGrown, args, o...)
 }
 
-// ReadTreeGrownTool describes the tool read_tree_grown, which reads the next occurrences of tree.grown by cursor.
+// ReadTreeGrownTool describes the tool that reads occurrences of tree.grown.
 func ReadTreeGrownTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "tree.grown",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_tree_grown",
-			Description:  "Reads the next occurrences of the event type tree.grown. Types that hold themselves.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"root":{"$ref":"#/$defs/Tree"},"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}},"$defs":{"Tree":{"type":"object","properties":{"value":{"type":"string"},"children":{"type":"array","items":{"$ref":"#/$defs/Tree"}},"byName":{"type":"object","additionalProperties":{"$ref":"#/$defs/Tree"}},"parent":{"$ref":"#/$defs/Tree"},"twin":{"oneOf":[{"$ref":"#/$defs/Tree"},{"type":"null"}]}},"required":["value"]}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"tree":{"$ref":"#/properties/events/items/properties/data/$defs/Tree"},"list":{"$ref":"#/properties/events/items/properties/data/$defs/List"},"dict":{"$ref":"#/properties/events/items/properties/data/$defs/Dict"},"even":{"$ref":"#/properties/events/items/properties/data/$defs/Even"},"expr":{"$ref":"#/properties/events/items/properties/data/$defs/Expr"}},"$defs":{"Tree":{"type":"object","properties":{"value":{"type":"string"},"children":{"type":"array","items":{"$ref":"#/properties/events/items/properties/data/$defs/Tree"}},"byName":{"type":"object","additionalProperties":{"$ref":"#/properties/events/items/properties/data/$defs/Tree"}},"parent":{"$ref":"#/properties/events/items/properties/data/$defs/Tree"},"twin":{"oneOf":[{"$ref":"#/properties/events/items/properties/data/$defs/Tree"},{"type":"null"}]}},"required":["value"]},"List":{"type":"array","items":{"$ref":"#/properties/events/items/properties/data/$defs/List"}},"Dict":{"type":"object","additionalProperties":{"$ref":"#/properties/events/items/properties/data/$defs/Dict"}},"Even":{"type":"object","properties":{"odd":{"$ref":"#/properties/events/items/properties/data/$defs/Odd"}}},"Expr":{"oneOf":[{"type":"object","properties":{"op":{"const":"num"},"value":{"type":"number"}},"required":["op","value"]},{"type":"object","properties":{"op":{"const":"add"},"left":{"$ref":"#/properties/events/items/properties/data/$defs/Expr"},"right":{"$ref":"#/properties/events/items/properties/data/$defs/Expr"}},"required":["op","left","right"]}]},"Odd":{"type":"object","properties":{"even":{"oneOf":[{"$ref":"#/properties/events/items/properties/data/$defs/Even"},{"type":"null"}]}},"required":["even"]}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventTreeGrown.Info, "read_tree_grown", "cursor", "maxEvents")
 }
 
 // Tree is the shared type Tree.
@@ -106,13 +94,13 @@ type Tree struct {
 	Twin     events.Optional[*Tree] `json:"twin,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *Tree) UnmarshalJSON(data []byte) error {
 	type plain Tree
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v Tree) MarshalJSON() ([]byte, error) {
 	type plain Tree
 	return events.Encode(plain(v))
@@ -129,13 +117,13 @@ type Even struct {
 	Odd *Odd `json:"odd,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *Even) UnmarshalJSON(data []byte) error {
 	type plain Even
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v Even) MarshalJSON() ([]byte, error) {
 	type plain Even
 	return events.Encode(plain(v))
@@ -146,13 +134,13 @@ type Odd struct {
 	Even *Even `json:"even"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *Odd) UnmarshalJSON(data []byte) error {
 	type plain Odd
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v Odd) MarshalJSON() ([]byte, error) {
 	type plain Odd
 	return events.Encode(plain(v))
@@ -217,13 +205,13 @@ type ExprNum struct {
 	Value float64   `json:"value"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *ExprNum) UnmarshalJSON(data []byte) error {
 	type plain ExprNum
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it, constant members filled in.
+// MarshalJSON fills in the constants that the schema requires.
 func (v ExprNum) MarshalJSON() ([]byte, error) {
 	type plain ExprNum
 	v.Op = cmp.Or(v.Op, ExprNumOpNum)
@@ -251,13 +239,13 @@ type ExprAdd struct {
 	Right Expr      `json:"right"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *ExprAdd) UnmarshalJSON(data []byte) error {
 	type plain ExprAdd
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it, constant members filled in.
+// MarshalJSON fills in the constants that the schema requires.
 func (v ExprAdd) MarshalJSON() ([]byte, error) {
 	type plain ExprAdd
 	v.Op = cmp.Or(v.Op, ExprAddOpAdd)

@@ -21,13 +21,13 @@ type Person struct {
 	Boss *Person               `json:"boss,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *Person) UnmarshalJSON(data []byte) error {
 	type plain Person
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v Person) MarshalJSON() ([]byte, error) {
 	type plain Person
 	return events.Encode(plain(v))

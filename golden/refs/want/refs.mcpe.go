@@ -10,7 +10,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // eventUserJoined describes the event type user.joined.
@@ -28,10 +27,10 @@ type UserJoinedArguments = Aliased
 // UserJoinedPayload is the payload of user.joined.
 type UserJoinedPayload = Person
 
-// UserJoinedHooks are the functions that an author may give user.joined: matching, transforming, authorizing, and the life of subscriptions.
+// UserJoinedHooks are the author's functions for user.joined; each may be nil.
 type UserJoinedHooks = server.Hooks[UserJoinedArguments, UserJoinedPayload]
 
-// UserJoinedEmitter publishes occurrences of user.joined, to all subscriptions or to given ones.
+// UserJoinedEmitter publishes occurrences of user.joined.
 type UserJoinedEmitter = server.Emitter[UserJoinedPayload]
 
 // RegisterUserJoined registers the event type user.joined with s and returns its emitter.
@@ -48,20 +47,9 @@ func SubscribeUserJoined(ctx context.Context, c *client.Client, args UserJoinedA
 	return client.Subscribe(ctx, c, eventUserJoined, args, o...)
 }
 
-// ReadUserJoinedTool describes the tool read_user_joined, which reads the next occurrences of user.joined by cursor.
+// ReadUserJoinedTool describes the tool that reads occurrences of user.joined.
 func ReadUserJoinedTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "user.joined",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_user_joined",
-			Description:  "Reads the next occurrences of the event type user.joined. References of each kind.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"id":{"$ref":"#/$defs/ID"},"place":{"type":"object","properties":{"city":{"type":"string"},"kind":{"type":"string","enum":["home","work"]}}},"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}},"required":["id"],"$defs":{"Aliased":{"$ref":"#/$defs/Local"},"Local":{"type":"object","properties":{"id":{"$ref":"#/$defs/ID"},"place":{"type":"object","properties":{"city":{"type":"string"},"kind":{"type":"string","enum":["home","work"]}}}},"required":["id"]},"ID":{"type":"string","description":"Identifies a person."}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"$ref":"#/properties/events/items/properties/data/$defs/Person","$defs":{"Person":{"type":"object","properties":{"id":{"$ref":"#/properties/events/items/properties/data/$defs/ID"},"name":{"$ref":"#/properties/events/items/properties/data/$defs/Name"},"nick":{"$ref":"#/properties/events/items/properties/data/$defs/Name"},"boss":{"$ref":"#/properties/events/items/properties/data/$defs/Person"}},"required":["id","nick"]},"ID":{"type":"string","description":"Identifies a person."},"Name":{"type":["string","null"]}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventUserJoined.Info, "read_user_joined", "cursor", "maxEvents")
 }
 
 // eventUserMoved describes the event type user.moved.
@@ -79,13 +67,13 @@ type UserMovedArguments struct {
 	Zone UserMovedArgumentsZone `json:"zone,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *UserMovedArguments) UnmarshalJSON(data []byte) error {
 	type plain UserMovedArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v UserMovedArguments) MarshalJSON() ([]byte, error) {
 	type plain UserMovedArguments
 	return events.Encode(plain(v))
@@ -101,13 +89,13 @@ type UserMovedPayload struct {
 	Self *UserMovedPayload      `json:"self,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *UserMovedPayload) UnmarshalJSON(data []byte) error {
 	type plain UserMovedPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v UserMovedPayload) MarshalJSON() ([]byte, error) {
 	type plain UserMovedPayload
 	return events.Encode(plain(v))
@@ -137,22 +125,22 @@ type UserMovedPayloadPoint struct {
 	Y float64 `json:"y"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *UserMovedPayloadPoint) UnmarshalJSON(data []byte) error {
 	type plain UserMovedPayloadPoint
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v UserMovedPayloadPoint) MarshalJSON() ([]byte, error) {
 	type plain UserMovedPayloadPoint
 	return events.Encode(plain(v))
 }
 
-// UserMovedHooks are the functions that an author may give user.moved: matching, transforming, authorizing, and the life of subscriptions.
+// UserMovedHooks are the author's functions for user.moved; each may be nil.
 type UserMovedHooks = server.Hooks[UserMovedArguments, UserMovedPayload]
 
-// UserMovedEmitter publishes occurrences of user.moved, to all subscriptions or to given ones.
+// UserMovedEmitter publishes occurrences of user.moved.
 type UserMovedEmitter = server.Emitter[UserMovedPayload]
 
 // RegisterUserMoved registers the event type user.moved with s and returns its emitter.
@@ -169,20 +157,9 @@ func SubscribeUserMoved(ctx context.Context, c *client.Client, args UserMovedArg
 	return client.Subscribe(ctx, c, eventUserMoved, args, o...)
 }
 
-// ReadUserMovedTool describes the tool read_user_moved, which reads the next occurrences of user.moved by cursor.
+// ReadUserMovedTool describes the tool that reads occurrences of user.moved.
 func ReadUserMovedTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "user.moved",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_user_moved",
-			Description:  "Reads the next occurrences of the event type user.moved. References into schemas.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"kind":{"$ref":"#/$defs/Local/properties/place/properties/kind"},"zone":{"$ref":"#/$defs/Zone"},"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}},"$defs":{"Zone":{"type":"string","enum":["north","south"]},"Local":{"type":"object","properties":{"id":{"$ref":"#/$defs/ID"},"place":{"type":"object","properties":{"city":{"type":"string"},"kind":{"type":"string","enum":["home","work"]}}}},"required":["id"]},"ID":{"type":"string","description":"Identifies a person."}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"place":{"$ref":"#/properties/events/items/properties/data/$defs/Local/properties/place"},"names":{"$ref":"#/properties/events/items/properties/data/$defs/Names"},"from":{"$ref":"#/properties/events/items/properties/data/$defs/Point"},"to":{"$ref":"#/properties/events/items/properties/data/$defs/Point","description":"Where to."},"self":{"$ref":"#/properties/events/items/properties/data"}},"$defs":{"Point":{"type":"object","properties":{"x":{"type":"number"},"y":{"type":"number"}},"required":["x","y"]},"Local":{"type":"object","properties":{"id":{"$ref":"#/properties/events/items/properties/data/$defs/ID"},"place":{"type":"object","properties":{"city":{"type":"string"},"kind":{"type":"string","enum":["home","work"]}}}},"required":["id"]},"Names":{"type":"array","items":{"$ref":"#/properties/events/items/properties/data/$defs/Name"}},"ID":{"type":"string","description":"Identifies a person."},"Name":{"type":["string","null"]}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventUserMoved.Info, "read_user_moved", "cursor", "maxEvents")
 }
 
 // Local is the shared type Local.
@@ -191,13 +168,13 @@ type Local struct {
 	Place *LocalPlace `json:"place,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *Local) UnmarshalJSON(data []byte) error {
 	type plain Local
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v Local) MarshalJSON() ([]byte, error) {
 	type plain Local
 	return events.Encode(plain(v))
@@ -233,13 +210,13 @@ type LocalPlace struct {
 	Kind LocalPlaceKind `json:"kind,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *LocalPlace) UnmarshalJSON(data []byte) error {
 	type plain LocalPlace
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v LocalPlace) MarshalJSON() ([]byte, error) {
 	type plain LocalPlace
 	return events.Encode(plain(v))

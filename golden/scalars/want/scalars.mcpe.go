@@ -10,7 +10,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // eventSampleTaken describes the event type sample.taken.
@@ -25,13 +24,13 @@ var eventSampleTaken = events.Type[SampleTakenArguments, SampleTakenPayload]{Inf
 // SampleTakenArguments holds the subscription arguments of sample.taken.
 type SampleTakenArguments struct{}
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *SampleTakenArguments) UnmarshalJSON(data []byte) error {
 	type plain SampleTakenArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v SampleTakenArguments) MarshalJSON() ([]byte, error) {
 	type plain SampleTakenArguments
 	return events.Encode(plain(v))
@@ -68,22 +67,22 @@ type SampleTakenPayload struct {
 	Blobs          [][]byte                     `json:"blobs,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *SampleTakenPayload) UnmarshalJSON(data []byte) error {
 	type plain SampleTakenPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v SampleTakenPayload) MarshalJSON() ([]byte, error) {
 	type plain SampleTakenPayload
 	return events.Encode(plain(v))
 }
 
-// SampleTakenHooks are the functions that an author may give sample.taken: matching, transforming, authorizing, and the life of subscriptions.
+// SampleTakenHooks are the author's functions for sample.taken; each may be nil.
 type SampleTakenHooks = server.Hooks[SampleTakenArguments, SampleTakenPayload]
 
-// SampleTakenEmitter publishes occurrences of sample.taken, to all subscriptions or to given ones.
+// SampleTakenEmitter publishes occurrences of sample.taken.
 type SampleTakenEmitter = server.Emitter[SampleTakenPayload]
 
 // RegisterSampleTaken registers the event type sample.taken with s and returns its emitter.
@@ -100,18 +99,7 @@ func SubscribeSampleTaken(ctx context.Context, c *client.Client, args SampleTake
 	return client.Subscribe(ctx, c, eventSampleTaken, args, o...)
 }
 
-// ReadSampleTakenTool describes the tool read_sample_taken, which reads the next occurrences of sample.taken by cursor.
+// ReadSampleTakenTool describes the tool that reads occurrences of sample.taken.
 func ReadSampleTakenTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "sample.taken",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_sample_taken",
-			Description:  "Reads the next occurrences of the event type sample.taken. Every scalar in every combination of required and nullable.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"text":{"type":"string"},"textOptional":{"type":"string"},"textNullable":{"type":["string","null"]},"textBoth":{"type":["string","null"]},"flag":{"type":"boolean"},"flagOptional":{"type":"boolean"},"whole":{"type":"integer","minimum":0,"maximum":100},"wholeOptional":{"type":"integer","minimum":-9223372036854775808,"maximum":9223372036854775807},"wholeBoth":{"type":["integer","null"],"format":"int64"},"ratio":{"type":"number"},"ratioOptional":{"type":["integer","number"]},"at":{"type":"string","format":"date-time"},"atOptional":{"type":"string","format":"date-time"},"atBoth":{"type":["string","null"],"format":"date-time"},"blob":{"type":"string","contentEncoding":"base64"},"blobOptional":{"type":"string","contentEncoding":"base64"},"blobNullable":{"type":["string","null"],"contentEncoding":"base64"},"day":{"type":"string","format":"date"},"inferredText":{"minLength":1},"inferredNumber":{"minimum":0},"tags":{"type":"array","items":{"type":"string"}},"tagsOptional":{"type":"array","items":{"type":"string"}},"tagsNullable":{"type":["array","null"],"items":{"type":"string"}},"tagsBoth":{"type":["array","null"],"items":{"type":"string"}},"holes":{"type":"array","items":{"type":["integer","null"],"minimum":0,"maximum":9}},"matrix":{"type":"array","items":{"type":"array","items":{"type":"number"}}},"blobs":{"type":"array","items":{"type":"string","contentEncoding":"base64"}}},"required":["text","textNullable","flag","whole","ratio","at","blob","blobNullable","tags","tagsNullable"]},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventSampleTaken.Info, "read_sample_taken", "cursor", "maxEvents")
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // eventMailReceived describes the event type mail.received.
@@ -39,13 +38,13 @@ type MailReceivedArguments struct {
 	Subject *string  `json:"subject,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *MailReceivedArguments) UnmarshalJSON(data []byte) error {
 	type plain MailReceivedArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v MailReceivedArguments) MarshalJSON() ([]byte, error) {
 	type plain MailReceivedArguments
 	return events.Encode(plain(v))
@@ -59,13 +58,13 @@ type MailReceivedPayload struct {
 	Head *MailReceivedPayloadHead `json:"head,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *MailReceivedPayload) UnmarshalJSON(data []byte) error {
 	type plain MailReceivedPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v MailReceivedPayload) MarshalJSON() ([]byte, error) {
 	type plain MailReceivedPayload
 	return events.Encode(plain(v))
@@ -76,19 +75,19 @@ type MailReceivedPayloadHead struct {
 	Subject *string `json:"subject,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *MailReceivedPayloadHead) UnmarshalJSON(data []byte) error {
 	type plain MailReceivedPayloadHead
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v MailReceivedPayloadHead) MarshalJSON() ([]byte, error) {
 	type plain MailReceivedPayloadHead
 	return events.Encode(plain(v))
 }
 
-// MailReceivedHooks are the functions that an author may give mail.received: matching, transforming, authorizing, and the life of subscriptions.
+// MailReceivedHooks are the author's functions for mail.received; each may be nil.
 type MailReceivedHooks = server.Hooks[MailReceivedArguments, MailReceivedPayload]
 
 // MailReceivedChecker looks for occurrences of mail.received upstream.
@@ -111,20 +110,9 @@ func SubscribeMailReceived(ctx context.Context, c *client.Client, args MailRecei
 	return client.Subscribe(ctx, c, eventMailReceived, args, o...)
 }
 
-// ReadMailReceivedTool describes the tool read_mail_received, which reads the next occurrences of mail.received by cursor.
+// ReadMailReceivedTool describes the tool that reads occurrences of mail.received.
 func ReadMailReceivedTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "mail.received",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_mail_received",
-			Description:  "Reads the next occurrences of the event type mail.received. Found by a check.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"from":{"type":"string"},"box":{"type":"array","items":{"type":"string"}},"since":{"type":"number"},"until":{"type":"number"},"subject":{"type":"string"},"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"from":{"type":"string"},"box":{"type":"string"},"size":{"type":"number"},"head":{"type":"object","properties":{"subject":{"type":"string"}}}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventMailReceived.Info, "read_mail_received", "cursor", "maxEvents")
 }
 
 // eventMailMoved describes the event type mail.moved.
@@ -145,13 +133,13 @@ var eventMailMoved = events.Type[MailMovedArguments, MailMovedPayload]{Info: eve
 // MailMovedArguments holds the subscription arguments of mail.moved.
 type MailMovedArguments struct{}
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *MailMovedArguments) UnmarshalJSON(data []byte) error {
 	type plain MailMovedArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v MailMovedArguments) MarshalJSON() ([]byte, error) {
 	type plain MailMovedArguments
 	return events.Encode(plain(v))
@@ -162,22 +150,22 @@ type MailMovedPayload struct {
 	ID *string `json:"id,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *MailMovedPayload) UnmarshalJSON(data []byte) error {
 	type plain MailMovedPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v MailMovedPayload) MarshalJSON() ([]byte, error) {
 	type plain MailMovedPayload
 	return events.Encode(plain(v))
 }
 
-// MailMovedHooks are the functions that an author may give mail.moved: matching, transforming, authorizing, and the life of subscriptions.
+// MailMovedHooks are the author's functions for mail.moved; each may be nil.
 type MailMovedHooks = server.Hooks[MailMovedArguments, MailMovedPayload]
 
-// MailMovedEmitter publishes occurrences of mail.moved, to all subscriptions or to given ones.
+// MailMovedEmitter publishes occurrences of mail.moved.
 type MailMovedEmitter = server.Emitter[MailMovedPayload]
 
 // MailMovedChecker looks for occurrences of mail.moved upstream.
@@ -208,20 +196,9 @@ func SubscribeMailMoved(ctx context.Context, c *client.Client, args MailMovedArg
 	return client.Subscribe(ctx, c, eventMailMoved, args, o...)
 }
 
-// ReadMailMovedTool describes the tool read_mail_moved, which reads the next occurrences of mail.moved by cursor.
+// ReadMailMovedTool describes the tool that reads occurrences of mail.moved.
 func ReadMailMovedTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "mail.moved",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_mail_moved",
-			Description:  "Reads the next occurrences of the event type mail.moved. Found by a check and told by the server.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"id":{"type":"string"}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventMailMoved.Info, "read_mail_moved", "cursor", "maxEvents")
 }
 
 // eventMailChanged describes the event type mail.changed.
@@ -243,13 +220,13 @@ type MailChangedArguments struct {
 	Old *string `json:"old,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *MailChangedArguments) UnmarshalJSON(data []byte) error {
 	type plain MailChangedArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v MailChangedArguments) MarshalJSON() ([]byte, error) {
 	type plain MailChangedArguments
 	return events.Encode(plain(v))
@@ -260,22 +237,22 @@ type MailChangedPayload struct {
 	ID *string `json:"id,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *MailChangedPayload) UnmarshalJSON(data []byte) error {
 	type plain MailChangedPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v MailChangedPayload) MarshalJSON() ([]byte, error) {
 	type plain MailChangedPayload
 	return events.Encode(plain(v))
 }
 
-// MailChangedHooks are the functions that an author may give mail.changed: matching, transforming, authorizing, and the life of subscriptions.
+// MailChangedHooks are the author's functions for mail.changed; each may be nil.
 type MailChangedHooks = server.Hooks[MailChangedArguments, MailChangedPayload]
 
-// MailChangedEmitter publishes occurrences of mail.changed, to all subscriptions or to given ones.
+// MailChangedEmitter publishes occurrences of mail.changed.
 type MailChangedEmitter = server.Emitter[MailChangedPayload]
 
 // RegisterMailChanged registers the event type mail.changed with s and returns its emitter.
@@ -292,18 +269,7 @@ func SubscribeMailChanged(ctx context.Context, c *client.Client, args MailChange
 	return client.Subscribe(ctx, c, eventMailChanged, args, o...)
 }
 
-// ReadMailChangedTool describes the tool read_mail_changed, which reads the next occurrences of mail.changed by cursor.
+// ReadMailChangedTool describes the tool that reads occurrences of mail.changed.
 func ReadMailChangedTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "mail.changed",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_mail_changed",
-			Description:  "Reads the next occurrences of the event type mail.changed. Not replayed.",
-			InputSchema:  json.RawMessage(`{"type":"object","deprecated":true,"properties":{"old":{"type":"string","deprecated":true},"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"id":{"type":"string"}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventMailChanged.Info, "read_mail_changed", "cursor", "maxEvents")
 }

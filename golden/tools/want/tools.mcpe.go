@@ -10,7 +10,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // eventPageTurned describes the event type page.turned.
@@ -28,13 +27,13 @@ type PageTurnedArguments struct {
 	MaxEvents *float64 `json:"maxEvents,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *PageTurnedArguments) UnmarshalJSON(data []byte) error {
 	type plain PageTurnedArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v PageTurnedArguments) MarshalJSON() ([]byte, error) {
 	type plain PageTurnedArguments
 	return events.Encode(plain(v))
@@ -46,22 +45,22 @@ type PageTurnedPayload struct {
 	Next *PageTurnedPayload `json:"next,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *PageTurnedPayload) UnmarshalJSON(data []byte) error {
 	type plain PageTurnedPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v PageTurnedPayload) MarshalJSON() ([]byte, error) {
 	type plain PageTurnedPayload
 	return events.Encode(plain(v))
 }
 
-// PageTurnedHooks are the functions that an author may give page.turned: matching, transforming, authorizing, and the life of subscriptions.
+// PageTurnedHooks are the author's functions for page.turned; each may be nil.
 type PageTurnedHooks = server.Hooks[PageTurnedArguments, PageTurnedPayload]
 
-// PageTurnedEmitter publishes occurrences of page.turned, to all subscriptions or to given ones.
+// PageTurnedEmitter publishes occurrences of page.turned.
 type PageTurnedEmitter = server.Emitter[PageTurnedPayload]
 
 // RegisterPageTurned registers the event type page.turned with s and returns its emitter.
@@ -78,20 +77,9 @@ func SubscribePageTurned(ctx context.Context, c *client.Client, args PageTurnedA
 	return client.Subscribe(ctx, c, eventPageTurned, args, o...)
 }
 
-// ReadPageTurnedTool describes the tool turn_page, which reads the next occurrences of page.turned by cursor.
+// ReadPageTurnedTool describes the tool that reads occurrences of page.turned.
 func ReadPageTurnedTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "page.turned",
-		CursorArgument:    "after",
-		MaxEventsArgument: "limit",
-		Tool: mcp.Tool{
-			Name:         "turn_page",
-			Description:  "Reads the next occurrences of the event type page.turned. Its arguments have the names of the tool's own.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"cursor":{"type":"string"},"maxEvents":{"type":"number"},"after":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"limit":{"type":"integer","minimum":1,"description":"The most occurrences to return."}},"additionalProperties":false}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"page":{"type":"number"},"next":{"$ref":"#/properties/events/items/properties/data"}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventPageTurned.Info, "turn_page", "after", "limit")
 }
 
 // eventBookOpenedV1 describes the event type book-opened.v1.
@@ -112,13 +100,13 @@ type BookOpenedV1Payload struct {
 	DollarRef BookOpenedV1PayloadDollarRef `json:"$ref,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *BookOpenedV1Payload) UnmarshalJSON(data []byte) error {
 	type plain BookOpenedV1Payload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v BookOpenedV1Payload) MarshalJSON() ([]byte, error) {
 	type plain BookOpenedV1Payload
 	return events.Encode(plain(v))
@@ -137,10 +125,10 @@ func (v BookOpenedV1PayloadDollarRef) Known() bool {
 	return v == BookOpenedV1PayloadDollarRefHashDefinitionsWho
 }
 
-// BookOpenedV1Hooks are the functions that an author may give book-opened.v1: matching, transforming, authorizing, and the life of subscriptions.
+// BookOpenedV1Hooks are the author's functions for book-opened.v1; each may be nil.
 type BookOpenedV1Hooks = server.Hooks[BookOpenedV1Arguments, BookOpenedV1Payload]
 
-// BookOpenedV1Emitter publishes occurrences of book-opened.v1, to all subscriptions or to given ones.
+// BookOpenedV1Emitter publishes occurrences of book-opened.v1.
 type BookOpenedV1Emitter = server.Emitter[BookOpenedV1Payload]
 
 // RegisterBookOpenedV1 registers the event type book-opened.v1 with s and returns its emitter.
@@ -157,20 +145,9 @@ func SubscribeBookOpenedV1(ctx context.Context, c *client.Client, args BookOpene
 	return client.Subscribe(ctx, c, eventBookOpenedV1, args, o...)
 }
 
-// ReadBookOpenedV1Tool describes the tool read_book-opened_v1, which reads the next occurrences of book-opened.v1 by cursor.
+// ReadBookOpenedV1Tool describes the tool that reads occurrences of book-opened.v1.
 func ReadBookOpenedV1Tool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "book-opened.v1",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_book-opened_v1",
-			Description:  "Reads the next occurrences of the event type book-opened.v1. Its arguments are a shared type.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"repo":{"type":"string"},"parent":{"$ref":"#/$defs/Arguments"},"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}},"required":["repo"],"additionalProperties":false,"$defs":{"Arguments":{"type":"object","properties":{"repo":{"type":"string"},"parent":{"$ref":"#/$defs/Arguments"}},"required":["repo"],"additionalProperties":false}}}`),
-			OutputSchema: json.RawMessage(`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"who":{"$ref":"#/properties/events/items/properties/data/definitions/who"},"$ref":{"const":"#/definitions/who"}},"definitions":{"who":{"type":"string"}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventBookOpenedV1.Info, "read_book-opened_v1", "cursor", "maxEvents")
 }
 
 // Arguments is the shared type Arguments.
@@ -179,13 +156,13 @@ type Arguments struct {
 	Parent *Arguments `json:"parent,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *Arguments) UnmarshalJSON(data []byte) error {
 	type plain Arguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v Arguments) MarshalJSON() ([]byte, error) {
 	type plain Arguments
 	return events.Encode(plain(v))

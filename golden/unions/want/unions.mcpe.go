@@ -11,7 +11,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // eventPaymentMade describes the event type payment.made.
@@ -28,13 +27,13 @@ type PaymentMadeArguments struct {
 	Method *Method `json:"method,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *PaymentMadeArguments) UnmarshalJSON(data []byte) error {
 	type plain PaymentMadeArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v PaymentMadeArguments) MarshalJSON() ([]byte, error) {
 	type plain PaymentMadeArguments
 	return events.Encode(plain(v))
@@ -55,13 +54,13 @@ type PaymentMadePayload struct {
 	Inline         *PaymentMadePayloadInline                     `json:"inline,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *PaymentMadePayload) UnmarshalJSON(data []byte) error {
 	type plain PaymentMadePayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v PaymentMadePayload) MarshalJSON() ([]byte, error) {
 	type plain PaymentMadePayload
 	return events.Encode(plain(v))
@@ -178,13 +177,13 @@ type PaymentMadePayloadInlineAdd struct {
 	Path string                        `json:"path"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *PaymentMadePayloadInlineAdd) UnmarshalJSON(data []byte) error {
 	type plain PaymentMadePayloadInlineAdd
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it, constant members filled in.
+// MarshalJSON fills in the constants that the schema requires.
 func (v PaymentMadePayloadInlineAdd) MarshalJSON() ([]byte, error) {
 	type plain PaymentMadePayloadInlineAdd
 	v.Op = cmp.Or(v.Op, PaymentMadePayloadInlineAddOpAdd)
@@ -210,13 +209,13 @@ type PaymentMadePayloadInlineRemove struct {
 	Op PaymentMadePayloadInlineRemoveOp `json:"op"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *PaymentMadePayloadInlineRemove) UnmarshalJSON(data []byte) error {
 	type plain PaymentMadePayloadInlineRemove
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it, constant members filled in.
+// MarshalJSON fills in the constants that the schema requires.
 func (v PaymentMadePayloadInlineRemove) MarshalJSON() ([]byte, error) {
 	type plain PaymentMadePayloadInlineRemove
 	v.Op = cmp.Or(v.Op, PaymentMadePayloadInlineRemoveOpRemove)
@@ -236,10 +235,10 @@ func (v PaymentMadePayloadInlineRemoveOp) Known() bool {
 	return v == PaymentMadePayloadInlineRemoveOpRemove
 }
 
-// PaymentMadeHooks are the functions that an author may give payment.made: matching, transforming, authorizing, and the life of subscriptions.
+// PaymentMadeHooks are the author's functions for payment.made; each may be nil.
 type PaymentMadeHooks = server.Hooks[PaymentMadeArguments, PaymentMadePayload]
 
-// PaymentMadeEmitter publishes occurrences of payment.made, to all subscriptions or to given ones.
+// PaymentMadeEmitter publishes occurrences of payment.made.
 type PaymentMadeEmitter = server.Emitter[PaymentMadePayload]
 
 // RegisterPaymentMade registers the event type payment.made with s and returns its emitter.
@@ -256,20 +255,9 @@ func SubscribePaymentMade(ctx context.Context, c *client.Client, args PaymentMad
 	return client.Subscribe(ctx, c, eventPaymentMade, args, o...)
 }
 
-// ReadPaymentMadeTool describes the tool read_payment_made, which reads the next occurrences of payment.made by cursor.
+// ReadPaymentMadeTool describes the tool that reads occurrences of payment.made.
 func ReadPaymentMadeTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "payment.made",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_payment_made",
-			Description:  "Reads the next occurrences of the event type payment.made. Unions in every place.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"method":{"$ref":"#/$defs/Method"},"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}},"$defs":{"Method":{"description":"How somebody pays.","oneOf":[{"$ref":"#/$defs/Card"},{"$ref":"#/$defs/Bank"}]},"Card":{"type":"object","properties":{"kind":{"const":"card"},"number":{"type":"string"}},"required":["kind","number"]},"Bank":{"type":"object","properties":{"kind":{"type":"string","enum":["bank"]},"iban":{"type":"string"}},"required":["kind","iban"]}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"method":{"$ref":"#/properties/events/items/properties/data/$defs/Method"},"methodOptional":{"$ref":"#/properties/events/items/properties/data/$defs/Method"},"methodNullable":{"oneOf":[{"$ref":"#/properties/events/items/properties/data/$defs/Method"},{"type":"null"}]},"methodBoth":{"oneOf":[{"$ref":"#/properties/events/items/properties/data/$defs/Card"},{"$ref":"#/properties/events/items/properties/data/$defs/Bank"},{"type":"null"}]},"methods":{"type":"array","items":{"$ref":"#/properties/events/items/properties/data/$defs/Method"}},"byName":{"type":"object","additionalProperties":{"$ref":"#/properties/events/items/properties/data/$defs/Method"}},"pet":{"$ref":"#/properties/events/items/properties/data/$defs/Pet"},"numbered":{"$ref":"#/properties/events/items/properties/data/$defs/Numbered"},"maybe":{"$ref":"#/properties/events/items/properties/data/$defs/MaybeCard"},"single":{"oneOf":[{"$ref":"#/properties/events/items/properties/data/$defs/Card"}]},"inline":{"oneOf":[{"type":"object","properties":{"op":{"const":"add"},"path":{"type":"string"}},"required":["op","path"]},{"type":"object","properties":{"op":{"const":"remove"}},"required":["op"]}]}},"required":["method","methodNullable"],"$defs":{"Method":{"description":"How somebody pays.","oneOf":[{"$ref":"#/properties/events/items/properties/data/$defs/Card"},{"$ref":"#/properties/events/items/properties/data/$defs/Bank"}]},"Card":{"type":"object","properties":{"kind":{"const":"card"},"number":{"type":"string"}},"required":["kind","number"]},"Bank":{"type":"object","properties":{"kind":{"type":"string","enum":["bank"]},"iban":{"type":"string"}},"required":["kind","iban"]},"Pet":{"oneOf":[{"$ref":"#/properties/events/items/properties/data/$defs/Cat"},{"$ref":"#/properties/events/items/properties/data/$defs/Dog"}],"discriminator":{"propertyName":"petType","mapping":{"dog":"#/$defs/Dog","hound":"Dog"}}},"Numbered":{"anyOf":[{"type":"object","properties":{"v":{"const":1},"a":{"type":"string"}},"required":["v"]},{"type":"object","properties":{"v":{"const":2},"b":{"type":"string"}},"required":["v"]}]},"MaybeCard":{"anyOf":[{"$ref":"#/properties/events/items/properties/data/$defs/Card"},{"type":"null"}]},"Cat":{"type":"object","properties":{"lives":{"type":"integer","minimum":0,"maximum":9}}},"Dog":{"type":"object","properties":{"petType":{"type":"string"},"barks":{"type":"boolean"}},"required":["petType"]}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventPaymentMade.Info, "read_payment_made", "cursor", "maxEvents")
 }
 
 // eventPaymentMethod describes the event type payment.method.
@@ -284,13 +272,13 @@ var eventPaymentMethod = events.Type[PaymentMethodArguments, PaymentMethodPayloa
 // PaymentMethodArguments holds the subscription arguments of payment.method.
 type PaymentMethodArguments struct{}
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *PaymentMethodArguments) UnmarshalJSON(data []byte) error {
 	type plain PaymentMethodArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v PaymentMethodArguments) MarshalJSON() ([]byte, error) {
 	type plain PaymentMethodArguments
 	return events.Encode(plain(v))
@@ -299,10 +287,10 @@ func (v PaymentMethodArguments) MarshalJSON() ([]byte, error) {
 // PaymentMethodPayload is the payload of payment.method.
 type PaymentMethodPayload = Method
 
-// PaymentMethodHooks are the functions that an author may give payment.method: matching, transforming, authorizing, and the life of subscriptions.
+// PaymentMethodHooks are the author's functions for payment.method; each may be nil.
 type PaymentMethodHooks = server.Hooks[PaymentMethodArguments, PaymentMethodPayload]
 
-// PaymentMethodEmitter publishes occurrences of payment.method, to all subscriptions or to given ones.
+// PaymentMethodEmitter publishes occurrences of payment.method.
 type PaymentMethodEmitter = server.Emitter[PaymentMethodPayload]
 
 // RegisterPaymentMethod registers the event type payment.method with s and returns its emitter.
@@ -319,20 +307,9 @@ func SubscribePaymentMethod(ctx context.Context, c *client.Client, args PaymentM
 	return client.Subscribe(ctx, c, eventPaymentMethod, args, o...)
 }
 
-// ReadPaymentMethodTool describes the tool read_payment_method, which reads the next occurrences of payment.method by cursor.
+// ReadPaymentMethodTool describes the tool that reads occurrences of payment.method.
 func ReadPaymentMethodTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "payment.method",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_payment_method",
-			Description:  "Reads the next occurrences of the event type payment.method. A union is the payload itself.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"$ref":"#/properties/events/items/properties/data/$defs/Method","$defs":{"Method":{"description":"How somebody pays.","oneOf":[{"$ref":"#/properties/events/items/properties/data/$defs/Card"},{"$ref":"#/properties/events/items/properties/data/$defs/Bank"}]},"Card":{"type":"object","properties":{"kind":{"const":"card"},"number":{"type":"string"}},"required":["kind","number"]},"Bank":{"type":"object","properties":{"kind":{"type":"string","enum":["bank"]},"iban":{"type":"string"}},"required":["kind","iban"]}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventPaymentMethod.Info, "read_payment_method", "cursor", "maxEvents")
 }
 
 // eventPaymentStep describes the event type payment.step.
@@ -347,13 +324,13 @@ var eventPaymentStep = events.Type[PaymentStepArguments, PaymentStepPayload]{Inf
 // PaymentStepArguments holds the subscription arguments of payment.step.
 type PaymentStepArguments struct{}
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *PaymentStepArguments) UnmarshalJSON(data []byte) error {
 	type plain PaymentStepArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v PaymentStepArguments) MarshalJSON() ([]byte, error) {
 	type plain PaymentStepArguments
 	return events.Encode(plain(v))
@@ -418,13 +395,13 @@ type PaymentStepPayloadBegin struct {
 	Amount *float64                    `json:"amount,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *PaymentStepPayloadBegin) UnmarshalJSON(data []byte) error {
 	type plain PaymentStepPayloadBegin
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it, constant members filled in.
+// MarshalJSON fills in the constants that the schema requires.
 func (v PaymentStepPayloadBegin) MarshalJSON() ([]byte, error) {
 	type plain PaymentStepPayloadBegin
 	v.Step = cmp.Or(v.Step, PaymentStepPayloadBeginStepBegin)
@@ -451,13 +428,13 @@ type PaymentStepPayloadEnd struct {
 	Ok   *bool                     `json:"ok,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *PaymentStepPayloadEnd) UnmarshalJSON(data []byte) error {
 	type plain PaymentStepPayloadEnd
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it, constant members filled in.
+// MarshalJSON fills in the constants that the schema requires.
 func (v PaymentStepPayloadEnd) MarshalJSON() ([]byte, error) {
 	type plain PaymentStepPayloadEnd
 	v.Step = cmp.Or(v.Step, PaymentStepPayloadEndStepEnd)
@@ -477,10 +454,10 @@ func (v PaymentStepPayloadEndStep) Known() bool {
 	return v == PaymentStepPayloadEndStepEnd
 }
 
-// PaymentStepHooks are the functions that an author may give payment.step: matching, transforming, authorizing, and the life of subscriptions.
+// PaymentStepHooks are the author's functions for payment.step; each may be nil.
 type PaymentStepHooks = server.Hooks[PaymentStepArguments, PaymentStepPayload]
 
-// PaymentStepEmitter publishes occurrences of payment.step, to all subscriptions or to given ones.
+// PaymentStepEmitter publishes occurrences of payment.step.
 type PaymentStepEmitter = server.Emitter[PaymentStepPayload]
 
 // RegisterPaymentStep registers the event type payment.step with s and returns its emitter.
@@ -497,20 +474,9 @@ func SubscribePaymentStep(ctx context.Context, c *client.Client, args PaymentSte
 	return client.Subscribe(ctx, c, eventPaymentStep, args, o...)
 }
 
-// ReadPaymentStepTool describes the tool read_payment_step, which reads the next occurrences of payment.step by cursor.
+// ReadPaymentStepTool describes the tool that reads occurrences of payment.step.
 func ReadPaymentStepTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "payment.step",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_payment_step",
-			Description:  "Reads the next occurrences of the event type payment.step. A union written in place is the payload.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","oneOf":[{"type":"object","properties":{"step":{"const":"begin"},"amount":{"type":"number"}},"required":["step"]},{"type":"object","properties":{"step":{"const":"end"},"ok":{"type":"boolean"}},"required":["step"]}]},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventPaymentStep.Info, "read_payment_step", "cursor", "maxEvents")
 }
 
 // Card is the shared type Card.
@@ -520,13 +486,13 @@ type Card struct {
 	Number string   `json:"number"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *Card) UnmarshalJSON(data []byte) error {
 	type plain Card
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it, constant members filled in.
+// MarshalJSON fills in the constants that the schema requires.
 func (v Card) MarshalJSON() ([]byte, error) {
 	type plain Card
 	v.Kind = cmp.Or(v.Kind, CardKindCard)
@@ -540,13 +506,13 @@ type Bank struct {
 	Iban string   `json:"iban"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *Bank) UnmarshalJSON(data []byte) error {
 	type plain Bank
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it, constant members filled in.
+// MarshalJSON fills in the constants that the schema requires.
 func (v Bank) MarshalJSON() ([]byte, error) {
 	type plain Bank
 	v.Kind = cmp.Or(v.Kind, BankKindBank)
@@ -612,13 +578,13 @@ type Cat struct {
 	Lives *int64 `json:"lives,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *Cat) UnmarshalJSON(data []byte) error {
 	type plain Cat
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v Cat) MarshalJSON() ([]byte, error) {
 	type plain Cat
 	return events.Encode(plain(v))
@@ -630,13 +596,13 @@ type Dog struct {
 	Barks   *bool  `json:"barks,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *Dog) UnmarshalJSON(data []byte) error {
 	type plain Dog
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v Dog) MarshalJSON() ([]byte, error) {
 	type plain Dog
 	return events.Encode(plain(v))
@@ -786,13 +752,13 @@ type Numbered1 struct {
 	A *string    `json:"a,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *Numbered1) UnmarshalJSON(data []byte) error {
 	type plain Numbered1
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it, constant members filled in.
+// MarshalJSON fills in the constants that the schema requires.
 func (v Numbered1) MarshalJSON() ([]byte, error) {
 	type plain Numbered1
 	v.V = cmp.Or(v.V, Numbered1V1)
@@ -819,13 +785,13 @@ type Numbered2 struct {
 	B *string    `json:"b,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *Numbered2) UnmarshalJSON(data []byte) error {
 	type plain Numbered2
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it, constant members filled in.
+// MarshalJSON fills in the constants that the schema requires.
 func (v Numbered2) MarshalJSON() ([]byte, error) {
 	type plain Numbered2
 	v.V = cmp.Or(v.V, Numbered2V2)

@@ -10,7 +10,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // eventThingHappened describes the event type thing.happened.
@@ -25,13 +24,13 @@ var eventThingHappened = events.Type[ThingHappenedArguments, ThingHappenedPayloa
 // ThingHappenedArguments holds the subscription arguments of thing.happened.
 type ThingHappenedArguments struct{}
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *ThingHappenedArguments) UnmarshalJSON(data []byte) error {
 	type plain ThingHappenedArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v ThingHappenedArguments) MarshalJSON() ([]byte, error) {
 	type plain ThingHappenedArguments
 	return events.Encode(plain(v))
@@ -48,13 +47,13 @@ type ThingHappenedPayload struct {
 	Empty   *ThingHappenedPayloadEmpty `json:"empty,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *ThingHappenedPayload) UnmarshalJSON(data []byte) error {
 	type plain ThingHappenedPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v ThingHappenedPayload) MarshalJSON() ([]byte, error) {
 	type plain ThingHappenedPayload
 	return events.Encode(plain(v))
@@ -63,22 +62,22 @@ func (v ThingHappenedPayload) MarshalJSON() ([]byte, error) {
 // ThingHappenedPayloadEmpty is the member empty of ThingHappenedPayload.
 type ThingHappenedPayloadEmpty struct{}
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *ThingHappenedPayloadEmpty) UnmarshalJSON(data []byte) error {
 	type plain ThingHappenedPayloadEmpty
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v ThingHappenedPayloadEmpty) MarshalJSON() ([]byte, error) {
 	type plain ThingHappenedPayloadEmpty
 	return events.Encode(plain(v))
 }
 
-// ThingHappenedHooks are the functions that an author may give thing.happened: matching, transforming, authorizing, and the life of subscriptions.
+// ThingHappenedHooks are the author's functions for thing.happened; each may be nil.
 type ThingHappenedHooks = server.Hooks[ThingHappenedArguments, ThingHappenedPayload]
 
-// ThingHappenedEmitter publishes occurrences of thing.happened, to all subscriptions or to given ones.
+// ThingHappenedEmitter publishes occurrences of thing.happened.
 type ThingHappenedEmitter = server.Emitter[ThingHappenedPayload]
 
 // RegisterThingHappened registers the event type thing.happened with s and returns its emitter.
@@ -95,18 +94,7 @@ func SubscribeThingHappened(ctx context.Context, c *client.Client, args ThingHap
 	return client.Subscribe(ctx, c, eventThingHappened, args, o...)
 }
 
-// ReadThingHappenedTool describes the tool read_thing_happened, which reads the next occurrences of thing.happened by cursor.
+// ReadThingHappenedTool describes the tool that reads occurrences of thing.happened.
 func ReadThingHappenedTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "thing.happened",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_thing_happened",
-			Description:  "Reads the next occurrences of the event type thing.happened. What is typed with a warning or a note.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"either":{"oneOf":[{"type":"string"},{"type":"number"}]},"shapes":{"type":"array","items":{"anyOf":[{"type":"object","properties":{"a":{"type":"string"}}},{"type":"object","properties":{"b":{"type":"string"}}}]}},"several":{"type":["string","number","null"]},"count":{"type":"integer"},"half":{"type":"integer","minimum":0},"huge":{"type":"integer","minimum":0,"maximum":18446744073709551615},"empty":{"type":"object"}},"required":["either","several"]},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventThingHappened.Info, "read_thing_happened", "cursor", "maxEvents")
 }

@@ -1,12 +1,11 @@
-package ir
+package readtool
 
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
 // An object is the text of a JSON object, one level deep, in its order.
@@ -77,7 +76,7 @@ func (o object) bytes() json.RawMessage {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = source.AppendString(b, m.key)
+		b = appendString(b, m.key)
 		b = append(b, ':')
 		b = append(b, m.value...)
 	}
@@ -92,6 +91,15 @@ func rawBytes(items []json.RawMessage) [][]byte {
 	out := make([][]byte, len(items))
 	for i, item := range items {
 		out[i] = item
+	}
+	return out
+}
+
+// appendString appends s as a JSON string; invalid UTF-8 is replaced.
+func appendString(b []byte, s string) []byte {
+	out, err := jsontext.AppendQuote(b, s)
+	if err != nil {
+		out, _ = jsontext.AppendQuote(b, strings.ToValidUTF8(s, "\uFFFD"))
 	}
 	return out
 }

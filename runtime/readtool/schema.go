@@ -1,0 +1,174 @@
+package readtool
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+const (
+	cursorText    = "The cursor of the last result; without it reading starts now."
+	maxEventsText = "The most occurrences to return."
+)
+
+// A SchemaError tells why an event type's inputSchema cannot take the two arguments of a read tool.
+type SchemaError struct {
+	// Argument is the name of an argument that the inputSchema already has.
+	Argument string
+	// Keyword is a keyword at the top of the inputSchema that would judge the added arguments too.
+	Keyword string
+}
+
+// Error names the argument or the keyword.
+func (e *SchemaError) Error() string {
+	if e.Argument != "" {
+		return fmt.Sprintf("the read tool's argument %s is taken by inputSchema", e.Argument)
+	}
+	return fmt.Sprintf("the read tool cannot add its arguments to an inputSchema with %s at its top", e.Keyword)
+}
+
+// mergedKeywords at the top of an input schema would judge the two added members as well.
+var mergedKeywords = []string{
+	"oneOf", "anyOf", "allOf", "not", "if", "then", "else", "const", "enum", "maxProperties", "propertyNames", "patternProperties",
+	"dependentSchemas", "$dynamicRef",
+}
+
+// InputSchema returns an event type's published inputSchema with two more members: a cursor, string
+// or null, and a number of events, at least 1. A $ref at its top is replaced by what it names. The
+// error is a *[SchemaError].
+func InputSchema(input json.RawMessage, cursor, maxEvents string) (json.RawMessage, error) {
+	schema := inlineRoot(parseObject(input))
+	for _, k := range mergedKeywords {
+		if schema.get(k) != nil {
+			return nil, &SchemaError{Keyword: k}
+		}
+	}
+	props := parseObject(schema.get("properties"))
+	for _, name := range []string{cursor, maxEvents} {
+		if props.get(name) != nil || cursor == maxEvents {
+			return nil, &SchemaError{Argument: name}
+		}
+	}
+	props = props.with(cursor, described(`{"type":["string","null"],"description":`, cursorText))
+	props = props.with(maxEvents, described(`{"type":"integer","minimum":1,"description":`, maxEventsText))
+	return schema.with("type", json.RawMessage(`"object"`)).with("properties", props.bytes()).bytes(), nil
+}
+
+// described appends s as a JSON string and a closing brace.
+func described(before, s string) json.RawMessage {
+	return append(appendString([]byte(before), s), '}')
+}
+
+// maxRefs bounds chains of references at the top of a schema.
+const maxRefs = 100
+
+// inlineRoot replaces a $ref at the top by what it names, so that members can be added.
+func inlineRoot(schema object) object {
+	for range maxRefs {
+		ref := schema.get("$ref")
+		if ref == nil {
+			return schema
+		}
+		target, ok := lookup(schema.bytes(), strings.Trim(string(ref), `"`))
+		if !ok {
+			return schema
+		}
+		merged := parseObject(target)
+		for _, m := range schema {
+			if m.key != "$ref" {
+				merged = merged.with(m.key, m.value)
+			}
+		}
+		schema = merged
+	}
+	return schema
+}
+
+// unescape reads a token of a JSON Pointer in a URI fragment as published schemas write it.
+var unescape = strings.NewReplacer("~1", "/", "~0", "~")
+
+// lookup returns the value that a local reference such as #/$defs/Name names.
+func lookup(doc json.RawMessage, ref string) (json.RawMessage, bool) {
+	pointer, ok := strings.CutPrefix(ref, "#/")
+	if !ok {
+		return nil, false
+	}
+	for _, t := range strings.Split(pointer, "/") {
+		if doc = parseObject(doc).get(unescape.Replace(t)); doc == nil {
+			return nil, false
+		}
+	}
+	return doc, true
+}
+
+const dataPointer = "#/properties/events/items/properties/data"
+
+// OutputSchema describes what a read tool returns for a published payloadSchema: a page of
+// occurrences, the payload as data. References within the payload are moved to its new place.
+func OutputSchema(payload json.RawMessage) json.RawMessage {
+	data := parseObject(payload)
+	dialect := data.get("$schema")
+	if data.get("$id") == nil {
+		data = parseObject(moveRefs(data.without("$schema").bytes()))
+	}
+	var out object
+	if dialect != nil {
+		out = out.with("$schema", dialect)
+	}
+	occurrence := `{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},` +
+		`"timestamp":{"type":"string","format":"date-time"},"data":` + string(data.bytes()) +
+		`,"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}`
+	out = out.with("type", json.RawMessage(`"object"`))
+	out = out.with("properties", json.RawMessage(`{"events":{"type":"array","items":`+occurrence+`},`+
+		`"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}}`))
+	return out.with("required", json.RawMessage(`["events","cursor","truncated","hasMore"]`)).bytes()
+}
+
+var (
+	// byName are the keywords whose members are schemas under names of the author's choice.
+	byName = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
+	// plainData are the keywords whose values are no schemas.
+	plainData = []string{"const", "enum", "default", "examples", "required", "type", "dependentRequired"}
+)
+
+// moveRefs rewrites local references for a schema that moves from the top of its document to
+// dataPointer. A nested resource with its own $id keeps what it has.
+func moveRefs(schema json.RawMessage) json.RawMessage {
+	switch {
+	case len(schema) > 0 && schema[0] == '[':
+		var items []json.RawMessage
+		if json.Unmarshal(schema, &items) != nil {
+			return schema
+		}
+		for i := range items {
+			items[i] = moveRefs(items[i])
+		}
+		return join('[', items, ']')
+	case len(schema) == 0 || schema[0] != '{':
+		return schema
+	}
+	obj := parseObject(schema)
+	if obj.get("$id") != nil {
+		return schema
+	}
+	for i, m := range obj {
+		switch {
+		case m.key == "$ref":
+			var ref string
+			if json.Unmarshal(m.value, &ref) == nil && (ref == "#" || strings.HasPrefix(ref, "#/")) {
+				obj[i].value = appendString(nil, dataPointer+ref[1:])
+			}
+		case slices.Contains(plainData, m.key):
+		case slices.Contains(byName, m.key):
+			named := parseObject(m.value)
+			for j := range named {
+				named[j].value = moveRefs(named[j].value)
+			}
+			obj[i].value = named.bytes()
+		default:
+			obj[i].value = moveRefs(m.value)
+		}
+	}
+	return obj.bytes()
+}

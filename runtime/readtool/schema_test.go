@@ -1,0 +1,74 @@
+package readtool
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
+)
+
+func TestInputSchema(t *testing.T) {
+	for _, c := range []struct{ name, in, good, bad string }{
+		{"plain", `{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}`,
+			`{"a":"x","cursor":null,"maxEvents":1}`, `{"a":"x","other":1}`},
+		{"no properties", `{}`, `{"cursor":"c"}`, `{"maxEvents":0}`},
+		{"a $ref at the top", `{"$ref":"#/$defs/a~1b","$defs":{"a/b":{"type":"object","properties":{"self":{"$ref":"#/$defs/a~1b"}},"additionalProperties":false}}}`,
+			`{"self":{"self":{}},"cursor":"c"}`, `{"self":{"cursor":"c"}}`},
+	} {
+		got, err := InputSchema(json.RawMessage(c.in), "cursor", "maxEvents")
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		check(t, c.name, got, c.good, c.bad)
+	}
+}
+
+func TestInputSchemaRefuses(t *testing.T) {
+	for in, want := range map[string]SchemaError{
+		`{"type":"object","properties":{"cursor":{}}}`:                           {Argument: "cursor"},
+		`{"type":"object","properties":{"maxEvents":{}}}`:                        {Argument: "maxEvents"},
+		`{"type":"object","oneOf":[{}]}`:                                         {Keyword: "oneOf"},
+		`{"$ref":"#/$defs/A","$defs":{"A":{"type":"object","maxProperties":1}}}`: {Keyword: "maxProperties"},
+	} {
+		_, err := InputSchema(json.RawMessage(in), "cursor", "maxEvents")
+		var got *SchemaError
+		if !errors.As(err, &got) || *got != want || got.Error() == "" {
+			t.Errorf("%s: %v, want %+v", in, err, want)
+		}
+	}
+}
+
+func TestOutputSchema(t *testing.T) {
+	for _, c := range []struct{ name, payload, good, bad string }{
+		{"plain", `{"type":"object","properties":{"id":{"type":"string"}}}`, `{"id":"1"}`, `{"id":1}`},
+		{"local references", `{"type":"object","properties":{"who":{"$ref":"#/$defs/Who"},"next":{"$ref":"#"},"$ref":{"const":"#/x"}},"$defs":{"Who":{"type":"string"}}}`,
+			`{"who":"x","next":{"who":"y"},"$ref":"#/x"}`, `{"next":{"who":1}}`},
+		{"draft-07", `{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"who":{"$ref":"#/definitions/who"}},"definitions":{"who":{"type":"string"}}}`,
+			`{"who":"x"}`, `{"who":1}`},
+		{"an own resource", `{"$id":"https://example.com/p","type":"object","properties":{"who":{"$ref":"#/$defs/Who"}},"$defs":{"Who":{"type":"string"}}}`,
+			`{"who":"x"}`, `{"who":1}`},
+		{"lists of schemas", `{"type":"object","anyOf":[{"$ref":"#/$defs/A"},{"required":["b"]}],"$defs":{"A":{"required":["a"]}}}`, `{"a":1}`, `{"c":1}`},
+	} {
+		page := func(data string) string {
+			return `{"events":[{"eventId":"1","name":"n","timestamp":"2026-01-01T00:00:00Z","data":` + data + `}],"cursor":null,"truncated":false,"hasMore":false,"nextPollMs":1}`
+		}
+		check(t, c.name, OutputSchema(json.RawMessage(c.payload)), page(c.good), page(c.bad))
+	}
+}
+
+func check(t *testing.T, name string, schema json.RawMessage, good, bad string) {
+	t.Helper()
+	s, err := validate.Compile(schema)
+	if err != nil {
+		t.Errorf("%s: %v in %s", name, err, schema)
+		return
+	}
+	if err := s.Validate(json.RawMessage(good)); err != nil {
+		t.Errorf("%s: %s: %v", name, good, err)
+	}
+	if s.Validate(json.RawMessage(bad)) == nil {
+		t.Errorf("%s: %s is valid", name, bad)
+	}
+}
