@@ -20,7 +20,10 @@ import (
 )
 
 // A Schema is a compiled schema, safe for concurrent use.
-type Schema struct{ compiled *jsonschema.Schema }
+type Schema struct {
+	full *jsonschema.Schema
+	fast *shape // nil where the schema has none
+}
 
 // base is the address of a schema without $id. Relative references resolve against it and are then
 // not found, since there is nothing else.
@@ -34,6 +37,14 @@ func Compile(schema json.RawMessage) (*Schema, error) {
 	if err != nil {
 		return nil, fmt.Errorf("schema: %w", err)
 	}
+	full, err := compileFull(doc)
+	if err != nil {
+		return nil, compileError(err)
+	}
+	return &Schema{full: full, fast: shapeOf(doc)}, nil
+}
+
+func compileFull(doc any) (*jsonschema.Schema, error) {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.AssertFormat()
@@ -41,17 +52,16 @@ func Compile(schema json.RawMessage) (*Schema, error) {
 	c.UseRegexpEngine(compilePattern)
 	c.RegisterFormat(dateTime)
 	if err := c.AddResource(base, doc); err != nil {
-		return nil, compileError(err)
+		return nil, err
 	}
-	compiled, err := c.Compile(base)
-	if err != nil {
-		return nil, compileError(err)
-	}
-	return &Schema{compiled}, nil
+	return c.Compile(base)
 }
 
 // Validate checks raw, which must be one JSON value. The error is an [*Error].
 func (s *Schema) Validate(raw json.RawMessage) error {
+	if s.fast != nil && s.fast.acceptsAll(raw) {
+		return nil
+	}
 	v, err := Decode(raw)
 	if err != nil {
 		return err
@@ -61,7 +71,7 @@ func (s *Schema) Validate(raw json.RawMessage) error {
 
 // ValidateValue checks a value as [Decode] returns it. The error is an [*Error].
 func (s *Schema) ValidateValue(v any) error {
-	err := s.compiled.Validate(v)
+	err := s.full.Validate(v)
 	if err == nil {
 		return nil
 	}

@@ -1,0 +1,261 @@
+package validate
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+)
+
+// A shaper makes the shapes of one schema document.
+type shaper struct {
+	root any
+	done map[string]*shape // by the reference that led there
+}
+
+// shapeOf returns the shape of a schema document, or nil.
+func shapeOf(doc any) *shape {
+	sh := &shaper{root: doc, done: map[string]*shape{}}
+	s, ok := sh.shape(doc)
+	if !ok {
+		return nil
+	}
+	return s
+}
+
+// annotations are keywords that assert nothing.
+var annotations = map[string]bool{
+	"$schema": true, "$comment": true, "$defs": true, "definitions": true, "title": true, "description": true, "default": true,
+	"examples": true, "deprecated": true, "readOnly": true, "writeOnly": true, "contentEncoding": true, "contentMediaType": true,
+}
+
+func (sh *shaper) shape(schema any) (*shape, bool) {
+	if allowed, isBool := schema.(bool); isBool {
+		return anything, allowed
+	}
+	m, _ := schema.(map[string]any)
+	s := &shape{kinds: allKinds, additional: anything, items: anything, maxItems: -1, maxLength: -1}
+	asserted := 0
+	for keyword, v := range m {
+		if annotations[keyword] || strings.HasPrefix(keyword, "x-") {
+			continue
+		}
+		asserted++
+		if !sh.keyword(s, keyword, v) {
+			return nil, false
+		}
+	}
+	if (s.to != nil || s.byKind != nil) && asserted > 1 {
+		return nil, false
+	}
+	if s.to == nil && s.byKind == nil {
+		required, _ := m["required"].([]any)
+		return s, len(s.properties) <= 64 && s.require(required)
+	}
+	return s, true
+}
+
+// require sets the bits of the required members, which must be declared.
+func (s *shape) require(names []any) bool {
+	for _, name := range names {
+		text, _ := name.(string)
+		m, ok := s.properties[text]
+		if !ok {
+			return false
+		}
+		s.required |= m.bit
+	}
+	return true
+}
+
+func (sh *shaper) keyword(s *shape, keyword string, v any) bool {
+	ok := true
+	switch keyword {
+	case "type":
+		s.kinds, s.integer, ok = kindsOf(v)
+	case "properties":
+		members, _ := v.(map[string]any)
+		s.properties = make(map[string]member, len(members))
+		for name, schema := range members {
+			inner, ok := sh.shape(schema)
+			if !ok {
+				return false
+			}
+			s.properties[name] = member{inner, 1 << (len(s.properties) % 64)}
+		}
+	case "required": // after the properties
+	case "additionalProperties":
+		if v == false {
+			s.additional = nil
+		} else {
+			s.additional, ok = sh.shape(v)
+		}
+	case "items":
+		if _, isList := v.([]any); isList {
+			return false
+		}
+		s.items, ok = sh.shape(v)
+	case "minItems":
+		s.minItems, ok = integer(v)
+	case "maxItems":
+		s.maxItems, ok = integer(v)
+	case "minLength":
+		s.minLength, ok = integer(v)
+	case "maxLength":
+		s.maxLength, ok = integer(v)
+	case "minimum":
+		n, isInt := integer(v)
+		s.minimum, ok = &n, isInt
+	case "maximum":
+		n, isInt := integer(v)
+		s.maximum, ok = &n, isInt
+	case "enum":
+		list, _ := v.([]any)
+		ok = s.oneOf(list)
+	case "const":
+		ok = s.oneOf([]any{v})
+	case "pattern":
+		text, _ := v.(string)
+		re, err := compilePattern(text)
+		s.pattern, ok = re, err == nil
+	case "format":
+		s.format, ok = formatOf(v)
+	case "anyOf", "oneOf":
+		s.byKind, ok = sh.union(v)
+	case "$ref":
+		s.to, ok = sh.reference(v)
+	default:
+		return false
+	}
+	return ok
+}
+
+func kindsOf(v any) (kinds kindSet, onlyIntegers, ok bool) {
+	list, isList := v.([]any)
+	if !isList {
+		list = []any{v}
+	}
+	integers, any := false, false
+	for _, name := range list {
+		switch name {
+		case "null":
+			kinds |= nulls
+		case "boolean":
+			kinds |= booleans
+		case "integer":
+			kinds, integers = kinds|numbers, true
+		case "number":
+			kinds, any = kinds|numbers, true
+		case "string":
+			kinds |= strs
+		case "array":
+			kinds |= arrays
+		case "object":
+			kinds |= objects
+		default:
+			return 0, false, false
+		}
+	}
+	return kinds, integers && !any, true
+}
+
+func integer(v any) (int64, bool) {
+	n, ok := v.(json.Number)
+	if !ok {
+		return 0, false
+	}
+	i, err := strconv.ParseInt(string(n), 10, 64)
+	return i, err == nil
+}
+
+func (s *shape) oneOf(values []any) bool {
+	if s.enum != nil {
+		return false // const and enum together
+	}
+	s.enum = make(map[string]bool, len(values))
+	for _, v := range values {
+		text, ok := v.(string)
+		if !ok {
+			return false
+		}
+		s.enum[text] = true
+	}
+	return true
+}
+
+// formatOf returns the check of a format, which is the full validator's.
+func formatOf(v any) (func(string) bool, bool) {
+	name, _ := v.(string)
+	if name == dateTime.Name {
+		return func(text string) bool { _, err := events.ParseTime(text); return err == nil }, true
+	}
+	check, err := compileFull(map[string]any{"format": name})
+	return func(text string) bool { return check.Validate(text) == nil }, err == nil
+}
+
+// union chooses between variants by kind, so their kinds must not overlap.
+func (sh *shaper) union(v any) (map[jsontext.Kind]*shape, bool) {
+	list, _ := v.([]any)
+	out := map[jsontext.Kind]*shape{}
+	for _, schema := range list {
+		variant, ok := sh.shape(schema)
+		if !ok || variant.to != nil || variant.byKind != nil {
+			return nil, false
+		}
+		for _, kind := range []jsontext.Kind{'n', 't', 'f', '0', '"', '[', '{'} {
+			if variant.kinds&kindOf(kind) == 0 {
+				continue
+			}
+			if out[kind] != nil {
+				return nil, false
+			}
+			out[kind] = variant
+		}
+	}
+	return out, len(out) > 0
+}
+
+// reference follows a pointer within the document.
+func (sh *shaper) reference(v any) (*shape, bool) {
+	ref, _ := v.(string)
+	if s, ok := sh.done[ref]; ok {
+		return s, s != nil
+	}
+	path, ok := strings.CutPrefix(ref, "#")
+	if !ok || path != "" && path[0] != '/' || strings.ContainsAny(path, "~%") {
+		return nil, false
+	}
+	target := sh.root
+	for _, token := range strings.Split(path, "/")[1:] {
+		m, _ := target.(map[string]any)
+		if target, ok = m[token]; !ok {
+			return nil, false
+		}
+		if m, _ := target.(map[string]any); m["$id"] != nil {
+			return nil, false // references below it mean something else
+		}
+	}
+	// Recursion finds this placeholder and comes out at the shape.
+	holder := &shape{}
+	sh.done[ref] = holder
+	s, ok := sh.shape(target)
+	if !ok || s.leadsTo(holder) {
+		sh.done[ref] = nil
+		return nil, false
+	}
+	holder.to = s
+	return holder, true
+}
+
+// leadsTo reports whether following references from s comes to other, which would never end.
+func (s *shape) leadsTo(other *shape) bool {
+	for ; s != nil; s = s.to {
+		if s == other {
+			return true
+		}
+	}
+	return false
+}
