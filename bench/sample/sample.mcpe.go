@@ -10,7 +10,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // eventBenchSample describes the event type bench.sample.
@@ -32,13 +31,13 @@ type BenchSampleArguments struct {
 	Service  *string                      `json:"service,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *BenchSampleArguments) UnmarshalJSON(data []byte) error {
 	type plain BenchSampleArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v BenchSampleArguments) MarshalJSON() ([]byte, error) {
 	type plain BenchSampleArguments
 	return events.Encode(plain(v))
@@ -55,13 +54,13 @@ type BenchSamplePayload struct {
 	URL        string                     `json:"url"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *BenchSamplePayload) UnmarshalJSON(data []byte) error {
 	type plain BenchSamplePayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v BenchSamplePayload) MarshalJSON() ([]byte, error) {
 	type plain BenchSamplePayload
 	return events.Encode(plain(v))
@@ -107,10 +106,10 @@ func (v BenchSamplePayloadSeverity) Known() bool {
 	return false
 }
 
-// BenchSampleHooks are the functions that an author may give bench.sample: matching, transforming, authorizing, and the life of subscriptions.
+// BenchSampleHooks are the author's functions for bench.sample; each may be nil.
 type BenchSampleHooks = server.Hooks[BenchSampleArguments, BenchSamplePayload]
 
-// BenchSampleEmitter publishes occurrences of bench.sample, to all subscriptions or to given ones.
+// BenchSampleEmitter publishes occurrences of bench.sample.
 type BenchSampleEmitter = server.Emitter[BenchSamplePayload]
 
 // RegisterBenchSample registers the event type bench.sample with s and returns its emitter.
@@ -127,18 +126,7 @@ func SubscribeBenchSample(ctx context.Context, c *client.Client, args BenchSampl
 	return client.Subscribe(ctx, c, eventBenchSample, args, o...)
 }
 
-// ReadBenchSampleTool describes the tool read_bench_sample, which reads the next occurrences of bench.sample by cursor.
+// ReadBenchSampleTool describes the tool that reads occurrences of bench.sample.
 func ReadBenchSampleTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "bench.sample",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_bench_sample",
-			Description:  "Reads the next occurrences of the event type bench.sample. A sample of the benchmarks.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"severity":{"type":"string","enum":["P1","P2","P3","P4"]},"service":{"type":"string"},"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}},"additionalProperties":false}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"t":{"type":"integer","minimum":0,"maximum":9223372036854775807,"description":"Unix time in nanoseconds."},"incidentId":{"type":"string"},"title":{"type":"string"},"severity":{"type":"string","enum":["P1","P2","P3","P4"]},"service":{"type":"string"},"url":{"type":"string","format":"uri"}},"required":["t","incidentId","title","severity","service","url"]},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventBenchSample.Info, "read_bench_sample", "cursor", "maxEvents")
 }

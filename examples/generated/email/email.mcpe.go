@@ -10,7 +10,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // eventEmailReceived describes the event type email.received.
@@ -36,13 +35,13 @@ type EmailReceivedArguments struct {
 	Folder *string `json:"folder,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *EmailReceivedArguments) UnmarshalJSON(data []byte) error {
 	type plain EmailReceivedArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v EmailReceivedArguments) MarshalJSON() ([]byte, error) {
 	type plain EmailReceivedArguments
 	return events.Encode(plain(v))
@@ -65,19 +64,19 @@ type EmailReceivedPayload struct {
 	Attachments *int64      `json:"attachments,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *EmailReceivedPayload) UnmarshalJSON(data []byte) error {
 	type plain EmailReceivedPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v EmailReceivedPayload) MarshalJSON() ([]byte, error) {
 	type plain EmailReceivedPayload
 	return events.Encode(plain(v))
 }
 
-// EmailReceivedHooks are the functions that an author may give email.received: matching, transforming, authorizing, and the life of subscriptions.
+// EmailReceivedHooks are the author's functions for email.received; each may be nil.
 type EmailReceivedHooks = server.Hooks[EmailReceivedArguments, EmailReceivedPayload]
 
 // EmailReceivedChecker looks for occurrences of email.received upstream.
@@ -100,18 +99,7 @@ func SubscribeEmailReceived(ctx context.Context, c *client.Client, args EmailRec
 	return client.Subscribe(ctx, c, eventEmailReceived, args, o...)
 }
 
-// ReadEmailReceivedTool describes the tool read_email_received, which reads the next occurrences of email.received by cursor.
+// ReadEmailReceivedTool describes the tool that reads occurrences of email.received.
 func ReadEmailReceivedTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "email.received",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_email_received",
-			Description:  "Reads the next occurrences of the event type email.received. A message arrived in the caller's mailbox.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"from":{"type":"string","description":"Only senders matching this pattern, for example *@example.com."},"folder":{"type":"string","default":"inbox","description":"The folder to watch."},"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}},"additionalProperties":false}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"messageId":{"type":"string"},"from":{"type":"string","format":"email"},"subject":{"type":"string","maxLength":256},"receivedAt":{"type":"string","format":"date-time"},"attachments":{"type":"integer","minimum":0,"maximum":1000}},"required":["messageId","from","subject","receivedAt"]},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventEmailReceived.Info, "read_email_received", "cursor", "maxEvents")
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // eventPullRequestOpened describes the event type pull_request.opened.
@@ -37,13 +36,13 @@ type PullRequestOpenedArguments struct {
 	Branch *Branch `json:"branch,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *PullRequestOpenedArguments) UnmarshalJSON(data []byte) error {
 	type plain PullRequestOpenedArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v PullRequestOpenedArguments) MarshalJSON() ([]byte, error) {
 	type plain PullRequestOpenedArguments
 	return events.Encode(plain(v))
@@ -65,22 +64,22 @@ type PullRequestOpenedPayload struct {
 	CreatedAt events.Time `json:"createdAt"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *PullRequestOpenedPayload) UnmarshalJSON(data []byte) error {
 	type plain PullRequestOpenedPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v PullRequestOpenedPayload) MarshalJSON() ([]byte, error) {
 	type plain PullRequestOpenedPayload
 	return events.Encode(plain(v))
 }
 
-// PullRequestOpenedHooks are the functions that an author may give pull_request.opened: matching, transforming, authorizing, and the life of subscriptions.
+// PullRequestOpenedHooks are the author's functions for pull_request.opened; each may be nil.
 type PullRequestOpenedHooks = server.Hooks[PullRequestOpenedArguments, PullRequestOpenedPayload]
 
-// PullRequestOpenedEmitter publishes occurrences of pull_request.opened, to all subscriptions or to given ones.
+// PullRequestOpenedEmitter publishes occurrences of pull_request.opened.
 type PullRequestOpenedEmitter = server.Emitter[PullRequestOpenedPayload]
 
 // RegisterPullRequestOpened registers the event type pull_request.opened with s and returns its emitter.
@@ -97,20 +96,9 @@ func SubscribePullRequestOpened(ctx context.Context, c *client.Client, args Pull
 	return client.Subscribe(ctx, c, eventPullRequestOpened, args, o...)
 }
 
-// ReadPullRequestOpenedTool describes the tool read_pull_request_opened, which reads the next occurrences of pull_request.opened by cursor.
+// ReadPullRequestOpenedTool describes the tool that reads occurrences of pull_request.opened.
 func ReadPullRequestOpenedTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "pull_request.opened",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_pull_request_opened",
-			Description:  "Reads the next occurrences of the event type pull_request.opened. A pull request was opened.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo","description":"Only this repository."},"label":{"$ref":"#/$defs/Label","description":"Only pull requests with this label."},"branch":{"$ref":"#/$defs/Branch","description":"Only pull requests into this branch."},"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}},"additionalProperties":false,"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Label":{"description":"A label's name.","type":"string","minLength":1},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"repo":{"$ref":"#/properties/events/items/properties/data/$defs/Repo"},"number":{"type":"integer","minimum":1,"maximum":9007199254740991},"title":{"type":"string"},"author":{"$ref":"#/properties/events/items/properties/data/$defs/User"},"base":{"$ref":"#/properties/events/items/properties/data/$defs/Branch","description":"The branch it would be merged into."},"head":{"type":"string","description":"The branch it comes from."},"labels":{"type":"array","items":{"$ref":"#/properties/events/items/properties/data/$defs/Label"}},"draft":{"type":"boolean"},"url":{"type":"string","format":"uri"},"createdAt":{"type":"string","format":"date-time"}},"required":["repo","number","title","author","base","head","labels","draft","url","createdAt"],"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"User":{"description":"A GitHub account.","type":"object","properties":{"login":{"type":"string","description":"The account's name."},"type":{"type":"string","enum":["User","Bot","Organization","Mannequin"]}},"required":["login","type"]},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1},"Label":{"description":"A label's name.","type":"string","minLength":1}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventPullRequestOpened.Info, "read_pull_request_opened", "cursor", "maxEvents")
 }
 
 // eventIssuesOpened describes the event type issues.opened.
@@ -134,13 +122,13 @@ type IssuesOpenedArguments struct {
 	Label *Label `json:"label,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *IssuesOpenedArguments) UnmarshalJSON(data []byte) error {
 	type plain IssuesOpenedArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v IssuesOpenedArguments) MarshalJSON() ([]byte, error) {
 	type plain IssuesOpenedArguments
 	return events.Encode(plain(v))
@@ -157,22 +145,22 @@ type IssuesOpenedPayload struct {
 	CreatedAt events.Time `json:"createdAt"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *IssuesOpenedPayload) UnmarshalJSON(data []byte) error {
 	type plain IssuesOpenedPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v IssuesOpenedPayload) MarshalJSON() ([]byte, error) {
 	type plain IssuesOpenedPayload
 	return events.Encode(plain(v))
 }
 
-// IssuesOpenedHooks are the functions that an author may give issues.opened: matching, transforming, authorizing, and the life of subscriptions.
+// IssuesOpenedHooks are the author's functions for issues.opened; each may be nil.
 type IssuesOpenedHooks = server.Hooks[IssuesOpenedArguments, IssuesOpenedPayload]
 
-// IssuesOpenedEmitter publishes occurrences of issues.opened, to all subscriptions or to given ones.
+// IssuesOpenedEmitter publishes occurrences of issues.opened.
 type IssuesOpenedEmitter = server.Emitter[IssuesOpenedPayload]
 
 // RegisterIssuesOpened registers the event type issues.opened with s and returns its emitter.
@@ -189,20 +177,9 @@ func SubscribeIssuesOpened(ctx context.Context, c *client.Client, args IssuesOpe
 	return client.Subscribe(ctx, c, eventIssuesOpened, args, o...)
 }
 
-// ReadIssuesOpenedTool describes the tool read_issues_opened, which reads the next occurrences of issues.opened by cursor.
+// ReadIssuesOpenedTool describes the tool that reads occurrences of issues.opened.
 func ReadIssuesOpenedTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "issues.opened",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_issues_opened",
-			Description:  "Reads the next occurrences of the event type issues.opened. An issue was opened.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo","description":"Only this repository."},"label":{"$ref":"#/$defs/Label","description":"Only issues with this label."},"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}},"additionalProperties":false,"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Label":{"description":"A label's name.","type":"string","minLength":1}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"repo":{"$ref":"#/properties/events/items/properties/data/$defs/Repo"},"number":{"type":"integer","minimum":1,"maximum":9007199254740991},"title":{"type":"string"},"author":{"$ref":"#/properties/events/items/properties/data/$defs/User"},"labels":{"type":"array","items":{"$ref":"#/properties/events/items/properties/data/$defs/Label"}},"url":{"type":"string","format":"uri"},"createdAt":{"type":"string","format":"date-time"}},"required":["repo","number","title","author","labels","url","createdAt"],"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"User":{"description":"A GitHub account.","type":"object","properties":{"login":{"type":"string","description":"The account's name."},"type":{"type":"string","enum":["User","Bot","Organization","Mannequin"]}},"required":["login","type"]},"Label":{"description":"A label's name.","type":"string","minLength":1}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventIssuesOpened.Info, "read_issues_opened", "cursor", "maxEvents")
 }
 
 // eventIssueCommentCreated describes the event type issue_comment.created.
@@ -226,13 +203,13 @@ type IssueCommentCreatedArguments struct {
 	Label *Label `json:"label,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *IssueCommentCreatedArguments) UnmarshalJSON(data []byte) error {
 	type plain IssueCommentCreatedArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v IssueCommentCreatedArguments) MarshalJSON() ([]byte, error) {
 	type plain IssueCommentCreatedArguments
 	return events.Encode(plain(v))
@@ -250,22 +227,22 @@ type IssueCommentCreatedPayload struct {
 	CreatedAt events.Time `json:"createdAt"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *IssueCommentCreatedPayload) UnmarshalJSON(data []byte) error {
 	type plain IssueCommentCreatedPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v IssueCommentCreatedPayload) MarshalJSON() ([]byte, error) {
 	type plain IssueCommentCreatedPayload
 	return events.Encode(plain(v))
 }
 
-// IssueCommentCreatedHooks are the functions that an author may give issue_comment.created: matching, transforming, authorizing, and the life of subscriptions.
+// IssueCommentCreatedHooks are the author's functions for issue_comment.created; each may be nil.
 type IssueCommentCreatedHooks = server.Hooks[IssueCommentCreatedArguments, IssueCommentCreatedPayload]
 
-// IssueCommentCreatedEmitter publishes occurrences of issue_comment.created, to all subscriptions or to given ones.
+// IssueCommentCreatedEmitter publishes occurrences of issue_comment.created.
 type IssueCommentCreatedEmitter = server.Emitter[IssueCommentCreatedPayload]
 
 // RegisterIssueCommentCreated registers the event type issue_comment.created with s and returns its emitter.
@@ -282,20 +259,9 @@ func SubscribeIssueCommentCreated(ctx context.Context, c *client.Client, args Is
 	return client.Subscribe(ctx, c, eventIssueCommentCreated, args, o...)
 }
 
-// ReadIssueCommentCreatedTool describes the tool read_issue_comment_created, which reads the next occurrences of issue_comment.created by cursor.
+// ReadIssueCommentCreatedTool describes the tool that reads occurrences of issue_comment.created.
 func ReadIssueCommentCreatedTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "issue_comment.created",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_issue_comment_created",
-			Description:  "Reads the next occurrences of the event type issue_comment.created. Somebody commented on an issue or a pull request.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo","description":"Only this repository."},"label":{"$ref":"#/$defs/Label","description":"Only issues with this label."},"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}},"additionalProperties":false,"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Label":{"description":"A label's name.","type":"string","minLength":1}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"repo":{"$ref":"#/properties/events/items/properties/data/$defs/Repo"},"issue":{"type":"integer","minimum":1,"maximum":9007199254740991,"description":"The number of the issue or pull request."},"commentId":{"type":"integer","minimum":1,"maximum":9007199254740991},"author":{"$ref":"#/properties/events/items/properties/data/$defs/User"},"labels":{"type":"array","items":{"$ref":"#/properties/events/items/properties/data/$defs/Label"}},"url":{"type":"string","format":"uri"},"createdAt":{"type":"string","format":"date-time"}},"required":["repo","issue","commentId","author","labels","url","createdAt"],"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"User":{"description":"A GitHub account.","type":"object","properties":{"login":{"type":"string","description":"The account's name."},"type":{"type":"string","enum":["User","Bot","Organization","Mannequin"]}},"required":["login","type"]},"Label":{"description":"A label's name.","type":"string","minLength":1}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventIssueCommentCreated.Info, "read_issue_comment_created", "cursor", "maxEvents")
 }
 
 // eventPush describes the event type push.
@@ -319,13 +285,13 @@ type PushArguments struct {
 	Branch *Branch `json:"branch,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *PushArguments) UnmarshalJSON(data []byte) error {
 	type plain PushArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v PushArguments) MarshalJSON() ([]byte, error) {
 	type plain PushArguments
 	return events.Encode(plain(v))
@@ -349,22 +315,22 @@ type PushPayload struct {
 	URL     string `json:"url"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *PushPayload) UnmarshalJSON(data []byte) error {
 	type plain PushPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v PushPayload) MarshalJSON() ([]byte, error) {
 	type plain PushPayload
 	return events.Encode(plain(v))
 }
 
-// PushHooks are the functions that an author may give push: matching, transforming, authorizing, and the life of subscriptions.
+// PushHooks are the author's functions for push; each may be nil.
 type PushHooks = server.Hooks[PushArguments, PushPayload]
 
-// PushEmitter publishes occurrences of push, to all subscriptions or to given ones.
+// PushEmitter publishes occurrences of push.
 type PushEmitter = server.Emitter[PushPayload]
 
 // RegisterPush registers the event type push with s and returns its emitter.
@@ -381,20 +347,9 @@ func SubscribePush(ctx context.Context, c *client.Client, args PushArguments, o 
 	return client.Subscribe(ctx, c, eventPush, args, o...)
 }
 
-// ReadPushTool describes the tool read_push, which reads the next occurrences of push by cursor.
+// ReadPushTool describes the tool that reads occurrences of push.
 func ReadPushTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "push",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_push",
-			Description:  "Reads the next occurrences of the event type push. Commits or a tag were pushed, or a ref was created or deleted.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo","description":"Only this repository."},"branch":{"$ref":"#/$defs/Branch","description":"Only pushes to this branch; tags never match."},"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}},"additionalProperties":false,"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"repo":{"$ref":"#/properties/events/items/properties/data/$defs/Repo"},"ref":{"type":"string","description":"The full ref, for example refs/heads/main."},"branch":{"$ref":"#/properties/events/items/properties/data/$defs/Branch","description":"The branch","absent when the ref is a tag.":null},"before":{"type":"string","description":"The commit before the push; forty zeros when the ref is new."},"after":{"type":"string","description":"The commit after the push; forty zeros when the ref was deleted."},"commits":{"type":"integer","minimum":0,"maximum":9007199254740991,"description":"How many commits were pushed."},"pusher":{"type":"string"},"forced":{"type":"boolean"},"url":{"type":"string","format":"uri"}},"required":["repo","ref","before","after","commits","pusher","forced","url"],"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventPush.Info, "read_push", "cursor", "maxEvents")
 }
 
 // eventWorkflowRunCompleted describes the event type workflow_run.completed.
@@ -418,13 +373,13 @@ type WorkflowRunCompletedArguments struct {
 	Branch *Branch `json:"branch,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *WorkflowRunCompletedArguments) UnmarshalJSON(data []byte) error {
 	type plain WorkflowRunCompletedArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v WorkflowRunCompletedArguments) MarshalJSON() ([]byte, error) {
 	type plain WorkflowRunCompletedArguments
 	return events.Encode(plain(v))
@@ -444,13 +399,13 @@ type WorkflowRunCompletedPayload struct {
 	UpdatedAt events.Time `json:"updatedAt"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *WorkflowRunCompletedPayload) UnmarshalJSON(data []byte) error {
 	type plain WorkflowRunCompletedPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v WorkflowRunCompletedPayload) MarshalJSON() ([]byte, error) {
 	type plain WorkflowRunCompletedPayload
 	return events.Encode(plain(v))
@@ -483,10 +438,10 @@ func (v WorkflowRunCompletedPayloadConclusion) Known() bool {
 	return false
 }
 
-// WorkflowRunCompletedHooks are the functions that an author may give workflow_run.completed: matching, transforming, authorizing, and the life of subscriptions.
+// WorkflowRunCompletedHooks are the author's functions for workflow_run.completed; each may be nil.
 type WorkflowRunCompletedHooks = server.Hooks[WorkflowRunCompletedArguments, WorkflowRunCompletedPayload]
 
-// WorkflowRunCompletedEmitter publishes occurrences of workflow_run.completed, to all subscriptions or to given ones.
+// WorkflowRunCompletedEmitter publishes occurrences of workflow_run.completed.
 type WorkflowRunCompletedEmitter = server.Emitter[WorkflowRunCompletedPayload]
 
 // RegisterWorkflowRunCompleted registers the event type workflow_run.completed with s and returns its emitter.
@@ -503,20 +458,9 @@ func SubscribeWorkflowRunCompleted(ctx context.Context, c *client.Client, args W
 	return client.Subscribe(ctx, c, eventWorkflowRunCompleted, args, o...)
 }
 
-// ReadWorkflowRunCompletedTool describes the tool read_workflow_run_completed, which reads the next occurrences of workflow_run.completed by cursor.
+// ReadWorkflowRunCompletedTool describes the tool that reads occurrences of workflow_run.completed.
 func ReadWorkflowRunCompletedTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "workflow_run.completed",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_workflow_run_completed",
-			Description:  "Reads the next occurrences of the event type workflow_run.completed. A run of a GitHub Actions workflow ended.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo","description":"Only this repository."},"branch":{"$ref":"#/$defs/Branch","description":"Only runs on this branch."},"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}},"additionalProperties":false,"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"repo":{"$ref":"#/properties/events/items/properties/data/$defs/Repo"},"runId":{"type":"integer","minimum":1,"maximum":9007199254740991},"workflow":{"type":"string"},"branch":{"$ref":"#/properties/events/items/properties/data/$defs/Branch"},"conclusion":{"description":"How it ended; null when GitHub does not say.","type":["string","null"],"enum":["success","failure","neutral","cancelled","skipped","timed_out","action_required","stale","startup_failure",null]},"trigger":{"type":"string","description":"The event that started the run, for example push."},"url":{"type":"string","format":"uri"},"updatedAt":{"type":"string","format":"date-time"}},"required":["repo","runId","workflow","branch","conclusion","trigger","url","updatedAt"],"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventWorkflowRunCompleted.Info, "read_workflow_run_completed", "cursor", "maxEvents")
 }
 
 // eventReleasePublished describes the event type release.published.
@@ -540,13 +484,13 @@ type ReleasePublishedArguments struct {
 	Branch *Branch `json:"branch,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *ReleasePublishedArguments) UnmarshalJSON(data []byte) error {
 	type plain ReleasePublishedArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v ReleasePublishedArguments) MarshalJSON() ([]byte, error) {
 	type plain ReleasePublishedArguments
 	return events.Encode(plain(v))
@@ -566,22 +510,22 @@ type ReleasePublishedPayload struct {
 	PublishedAt events.Time `json:"publishedAt"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *ReleasePublishedPayload) UnmarshalJSON(data []byte) error {
 	type plain ReleasePublishedPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v ReleasePublishedPayload) MarshalJSON() ([]byte, error) {
 	type plain ReleasePublishedPayload
 	return events.Encode(plain(v))
 }
 
-// ReleasePublishedHooks are the functions that an author may give release.published: matching, transforming, authorizing, and the life of subscriptions.
+// ReleasePublishedHooks are the author's functions for release.published; each may be nil.
 type ReleasePublishedHooks = server.Hooks[ReleasePublishedArguments, ReleasePublishedPayload]
 
-// ReleasePublishedEmitter publishes occurrences of release.published, to all subscriptions or to given ones.
+// ReleasePublishedEmitter publishes occurrences of release.published.
 type ReleasePublishedEmitter = server.Emitter[ReleasePublishedPayload]
 
 // RegisterReleasePublished registers the event type release.published with s and returns its emitter.
@@ -598,20 +542,9 @@ func SubscribeReleasePublished(ctx context.Context, c *client.Client, args Relea
 	return client.Subscribe(ctx, c, eventReleasePublished, args, o...)
 }
 
-// ReadReleasePublishedTool describes the tool read_release_published, which reads the next occurrences of release.published by cursor.
+// ReadReleasePublishedTool describes the tool that reads occurrences of release.published.
 func ReadReleasePublishedTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "release.published",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_release_published",
-			Description:  "Reads the next occurrences of the event type release.published. A release was published.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo","description":"Only this repository."},"branch":{"$ref":"#/$defs/Branch","description":"Only releases cut from this branch."},"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}},"additionalProperties":false,"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"repo":{"$ref":"#/properties/events/items/properties/data/$defs/Repo"},"tag":{"type":"string"},"name":{"type":["string","null"],"description":"The release's title, if it has one."},"target":{"$ref":"#/properties/events/items/properties/data/$defs/Branch","description":"The branch or commit it was cut from."},"prerelease":{"type":"boolean"},"author":{"$ref":"#/properties/events/items/properties/data/$defs/User"},"url":{"type":"string","format":"uri"},"publishedAt":{"type":"string","format":"date-time"}},"required":["repo","tag","name","target","prerelease","author","url","publishedAt"],"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1},"User":{"description":"A GitHub account.","type":"object","properties":{"login":{"type":"string","description":"The account's name."},"type":{"type":"string","enum":["User","Bot","Organization","Mannequin"]}},"required":["login","type"]}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventReleasePublished.Info, "read_release_published", "cursor", "maxEvents")
 }
 
 // Repo is the shared type Repo.
@@ -628,13 +561,13 @@ type User struct {
 	Type  UserType `json:"type"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *User) UnmarshalJSON(data []byte) error {
 	type plain User
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v User) MarshalJSON() ([]byte, error) {
 	type plain User
 	return events.Encode(plain(v))

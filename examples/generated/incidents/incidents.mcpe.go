@@ -11,7 +11,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // eventIncidentCreated describes the event type incident.created.
@@ -39,13 +38,13 @@ type IncidentCreatedArguments struct {
 	RedactPII *bool `json:"redactPII,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *IncidentCreatedArguments) UnmarshalJSON(data []byte) error {
 	type plain IncidentCreatedArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v IncidentCreatedArguments) MarshalJSON() ([]byte, error) {
 	type plain IncidentCreatedArguments
 	return events.Encode(plain(v))
@@ -68,22 +67,22 @@ type IncidentCreatedPayload struct {
 	OpenedAt   events.Time `json:"openedAt"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *IncidentCreatedPayload) UnmarshalJSON(data []byte) error {
 	type plain IncidentCreatedPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v IncidentCreatedPayload) MarshalJSON() ([]byte, error) {
 	type plain IncidentCreatedPayload
 	return events.Encode(plain(v))
 }
 
-// IncidentCreatedHooks are the functions that an author may give incident.created: matching, transforming, authorizing, and the life of subscriptions.
+// IncidentCreatedHooks are the author's functions for incident.created; each may be nil.
 type IncidentCreatedHooks = server.Hooks[IncidentCreatedArguments, IncidentCreatedPayload]
 
-// IncidentCreatedEmitter publishes occurrences of incident.created, to all subscriptions or to given ones.
+// IncidentCreatedEmitter publishes occurrences of incident.created.
 type IncidentCreatedEmitter = server.Emitter[IncidentCreatedPayload]
 
 // RegisterIncidentCreated registers the event type incident.created with s and returns its emitter.
@@ -100,20 +99,9 @@ func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args Incide
 	return client.Subscribe(ctx, c, eventIncidentCreated, args, o...)
 }
 
-// ReadIncidentCreatedTool describes the tool read_incident_created, which reads the next occurrences of incident.created by cursor.
+// ReadIncidentCreatedTool describes the tool that reads occurrences of incident.created.
 func ReadIncidentCreatedTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "incident.created",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_incident_created",
-			Description:  "Reads the next occurrences of the event type incident.created. Fires when a new incident is created.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"severity":{"$ref":"#/$defs/Severity","description":"Only incidents of this severity."},"service":{"type":"string","description":"Only services matching this pattern, for example check*."},"redactPII":{"type":"boolean","default":false,"description":"Leave out who reported it."},"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}},"additionalProperties":false,"$defs":{"Severity":{"description":"How bad it is, P1 being the worst.","type":"string","enum":["P1","P2","P3","P4"]}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"incidentId":{"type":"string"},"severity":{"$ref":"#/properties/events/items/properties/data/$defs/Severity"},"service":{"type":"string"},"reporter":{"$ref":"#/properties/events/items/properties/data/$defs/Person"},"openedAt":{"type":"string","format":"date-time"}},"required":["incidentId","severity","openedAt"],"$defs":{"Severity":{"description":"How bad it is, P1 being the worst.","type":"string","enum":["P1","P2","P3","P4"]},"Person":{"description":"Somebody who works on incidents.","type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"}},"required":["id"]}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventIncidentCreated.Info, "read_incident_created", "cursor", "maxEvents")
 }
 
 // eventIncidentUpdated describes the event type incident.updated.
@@ -133,13 +121,13 @@ type IncidentUpdatedArguments struct {
 	IncidentID *string `json:"incidentId,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *IncidentUpdatedArguments) UnmarshalJSON(data []byte) error {
 	type plain IncidentUpdatedArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v IncidentUpdatedArguments) MarshalJSON() ([]byte, error) {
 	type plain IncidentUpdatedArguments
 	return events.Encode(plain(v))
@@ -152,22 +140,22 @@ type IncidentUpdatedPayload struct {
 	At         events.Time `json:"at"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *IncidentUpdatedPayload) UnmarshalJSON(data []byte) error {
 	type plain IncidentUpdatedPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v IncidentUpdatedPayload) MarshalJSON() ([]byte, error) {
 	type plain IncidentUpdatedPayload
 	return events.Encode(plain(v))
 }
 
-// IncidentUpdatedHooks are the functions that an author may give incident.updated: matching, transforming, authorizing, and the life of subscriptions.
+// IncidentUpdatedHooks are the author's functions for incident.updated; each may be nil.
 type IncidentUpdatedHooks = server.Hooks[IncidentUpdatedArguments, IncidentUpdatedPayload]
 
-// IncidentUpdatedEmitter publishes occurrences of incident.updated, to all subscriptions or to given ones.
+// IncidentUpdatedEmitter publishes occurrences of incident.updated.
 type IncidentUpdatedEmitter = server.Emitter[IncidentUpdatedPayload]
 
 // RegisterIncidentUpdated registers the event type incident.updated with s and returns its emitter.
@@ -184,20 +172,9 @@ func SubscribeIncidentUpdated(ctx context.Context, c *client.Client, args Incide
 	return client.Subscribe(ctx, c, eventIncidentUpdated, args, o...)
 }
 
-// ReadIncidentUpdatedTool describes the tool read_incident_updated, which reads the next occurrences of incident.updated by cursor.
+// ReadIncidentUpdatedTool describes the tool that reads occurrences of incident.updated.
 func ReadIncidentUpdatedTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "incident.updated",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_incident_updated",
-			Description:  "Reads the next occurrences of the event type incident.updated. Fires whenever an incident changes after it was created.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"incidentId":{"type":"string"},"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}},"additionalProperties":false}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"incidentId":{"type":"string"},"update":{"$ref":"#/properties/events/items/properties/data/$defs/Update"},"at":{"type":"string","format":"date-time"}},"required":["incidentId","update","at"],"$defs":{"Update":{"description":"What happened to an incident.","discriminator":{"propertyName":"kind"},"oneOf":[{"$ref":"#/properties/events/items/properties/data/$defs/StatusChanged"},{"$ref":"#/properties/events/items/properties/data/$defs/Reassigned"},{"$ref":"#/properties/events/items/properties/data/$defs/NoteAdded"}]},"StatusChanged":{"type":"object","properties":{"kind":{"const":"StatusChanged"},"from":{"$ref":"#/properties/events/items/properties/data/$defs/Status"},"to":{"$ref":"#/properties/events/items/properties/data/$defs/Status"}},"required":["kind","from","to"]},"Reassigned":{"type":"object","properties":{"kind":{"const":"Reassigned"},"assignee":{"description":"The new assignee; null when nobody is assigned.","oneOf":[{"$ref":"#/properties/events/items/properties/data/$defs/Person"},{"type":"null"}]}},"required":["kind","assignee"]},"NoteAdded":{"type":"object","properties":{"kind":{"const":"NoteAdded"},"noteId":{"type":"string"},"author":{"$ref":"#/properties/events/items/properties/data/$defs/Person"}},"required":["kind","noteId"]},"Status":{"type":"string","enum":["open","acknowledged","mitigated","resolved"]},"Person":{"description":"Somebody who works on incidents.","type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"}},"required":["id"]}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventIncidentUpdated.Info, "read_incident_updated", "cursor", "maxEvents")
 }
 
 // eventIncidentOpened describes the event type incident.opened.
@@ -218,13 +195,13 @@ type IncidentOpenedArguments struct {
 	Severities []Severity `json:"severities,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *IncidentOpenedArguments) UnmarshalJSON(data []byte) error {
 	type plain IncidentOpenedArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v IncidentOpenedArguments) MarshalJSON() ([]byte, error) {
 	type plain IncidentOpenedArguments
 	return events.Encode(plain(v))
@@ -236,22 +213,22 @@ type IncidentOpenedPayload struct {
 	Severity   Severity `json:"severity"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *IncidentOpenedPayload) UnmarshalJSON(data []byte) error {
 	type plain IncidentOpenedPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v IncidentOpenedPayload) MarshalJSON() ([]byte, error) {
 	type plain IncidentOpenedPayload
 	return events.Encode(plain(v))
 }
 
-// IncidentOpenedHooks are the functions that an author may give incident.opened: matching, transforming, authorizing, and the life of subscriptions.
+// IncidentOpenedHooks are the author's functions for incident.opened; each may be nil.
 type IncidentOpenedHooks = server.Hooks[IncidentOpenedArguments, IncidentOpenedPayload]
 
-// IncidentOpenedEmitter publishes occurrences of incident.opened, to all subscriptions or to given ones.
+// IncidentOpenedEmitter publishes occurrences of incident.opened.
 type IncidentOpenedEmitter = server.Emitter[IncidentOpenedPayload]
 
 // RegisterIncidentOpened registers the event type incident.opened with s and returns its emitter.
@@ -272,20 +249,9 @@ func SubscribeIncidentOpened(ctx context.Context, c *client.Client, args Inciden
 	return client.Subscribe(ctx, c, eventIncidentOpened, args, o...)
 }
 
-// ReadIncidentOpenedTool describes the tool read_incident_opened, which reads the next occurrences of incident.opened by cursor.
+// ReadIncidentOpenedTool describes the tool that reads occurrences of incident.opened.
 func ReadIncidentOpenedTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "incident.opened",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_incident_opened",
-			Description:  "Reads the next occurrences of the event type incident.opened. The older name of incident.created.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"severities":{"description":"Only incidents of these severities.","type":"array","items":{"$ref":"#/$defs/Severity"}},"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}},"additionalProperties":false,"$defs":{"Severity":{"description":"How bad it is, P1 being the worst.","type":"string","enum":["P1","P2","P3","P4"]}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"incidentId":{"type":"string"},"severity":{"$ref":"#/properties/events/items/properties/data/$defs/Severity"}},"required":["incidentId","severity"],"$defs":{"Severity":{"description":"How bad it is, P1 being the worst.","type":"string","enum":["P1","P2","P3","P4"]}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventIncidentOpened.Info, "read_incident_opened", "cursor", "maxEvents")
 }
 
 // eventIncidentDigest describes the event type incident.digest.
@@ -300,13 +266,13 @@ var eventIncidentDigest = events.Type[IncidentDigestArguments, IncidentDigestPay
 // IncidentDigestArguments holds the subscription arguments of incident.digest.
 type IncidentDigestArguments struct{}
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *IncidentDigestArguments) UnmarshalJSON(data []byte) error {
 	type plain IncidentDigestArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v IncidentDigestArguments) MarshalJSON() ([]byte, error) {
 	type plain IncidentDigestArguments
 	return events.Encode(plain(v))
@@ -319,22 +285,22 @@ type IncidentDigestPayload struct {
 	Oldest *events.Time     `json:"oldest"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *IncidentDigestPayload) UnmarshalJSON(data []byte) error {
 	type plain IncidentDigestPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v IncidentDigestPayload) MarshalJSON() ([]byte, error) {
 	type plain IncidentDigestPayload
 	return events.Encode(plain(v))
 }
 
-// IncidentDigestHooks are the functions that an author may give incident.digest: matching, transforming, authorizing, and the life of subscriptions.
+// IncidentDigestHooks are the author's functions for incident.digest; each may be nil.
 type IncidentDigestHooks = server.Hooks[IncidentDigestArguments, IncidentDigestPayload]
 
-// IncidentDigestEmitter publishes occurrences of incident.digest, to all subscriptions or to given ones.
+// IncidentDigestEmitter publishes occurrences of incident.digest.
 type IncidentDigestEmitter = server.Emitter[IncidentDigestPayload]
 
 // RegisterIncidentDigest registers the event type incident.digest with s and returns its emitter.
@@ -355,20 +321,9 @@ func SubscribeIncidentDigest(ctx context.Context, c *client.Client, args Inciden
 	return client.Subscribe(ctx, c, eventIncidentDigest, args, o...)
 }
 
-// ReadIncidentDigestTool describes the tool read_incident_digest, which reads the next occurrences of incident.digest by cursor.
+// ReadIncidentDigestTool describes the tool that reads occurrences of incident.digest.
 func ReadIncidentDigestTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "incident.digest",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_incident_digest",
-			Description:  "Reads the next occurrences of the event type incident.digest. A summary of open incidents; its shape may still change.",
-			InputSchema:  json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"open":{"description":"Open incidents by severity.","type":"object","additionalProperties":{"type":"integer","minimum":0,"maximum":9007199254740991}},"oldest":{"type":["string","null"],"format":"date-time"}},"required":["open","oldest"]},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventIncidentDigest.Info, "read_incident_digest", "cursor", "maxEvents")
 }
 
 // Severity is the shared type Severity; decoding keeps values that the schema does not list, see Known.
@@ -401,13 +356,13 @@ type Person struct {
 	Name *string `json:"name,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *Person) UnmarshalJSON(data []byte) error {
 	type plain Person
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v Person) MarshalJSON() ([]byte, error) {
 	type plain Person
 	return events.Encode(plain(v))
@@ -480,13 +435,13 @@ type StatusChanged struct {
 	To   Status            `json:"to"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *StatusChanged) UnmarshalJSON(data []byte) error {
 	type plain StatusChanged
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it, constant members filled in.
+// MarshalJSON fills in the constants that the schema requires.
 func (v StatusChanged) MarshalJSON() ([]byte, error) {
 	type plain StatusChanged
 	v.Kind = cmp.Or(v.Kind, StatusChangedKindStatusChanged)
@@ -501,13 +456,13 @@ type Reassigned struct {
 	Assignee *Person `json:"assignee"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *Reassigned) UnmarshalJSON(data []byte) error {
 	type plain Reassigned
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it, constant members filled in.
+// MarshalJSON fills in the constants that the schema requires.
 func (v Reassigned) MarshalJSON() ([]byte, error) {
 	type plain Reassigned
 	v.Kind = cmp.Or(v.Kind, ReassignedKindReassigned)
@@ -522,13 +477,13 @@ type NoteAdded struct {
 	Author *Person       `json:"author,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *NoteAdded) UnmarshalJSON(data []byte) error {
 	type plain NoteAdded
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it, constant members filled in.
+// MarshalJSON fills in the constants that the schema requires.
 func (v NoteAdded) MarshalJSON() ([]byte, error) {
 	type plain NoteAdded
 	v.Kind = cmp.Or(v.Kind, NoteAddedKindNoteAdded)

@@ -10,7 +10,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // eventSlackMessage describes the event type slack.message.
@@ -34,13 +33,13 @@ type SlackMessageArguments struct {
 	Mentions *string `json:"mentions,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *SlackMessageArguments) UnmarshalJSON(data []byte) error {
 	type plain SlackMessageArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v SlackMessageArguments) MarshalJSON() ([]byte, error) {
 	type plain SlackMessageArguments
 	return events.Encode(plain(v))
@@ -59,22 +58,22 @@ type SlackMessagePayload struct {
 	Permalink *string  `json:"permalink,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *SlackMessagePayload) UnmarshalJSON(data []byte) error {
 	type plain SlackMessagePayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v SlackMessagePayload) MarshalJSON() ([]byte, error) {
 	type plain SlackMessagePayload
 	return events.Encode(plain(v))
 }
 
-// SlackMessageHooks are the functions that an author may give slack.message: matching, transforming, authorizing, and the life of subscriptions.
+// SlackMessageHooks are the author's functions for slack.message; each may be nil.
 type SlackMessageHooks = server.Hooks[SlackMessageArguments, SlackMessagePayload]
 
-// SlackMessageEmitter publishes occurrences of slack.message, to all subscriptions or to given ones.
+// SlackMessageEmitter publishes occurrences of slack.message.
 type SlackMessageEmitter = server.Emitter[SlackMessagePayload]
 
 // RegisterSlackMessage registers the event type slack.message with s and returns its emitter.
@@ -91,20 +90,9 @@ func SubscribeSlackMessage(ctx context.Context, c *client.Client, args SlackMess
 	return client.Subscribe(ctx, c, eventSlackMessage, args, o...)
 }
 
-// ReadSlackMessageTool describes the tool read_slack_message, which reads the next occurrences of slack.message by cursor.
+// ReadSlackMessageTool describes the tool that reads occurrences of slack.message.
 func ReadSlackMessageTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "slack.message",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_slack_message",
-			Description:  "Reads the next occurrences of the event type slack.message. A message was posted in a channel.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"channel":{"$ref":"#/$defs/Channel","description":"The channel to listen to."},"mentions":{"type":"string","description":"Only messages that mention this user id."},"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}},"required":["channel"],"additionalProperties":false,"$defs":{"Channel":{"type":"string","pattern":"^[CDG][A-Z0-9]{2,}$"}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"channel":{"$ref":"#/properties/events/items/properties/data/$defs/Channel"},"ts":{"type":"string","description":"Slack's timestamp of the message; unique in the channel."},"user":{"type":"string"},"threadTs":{"type":["string","null"],"description":"The thread's first message; null outside a thread."},"mentions":{"type":"array","items":{"type":"string"},"description":"User ids mentioned in the text."},"permalink":{"type":"string","format":"uri"}},"required":["channel","ts","user","threadTs","mentions"],"$defs":{"Channel":{"type":"string","pattern":"^[CDG][A-Z0-9]{2,}$"}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventSlackMessage.Info, "read_slack_message", "cursor", "maxEvents")
 }
 
 // eventSlackReaction describes the event type slack.reaction.
@@ -127,13 +115,13 @@ type SlackReactionArguments struct {
 	Emoji   SlackReactionArgumentsEmoji `json:"emoji,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *SlackReactionArguments) UnmarshalJSON(data []byte) error {
 	type plain SlackReactionArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v SlackReactionArguments) MarshalJSON() ([]byte, error) {
 	type plain SlackReactionArguments
 	return events.Encode(plain(v))
@@ -147,13 +135,13 @@ type SlackReactionPayload struct {
 	Emoji   string  `json:"emoji"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *SlackReactionPayload) UnmarshalJSON(data []byte) error {
 	type plain SlackReactionPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v SlackReactionPayload) MarshalJSON() ([]byte, error) {
 	type plain SlackReactionPayload
 	return events.Encode(plain(v))
@@ -179,10 +167,10 @@ func (v SlackReactionArgumentsEmoji) Known() bool {
 	return false
 }
 
-// SlackReactionHooks are the functions that an author may give slack.reaction: matching, transforming, authorizing, and the life of subscriptions.
+// SlackReactionHooks are the author's functions for slack.reaction; each may be nil.
 type SlackReactionHooks = server.Hooks[SlackReactionArguments, SlackReactionPayload]
 
-// SlackReactionEmitter publishes occurrences of slack.reaction, to all subscriptions or to given ones.
+// SlackReactionEmitter publishes occurrences of slack.reaction.
 type SlackReactionEmitter = server.Emitter[SlackReactionPayload]
 
 // RegisterSlackReaction registers the event type slack.reaction with s and returns its emitter.
@@ -199,20 +187,9 @@ func SubscribeSlackReaction(ctx context.Context, c *client.Client, args SlackRea
 	return client.Subscribe(ctx, c, eventSlackReaction, args, o...)
 }
 
-// ReadSlackReactionTool describes the tool read_slack_reaction, which reads the next occurrences of slack.reaction by cursor.
+// ReadSlackReactionTool describes the tool that reads occurrences of slack.reaction.
 func ReadSlackReactionTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "slack.reaction",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_slack_reaction",
-			Description:  "Reads the next occurrences of the event type slack.reaction. Somebody reacted to a message.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"channel":{"$ref":"#/$defs/Channel"},"emoji":{"type":"string","enum":["+1","-1","eyes","tada"]},"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}},"required":["channel"],"additionalProperties":false,"$defs":{"Channel":{"type":"string","pattern":"^[CDG][A-Z0-9]{2,}$"}}}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"channel":{"$ref":"#/properties/events/items/properties/data/$defs/Channel"},"ts":{"type":"string"},"user":{"type":"string"},"emoji":{"type":"string"}},"required":["channel","ts","user","emoji"],"$defs":{"Channel":{"type":"string","pattern":"^[CDG][A-Z0-9]{2,}$"}}},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventSlackReaction.Info, "read_slack_reaction", "cursor", "maxEvents")
 }
 
 // Channel is the shared type Channel.

@@ -10,7 +10,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"math/big"
 )
 
@@ -38,13 +37,13 @@ type TelemetryWindowArguments struct {
 	MaxPeak *float64 `json:"maxPeak,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *TelemetryWindowArguments) UnmarshalJSON(data []byte) error {
 	type plain TelemetryWindowArguments
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v TelemetryWindowArguments) MarshalJSON() ([]byte, error) {
 	type plain TelemetryWindowArguments
 	return events.Encode(plain(v))
@@ -64,22 +63,22 @@ type TelemetryWindowPayload struct {
 	Raw []byte `json:"raw,omitzero"`
 }
 
-// UnmarshalJSON reads v by the exact names of its members.
+// UnmarshalJSON matches member names exactly.
 func (v *TelemetryWindowPayload) UnmarshalJSON(data []byte) error {
 	type plain TelemetryWindowPayload
 	return events.Decode(data, (*plain)(v))
 }
 
-// MarshalJSON writes v as its schema has it.
+// MarshalJSON writes required slices and maps even when nil.
 func (v TelemetryWindowPayload) MarshalJSON() ([]byte, error) {
 	type plain TelemetryWindowPayload
 	return events.Encode(plain(v))
 }
 
-// TelemetryWindowHooks are the functions that an author may give telemetry.window: matching, transforming, authorizing, and the life of subscriptions.
+// TelemetryWindowHooks are the author's functions for telemetry.window; each may be nil.
 type TelemetryWindowHooks = server.Hooks[TelemetryWindowArguments, TelemetryWindowPayload]
 
-// TelemetryWindowEmitter publishes occurrences of telemetry.window, to all subscriptions or to given ones.
+// TelemetryWindowEmitter publishes occurrences of telemetry.window.
 type TelemetryWindowEmitter = server.Emitter[TelemetryWindowPayload]
 
 // RegisterTelemetryWindow registers the event type telemetry.window with s and returns its emitter.
@@ -96,18 +95,7 @@ func SubscribeTelemetryWindow(ctx context.Context, c *client.Client, args Teleme
 	return client.Subscribe(ctx, c, eventTelemetryWindow, args, o...)
 }
 
-// ReadTelemetryWindowTool describes the tool read_telemetry_window, which reads the next occurrences of telemetry.window by cursor.
+// ReadTelemetryWindowTool describes the tool that reads occurrences of telemetry.window.
 func ReadTelemetryWindowTool() readtool.Tool {
-	return readtool.Tool{
-		Event:             "telemetry.window",
-		CursorArgument:    "cursor",
-		MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:         "read_telemetry_window",
-			Description:  "Reads the next occurrences of the event type telemetry.window. A window of samples of one sensor was closed.",
-			InputSchema:  json.RawMessage(`{"type":"object","properties":{"sensor":{"type":"string","description":"Only sensors whose name begins with this."},"minPeak":{"type":"number","description":"Only windows whose peak is at least this."},"maxPeak":{"type":"number","description":"Only windows whose peak is at most this."},"cursor":{"type":"string","description":"Where to read from: the cursor of the last result. Without it reading starts now and the result carries a cursor only."},"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}},"additionalProperties":false}`),
-			OutputSchema: json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},"timestamp":{"type":"string","format":"date-time"},"data":{"type":"object","properties":{"sensor":{"type":"string"},"from":{"type":"string","format":"date-time"},"to":{"type":"string","format":"date-time"},"peak":{"type":"number"},"samples":{"type":"array","items":{"type":"number"}},"histogram":{"type":"object","additionalProperties":{"type":"integer","minimum":0,"maximum":9007199254740991}},"total":{"type":"integer","minimum":0,"description":"The sum of all samples in nanounits; may exceed 64 bits."},"raw":{"type":"string","contentEncoding":"base64","description":"The packed samples, if the sensor sends them."}},"required":["sensor","from","to","peak","samples"]},"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}},"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}},"required":["events","cursor","truncated","hasMore"]}`),
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+	return readtool.New(eventTelemetryWindow.Info, "read_telemetry_window", "cursor", "maxEvents")
 }
