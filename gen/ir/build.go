@@ -185,7 +185,7 @@ func (b *builder) plainType(sh *shape, at site) *Type {
 	case refShape:
 		return b.refType(sh)
 	case arrayShape:
-		elem := site{name: at.name + "Item", role: "an element of " + at.name, root: at.root}
+		elem := site{name: at.name + segment(sh.node.Get("items"), "Item"), role: "an element of " + at.name, root: at.root}
 		return &Type{Kind: Slice, Elem: b.nullType(sh.node.Get("items"), elem)}
 	case mapShape:
 		return &Type{Kind: Map, Elem: b.extraType(sh.node, at)}
@@ -200,7 +200,7 @@ func (b *builder) extraType(node *source.Node, at site) *Type {
 	if ap.True() || len(ap.Members) == 0 {
 		return &Type{Kind: External, Go: RawMessage}
 	}
-	return b.nullType(ap, site{name: at.name + "Value", role: "a value of " + at.name, root: at.root})
+	return b.nullType(ap, site{name: at.name + segment(ap, "Value"), role: "a value of " + at.name, root: at.root})
 }
 
 // publish adds what goes on the wire: the schemas, their fingerprint and the read tools.

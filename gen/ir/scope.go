@@ -28,11 +28,16 @@ func (b *builder) declare(s scope, name, what string, at source.Range) bool {
 	return true
 }
 
-// goName returns the identifier for the name s of node, which x-go-name may override; that it is an
-// exported identifier was checked when the file was loaded.
-func goName(node *source.Node, s string) string {
+// segment is what a nested type adds to the name of the one that holds it.
+func segment(node *source.Node, s string) string {
 	if n := node.Get("x-go-name"); n != nil {
 		return n.Text
 	}
-	return GoName(s)
+	return s
+}
+
+// goName returns the identifier for the name s of node, which x-go-name may override; that it is an
+// exported identifier was checked when the file was loaded.
+func goName(node *source.Node, s string) string {
+	return segment(node, GoName(s))
 }

@@ -34,13 +34,13 @@ func (b *builder) siteOf(n *source.Node) (site, bool) {
 			}
 			s.name += goName(path[i], name)
 		case key == "items":
-			s.role, s.name = "an element of "+s.name, s.name+"Item"
+			s.role, s.name = "an element of "+s.name, s.name+segment(path[i], "Item")
 		case key == "additionalProperties":
-			s.role, s.name = "a value of "+s.name, s.name+"Value"
+			s.role, s.name = "a value of "+s.name, s.name+segment(path[i], "Value")
 		case (key == "oneOf" || key == "anyOf") && i+1 < len(path):
 			i++
 			if tag, ok := b.tagOf(path[i], at); ok {
-				s.role, s.name = "the variant "+tag+" of "+s.name, s.name+Suffix(unquoted(tag))
+				s.role, s.name = "the variant "+tag+" of "+s.name, s.name+segment(path[i], Suffix(unquoted(tag)))
 			}
 		}
 		at = path[i]

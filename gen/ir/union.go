@@ -235,7 +235,7 @@ func (b *builder) fillUnion(d *Decl, sh *shape, at site) {
 	}
 	for _, v := range sh.union.variants {
 		t := b.typeOf(v.node, site{
-			name: d.Name + Suffix(unquoted(v.tags[0])), role: "the variant " + v.tags[0] + " of " + d.Name, root: at.root,
+			name: d.Name + segment(v.node, Suffix(unquoted(v.tags[0]))), role: "the variant " + v.tags[0] + " of " + d.Name, root: at.root,
 		})
 		target := t.Target()
 		if target == nil {

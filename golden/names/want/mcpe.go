@@ -6,6 +6,7 @@
 //   - 3d_print.done
 //   - events
 //   - incident.created
+//   - nested.named
 //   - type
 package names
 
@@ -24,5 +25,6 @@ func ReadTools() []readtool.Tool {
 		ReadTypeTool(),
 		ReadHappeningsTool(),
 		ReadX3dPrintDoneTool(),
+		ReadNestedNamedTool(),
 	}
 }

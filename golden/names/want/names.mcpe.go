@@ -4,6 +4,7 @@
 package names
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
@@ -302,6 +303,224 @@ func SubscribeX3dPrintDone(ctx context.Context, c *client.Client, args X3dPrintD
 // ReadX3dPrintDoneTool describes the tool that reads occurrences of 3d_print.done.
 func ReadX3dPrintDoneTool() readtool.Tool {
 	return readtool.New(eventX3dPrintDone.Info, "read_3d_print_done", "cursor", "maxEvents")
+}
+
+// eventNestedNamed describes the event type nested.named.
+var eventNestedNamed = events.Type[NestedNamedArguments, NestedNamedPayload]{Info: events.Info{
+	Name:          "nested.named",
+	Description:   "Nested types with names of the author's choice.",
+	InputSchema:   json.RawMessage(`{"type":"object"}`),
+	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"rows":{"type":"array","items":{"type":"object","properties":{"n":{"type":"number"}}}},"dict":{"type":"object","additionalProperties":{"type":"object","properties":{"n":{"type":"number"}}}},"either":{"oneOf":[{"type":"object","properties":{"k":{"const":"unknown"}},"required":["k"]},{"type":"object","properties":{"k":{"const":"b"}},"required":["k"]}]}}}`),
+	Fingerprint:   "f963b2d1314317e4840b4b873f3733b3",
+}}
+
+// NestedNamedArguments holds the subscription arguments of nested.named.
+type NestedNamedArguments struct{}
+
+// UnmarshalJSON matches member names exactly.
+func (v *NestedNamedArguments) UnmarshalJSON(data []byte) error {
+	type plain NestedNamedArguments
+	return events.Decode(data, (*plain)(v))
+}
+
+// MarshalJSON writes required slices and maps even when nil.
+func (v NestedNamedArguments) MarshalJSON() ([]byte, error) {
+	type plain NestedNamedArguments
+	return events.Encode(plain(v))
+}
+
+// NestedNamedPayload is the payload of nested.named.
+type NestedNamedPayload struct {
+	Rows   []NestedNamedPayloadRowsRow            `json:"rows,omitzero"`
+	Dict   map[string]NestedNamedPayloadDictEntry `json:"dict,omitzero"`
+	Either *NestedNamedPayloadEither              `json:"either,omitzero"`
+}
+
+// UnmarshalJSON matches member names exactly.
+func (v *NestedNamedPayload) UnmarshalJSON(data []byte) error {
+	type plain NestedNamedPayload
+	return events.Decode(data, (*plain)(v))
+}
+
+// MarshalJSON writes required slices and maps even when nil.
+func (v NestedNamedPayload) MarshalJSON() ([]byte, error) {
+	type plain NestedNamedPayload
+	return events.Encode(plain(v))
+}
+
+// NestedNamedPayloadRowsRow is an element of NestedNamedPayloadRows.
+type NestedNamedPayloadRowsRow struct {
+	N *float64 `json:"n,omitzero"`
+}
+
+// UnmarshalJSON matches member names exactly.
+func (v *NestedNamedPayloadRowsRow) UnmarshalJSON(data []byte) error {
+	type plain NestedNamedPayloadRowsRow
+	return events.Decode(data, (*plain)(v))
+}
+
+// MarshalJSON writes required slices and maps even when nil.
+func (v NestedNamedPayloadRowsRow) MarshalJSON() ([]byte, error) {
+	type plain NestedNamedPayloadRowsRow
+	return events.Encode(plain(v))
+}
+
+// NestedNamedPayloadDictEntry is a value of NestedNamedPayloadDict.
+type NestedNamedPayloadDictEntry struct {
+	N *float64 `json:"n,omitzero"`
+}
+
+// UnmarshalJSON matches member names exactly.
+func (v *NestedNamedPayloadDictEntry) UnmarshalJSON(data []byte) error {
+	type plain NestedNamedPayloadDictEntry
+	return events.Decode(data, (*plain)(v))
+}
+
+// MarshalJSON writes required slices and maps even when nil.
+func (v NestedNamedPayloadDictEntry) MarshalJSON() ([]byte, error) {
+	type plain NestedNamedPayloadDictEntry
+	return events.Encode(plain(v))
+}
+
+// NestedNamedPayloadEither is the member either of NestedNamedPayload, whose member k tells which variant it holds.
+type NestedNamedPayloadEither struct {
+	// Value is nil, a pointer to a variant, or *NestedNamedPayloadEitherUnknown for a tag that the schema does not list.
+	Value NestedNamedPayloadEitherVariant
+}
+
+// NestedNamedPayloadEitherVariant is implemented by *NestedNamedPayloadEitherNotKnown, *NestedNamedPayloadEitherB, *NestedNamedPayloadEitherUnknown.
+type NestedNamedPayloadEitherVariant interface {
+	isNestedNamedPayloadEither()
+}
+
+func (*NestedNamedPayloadEitherNotKnown) isNestedNamedPayloadEither() {}
+
+func (*NestedNamedPayloadEitherB) isNestedNamedPayloadEither() {}
+
+// NestedNamedPayloadEitherUnknown keeps an object of NestedNamedPayloadEither whose tag the schema does not list.
+type NestedNamedPayloadEitherUnknown struct {
+	Raw json.RawMessage
+}
+
+func (*NestedNamedPayloadEitherUnknown) isNestedNamedPayloadEither() {}
+
+// MarshalJSON writes the object as it was read.
+func (v NestedNamedPayloadEitherUnknown) MarshalJSON() ([]byte, error) {
+	return v.Raw, nil
+}
+
+var unionNestedNamedPayloadEither = events.Union[NestedNamedPayloadEitherVariant]{
+	Property: "k",
+	Variants: map[string]func() NestedNamedPayloadEitherVariant{
+		"unknown": func() NestedNamedPayloadEitherVariant {
+			return new(NestedNamedPayloadEitherNotKnown)
+		},
+		"b": func() NestedNamedPayloadEitherVariant {
+			return new(NestedNamedPayloadEitherB)
+		},
+	},
+	Unknown: func(raw json.RawMessage) NestedNamedPayloadEitherVariant {
+		return &NestedNamedPayloadEitherUnknown{Raw: raw}
+	},
+}
+
+// UnmarshalJSON reads the variant that the member k names.
+func (v *NestedNamedPayloadEither) UnmarshalJSON(data []byte) error {
+	return unionNestedNamedPayloadEither.Decode(data, &v.Value)
+}
+
+// MarshalJSON writes the variant with its tag.
+func (v NestedNamedPayloadEither) MarshalJSON() ([]byte, error) {
+	return unionNestedNamedPayloadEither.Encode(v.Value)
+}
+
+// NestedNamedPayloadEitherNotKnown is the variant unknown of NestedNamedPayloadEither.
+type NestedNamedPayloadEitherNotKnown struct {
+	// Empty means NestedNamedPayloadEitherNotKnownKUnknown, the only value.
+	K NestedNamedPayloadEitherNotKnownK `json:"k"`
+}
+
+// UnmarshalJSON matches member names exactly.
+func (v *NestedNamedPayloadEitherNotKnown) UnmarshalJSON(data []byte) error {
+	type plain NestedNamedPayloadEitherNotKnown
+	return events.Decode(data, (*plain)(v))
+}
+
+// MarshalJSON fills in the constants that the schema requires.
+func (v NestedNamedPayloadEitherNotKnown) MarshalJSON() ([]byte, error) {
+	type plain NestedNamedPayloadEitherNotKnown
+	v.K = cmp.Or(v.K, NestedNamedPayloadEitherNotKnownKUnknown)
+	return events.Encode(plain(v))
+}
+
+// NestedNamedPayloadEitherNotKnownK is the member k of NestedNamedPayloadEitherNotKnown; decoding keeps values that the schema does not list, see Known.
+type NestedNamedPayloadEitherNotKnownK string
+
+// The values of NestedNamedPayloadEitherNotKnownK.
+const (
+	NestedNamedPayloadEitherNotKnownKUnknown NestedNamedPayloadEitherNotKnownK = "unknown"
+)
+
+// Known reports whether v is one of the values that the schema lists.
+func (v NestedNamedPayloadEitherNotKnownK) Known() bool {
+	return v == NestedNamedPayloadEitherNotKnownKUnknown
+}
+
+// NestedNamedPayloadEitherB is the variant b of NestedNamedPayloadEither.
+type NestedNamedPayloadEitherB struct {
+	// Empty means NestedNamedPayloadEitherBKB, the only value.
+	K NestedNamedPayloadEitherBK `json:"k"`
+}
+
+// UnmarshalJSON matches member names exactly.
+func (v *NestedNamedPayloadEitherB) UnmarshalJSON(data []byte) error {
+	type plain NestedNamedPayloadEitherB
+	return events.Decode(data, (*plain)(v))
+}
+
+// MarshalJSON fills in the constants that the schema requires.
+func (v NestedNamedPayloadEitherB) MarshalJSON() ([]byte, error) {
+	type plain NestedNamedPayloadEitherB
+	v.K = cmp.Or(v.K, NestedNamedPayloadEitherBKB)
+	return events.Encode(plain(v))
+}
+
+// NestedNamedPayloadEitherBK is the member k of NestedNamedPayloadEitherB; decoding keeps values that the schema does not list, see Known.
+type NestedNamedPayloadEitherBK string
+
+// The values of NestedNamedPayloadEitherBK.
+const (
+	NestedNamedPayloadEitherBKB NestedNamedPayloadEitherBK = "b"
+)
+
+// Known reports whether v is one of the values that the schema lists.
+func (v NestedNamedPayloadEitherBK) Known() bool {
+	return v == NestedNamedPayloadEitherBKB
+}
+
+// NestedNamedHooks are the author's functions for nested.named; each may be nil.
+type NestedNamedHooks = server.Hooks[NestedNamedArguments, NestedNamedPayload]
+
+// NestedNamedEmitter publishes occurrences of nested.named.
+type NestedNamedEmitter = server.Emitter[NestedNamedPayload]
+
+// RegisterNestedNamed registers the event type nested.named with s and returns its emitter.
+//
+// Nested types with names of the author's choice.
+func RegisterNestedNamed(s *server.Server, h NestedNamedHooks, o ...server.TypeOption) (*NestedNamedEmitter, error) {
+	return server.Register(s, eventNestedNamed, h, o...)
+}
+
+// SubscribeNestedNamed subscribes to the event type nested.named.
+//
+// Nested types with names of the author's choice.
+func SubscribeNestedNamed(ctx context.Context, c *client.Client, args NestedNamedArguments, o ...client.SubscribeOption) (*client.Subscription[NestedNamedArguments, NestedNamedPayload], error) {
+	return client.Subscribe(ctx, c, eventNestedNamed, args, o...)
+}
+
+// ReadNestedNamedTool describes the tool that reads occurrences of nested.named.
+func ReadNestedNamedTool() readtool.Tool {
+	return readtool.New(eventNestedNamed.Info, "read_nested_named", "cursor", "maxEvents")
 }
 
 // UserProfile is the shared type user-profile.
