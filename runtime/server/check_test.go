@@ -1,0 +1,479 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// mailbox is an upstream: items in order, a cursor is how many are passed.
+type mailbox struct {
+	mu     sync.Mutex
+	items  map[string][]events.Item[incident] // by principal
+	page   int                                // largest page, 0 for all
+	fail   error
+	asked  []string // "principal/cursor"
+	extra  func(*events.Page[incident])
+	always bool // answer every principal from ""
+}
+
+func (m *mailbox) put(principal string, items ...events.Item[incident]) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.items == nil {
+		m.items = map[string][]events.Item[incident]{}
+	}
+	m.items[principal] = append(m.items[principal], items...)
+}
+
+func (m *mailbox) set(f func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f()
+}
+
+func (m *mailbox) questions() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.asked)
+}
+
+func (m *mailbox) check(ctx context.Context, a filterArgs, cursor string) (events.Page[incident], error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	who := PrincipalOf(ctx)
+	m.asked = append(m.asked, who+"/"+cursor)
+	if m.fail != nil {
+		return events.Page[incident]{}, m.fail
+	}
+	all := m.items[who]
+	if cursor == "" {
+		return events.Page[incident]{Cursor: strconv.Itoa(len(all))}, nil
+	}
+	n, err := strconv.Atoi(cursor)
+	if err != nil || n > len(all) {
+		return events.Page[incident]{Cursor: strconv.Itoa(len(all)), Truncated: true}, nil
+	}
+	to := len(all)
+	if m.page > 0 {
+		to = min(to, n+m.page)
+	}
+	p := events.Page[incident]{Items: all[n:to], Cursor: strconv.Itoa(to), HasMore: to < len(all)}
+	if m.extra != nil {
+		m.extra(&p)
+	}
+	return p, nil
+}
+
+func mail(id string) events.Item[incident] {
+	return events.Item[incident]{ID: id, Timestamp: time.Now(), Data: incident{ID: id}}
+}
+
+func registerMailbox(t testing.TB, s *Server, m *mailbox, o ...TypeOption) {
+	t.Helper()
+	if err := RegisterCheck(s, incidentType("e"), m.check, Hooks[filterArgs, incident]{}, o...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Trap 11, CUR-1, POLL-4: whatever the page sizes, caps and arrivals, a poller gets every item
+// once and in order; two principals with one check never get each other's. SRV-1.
+func TestCheckPollProperty(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := &mailbox{page: rapid.IntRange(0, 7).Draw(rt, "page")}
+		s := newServer(t, Options{MaxEvents: rapid.IntRange(1, 5).Draw(rt, "cap"), ScanLimit: rapid.IntRange(1, 500).Draw(rt, "scan")})
+		registerMailbox(t, s, m)
+		who := []string{"ann", "bob"}
+		cursors, got, want := map[string]*string{}, map[string][]string{}, map[string][]string{}
+		for _, w := range who {
+			m.put(w, mail(w+"-history"))
+			cursors[w] = pollAs(t, s, w, `{"name":"e"}`).Cursor
+		}
+		next := func(w string) pollResult {
+			p := fmt.Sprintf(`{"name":"e","cursor":%q`, *cursors[w])
+			if n := rapid.IntRange(0, 4).Draw(rt, "maxEvents"); n > 0 {
+				p += fmt.Sprintf(`,"maxEvents":%d`, n)
+			}
+			r := pollAs(t, s, w, p+"}")
+			got[w] = append(got[w], r.ids()...)
+			if *r.HasMore && len(r.Events) == 0 && *r.Cursor == *cursors[w] {
+				rt.Fatal("hasMore without progress")
+			}
+			cursors[w] = r.Cursor
+			return r
+		}
+		for step := range rapid.IntRange(1, 25).Draw(rt, "steps") {
+			w := rapid.SampledFrom(who).Draw(rt, "who")
+			if rapid.Bool().Draw(rt, "arrival") {
+				for i := range rapid.IntRange(1, 6).Draw(rt, "arrivals") {
+					id := fmt.Sprint(w, step, "-", i)
+					m.put(w, mail(id))
+					want[w] = append(want[w], id)
+				}
+			} else {
+				next(w)
+			}
+		}
+		for _, w := range who {
+			for *next(w).HasMore {
+			}
+			next(w)
+			if !slices.Equal(got[w], want[w]) {
+				rt.Fatalf("%s got %v, want %v", w, got[w], want[w])
+			}
+		}
+	})
+}
+
+// OCC-2: ids that the upstream does not give agree over repeats; an upstream whose cursor stands
+// still is read by offset; items that break the schema are passed over.
+func TestCheckDerivedIDs(t *testing.T) {
+	s := newServer(t, Options{})
+	m := &mailbox{extra: func(p *events.Page[incident]) {
+		if len(p.Items) > 0 {
+			p.Cursor = "0" // stands still while there are items
+		}
+	}}
+	registerMailbox(t, s, m)
+	c := pollFrom(t, s, nil, "").Cursor
+	m.put("", events.Item[incident]{Data: incident{ID: "same"}}, events.Item[incident]{Data: incident{ID: "same"}},
+		events.Item[incident]{Data: incident{ID: "bad", Secret: "longer than twenty characters"}}, mail("own"))
+	first, repeat := pollFrom(t, s, c, ""), pollFrom(t, s, c, "")
+	ids := first.ids()
+	if len(ids) != 3 || ids[0] == ids[1] || ids[2] != "own" || !equalStrings(ids, repeat.ids()) {
+		t.Fatalf("%v then %v", ids, repeat.ids())
+	}
+	m.put("", mail("later"))
+	wantStrings(t, "by offset", pollFrom(t, s, first.Cursor, "").ids(), "later")
+	half := pollFrom(t, s, c, `,"maxEvents":1`)
+	wantStrings(t, "rest", pollFrom(t, s, half.Cursor, "").ids(), ids[1], "own", "later")
+}
+
+// CUR-1, CUR-7: the cursor is the upstream's: another server goes on from it; truncated only when
+// the check says so; foreign cursors start at the head.
+func TestCheckCursors(t *testing.T) {
+	m := &mailbox{}
+	a, b := newServer(t, Options{}), newServer(t, Options{})
+	registerMailbox(t, a, m)
+	registerMailbox(t, b, m)
+	c := pollFrom(t, a, nil, "").Cursor
+	m.put("", mail("x"))
+	r := pollFrom(t, b, c, "")
+	wantStrings(t, "another server", r.ids(), "x")
+	if *r.Truncated {
+		t.Fatal("truncated")
+	}
+	for _, bad := range []string{"garbage", wire.Cursor{Kind: wire.LogCursor, Name: wire.NameHash("e"), Epoch: 1}.String()} {
+		if r := pollFrom(t, b, &bad, ""); len(r.Events) != 0 || !*r.Truncated || r.Cursor == nil {
+			t.Errorf("%s: %+v", bad, r)
+		}
+	}
+	if r := pollFrom(t, b, c, `,"arguments":{"redact":true}`); !*r.Truncated || len(r.Events) != 0 {
+		t.Error("a cursor of other arguments was taken")
+	}
+	m.set(func() { m.items[""] = nil })
+	if r := pollFrom(t, b, r.Cursor, ""); !*r.Truncated {
+		t.Error("the check's truncated is lost")
+	}
+}
+
+// CUR-5, CUR-6: maxAgeMs and the ceiling bound what a check replays.
+func TestCheckMaxAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, Options{})
+		m := &mailbox{page: 2}
+		registerMailbox(t, s, m)
+		c := pollFrom(t, s, nil, "").Cursor
+		for i := range 6 {
+			m.put("", mail(fmt.Sprint("x", i)))
+			time.Sleep(time.Minute)
+		}
+		r := pollFrom(t, s, c, `,"maxAgeMs":130000`)
+		if wantStrings(t, "poll", r.ids(), "x4", "x5"); !*r.Truncated {
+			t.Fatal("not truncated")
+		}
+		if r := pollFrom(t, s, c, `,"maxAgeMs":13000000`); len(r.Events) != 6 || *r.Truncated {
+			t.Fatalf("%v", r.ids())
+		}
+		l := stream(t, s, fmt.Sprintf(`{"name":"e","cursor":%q,"maxAgeMs":130000}`, *c))
+		synctest.Wait()
+		wantStrings(t, "stream", l.shorts(), "active", "event x4", "event x5")
+		if !l.frames()[0].params.Truncated {
+			t.Fatal("active is not truncated")
+		}
+		wantStrings(t, "from active", pollFrom(t, s, l.frames()[0].params.Cursor, "").ids(), "x4", "x5")
+	})
+}
+
+// PUSH-5: a failing check is a JSON-RPC error to a poll and events/error to a stream, which goes
+// on; ERR-4: the author's own reason is shown, nothing else is.
+func TestCheckFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, Options{})
+		m := &mailbox{}
+		registerMailbox(t, s, m)
+		c := pollFrom(t, s, nil, "").Cursor
+		l := stream(t, s, fmt.Sprintf(`{"name":"e","cursor":%q}`, *c))
+		synctest.Wait()
+		m.set(func() { m.fail = errTest })
+		_, err := call(s, "", wire.MethodPoll, fmt.Sprintf(`{"name":"e","cursor":%q}`, *c))
+		wantError(t, err, -32603, "")
+		if err.Message != "UpstreamError" {
+			t.Fatal(err.Message)
+		}
+		time.Sleep(5*time.Second + time.Millisecond)
+		m.set(func() { m.fail = events.Upstream("mail is down") })
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		m.set(func() { m.fail = nil })
+		m.put("", mail("x"))
+		time.Sleep(15 * time.Second)
+		synctest.Wait()
+		got := []string{}
+		for _, f := range l.frames() {
+			if f.method == wire.NotificationError {
+				got = append(got, f.params.Error.Message+" "+string(f.params.Error.Data))
+			} else if f.method != wire.NotificationHeartbeat {
+				got = append(got, f.short())
+			}
+		}
+		wantStrings(t, "stream", got, "active", "UpstreamError ", `UpstreamError {"reason":"mail is down"}`, "event x")
+	})
+}
+
+// SRV-5: streams with equal arguments and principal share one loop; others do not, unless the check
+// is declared independent of the principal. The loop ends with the last stream.
+func TestCheckCoalesced(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer(t, Options{})
+			m := &mailbox{}
+			o := []TypeOption{WithNextPoll(time.Second)}
+			if shared {
+				o = append(o, WithSharedCheck())
+			}
+			registerMailbox(t, s, m, o...)
+			var all []*live
+			for _, who := range []string{"ann", "ann", "bob", "bob"} {
+				all = append(all, streamAs(t, s, who, `{"name":"e"}`))
+			}
+			m.set(func() { m.asked = nil })
+			time.Sleep(10*time.Second + time.Millisecond)
+			synctest.Wait()
+			want := 20
+			if shared {
+				want = 10
+			}
+			if got := len(m.questions()); got != want {
+				t.Errorf("shared %v: %d questions in 10 s, want %d", shared, got, want)
+			}
+			m.put("ann", mail("for-ann"))
+			m.put("", mail("for-all"))
+			time.Sleep(time.Second)
+			synctest.Wait()
+			for i, l := range all {
+				want := [][]string{{"for-ann"}, {"for-ann"}, {}, {}}[i]
+				if shared {
+					want = []string{"for-all"}
+				}
+				wantStrings(t, fmt.Sprint("shared ", shared, " stream ", i), l.ids(), want...)
+				l.cancel()
+				<-l.done
+			}
+			m.set(func() { m.asked = nil })
+			time.Sleep(time.Minute)
+			if n := len(m.questions()); n != 0 {
+				t.Errorf("%d questions after the last stream", n)
+			}
+		})
+	}
+}
+
+// Trap 11, SRV-5: streams that come with any cursor, of a poll, of an earlier stream, behind or
+// ahead of the loop, each get what follows their cursor, once and in order.
+func TestCheckStreamsMeet(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		page := rapid.IntRange(0, 4).Draw(rt, "page")
+		waits := rapid.SliceOfN(rapid.IntRange(0, 1500), 12, 12).Draw(rt, "waits")
+		kinds := rapid.SliceOfN(rapid.IntRange(0, 3), 12, 12).Draw(rt, "kinds")
+		var failed string
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer(t, Options{})
+			m := &mailbox{page: page}
+			registerMailbox(t, s, m, WithNextPoll(time.Second))
+			type reader struct {
+				*live
+				from int
+			}
+			var readers []reader
+			cursor := pollFrom(t, s, nil, "").Cursor
+			at, n := 0, 0
+			for i := range waits {
+				switch kinds[i] {
+				case 0, 1:
+					for range 1 + i%3 {
+						m.put("", mail(fmt.Sprint("x", n)))
+						n++
+					}
+				case 2:
+					readers = append(readers, reader{stream(t, s, fmt.Sprintf(`{"name":"e","cursor":%q}`, *cursor)), at})
+				case 3:
+					r := pollFrom(t, s, cursor, "")
+					cursor, at = r.Cursor, at+len(r.Events)
+				}
+				time.Sleep(time.Duration(waits[i]) * time.Millisecond)
+			}
+			time.Sleep(5 * time.Second)
+			synctest.Wait()
+			for i, r := range readers {
+				var want []string
+				for x := r.from; x < n; x++ {
+					want = append(want, fmt.Sprint("x", x))
+				}
+				if got := r.ids(); !slices.Equal(got, want) {
+					failed = fmt.Sprintf("stream %d got %v, want %v", i, got, want)
+				}
+				st := r.st.source.(*feedSource)
+				r.cancel()
+				<-r.done
+				if !st.joined && failed == "" {
+					failed = fmt.Sprintf("stream %d never met the loop", i)
+				}
+			}
+		})
+		if failed != "" {
+			rt.Fatal(failed)
+		}
+	})
+}
+
+// SRV-1: with both sources an eventId that comes both ways is delivered once, by poll and by push,
+// whatever comes first; both parts of the cursor move.
+func TestBoth(t *testing.T) {
+	for _, checkFirst := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer(t, Options{})
+			m := &mailbox{}
+			e, err := RegisterBoth(s, incidentType("e"), m.check, Hooks[filterArgs, incident]{}, WithNextPoll(time.Second))
+			if err != nil {
+				t.Fatal(err)
+			}
+			emit(t, e, incident{ID: "history"})
+			c := pollFrom(t, s, nil, "").Cursor
+			l := stream(t, s, `{"name":"e"}`)
+			synctest.Wait()
+			polled := []string{}
+			drain := func() {
+				for {
+					r := pollFrom(t, s, c, `,"maxEvents":1`)
+					polled, c = append(polled, r.ids()...), r.Cursor
+					if !*r.HasMore && len(r.Events) == 0 {
+						return
+					}
+				}
+			}
+			for i := range 4 {
+				both := incident{ID: fmt.Sprint("both", i)}
+				if checkFirst {
+					m.put("", mail(both.ID))
+					time.Sleep(1100 * time.Millisecond)
+					drain()
+					emit(t, e, both)
+				} else {
+					emit(t, e, both)
+					drain()
+					m.put("", mail(both.ID))
+					time.Sleep(1100 * time.Millisecond)
+				}
+				m.put("", mail(fmt.Sprint("check", i)))
+				emit(t, e, incident{ID: fmt.Sprint("emit", i)})
+				time.Sleep(1100 * time.Millisecond)
+				drain()
+			}
+			synctest.Wait()
+			for what, got := range map[string][]string{"polled": polled, "streamed": l.ids()} {
+				sorted := slices.Sorted(slices.Values(got))
+				wantStrings(t, fmt.Sprint(what, " check first ", checkFirst), sorted, "both0", "both1", "both2", "both3",
+					"check0", "check1", "check2", "check3", "emit0", "emit1", "emit2", "emit3")
+			}
+			// Any cursor of the stream resumes without loss.
+			for i, f := range l.frames() {
+				if f.params.Cursor == nil {
+					t.Fatalf("no cursor in %s", f.raw)
+				}
+				again := stream(t, s, fmt.Sprintf(`{"name":"e","cursor":%q}`, *f.params.Cursor))
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				rest := map[string]bool{}
+				for _, id := range again.ids() {
+					rest[id] = true
+				}
+				for _, g := range l.frames()[i+1:] {
+					if id := g.params.EventID; id != "" && !rest[id] {
+						t.Errorf("after frame %d %s is missing", i, id)
+					}
+				}
+				again.cancel()
+				<-again.done
+			}
+		})
+	}
+}
+
+// POLL-5, POLL-9: a check sets nextPollMs of its answer; a held poll asks again.
+func TestCheckPollHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, Options{})
+		m := &mailbox{extra: func(p *events.Page[incident]) { p.NextPoll = 700 * time.Millisecond }}
+		registerMailbox(t, s, m)
+		c := pollFrom(t, s, nil, "").Cursor
+		if r := pollFrom(t, s, c, ""); *r.NextPollMs != 700 {
+			t.Fatalf("nextPollMs %d", *r.NextPollMs)
+		}
+		go func() { time.Sleep(time.Second); m.put("", mail("x")) }()
+		began := time.Now()
+		r := pollFrom(t, s, c, `,"timeoutMs":5000`)
+		if wantStrings(t, "held", r.ids(), "x"); time.Since(began) != 1400*time.Millisecond {
+			t.Fatalf("answered after %v", time.Since(began))
+		}
+	})
+}
+
+// A check that breaks its contract or panics is an error, never a hang.
+func TestCheckBroken(t *testing.T) {
+	s := newServer(t, Options{})
+	n := 0
+	err := RegisterCheck(s, incidentType("e"), func(context.Context, filterArgs, string) (events.Page[incident], error) {
+		if n++; n == 1 {
+			panic("secret")
+		}
+		return events.Page[incident]{}, nil
+	}, Hooks[filterArgs, incident]{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		_, rerr := call(s, "", wire.MethodPoll, `{"name":"e"}`)
+		wantError(t, rerr, -32603, "")
+		_, rerr = openStream(s, "", `{"name":"e"}`)
+		wantError(t, rerr, -32603, "")
+	}
+	if len(s.streams) != 0 || len(s.quota) != 0 {
+		t.Fatal("a refused stream left something behind")
+	}
+	typ := incidentType("n")
+	typ.NoReplay = true
+	if err := RegisterCheck(s, typ, (&mailbox{}).check, Hooks[filterArgs, incident]{}); err == nil {
+		t.Fatal("a check without replay was registered")
+	}
+}
