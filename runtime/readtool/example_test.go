@@ -4,23 +4,22 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
-func ExampleNew() {
-	tool := readtool.New(events.Info{
-		Name:          "incident.created",
-		Description:   "Fires when a new incident is created.",
-		InputSchema:   json.RawMessage(`{"type":"object","properties":{"service":{"type":"string"}},"additionalProperties":false}`),
-		PayloadSchema: json.RawMessage(`{"type":"object","properties":{"id":{"type":"string"}}}`),
-	}, "read_incident_created", "cursor", "maxEvents")
-	var schema struct {
-		Properties map[string]any `json:"properties"`
+// Generated code holds one such value for each event type.
+func Example() {
+	read := readtool.Tool{
+		Event: "incident.created", CursorArgument: "cursor", MaxEventsArgument: "maxEvents",
+		Tool: mcp.Tool{
+			Name:        "read_incident_created",
+			Description: "Reads the next occurrences of incident.created.",
+			InputSchema: json.RawMessage(`{"type":"object","properties":{"cursor":{"type":["string","null"]},"maxEvents":{"type":"integer","minimum":1}}}`),
+			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true},
+		},
 	}
-	if err := json.Unmarshal(tool.Tool.InputSchema.(json.RawMessage), &schema); err != nil {
-		fmt.Println(err)
-	}
-	fmt.Println(tool.Tool.Name, len(schema.Properties), tool.Tool.Annotations.ReadOnlyHint)
-	// Output: read_incident_created 3 true
+	fmt.Println(read.Tool.Name, "reads", read.Event)
+	// Output: read_incident_created reads incident.created
 }

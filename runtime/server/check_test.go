@@ -18,13 +18,12 @@ import (
 
 // mailbox is an upstream: items in order, a cursor is how many are passed.
 type mailbox struct {
-	mu     sync.Mutex
-	items  map[string][]events.Item[incident] // by principal
-	page   int                                // largest page, 0 for all
-	fail   error
-	asked  []string // "principal/cursor"
-	extra  func(*events.Page[incident])
-	always bool // answer every principal from ""
+	mu    sync.Mutex
+	items map[string][]events.Item[incident] // by principal
+	page  int                                // largest page, 0 for all
+	fail  error
+	asked []string // "principal/cursor"
+	extra func(*events.Page[incident])
 }
 
 func (m *mailbox) put(principal string, items ...events.Item[incident]) {

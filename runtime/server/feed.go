@@ -231,10 +231,10 @@ func (f *feed) scan(is func(*store.Entry) bool) (store.Position, bool) {
 }
 
 // state is what readers compare with what they have told their stream.
-func (f *feed) state() (failures uint64, failure error, gaps uint64) {
+func (f *feed) state() (failures, gaps uint64, failure error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.failures, f.failure, f.gaps
+	return f.failures, f.gaps, f.failure
 }
 
 // checkNow wakes the loop.

@@ -72,7 +72,7 @@ func (s *feedSource) start(ctx context.Context, place *checkpoint, w replay) (tr
 		return false, ctx.Err()
 	}
 	defer func() { <-f.gate }()
-	s.failures, _, s.gaps = f.state()
+	s.failures, s.gaps, _ = f.state()
 	f.mu.Lock()
 	live, head, headPos := f.live, f.head, f.headPos
 	f.mu.Unlock()
@@ -157,7 +157,7 @@ func (s *feedSource) note() {
 
 func (s *feedSource) pull(ctx context.Context, into []outcome) (pulled, error) {
 	var p pulled
-	failures, failure, gaps := s.f.state()
+	failures, gaps, failure := s.f.state()
 	if s.joined && failures != s.failures {
 		p.failed = append(p.failed, failure)
 	}
@@ -278,7 +278,7 @@ func (s *feedSource) park() bool {
 	if !s.joined {
 		return true // pull has said when to come back
 	}
-	if failures, _, gaps := s.f.state(); failures != s.failures || gaps != s.gaps {
+	if failures, gaps, _ := s.f.state(); failures != s.failures || gaps != s.gaps {
 		return false
 	}
 	if s.bucket == nil {

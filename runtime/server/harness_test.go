@@ -64,24 +64,6 @@ func incidentType(name string) events.Type[filterArgs, incident] {
 		InputSchema: json.RawMessage(filterSchema), PayloadSchema: json.RawMessage(incidentSchema), Match: filterRules}}
 }
 
-// logs collects what the server says to its author.
-type logs struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 func newServer(t testing.TB, o Options) *Server {
 	t.Helper()
 	if o.Logger == nil {
@@ -217,13 +199,12 @@ func (f frame) short() string {
 
 // recorder is a carrier that keeps what is written.
 type recorder struct {
-	id    string // of the request, as JSON
-	mu    sync.Mutex
-	got   []frame
-	bad   error
-	wrote chan struct{}                     // when not nil, told of each Write
-	gate  func(n int, frames []Frame) error // when not nil, asked before each Write
-	n     int
+	id   string // of the request, as JSON
+	mu   sync.Mutex
+	got  []frame
+	bad  error
+	gate func(n int, frames []Frame) error // when not nil, asked before each Write
+	n    int
 }
 
 func (c *recorder) Write(frames []Frame) error {
@@ -372,7 +353,5 @@ func wantStrings(t testing.TB, what string, got []string, want ...string) {
 		t.Fatalf("%s: got %q, want %q", what, got, want)
 	}
 }
-
-func ptr[T any](v T) *T { return &v }
 
 var errTest = errors.New("secret internal text")

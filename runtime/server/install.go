@@ -17,12 +17,6 @@ import (
 // the SDK to the carrier it came by. A carrier deletes it from every request that it receives.
 const TicketHeader = "X-Mcpe-Ticket"
 
-// The SDK's names of the methods whose results carry capabilities.
-const (
-	methodInitialize = "initialize"
-	methodDiscover   = "server/discover"
-)
-
 // A ticket is one request of a carrier on its way through the SDK.
 type ticket struct {
 	ctx   context.Context

@@ -57,17 +57,6 @@ func (a *pollAnswer) encode(stateless bool) json.RawMessage {
 	return append(b, '}')
 }
 
-// delivered counts the occurrences that can be written.
-func delivered(out []outcome) int {
-	n := 0
-	for i := range out {
-		if out[i].err == nil {
-			n++
-		}
-	}
-	return n
-}
-
 // pollRequest is one poll after all checks.
 type pollRequest struct {
 	et     *eventType

@@ -206,7 +206,7 @@ func TestPollLease(t *testing.T) {
 		time.Sleep(5*time.Minute - 1)
 		synctest.Wait()
 		wantStrings(t, "t-1", log.lines(), "on ann poll", "on bob poll")
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if last := log.lines()[2:]; len(last) != 2 || last[0] == last[1] {
 			t.Fatalf("t: %q", last)

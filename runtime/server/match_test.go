@@ -1,0 +1,161 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
+)
+
+// The operators of x-match, place by place (trap 9 for numbers: 1, 1.0 and 1e0 are one).
+func TestMatchRules(t *testing.T) {
+	for _, tc := range []struct {
+		op           events.MatchOp
+		arg, payload string
+		want         bool
+	}{
+		{"", `"P1"`, `{"a":{"b":"P1"}}`, true},
+		{"", `"P1"`, `{"a":{"b":"p1"}}`, false},
+		{"", `1`, `{"a":{"b":1.0}}`, true},
+		{"", `1e2`, `{"a":{"b":100}}`, true},
+		{"", `1`, `{"a":{"b":"1"}}`, false},
+		{"", `9007199254740991`, `{"a":{"b":9007199254740990}}`, false},
+		{"", `true`, `{"a":{"b":true}}`, true},
+		{"", `"x"`, `{"a":{"b":["y","x"]}}`, true},
+		{"", `"x"`, `{"a":{"b":[]}}`, false},
+		{"", `"x"`, `{"a":{"b":null}}`, false},
+		{"", `"x"`, `{"a":{}}`, false},
+		{"", `"x"`, `{"a":"x"}`, false},
+		{"", `{"k":1}`, `{"a":{"b":{"k":1.0}}}`, true},
+		{"in", `["x","y"]`, `{"a":{"b":"y"}}`, true},
+		{"in", `["x",2]`, `{"a":{"b":[2.0]}}`, true},
+		{"in", `[]`, `{"a":{"b":"y"}}`, false},
+		{"glob", `"web-*"`, `{"a":{"b":"web-1"}}`, true},
+		{"glob", `"*.[x]"`, `{"a":{"b":"a.[x]"}}`, true},
+		{"glob", `"a?c"`, `{"a":{"b":"aéc"}}`, true},
+		{"glob", `"a?c"`, `{"a":{"b":"ac"}}`, false},
+		{"glob", `"*"`, `{"a":{"b":1}}`, false},
+		{"prefix", `"we"`, `{"a":{"b":["x","web"]}}`, true},
+		{"prefix", `"we"`, `{"a":{"b":"ew"}}`, false},
+		{"min", `2`, `{"a":{"b":2.0}}`, true},
+		{"min", `2`, `{"a":{"b":1.999}}`, false},
+		{"max", `9007199254740993`, `{"a":{"b":9007199254740993}}`, true},
+		{"max", `2`, `{"a":{"b":"1"}}`, false},
+		{"max", `"2026-01-01T00:00:00Z"`, `{"a":{"b":"2026-01-01T00:30:00+01:00"}}`, true},
+		{"min", `"b"`, `{"a":{"b":"c"}}`, true},
+		{"min", `1`, `{"a":{"b":1e900}}`, true},
+	} {
+		r, err := newRule(events.MatchRule{Argument: "x", Path: "/a/b", Op: tc.op})
+		if err != nil {
+			t.Fatal(err)
+		}
+		arg, err := validate.Decode(json.RawMessage(tc.arg))
+		if err != nil {
+			t.Fatal(err)
+		}
+		payload, err := validate.Decode(json.RawMessage(tc.payload))
+		if err != nil {
+			t.Fatal(err)
+		}
+		test := newTest(0, &r, arg)
+		if got := test.matches(&places([]rule{r}, payload)[0]); got != tc.want {
+			t.Errorf("%s %s against %s: %v", r.Op, tc.arg, tc.payload, got)
+		}
+	}
+	for _, bad := range []events.MatchRule{{Argument: "x", Path: "a"}, {Argument: "x", Path: "/a", Op: "like"}} {
+		if _, err := newRule(bad); err == nil {
+			t.Errorf("%+v was taken", bad)
+		}
+	}
+}
+
+func TestGlobProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pattern := rapid.StringMatching(`[ab*?é]{0,8}`).Draw(t, "pattern")
+		s := rapid.StringMatching(`[abé]{0,10}`).Draw(t, "s")
+		re := strings.NewReplacer(`\*`, `.*`, `\?`, `.`).Replace(regexp.QuoteMeta(pattern))
+		if want := regexp.MustCompile(`^(?s:` + re + `)$`).MatchString(s); glob(pattern, s) != want {
+			t.Fatalf("glob(%q, %q) = %v", pattern, s, !want)
+		}
+	})
+}
+
+// The index wakes exactly whom a scan over all readers would, also beyond its bounds.
+func TestIndexProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const n = 7 // rules: more shapes than maxShapes
+		d := &definition{}
+		for i := range n {
+			r, _ := newRule(events.MatchRule{Argument: fmt.Sprint("a", i), Path: fmt.Sprint("/a", i)})
+			d.rules = append(d.rules, r)
+		}
+		var x index
+		var all []*reader
+		for i := range rapid.IntRange(1, 120).Draw(t, "readers") {
+			a := &arguments{def: d}
+			var composite []byte
+			for r := range n {
+				if rapid.IntRange(0, 2).Draw(t, "constrained") == 0 {
+					test := newTest(r, &d.rules[r], rapid.SampledFrom([]any{"x", "y"}).Draw(t, "value"))
+					a.tests, a.shape = append(a.tests, test), append(a.shape, r)
+					composite = appendKey(composite, test.key)
+				}
+			}
+			a.composite = string(composite)
+			r := &reader{args: a, id: fmt.Sprint(i), slot: -1}
+			x.attach(r)
+			all = append(all, r)
+			if rapid.IntRange(0, 9).Draw(t, "parked") > 0 {
+				x.park(r)
+			}
+		}
+		if len(x.shapes) > maxShapes+n {
+			t.Fatalf("%d shapes", len(x.shapes))
+		}
+		for range 5 {
+			payload := map[string]any{}
+			for r := range n {
+				if list := rapid.SliceOfN(rapid.SampledFrom([]any{"x", "y", "z"}), 0, 4).Draw(t, "place"); len(list) > 0 {
+					payload[fmt.Sprint("a", r)] = list
+				}
+			}
+			rec := &record{def: d, places: places(d.rules, payload), entry: store.Entry{}}
+			if rapid.Bool().Draw(t, "targeted") {
+				rec.entry.Targets = []string{"0", "3", "none"}
+			}
+			woken := map[*reader]bool{}
+			waiting := map[*reader]bool{}
+			for _, r := range all {
+				waiting[r] = r.slot >= 0
+			}
+			x.wake(rec, func(r *reader) {
+				if woken[r] {
+					t.Fatal("woken twice")
+				}
+				woken[r] = true
+			})
+			for i, r := range all {
+				want := waiting[r] && r.args.matches(rec.places) && rec.targets(r.id)
+				if woken[r] != want || woken[r] && r.slot >= 0 {
+					t.Fatalf("reader %d woken %v, want %v", i, woken[r], want)
+				}
+				if woken[r] {
+					x.park(r)
+				}
+			}
+		}
+		for _, r := range all {
+			x.detach(r)
+		}
+		if len(x.shapes) != 0 || len(x.byID) != 0 {
+			t.Fatal("not empty")
+		}
+	})
+}
