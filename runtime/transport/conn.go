@@ -66,6 +66,7 @@ func newConn(es *server.Server, inner mcp.Connection, lines *lineConn) *conn {
 	c.quiet = es.OnListChanged(c.announce)
 	c.shut = sync.OnceValue(func() error {
 		c.quiet()
+		c.end()
 		c.out.close()
 		c.hangUp()
 		return inner.Close()
@@ -243,9 +244,13 @@ func (c *conn) cancelled(params json.RawMessage) {
 		c.muted[id]++
 		c.settle(k)
 	}
-	if l := c.listens[id]; l != nil && l.held != nil {
+	if l := c.listens[id]; l != nil {
 		delete(c.listens, id)
-		c.skip(id)
+		if l.held == nil {
+			c.muted[id]++ // the SDK's answer to a listen request is to come
+		} else {
+			c.skip(id)
+		}
 	}
 }
 
@@ -350,5 +355,5 @@ func (c *conn) checkDrained() {
 	}
 }
 
-// Close writes what is queued and closes the connection.
+// Close ends what is held open, writes what is queued and closes the connection.
 func (c *conn) Close() error { return c.shut() }

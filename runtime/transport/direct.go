@@ -51,7 +51,7 @@ func (d *direct) serve(w http.ResponseWriter, r *http.Request, body []byte, env 
 	if !env.isCall() || env.result != nil || env.error != nil || !d.acceptable(r) {
 		return false
 	}
-	who, ok := d.callers.look(member(env.params, "_meta"))
+	who, ok := d.callers.look(env.meta)
 	if !ok || who.version != r.Header.Get(headerVersion) {
 		return false
 	}

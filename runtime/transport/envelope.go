@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -24,6 +25,7 @@ type envelope struct {
 	id     json.RawMessage // number or string; nil when absent or null
 	method string
 	params json.RawMessage
+	meta   json.RawMessage // of the params
 	result json.RawMessage
 	error  json.RawMessage
 }
@@ -38,11 +40,24 @@ func parseEnvelope(data []byte) (envelope, bool) {
 	if !utf8.Valid(data) || bytes.Count(data, []byte{'{'})+bytes.Count(data, []byte{'['}) > maxDepth {
 		return env, false
 	}
-	version := ""
-	ok := eachMember(data, func(name string, value json.RawMessage) bool {
-		switch name {
+	var version json.RawMessage
+	ok := walk(data, func(w *walker, name []byte) (ok bool) {
+		var value json.RawMessage
+		if string(name) == "params" && w.dec.PeekKind() == '{' {
+			env.params, ok = w.object(func(w *walker, name []byte) (ok bool) {
+				if value, ok = w.value(); string(name) == "_meta" {
+					env.meta = value
+				}
+				return ok
+			})
+			return ok
+		}
+		if value, ok = w.value(); !ok {
+			return false
+		}
+		switch string(name) {
 		case "jsonrpc":
-			version = string(value)
+			version = value
 		case "id":
 			switch jsontext.Value(value).Kind() {
 			case '"', '0':
@@ -52,11 +67,8 @@ func parseEnvelope(data []byte) (envelope, bool) {
 				return false
 			}
 		case "method":
-			method, err := jsontext.AppendUnquote(nil, value)
-			if err != nil {
-				return false
-			}
-			env.method = string(method)
+			env.method = text(value)
+			return value[0] == '"'
 		case "params":
 			env.params = value
 		case "result":
@@ -66,46 +78,81 @@ func parseEnvelope(data []byte) (envelope, bool) {
 		}
 		return true
 	})
-	return env, ok && version == `"2.0"`
+	return env, ok && string(version) == `"2.0"`
 }
 
-// eachMember calls f with each member of a JSON object; the values are parts of data. It reports
+// A walker goes through one JSON text once. What it gives are parts of the text.
+type walker struct {
+	dec  *jsontext.Decoder
+	buf  bytes.Buffer
+	data []byte
+}
+
+var walkers = sync.Pool{New: func() any { return &walker{dec: jsontext.NewDecoder(new(bytes.Buffer))} }}
+
+// walk calls f with the name of each member of the object in data; f takes its value. It reports
 // false when data is no single valid object, has a member twice, or f says so.
-func eachMember(data []byte, f func(name string, value json.RawMessage) bool) bool {
-	return scanMembers(data, func(name string, start, end int) bool { return f(name, data[start:end:end]) })
+func walk(data []byte, f func(w *walker, name []byte) bool) bool {
+	w := walkers.Get().(*walker)
+	w.data, w.buf = data, *bytes.NewBuffer(data)
+	w.dec.Reset(&w.buf, jsontext.AllowDuplicateNames(true))
+	_, ok := w.object(f)
+	ok = ok && len(bytes.TrimSpace(data[w.dec.InputOffset():])) == 0
+	w.data, w.buf = nil, bytes.Buffer{}
+	w.dec.Reset(&w.buf)
+	walkers.Put(w)
+	return ok
 }
 
-// scanMembers is eachMember with the place of each value.
-func scanMembers(data []byte, f func(name string, start, end int) bool) bool {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true))
-	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
-		return false
+// object takes an object apart and returns its text.
+func (w *walker) object(f func(w *walker, name []byte) bool) (json.RawMessage, bool) {
+	if tok, err := w.dec.ReadToken(); err != nil || tok.Kind() != '{' {
+		return nil, false
 	}
-	var few [8]string
+	start := w.dec.InputOffset() - 1
+	var few [8][]byte
 	seen := few[:0]
-	for dec.PeekKind() != '}' {
-		tok, err := dec.ReadToken()
-		if err != nil {
-			return false
+	for w.dec.PeekKind() == '"' {
+		quoted, ok := w.value()
+		if !ok {
+			return nil, false
 		}
-		name := tok.String()
-		if slices.Contains(seen, name) {
-			return false
+		name := []byte(quoted[1 : len(quoted)-1])
+		if bytes.IndexByte(name, '\\') >= 0 {
+			name = []byte(text(quoted))
 		}
-		seen = append(seen, name)
-		value, err := dec.ReadValue()
-		if err != nil {
-			return false
+		for _, other := range seen {
+			if bytes.Equal(other, name) {
+				return nil, false
+			}
 		}
-		end := int(dec.InputOffset())
-		if !f(name, end-len(value), end) {
-			return false
+		if seen = append(seen, name); !f(w, name) {
+			return nil, false
 		}
 	}
-	if _, err := dec.ReadToken(); err != nil {
-		return false
+	if _, err := w.dec.ReadToken(); err != nil {
+		return nil, false
 	}
-	return len(bytes.TrimSpace(data[dec.InputOffset():])) == 0
+	end := w.dec.InputOffset()
+	return w.data[start:end:end], true
+}
+
+// value takes the next value, whatever it is.
+func (w *walker) value() (json.RawMessage, bool) {
+	value, err := w.dec.ReadValue()
+	if err != nil {
+		return nil, false
+	}
+	end := w.dec.InputOffset()
+	return w.data[end-int64(len(value)) : end : end], true
+}
+
+// eachMember calls f with each member of a JSON object; it reports false as walk does.
+func eachMember(data []byte, f func(name string, value json.RawMessage) bool) bool {
+	return walk(data, func(w *walker, name []byte) bool {
+		value, ok := w.value()
+		return ok && f(string(name), value)
+	})
 }
 
 // member returns one member of a JSON object, or nil.
@@ -125,17 +172,16 @@ func member(object json.RawMessage, name string) json.RawMessage {
 
 // replaceMember returns object with another value of a member that it has, all else as it was.
 func replaceMember(object json.RawMessage, name string, value json.RawMessage) json.RawMessage {
-	from, to := -1, -1
-	scanMembers(object, func(n string, start, end int) bool {
-		if n == name {
-			from, to = start, end
+	out := object
+	walk(object, func(w *walker, n []byte) bool {
+		old, ok := w.value()
+		if ok && string(n) == name {
+			end := int(w.dec.InputOffset())
+			out = slices.Concat(object[:end-len(old)], value, object[end:])
 		}
-		return true
+		return ok
 	})
-	if from < 0 {
-		return object
-	}
-	return slices.Concat(object[:from], value, object[to:])
+	return out
 }
 
 // text returns the Go string of a JSON string, or "".
@@ -152,9 +198,7 @@ func text(value json.RawMessage) string {
 
 // metaVersion returns the protocol version that a request of the stateless revision carries in its
 // params, or "".
-func metaVersion(params json.RawMessage) string {
-	return text(member(member(params, "_meta"), mcp.MetaKeyProtocolVersion))
-}
+func (e envelope) metaVersion() string { return text(member(e.meta, mcp.MetaKeyProtocolVersion)) }
 
 // concerns reports whether a legacy request has to be looked at: it may be a call of the extension
 // (its name possibly written with escapes) or one of the stateless revision.

@@ -26,7 +26,7 @@ func httpModes(t *testing.T, f func(t *testing.T, m mode)) {
 // PUSH-7: a reader that stalls is cut by the write deadline and frees its stream; others go on.
 func TestStalledReaderIsCut(t *testing.T) {
 	httpModes(t, func(t *testing.T, m mode) {
-		g := newRig(t, server.Options{})
+		g := newRig(t, server.Options{SkipPayloadValidation: true})
 		c := g.connect(m, HandlerOptions{WriteTimeout: 200 * time.Millisecond}).(*httpClient)
 		resp := c.post(context.Background(), m.request(`1`, wire.MethodStream, `{"name":"tick"}`), nil)
 		defer resp.Body.Close() // never read
@@ -34,7 +34,7 @@ func TestStalledReaderIsCut(t *testing.T) {
 		lively := c.stream(`2`, `{"name":"tick","arguments":{"channel":"x"}}`)
 		lively.want(wire.NotificationActive)
 		note := strings.Repeat("x", 512<<10)
-		for range 64 {
+		for i := 0; len(g.ended) == 0 && i < 64; i++ { // more than the sockets' buffers hold
 			if err := g.ticks.Emit(context.Background(), tickPayload{Note: note}); err != nil {
 				t.Fatal(err)
 			}

@@ -186,7 +186,7 @@ func (h *handler) serveLegacyPOST(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !ok:
 		h.legacy.ServeHTTP(w, r) // a batch, or refused there
-	case metaVersion(env.params) >= wire.RevisionStateless:
+	case env.metaVersion() >= wire.RevisionStateless:
 		// The body is of the stateless revision and the header is missing or differs. Only the
 		// stateless handler says so.
 		h.stateless.ServeHTTP(w, r)

@@ -292,8 +292,11 @@ func (g *rig) awaitPoll() {
 
 // PUSH-10: no cap on streams of one client.
 func TestManyStreams(t *testing.T) {
-	const n = 600
 	inEveryMode(t, func(t *testing.T, m mode) {
+		n := 600
+		if !m.modern() {
+			n = 100 // the same way, over sessions
+		}
 		g := newRig(t, server.Options{})
 		c := g.connect(m, HandlerOptions{})
 		feeds := make([]*feed, n)

@@ -15,6 +15,7 @@ import (
 // Bounds of how long Run waits for others when it ends; their sum is what a caller has to expect
 // of a server whose peer reads nothing and whose handlers ignore their contexts.
 const (
+	pollGrace   = 100 * time.Millisecond
 	streamGrace = time.Second
 	closeGrace  = 2 * time.Second
 	abortGrace  = 500 * time.Millisecond
@@ -41,9 +42,9 @@ func Run(ctx context.Context, srv *mcp.Server, es *server.Server, t mcp.Transpor
 	}
 	c := w.connection()
 	c.end()
-	wait(c.drained, streamGrace/2)
+	wait(c.drained, pollGrace)
 	c.interrupt()
-	wait(c.drained, streamGrace/2)
+	wait(c.drained, streamGrace)
 	go ss.Close() // waits for the author's handlers
 	if !wait(ended, closeGrace) {
 		_ = c.Close() // cancels them

@@ -3,6 +3,7 @@ package transport
 import (
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -35,7 +36,10 @@ func (h *handler) serveStream(w http.ResponseWriter, r *http.Request, sdk http.H
 	c.open(r)
 	final, err := st.Run(r.Context(), c)
 	if err != nil {
-		return // the client is gone or was cut
+		if r.Context().Err() == nil {
+			h.log.LogAttrs(r.Context(), slog.LevelInfo, "events/stream: client cut off", slog.Any("error", err))
+		}
+		return
 	}
 	_ = c.writeMessage(appendResponse(nil, env.id, "result", final)) // PUSH-8; nobody is left to tell
 }
