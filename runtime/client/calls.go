@@ -118,8 +118,28 @@ func declare(p mcp.Params) {
 	meta[mcp.MetaKeyClientCapabilities] = open
 }
 
-// call sends one request of the extension and returns its result as it came.
+// call is do for answers that come soon. It returns as soon as ctx ends, even while the SDK is
+// stuck writing to a peer that does not read.
 func (s *session) call(ctx context.Context, method string, body any, c *call) (json.RawMessage, error) {
+	type answer struct {
+		raw json.RawMessage
+		err error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		raw, err := s.do(ctx, method, body, c)
+		answered <- answer{raw, err}
+	}()
+	select {
+	case a := <-answered:
+		return a.raw, a.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// do sends one request of the extension and returns its result as it came.
+func (s *session) do(ctx context.Context, method string, body any, c *call) (json.RawMessage, error) {
 	if !s.events {
 		return nil, ErrNoEvents
 	}

@@ -113,8 +113,8 @@ func find(all []wire.Descriptor, name string) (wire.Descriptor, bool) {
 	return all[i], true
 }
 
-// describe returns the descriptor of the event type of that name, reading the list when it is not
-// known. Subscriptions that ask at the same time share one reading.
+// describe returns the descriptor of the event type of that name, reading the list when what is
+// known of it lacks the name. Subscriptions that ask at the same time share one reading.
 func (c *Client) describe(ctx context.Context, s *session, name string) (wire.Descriptor, error) {
 	select {
 	case c.catalog.reading <- struct{}{}:
@@ -122,12 +122,14 @@ func (c *Client) describe(ctx context.Context, s *session, name string) (wire.De
 	case <-ctx.Done():
 		return wire.Descriptor{}, context.Cause(ctx)
 	}
-	all, known := c.catalog.get()
-	if !known {
-		var err error
-		if all, err = c.list(ctx, s); err != nil {
-			return wire.Descriptor{}, err
+	if all, known := c.catalog.get(); known {
+		if d, ok := find(all, name); ok {
+			return d, nil
 		}
+	}
+	all, err := c.list(ctx, s)
+	if err != nil {
+		return wire.Descriptor{}, err
 	}
 	d, ok := find(all, name)
 	if !ok {

@@ -43,7 +43,8 @@ type Options struct {
 	// Cursors keeps cursors over restarts (CLI-6); nil keeps none.
 	Cursors store.CursorStore
 	// Policy is asked about each new occurrence before the application sees it; an error withholds
-	// it, which is logged and counted in [Status]. It runs in the subscription's own goroutine.
+	// it, which is logged and counted in [Status]. It runs in the subscription's own goroutine, so
+	// it must not close the subscription or the client.
 	Policy func(ctx context.Context, o events.Occurrence) error
 	// OnCatalog is called with the server's event types after each refresh caused by list_changed
 	// or by time (CLI-9). It must not block.
@@ -92,6 +93,8 @@ type Client struct {
 	cancel    context.CancelCauseFunc
 	wg        sync.WaitGroup
 	catalog   catalog
+	// closeGrace is closeGrace but for tests without a fake clock.
+	closeGrace time.Duration
 
 	mu     sync.Mutex
 	sess   *session
@@ -107,7 +110,7 @@ type Client struct {
 // no error here; calls then return [ErrNoEvents].
 func Connect(ctx context.Context, t mcp.Transport, o Options) (*Client, error) {
 	o.setDefaults()
-	c := &Client{opts: o, transport: t, mcp: o.Client, log: o.Logger,
+	c := &Client{opts: o, transport: t, mcp: o.Client, log: o.Logger, closeGrace: closeGrace,
 		subs: map[*subscription]struct{}{}, keys: map[string]struct{}{}}
 	if c.mcp == nil {
 		c.mcp = mcp.NewClient(&mcp.Implementation{Name: "mcpe-gen", Version: "0.1"},

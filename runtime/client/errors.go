@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -187,7 +188,7 @@ func callError(ctx context.Context, sess *session, c *call, err error) error {
 		err = &StatusError{Status: status, Text: text}
 	case errors.As(err, &rpc):
 		err = errorOf(rpc.Code, rpc.Message, rpc.Data)
-	case sessionGone(err):
+	case sessionGone(err, sess.board.shared):
 		sess.lose()
 		return fmt.Errorf("%w: %w", ErrSessionLost, err)
 	}
@@ -197,12 +198,12 @@ func callError(ctx context.Context, sess *session, c *call, err error) error {
 	return err
 }
 
-// sessionGone reports whether err says that no further call on the session can succeed.
-func sessionGone(err error) bool {
-	for _, gone := range []error{mcp.ErrConnectionClosed, mcp.ErrSessionMissing, io.EOF, io.ErrClosedPipe, io.ErrUnexpectedEOF} {
-		if errors.Is(err, gone) {
-			return true
-		}
+// sessionGone reports whether err says that no further call on the session can succeed. The end of
+// a shared connection is that; the end of one HTTP request is not.
+func sessionGone(err error, shared bool) bool {
+	gone := []error{mcp.ErrConnectionClosed, mcp.ErrSessionMissing}
+	if shared {
+		gone = append(gone, io.EOF, io.ErrClosedPipe, io.ErrUnexpectedEOF)
 	}
-	return false
+	return slices.ContainsFunc(gone, func(g error) bool { return errors.Is(err, g) })
 }

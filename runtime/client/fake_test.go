@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if runChild() {
+	if runChild() || runConsumer() {
 		return
 	}
 	goleak.VerifyTestMain(m)

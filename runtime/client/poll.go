@@ -36,21 +36,39 @@ func runPoll(ctx context.Context, s *subscription, sess *session) error {
 		if res.HasMore && (moved || len(res.Events) > 0) {
 			continue // without progress "more" would never end
 		}
-		wait := min(time.Duration(min(max(res.NextPollMs, 0), maxWait.Milliseconds()))*time.Millisecond, maxWait)
-		if err := sleep(ctx, max(wait, o.PollFloor)); err != nil {
+		if err := sleep(ctx, max(res.nextPoll(), o.PollFloor)); err != nil {
 			return err
 		}
 	}
 }
 
-func (s *subscription) pollOnce(ctx context.Context, sess *session, p wire.PollParams) (*wire.PollResult, error) {
+// A pollResult is a wire.PollResult read leniently: one strange occurrence must not hide the others,
+// and other languages write whole numbers as 5000.0.
+type pollResult struct {
+	Events     []json.RawMessage `json:"events"`
+	Cursor     *string           `json:"cursor"`
+	Truncated  bool              `json:"truncated"`
+	HasMore    bool              `json:"hasMore"`
+	NextPollMs json.Number       `json:"nextPollMs"`
+}
+
+// nextPoll is the wait that the server asks for, within bounds.
+func (r *pollResult) nextPoll() time.Duration {
+	ms, err := r.NextPollMs.Float64()
+	if err != nil || !(ms > 0) {
+		return 0
+	}
+	return time.Duration(min(ms, float64(maxWait.Milliseconds()))) * time.Millisecond
+}
+
+func (s *subscription) pollOnce(ctx context.Context, sess *session, p wire.PollParams) (*pollResult, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.c.opts.CallTimeout+s.c.opts.LongPoll, errTimeout(wire.MethodPoll))
 	defer cancel()
 	raw, err := sess.call(ctx, wire.MethodPoll, p, newCall(nil))
 	if err != nil {
 		return nil, err
 	}
-	var res wire.PollResult
+	var res pollResult
 	if err := json.Unmarshal(raw, &res); err != nil {
 		return nil, fmt.Errorf("client: result of %s: %w", wire.MethodPoll, err)
 	}
@@ -58,14 +76,14 @@ func (s *subscription) pollOnce(ctx context.Context, sess *session, p wire.PollP
 }
 
 // takeBatch hands a poll's occurrences over. Only with the last of them is the new cursor reached.
-func (s *subscription) takeBatch(ctx context.Context, res *wire.PollResult) error {
+func (s *subscription) takeBatch(ctx context.Context, res *pollResult) error {
 	if res.Truncated {
 		if err := s.gap(ctx, nil); err != nil {
 			return err
 		}
 	}
-	for i := range res.Events {
-		if err := s.take(ctx, &res.Events[i], nil); err != nil {
+	for _, raw := range res.Events {
+		if err := s.takeRaw(ctx, raw, false); err != nil {
 			return err
 		}
 	}

@@ -211,3 +211,35 @@ func TestMaxAge(t *testing.T) {
 		}
 	})
 }
+
+// A poll result is read as leniently as can be: numbers in any notation, members that are missing
+// or unknown, and one strange occurrence does not hide the others.
+func TestLenientPoll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		results := []string{
+			`{"events":[],"cursor":"c1","nextPollMs":2000.0,"future":{}}`,
+			`{"events":[{"eventId":1},` + eventJSON("e1", "c9") + `],"cursor":"c2","nextPollMs":3e3,"hasMore":false}`,
+			`{"events":[` + eventJSON("e2", "-") + `],"cursor":"c3","nextPollMs":null}`,
+			`{"events":[` + eventJSON("e3", "-") + `],"cursor":"c4","nextPollMs":1e300}`,
+		}
+		n := 0
+		f := newFake(true)
+		f.poll = func(p wire.PollParams) (any, *jsonrpc.Error) {
+			if want := []string{"null", "c1", "c2", "c3"}[n]; cursorOf(p) != want {
+				t.Errorf("polled from %s, want %s", cursorOf(p), want)
+			}
+			n++
+			return json.RawMessage(results[n-1]), nil
+		}
+		r := read(t, subscribe(t, connect(t, f, carriers[0], Options{}), WithMode("poll")))
+		r.want("error", "e1")
+		if d := time.Since(start); d != 2*time.Second {
+			t.Errorf("after %v", d)
+		}
+		r.want("e2", "e3")
+		if d := time.Since(start); d != 6*time.Second {
+			t.Errorf("after %v", d)
+		}
+	})
+}

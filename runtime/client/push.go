@@ -21,7 +21,7 @@ func runPush(ctx context.Context, s *subscription, sess *session) error {
 	stream := &stream{s: s, in: own.in}
 	ended := make(chan error, 1)
 	s.c.background(func() {
-		_, err := sess.call(ctx, wire.MethodStream, p, own)
+		_, err := sess.do(ctx, wire.MethodStream, p, own)
 		if err == nil {
 			err = errStreamEnded
 		}
@@ -92,11 +92,8 @@ func (st *stream) take(ctx context.Context, f frame) error {
 			return st.begin(ctx, p)
 		}
 	case wire.NotificationEvent:
-		var o wire.Occurrence
-		if read(&o) {
-			s.progress()
-			return s.take(ctx, &o, o.Cursor)
-		}
+		s.progress()
+		return s.takeRaw(ctx, f.params, true)
 	case wire.NotificationHeartbeat:
 		var p wire.HeartbeatParams
 		if read(&p) {

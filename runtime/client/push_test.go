@@ -313,6 +313,11 @@ func TestRecoverableError(t *testing.T) {
 		if !errors.As(r.err, &rec) || !errors.Is(r.err, events.ErrUpstream) || !strings.Contains(r.err.Error(), "down") {
 			t.Errorf("%v", r.err)
 		}
+		r.want("error")
+		var pe *PayloadError
+		if !errors.As(r.err, &pe) || !strings.HasPrefix(string(pe.Occurrence.Raw), `{"eventId":7`) {
+			t.Errorf("%v", r.err)
+		}
 		r.want("e1")
 	})
 }

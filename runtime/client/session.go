@@ -58,7 +58,12 @@ func (c *Client) connect(ctx context.Context) (*session, error) {
 		b = newBoard(true)
 		t = &connTransport{t, b}
 	}
+	stop := context.AfterFunc(ctx, b.abort)
 	cs, err := c.mcp.Connect(ctx, t, &mcp.ClientSessionOptions{ProtocolVersion: c.opts.ProtocolVersion})
+	if err == nil && !stop() {
+		go cs.Close()
+		err = context.Cause(ctx)
+	}
 	if err != nil {
 		b.abort()
 		return nil, fmt.Errorf("client: connecting: %w", err)
@@ -75,7 +80,7 @@ func (c *Client) connect(ctx context.Context) (*session, error) {
 	}()
 	c.background(func() {
 		<-s.ctx.Done()
-		s.close(gone)
+		s.close(gone, c.closeGrace)
 		c.log.Debug("session closed", "cause", context.Cause(s.ctx))
 	})
 	if s.events {
@@ -86,9 +91,9 @@ func (c *Client) connect(ctx context.Context) (*session, error) {
 
 // close ends the SDK's session in order, or cuts its carrier when that takes too long. All calls
 // have ended with s.ctx.
-func (s *session) close(gone <-chan struct{}) {
+func (s *session) close(gone <-chan struct{}, after time.Duration) {
 	go s.cs.Close()
-	grace := time.AfterFunc(closeGrace, s.board.abort)
+	grace := time.AfterFunc(after, s.board.abort)
 	defer s.board.abort()
 	defer grace.Stop()
 	limit := time.NewTimer(closeLimit)

@@ -16,7 +16,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -319,58 +318,4 @@ func TestForeignContent(t *testing.T) {
 			}
 		})
 	}
-}
-
-// CLI-1: push before poll; one may be forced; modes that nobody knows are ignored; the error names
-// both sets.
-func TestCLI1Modes(t *testing.T) {
-	for _, tt := range []struct {
-		offered []string
-		forced  string
-		want    string
-		refused []string // supported in the error
-	}{
-		{[]string{"poll", "push"}, "", "push", nil},
-		{[]string{"poll"}, "", "poll", nil},
-		{[]string{"webhook", "poll"}, "", "poll", nil},
-		{[]string{"carrier-pigeon", "push"}, "auto", "push", nil},
-		{[]string{"push", "poll"}, "poll", "poll", nil},
-		{[]string{"poll"}, "push", "", []string{"push"}},
-		{[]string{"webhook"}, "", "", []string{"push", "poll"}},
-		{[]string{"webhook"}, "webhook", "", nil},
-		{nil, "", "", []string{"push", "poll"}},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			f := newFake(true)
-			f.list = func() []wire.Descriptor { return []wire.Descriptor{descriptor("tick", tt.offered...)} }
-			f.stream = func(st *fakeStream) (any, *jsonrpc.Error) { st.active("c0"); return hold(st) }
-			f.poll = func(wire.PollParams) (any, *jsonrpc.Error) { return polled("c", false, 0), nil }
-			cl := connect(t, f, carriers[0], Options{})
-			s, err := Subscribe(t.Context(), cl, Dynamic("tick"), nil, WithMode(tt.forced))
-			var none *NoCompatibleDeliveryModeError
-			switch {
-			case err == nil:
-				if s.Mode() != tt.want {
-					t.Errorf("%v: mode %s", tt, s.Mode())
-				}
-			case !errors.As(err, &none) || tt.want != "" || none.Event != "tick" ||
-				!slices.Equal(none.Offered, tt.offered) || !slices.Equal(none.Supported, tt.refused):
-				t.Errorf("%v: %v", tt, err)
-			}
-		})
-	}
-}
-
-// A type that the server does not list is NotFound, and nothing else is asked.
-func TestUnlisted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(true)
-		cl := connect(t, f, carriers[0], Options{})
-		if _, err := Subscribe(t.Context(), cl, Dynamic("tock"), nil); !errors.Is(err, events.ErrNotFound) {
-			t.Error(err)
-		}
-		if _, err := Subscribe(t.Context(), cl, Dynamic("tick"), json.RawMessage(`[]`)); err == nil {
-			t.Error("arguments that are no object")
-		}
-	})
 }

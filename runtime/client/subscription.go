@@ -113,7 +113,7 @@ func (s *subscription) runLeg() error {
 		return err
 	}
 	err = mode.run(ctx, s, sess)
-	if ctx.Err() != nil && s.ctx.Err() == nil {
+	if told := (*TerminatedError)(nil); ctx.Err() != nil && s.ctx.Err() == nil && !errors.As(err, &told) {
 		return ErrSessionLost
 	}
 	return err
@@ -177,6 +177,19 @@ func (s *subscription) reach(cursor *string) {
 	if !same {
 		s.inbox.advance(*cursor)
 	}
+}
+
+// takeRaw takes an occurrence as it came; one that is none is reported in its place. Its cursor
+// counts on a stream only (OCC-3).
+func (s *subscription) takeRaw(ctx context.Context, raw json.RawMessage, streamed bool) error {
+	o := &wire.Occurrence{}
+	if err := json.Unmarshal(raw, o); err != nil {
+		return s.note(ctx, &PayloadError{Occurrence: events.Occurrence{Name: s.name, Raw: raw}, Err: err})
+	}
+	if !streamed {
+		o.Cursor = nil
+	}
+	return s.take(ctx, o, o.Cursor)
 }
 
 // take hands one occurrence over unless it is known, or the policy withholds it. cursor is the

@@ -97,6 +97,9 @@ func (s *subscription) reselect(reason error) bool {
 	case wire.Unsupported:
 		var data struct{ Feature, Value string }
 		if json.Unmarshal(e.Data, &data) == nil && data.Feature == "deliveryMode" {
+			if s.opts.mode != "" {
+				return false
+			}
 			s.mu.Lock()
 			s.refused[s.modeName] = true
 			s.mu.Unlock()
@@ -106,7 +109,8 @@ func (s *subscription) reselect(reason error) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.refusals++; s.refusals > maxRefusals {
+	s.refusals++
+	if s.refusals > maxRefusals || s.refusals > 1 && !s.accepted {
 		return false
 	}
 	s.c.catalog.forget()

@@ -1,0 +1,110 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/file"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+const (
+	consumerVar = "MCPE_CLIENT_TEST_CONSUMER" // URL, mode and cursor file
+	crashEvents = 30
+)
+
+// runConsumer makes this test binary a program that prints each eventId it receives, and waits for
+// a line on stdin before it asks for the next.
+func runConsumer() bool {
+	what := strings.Fields(os.Getenv(consumerVar))
+	if len(what) != 3 {
+		return false
+	}
+	cursors, err := file.OpenCursors(what[2])
+	if err != nil {
+		panic(err)
+	}
+	ctx := context.Background()
+	cl, err := Connect(ctx, HTTP(what[0], nil), Options{Cursors: cursors, Mode: what[1]})
+	if err != nil {
+		panic(err)
+	}
+	o := []SubscribeOption{WithCursorKey("tick")}
+	if _, ok, _ := cursors.Load(ctx, "tick"); !ok {
+		o = append(o, WithCursor("c0"))
+	}
+	s, err := Subscribe(ctx, cl, Dynamic("tick"), nil, o...)
+	if err != nil {
+		panic(err)
+	}
+	in := bufio.NewScanner(os.Stdin)
+	for ev, err := range s.Events() {
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(ev.ID)
+		in.Scan()
+	}
+	return true
+}
+
+// CLI-6, section 13: a client that is killed again and again, at any point between two items,
+// misses nothing when it comes back, and repeats at most the one item that it had not committed.
+func TestCLI6Killed(t *testing.T) {
+	f := newFake(false)
+	f.stream = numbered(crashEvents)
+	f.poll = func(p wire.PollParams) (any, *jsonrpc.Error) {
+		from := 0
+		fmt.Sscanf(cursorOf(p), "c%d", &from)
+		var batch []string
+		for i := from + 1; i <= min(from+7, crashEvents); i++ {
+			batch = append(batch, fmt.Sprint("e", i))
+		}
+		return polled(fmt.Sprint("c", from+len(batch)), from+len(batch) < crashEvents, 0, batch...), nil
+	}
+	srv := httptest.NewServer(f)
+	defer srv.Close()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range []string{"push", "poll"} {
+		path := filepath.Join(t.TempDir(), "cursors.json")
+		last, lives := 0, 0
+		for last < crashEvents {
+			lives++
+			cmd := exec.Command(exe)
+			cmd.Env = append(os.Environ(), consumerVar+"="+srv.URL+" "+mode+" "+path)
+			in, _ := cmd.StdinPipe()
+			out, _ := cmd.StdoutPipe()
+			cmd.Stderr = os.Stderr
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewScanner(out)
+			for n := 0; n < 4+lives%5 && last < crashEvents && lines.Scan(); n++ {
+				got := 0
+				fmt.Sscanf(lines.Text(), "e%d", &got)
+				if got != last+1 && !(n == 0 && got == last) {
+					t.Fatalf("%s, life %d, item %d: e%d after e%d", mode, lives, n, got, last)
+				}
+				last = got
+				in.Write([]byte("\n"))
+			}
+			cmd.Process.Kill()
+			cmd.Wait()
+		}
+		if lives < 3 || lives > 12 {
+			t.Errorf("%d lives", lives)
+		}
+	}
+}
