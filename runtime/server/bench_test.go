@@ -91,7 +91,7 @@ func BenchmarkEmitIndexed(b *testing.B) {
 				}
 				_, head := t.bounds()
 				r := &reader{topic: t, args: a, id: fmt.Sprint(i), wake: make(chan struct{}, 1), pos: head, slot: -1}
-				if !t.attach(r) || !t.park(r) {
+				if !t.park(r) {
 					b.Fatal("not parked")
 				}
 				if i < 10 {

@@ -278,16 +278,15 @@ func (s *feedSource) park() bool {
 	if !s.joined {
 		return true // pull has said when to come back
 	}
-	if failures, gaps, _ := s.f.state(); failures != s.failures || gaps != s.gaps {
+	if !s.topic.park(&s.reader) {
 		return false
 	}
-	if s.bucket == nil {
-		if !s.topic.attach(&s.reader) {
-			return s.st.et.current() == s.args.def // else rebind first
-		}
-		return false // a signal may have come before attaching
+	// What was signalled before the reader was in the index is still to be told.
+	if failures, gaps, _ := s.f.state(); failures != s.failures || gaps != s.gaps {
+		s.unpark()
+		return false
 	}
-	return s.topic.park(&s.reader)
+	return true
 }
 
 func (s *feedSource) unpark() {

@@ -179,11 +179,11 @@ func (s *Server) holdPoll(ctx context.Context, q *pollRequest, r *reader, a *pol
 	r.wake = make(chan struct{}, 1)
 	defer func() { r.topic.detach(r) }()
 	for {
-		if r.bucket == nil && !r.topic.attach(r) {
+		if r.args.def != q.et.current() {
+			r.topic.detach(r)
 			if err := q.rebind(r); err != nil {
 				return err
 			}
-			continue
 		}
 		if r.topic.park(r) {
 			over := false
@@ -201,12 +201,14 @@ func (s *Server) holdPoll(ctx context.Context, q *pollRequest, r *reader, a *pol
 			if q.et.current() == nil {
 				return notFound("event")
 			}
-			if r.args.def != q.et.current() {
-				r.topic.detach(r)
-				continue
-			}
 			if over {
 				q.wait = 0
+			}
+			if r.args.def != q.et.current() {
+				r.topic.detach(r)
+				if err := q.rebind(r); err != nil {
+					return err
+				}
 			}
 		}
 		if err := read(); err != nil || len(a.out) > 0 || q.wait == 0 {

@@ -154,12 +154,10 @@ func (p *checkPoll) hold(ctx context.Context, deadline time.Time) (again bool, e
 	if p.emit != nil {
 		wake = make(chan struct{}, 1)
 		r := &reader{topic: p.emit.topic, args: p.emit.args, id: p.emit.id, pos: p.emit.pos, wake: wake, slot: -1}
-		if !r.topic.attach(r) {
-			return false, nil // the type was changed: let the caller come back
-		}
 		defer r.topic.detach(r)
 		if !r.topic.park(r) {
-			return true, nil
+			// Something was emitted, or the type was changed: then let the caller come back.
+			return p.q.et.current() == p.q.args.def, nil
 		}
 	}
 	select {

@@ -100,8 +100,7 @@ func consider(ctx context.Context, rec *record, a *arguments, id string) (outcom
 
 // waiting reports whether another matching entry lies within scan entries, without moving r.
 func (r *reader) waiting(ctx context.Context, scan int) (bool, error) {
-	ahead := *r
-	ahead.parked, ahead.bucket, ahead.slot = false, nil, -1
+	ahead := reader{topic: r.topic, args: r.args, id: r.id, pos: r.pos, slot: -1}
 	p, err := ahead.next(ctx, nil, 1, scan)
 	return p.gap || p.more || len(p.out) > 0, err
 }

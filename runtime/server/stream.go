@@ -220,12 +220,7 @@ func (l *logSource) pull(ctx context.Context, into []outcome) (pulled, error) {
 	return pulled{pull: p}, err
 }
 
-func (l *logSource) park() bool {
-	if l.bucket == nil && !l.topic.attach(&l.reader) {
-		return false
-	}
-	return l.topic.park(&l.reader)
-}
+func (l *logSource) park() bool { return l.topic.park(&l.reader) }
 
 func (l *logSource) unpark() { l.topic.unpark(&l.reader) }
 

@@ -90,19 +90,7 @@ func (t *topic) appended(entries []store.Entry) {
 	}
 }
 
-// attach enters r into the index; false when its arguments are of another definition.
-func (t *topic) attach(r *reader) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.def != r.args.def {
-		return false
-	}
-	r.slot = -1
-	t.index.attach(r)
-	return true
-}
-
-// detach takes r out; it is a no-op for one that is not attached.
+// detach takes r out of the index; it is a no-op for one that is not in it.
 func (t *topic) detach(r *reader) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,12 +100,17 @@ func (t *topic) detach(r *reader) {
 	}
 }
 
-// park lets r wait at the head; false when it is not there or must attach again.
+// park lets r wait at the head; false when it is not there, or when its arguments are of another
+// definition. A reader enters the index when it parks for the first time.
 func (t *topic) park(r *reader) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if r.bucket == nil || t.head > r.pos || r.args.def != t.def {
+	if t.head > r.pos || r.args.def != t.def {
 		return false
+	}
+	if r.bucket == nil {
+		r.slot = -1
+		t.index.attach(r)
 	}
 	r.first, r.parked = 0, true
 	t.index.park(r)
@@ -147,7 +140,7 @@ func (t *topic) settle(r *reader) {
 }
 
 // redefine makes d the definition of the topic. All readers leave the index and are woken; they
-// attach again with arguments of d. With reset, entries so far count as evicted.
+// park again with arguments of d. With reset, entries so far count as evicted.
 func (t *topic) redefine(d *definition, reset bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
