@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"go/ast"
 	"go/format"
-	"go/importer"
 	"go/parser"
 	"go/token"
 	"go/types"
@@ -14,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/tools/go/packages"
 	"pgregory.net/rapid"
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
@@ -85,6 +85,34 @@ func object(t *rapid.T, depth int) map[string]any {
 	return o
 }
 
+// A packageSet imports what was loaded from export data.
+type packageSet map[string]*types.Package
+
+func (s packageSet) Import(path string) (*types.Package, error) {
+	if p := s[path]; p != nil {
+		return p, nil
+	}
+	return nil, fmt.Errorf("%s was not loaded", path)
+}
+
+func exported(t *testing.T, fset *token.FileSet, paths ...string) packageSet {
+	t.Helper()
+	loaded, err := packages.Load(&packages.Config{
+		Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedExportFile, Fset: fset,
+	}, paths...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := packageSet{}
+	for _, p := range loaded {
+		if len(p.Errors) > 0 {
+			t.Fatal(p.Errors)
+		}
+		set[p.PkgPath] = p.Types
+	}
+	return set
+}
+
 // TestOutputCompiles draws event files and type-checks what is generated: whatever is not reported
 // compiles and is formatted.
 func TestOutputCompiles(t *testing.T) {
@@ -93,7 +121,7 @@ func TestOutputCompiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	fset := token.NewFileSet()
-	imports := importer.ForCompiler(fset, "source", nil)
+	imports := exported(t, fset, "cmp", "encoding/json", "github.com/mcpe-gen/mcpe-gen/runtime/events")
 	generated, ctx := 0, t.Context()
 	rapid.Check(t, func(t *rapid.T) {
 		doc, err := json.Marshal(map[string]any{

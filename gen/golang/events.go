@@ -95,9 +95,10 @@ func matchCode(rules []schema.MatchRule) *jen.Statement {
 	return jen.Index().Qual(eventsPath, "MatchRule").Add(lines(items))
 }
 
-// eventDoc appends the event's description and deprecation to the comment of a function.
-func eventDoc(s *schema.Event, first ...string) jen.Code {
-	lines := first
+// eventDoc appends the event's description and deprecation to the comment of a function. Only
+// clients are told with Go's own marker: servers go on offering the type until it is removed.
+func eventDoc(s *schema.Event, marker, first string) jen.Code {
+	lines := []string{first}
 	if text := textLines(s.Description); len(text) > 0 {
 		lines = paragraph(lines, text...)
 	}
@@ -112,7 +113,7 @@ func eventDoc(s *schema.Event, first ...string) jen.Code {
 		if d.RemoveAfter != "" {
 			why += "; it is removed after " + d.RemoveAfter
 		}
-		lines = paragraph(lines, "Deprecated: "+oneLine(why)+".")
+		lines = paragraph(lines, marker+oneLine(why)+".")
 	}
 	return comment(lines...)
 }

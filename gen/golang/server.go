@@ -40,7 +40,7 @@ func (w *writer) server(e *ir.Event) {
 		first, register = "Register"+x+" registers the event type "+name+" with s, which asks c for occurrences.", "RegisterCheck"
 		result = jen.Error()
 	}
-	w.add(eventDoc(e.Schema, first),
+	w.add(eventDoc(e.Schema, "The event type is deprecated: ", first),
 		jen.Func().Id("Register"+x).Params(params...).Add(result).Block(
 			jen.Return(jen.Qual(serverPath, register).Call(call...))))
 }
@@ -62,7 +62,7 @@ func (w *writer) checker(e *ir.Event) {
 func (w *writer) subscribe(e *ir.Event) {
 	x := e.Prefix
 	types := []jen.Code{jen.Id(e.Arguments.Name), jen.Id(e.Payload.Name)}
-	w.add(eventDoc(e.Schema, "Subscribe"+x+" subscribes to the event type "+e.Schema.Name+"."),
+	w.add(eventDoc(e.Schema, "Deprecated: ", "Subscribe"+x+" subscribes to the event type "+e.Schema.Name+"."),
 		jen.Func().Id("Subscribe"+x).Params(
 			jen.Id("ctx").Qual("context", "Context"),
 			jen.Id("c").Op("*").Qual(clientPath, "Client"),

@@ -235,7 +235,7 @@ type IncidentOpenedEmitter = server.Emitter[IncidentOpenedPayload]
 //
 // The older name of incident.created.
 //
-// Deprecated: use incident.created; it is removed after 2027-03-01.
+// The event type is deprecated: use incident.created; it is removed after 2027-03-01.
 func RegisterIncidentOpened(s *server.Server, h IncidentOpenedHooks, o ...server.TypeOption) (*IncidentOpenedEmitter, error) {
 	return server.Register(s, eventIncidentOpened, h, o...)
 }

@@ -180,7 +180,7 @@ type MailMovedChecker interface {
 //
 // The event type is experimental: it may change or go away.
 //
-// Deprecated: use mail.changed; it is removed after 2027-03-01.
+// The event type is deprecated: use mail.changed; it is removed after 2027-03-01.
 func RegisterMailMoved(s *server.Server, c MailMovedChecker, h MailMovedHooks, o ...server.TypeOption) (*MailMovedEmitter, error) {
 	return server.RegisterBoth(s, eventMailMoved, c.CheckMailMoved, h, o...)
 }

@@ -1,0 +1,43 @@
+package gen_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestJenniferStaysInGolang proves that emission has one home, and that nothing on the generate
+// path formats through golang.org/x/tools/imports.
+func TestJenniferStaysInGolang(t *testing.T) {
+	fset := token.NewFileSet()
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && d.Name() != ".." || d.Name() == "testdata" || d.Name() == "templates") {
+			return filepath.SkipDir
+		}
+		if filepath.Ext(path) != ".go" {
+			return nil
+		}
+		f, err := parser.ParseFile(fset, path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, imp := range f.Imports {
+			switch name := strings.Trim(imp.Path.Value, `"`); {
+			case strings.HasPrefix(name, "github.com/dave/jennifer") && filepath.ToSlash(filepath.Dir(path)) != "../gen/golang":
+				t.Errorf("%s imports %s", path, name)
+			case name == "golang.org/x/tools/imports":
+				t.Errorf("%s imports %s", path, name)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
