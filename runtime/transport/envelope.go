@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"unicode/utf8"
 
@@ -59,13 +60,7 @@ func parseEnvelope(data []byte) (envelope, bool) {
 		case "jsonrpc":
 			version = value
 		case "id":
-			switch jsontext.Value(value).Kind() {
-			case '"', '0':
-				env.id = value
-			case 'n':
-			default:
-				return false
-			}
+			return env.setID(value)
 		case "method":
 			env.method = text(value)
 			return value[0] == '"'
@@ -79,6 +74,23 @@ func parseEnvelope(data []byte) (envelope, bool) {
 		return true
 	})
 	return env, ok && string(version) == `"2.0"`
+}
+
+// setID takes an id of the kinds that the SDK takes; null is none.
+func (e *envelope) setID(value json.RawMessage) bool {
+	switch jsontext.Value(value).Kind() {
+	case '0':
+		if _, err := strconv.ParseFloat(string(value), 64); err != nil {
+			return false
+		}
+		e.id = value
+	case '"':
+		e.id = value
+	case 'n':
+	default:
+		return false
+	}
+	return true
 }
 
 // A walker goes through one JSON text once. What it gives are parts of the text.

@@ -39,6 +39,7 @@ type HandlerOptions struct {
 	// Direct answers events/list and events/poll of revision 2026-07-28 without going through the
 	// SDK's handler, as application/json and several times faster. Requests and answers are the
 	// same, but receiving middleware that the author added to the SDK's server does not see them.
+	// The first one makes the SDK answer a server/discover, to learn what it adds to results.
 	Direct bool
 	// MaxBody is the largest request body in bytes; 0 means the SDK's default of 4 MiB and a
 	// negative value no limit. It wins over Streamable.MaxRequestBodyBytes.

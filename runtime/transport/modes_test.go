@@ -68,6 +68,11 @@ func TestStreams(t *testing.T) {
 		if first == second {
 			t.Error("two streams, one subscription")
 		}
+		for _, sub := range g.es.Subscriptions() { // AUTH-3
+			if want := map[bool]string{true: "alice"}[m.http]; sub.Principal != want {
+				t.Errorf("principal %q, want %q", sub.Principal, want)
+			}
+		}
 		a.cancel()
 		recv(t, g.ended, "cancelled stream freed") // PUSH-8: at once
 		g.emit(3)

@@ -214,13 +214,35 @@ func TestSDKRefusesAsEvents(t *testing.T) {
 
 // CAP-2: a server without events answers every events/* method with -32601.
 func TestServerWithoutEvents(t *testing.T) {
-	for _, name := range []string{wire.MethodList, wire.MethodPoll, wire.MethodStream, wire.MethodSubscribe, wire.MethodUnsubscribe} {
+	inEveryMode(t, func(t *testing.T, m mode) {
 		g := newRig(t, server.Options{})
 		bare := mcp.NewServer(&mcp.Implementation{Name: "s"}, nil)
-		m := modes[3]
-		ts := g.listen(m, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return bare }, &mcp.StreamableHTTPOptions{Stateless: true}))
-		if e := errorOf(t, g.dial(m, ts.URL, ts.Client()).rpc(`1`, name, "")); e.Code != -32601 {
-			t.Errorf("%s: %+v", name, e)
+		var c client
+		if m.http {
+			ts := g.listen(m, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return bare }, &mcp.StreamableHTTPOptions{Stateless: m.modern()}))
+			defer func() {
+				for ss := range bare.Sessions() {
+					ss.Close()
+				}
+			}()
+			c = g.dial(m, ts.URL, ts.Client())
+		} else {
+			g.srv = bare
+			c = g.stdio(m)
 		}
-	}
+		for _, name := range []string{wire.MethodList, wire.MethodPoll, wire.MethodStream, wire.MethodSubscribe, wire.MethodUnsubscribe} {
+			if h, ok := c.(*httpClient); ok && !m.modern() { // refused as a request, before JSON-RPC
+				resp := h.post(context.Background(), m.request(`1`, name, ""), nil)
+				body, _ := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				if resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "unsupported") {
+					t.Errorf("%s: %s %s", name, resp.Status, body)
+				}
+				continue
+			}
+			if e := errorOf(t, c.rpc(`1`, name, "")); e.Code != -32601 {
+				t.Errorf("%s: %+v", name, e)
+			}
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -20,15 +21,17 @@ func (h *handler) serveStream(w http.ResponseWriter, r *http.Request, sdk http.H
 		rec.refuse(w, env.id)
 		return
 	}
+	id := bytes.Clone(env.id) // it outlives the body that it is a part of
 	var p preflight
-	ticket, release := h.es.Issue(r.Context(), env.id, p.claim)
+	ticket, release := h.es.Issue(r.Context(), id, p.claim)
 	sdk.ServeHTTP(rec, withTicket(r, ticket, body))
 	st, ss := p.take()
 	release()
 	if st == nil {
-		rec.refuse(w, env.id)
+		rec.refuse(w, id)
 		return
 	}
+	r.Body = http.NoBody // nothing of the request is kept for as long as the stream lives
 	if ss.ID() != "" {
 		defer h.sessions.join(ss, st, r)()
 	}
@@ -41,7 +44,7 @@ func (h *handler) serveStream(w http.ResponseWriter, r *http.Request, sdk http.H
 		}
 		return
 	}
-	_ = c.writeMessage(appendResponse(nil, env.id, "result", final)) // PUSH-8; nobody is left to tell
+	_ = c.writeMessage(appendResponse(nil, id, "result", final)) // PUSH-8; nobody is left to tell
 }
 
 // An eventWriter writes JSON-RPC messages as server-sent events. It is a server.Carrier.
