@@ -52,9 +52,11 @@ func paragraph(lines []string, more ...string) []string {
 	return append(lines, more...)
 }
 
+var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u2028", "\n", "\u2029", "\n")
+
 // textLines returns the lines of a description without what a Go comment cannot hold.
 func textLines(text string) []string {
-	text = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u2028", "\n", "\u2029", "\n").Replace(text)
+	text = lineEnds.Replace(text)
 	text = strings.Map(func(r rune) rune {
 		if r == '\uFEFF' || r != '\n' && r != '\t' && unicode.IsControl(r) {
 			return ' '
