@@ -200,10 +200,40 @@ func TestCLI9Relist(t *testing.T) {
 	}
 }
 
+// CLI-9: the fingerprint of a server that publishes none is computed from its schemas.
+func TestCLI9ComputedDrift(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(false)
+		f.stream = func(st *fakeStream) (any, *jsonrpc.Error) { st.active("c0"); return hold(st) }
+		var rec recorder
+		cl := connect(t, f, carriers[1], rec.options())
+		for _, generated := range []string{"", "aaaa"} {
+			typ := Dynamic("tick")
+			typ.Fingerprint = generated
+			if generated == "" {
+				// The same schemas, written in another way.
+				fp, err := wire.Fingerprint(json.RawMessage(`{ "type" : "object" }`), json.RawMessage(`{"type":"object"}`))
+				if err != nil {
+					t.Fatal(err)
+				}
+				typ.Fingerprint = fp
+			}
+			s, err := Subscribe(t.Context(), cl, typ, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if drift := s.Status().Drift; (drift != nil) != (generated != "") {
+				t.Errorf("%q: drift %v", generated, drift)
+			}
+		}
+	})
+}
+
 // CLI-9: an occurrence that carries another fingerprint is drift too.
 func TestCLI9OccurrenceDrift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(false)
+		f.list = func() []wire.Descriptor { return []wire.Descriptor{published("aaaa")} }
 		f.poll = func(wire.PollParams) (any, *jsonrpc.Error) {
 			return json.RawMessage(`{"events":[{"eventId":"e1","name":"tick","timestamp":"2026-11-20T08:00:00Z","data":{},"_meta":{"io.github.mcpe-gen/fingerprint":"bbbb"}}],"cursor":"c1","hasMore":false}`), nil
 		}

@@ -93,7 +93,7 @@ type Client struct {
 	cancel    context.CancelCauseFunc
 	wg        sync.WaitGroup
 	catalog   catalog
-	// closeGrace is closeGrace but for tests without a fake clock.
+	// closeGrace is how long an orderly close may take; the constant, but for a test.
 	closeGrace time.Duration
 
 	mu     sync.Mutex

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -35,6 +36,7 @@ func TestCLI4Abort(t *testing.T) {
 			}
 			srv := httptest.NewUnstartedServer(f)
 			srv.EnableHTTP2 = h2
+			srv.Config.ErrorLog = log.New(io.Discard, "", 0)
 			srv.StartTLS()
 			cl, err := Connect(t.Context(), HTTP(srv.URL, srv.Client()), Options{})
 			if err != nil {

@@ -178,7 +178,7 @@ func TestRealGap(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		const n = 3000
+		const n = 1500
 		for i := 1; i <= n; i += 100 {
 			h.emit(i, i+99)
 			time.Sleep(10 * time.Millisecond)

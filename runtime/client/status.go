@@ -92,8 +92,11 @@ func (s *subscription) compare(d wire.Descriptor) {
 		return
 	}
 	published, _ := d.Meta[wire.MetaFingerprint].(string)
-	if published == "" {
-		return
+	if published == "" { // another implementation's server
+		var err error
+		if published, err = wire.Fingerprint(d.InputSchema, d.PayloadSchema); err != nil {
+			return
+		}
 	}
 	s.drift(published)
 }
