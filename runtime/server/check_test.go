@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,75 +13,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
-
-// mailbox is an upstream: items in order, a cursor is how many are passed.
-type mailbox struct {
-	mu    sync.Mutex
-	items map[string][]events.Item[incident] // by principal
-	page  int                                // largest page, 0 for all
-	fail  error
-	asked []string // "principal/cursor"
-	extra func(*events.Page[incident])
-}
-
-func (m *mailbox) put(principal string, items ...events.Item[incident]) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.items == nil {
-		m.items = map[string][]events.Item[incident]{}
-	}
-	m.items[principal] = append(m.items[principal], items...)
-}
-
-func (m *mailbox) set(f func()) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	f()
-}
-
-func (m *mailbox) questions() []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.asked)
-}
-
-func (m *mailbox) check(ctx context.Context, a filterArgs, cursor string) (events.Page[incident], error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	who := PrincipalOf(ctx)
-	m.asked = append(m.asked, who+"/"+cursor)
-	if m.fail != nil {
-		return events.Page[incident]{}, m.fail
-	}
-	all := m.items[who]
-	if cursor == "" {
-		return events.Page[incident]{Cursor: strconv.Itoa(len(all))}, nil
-	}
-	n, err := strconv.Atoi(cursor)
-	if err != nil || n > len(all) {
-		return events.Page[incident]{Cursor: strconv.Itoa(len(all)), Truncated: true}, nil
-	}
-	to := len(all)
-	if m.page > 0 {
-		to = min(to, n+m.page)
-	}
-	p := events.Page[incident]{Items: all[n:to], Cursor: strconv.Itoa(to), HasMore: to < len(all)}
-	if m.extra != nil {
-		m.extra(&p)
-	}
-	return p, nil
-}
-
-func mail(id string) events.Item[incident] {
-	return events.Item[incident]{ID: id, Timestamp: time.Now(), Data: incident{ID: id}}
-}
-
-func registerMailbox(t testing.TB, s *Server, m *mailbox, o ...TypeOption) {
-	t.Helper()
-	if err := RegisterCheck(s, incidentType("e"), m.check, Hooks[filterArgs, incident]{}, o...); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // Trap 11, CUR-1, POLL-4: whatever the page sizes, caps and arrivals, a poller gets every item
 // once and in order; two principals with one check never get each other's. SRV-1.
@@ -354,79 +283,6 @@ func TestCheckStreamsMeet(t *testing.T) {
 			rt.Fatal(failed)
 		}
 	})
-}
-
-// SRV-1: with both sources an eventId that comes both ways is delivered once, by poll and by push,
-// whatever comes first; both parts of the cursor move.
-func TestBoth(t *testing.T) {
-	for _, checkFirst := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newServer(t, Options{})
-			m := &mailbox{}
-			e, err := RegisterBoth(s, incidentType("e"), m.check, Hooks[filterArgs, incident]{}, WithNextPoll(time.Second))
-			if err != nil {
-				t.Fatal(err)
-			}
-			emit(t, e, incident{ID: "history"})
-			c := pollFrom(t, s, nil, "").Cursor
-			l := stream(t, s, `{"name":"e"}`)
-			synctest.Wait()
-			polled := []string{}
-			drain := func() {
-				for {
-					r := pollFrom(t, s, c, `,"maxEvents":1`)
-					polled, c = append(polled, r.ids()...), r.Cursor
-					if !*r.HasMore && len(r.Events) == 0 {
-						return
-					}
-				}
-			}
-			for i := range 4 {
-				both := incident{ID: fmt.Sprint("both", i)}
-				if checkFirst {
-					m.put("", mail(both.ID))
-					time.Sleep(1100 * time.Millisecond)
-					drain()
-					emit(t, e, both)
-				} else {
-					emit(t, e, both)
-					drain()
-					m.put("", mail(both.ID))
-					time.Sleep(1100 * time.Millisecond)
-				}
-				m.put("", mail(fmt.Sprint("check", i)))
-				emit(t, e, incident{ID: fmt.Sprint("emit", i)})
-				time.Sleep(1100 * time.Millisecond)
-				drain()
-			}
-			synctest.Wait()
-			for what, got := range map[string][]string{"polled": polled, "streamed": l.ids()} {
-				sorted := slices.Sorted(slices.Values(got))
-				wantStrings(t, fmt.Sprint(what, " check first ", checkFirst), sorted, "both0", "both1", "both2", "both3",
-					"check0", "check1", "check2", "check3", "emit0", "emit1", "emit2", "emit3")
-			}
-			// Any cursor of the stream resumes without loss.
-			for i, f := range l.frames() {
-				if f.params.Cursor == nil {
-					t.Fatalf("no cursor in %s", f.raw)
-				}
-				again := stream(t, s, fmt.Sprintf(`{"name":"e","cursor":%q}`, *f.params.Cursor))
-				time.Sleep(2 * time.Second)
-				synctest.Wait()
-				rest := map[string]bool{}
-				for _, id := range again.ids() {
-					rest[id] = true
-				}
-				for _, g := range l.frames()[i+1:] {
-					if id := g.params.EventID; id != "" && !rest[id] {
-						t.Errorf("after frame %d %s is missing", i, id)
-					}
-				}
-				again.cancel()
-				<-again.done
-			}
-		})
-	}
 }
 
 // POLL-5, POLL-9: a check sets nextPollMs of its answer; a held poll asks again.

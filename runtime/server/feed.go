@@ -53,7 +53,7 @@ func (u *upstream) acquireFeed() *feed {
 	f := et.feeds[key]
 	if f == nil || f.args.def != u.args.def {
 		f = &feed{upstream: u, key: key, gate: make(chan struct{}, 1), kick: make(chan struct{}, 1)}
-		t := &topic{def: u.args.def, size: feedSlots}
+		t := newTopic(u.args.def, feedSlots)
 		t.cursorOf = func(_ *definition, e *store.Entry) []byte { return appendString(nil, e.Cursor) }
 		t.start(memory.NewLog(store.LogOptions{MaxCount: feedEntries, Appended: t.appended}))
 		f.topic = t

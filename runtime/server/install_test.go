@@ -277,3 +277,18 @@ func TestReadTools(t *testing.T) {
 		}
 	}
 }
+
+// CAP-2: a server without events answers every events/* method with -32601.
+func TestServerWithoutEvents(t *testing.T) {
+	c := connect(t, &Server{mcp: mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)})
+	c.initialize()
+	for _, method := range []string{wire.MethodList, wire.MethodPoll, wire.MethodStream, wire.MethodSubscribe, wire.MethodUnsubscribe} {
+		var werr *jsonrpc.Error
+		if res := c.send(method, `{"name":"e"}`); !errors.As(res.Error, &werr) || werr.Code != -32601 {
+			t.Errorf("%s: %v", method, res.Error)
+		}
+	}
+	if _, err := New(nil, Options{}); err == nil {
+		t.Error("a nil mcp.Server was taken")
+	}
+}

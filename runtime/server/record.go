@@ -207,22 +207,15 @@ func (r *record) appendMeta(b []byte) []byte {
 	return b
 }
 
-// A recordCache keeps the newest records of a topic by position.
-type recordCache struct {
-	slots []atomic.Pointer[record]
+// A recordCache keeps the newest records of a topic, each in the slot of its position.
+type recordCache []atomic.Pointer[record]
+
+func (c recordCache) slot(p store.Position) *atomic.Pointer[record] {
+	return &c[int(p%store.Position(len(c)))]
 }
 
-func (c *recordCache) init(size int) {
-	if c.slots == nil {
-		c.slots = make([]atomic.Pointer[record], size)
-	}
-}
-
-func (c *recordCache) get(p store.Position, d *definition) *record {
-	if len(c.slots) == 0 {
-		return nil
-	}
-	r := c.slots[int(p%store.Position(len(c.slots)))].Load()
+func (c recordCache) get(p store.Position, d *definition) *record {
+	r := c.slot(p).Load()
 	if r == nil || r.entry.Position != p || r.def != d {
 		return nil
 	}
@@ -230,11 +223,8 @@ func (c *recordCache) get(p store.Position, d *definition) *record {
 }
 
 // put keeps r unless a newer record has its slot.
-func (c *recordCache) put(r *record) {
-	if len(c.slots) == 0 {
-		return
-	}
-	slot := &c.slots[int(r.entry.Position%store.Position(len(c.slots)))]
+func (c recordCache) put(r *record) {
+	slot := c.slot(r.entry.Position)
 	old := slot.Load()
 	if old == nil || old.entry.Position < r.entry.Position || old.def != r.def {
 		slot.CompareAndSwap(old, r)

@@ -114,7 +114,7 @@ func (s *Server) register(d *definition) (*eventType, error) {
 	}
 	et = &eventType{server: s, name: d.info.Name, def: d, feeds: map[feedKey]*feed{}}
 	if d.emits {
-		t := &topic{def: d, size: recordSlots}
+		t := newTopic(d, recordSlots)
 		logs := s.options.Store
 		if d.info.NoReplay {
 			logs = memory.New() // what is never replayed need not outlive the process

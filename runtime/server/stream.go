@@ -96,6 +96,9 @@ func (s *Server) open(ctx context.Context, r *Request) (*Stream, error) {
 	if err := s.authorized(ctx, r.Principal, a); err != nil {
 		return nil, err
 	}
+	if len(r.ID) == 0 {
+		r.ID = json.RawMessage("null") // not a request then, but no broken frames either
+	}
 	if err := s.takeSlot(r.Principal, d); err != nil {
 		return nil, err
 	}

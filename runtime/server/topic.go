@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
@@ -18,11 +19,15 @@ type topic struct {
 	mu      sync.Mutex
 	def     *definition // readers attached here have arguments of it
 	head    store.Position
-	floor   store.Position // entries up to it are treated as evicted
 	index   index
-	records recordCache
-	size    int // of records
 	pending map[*byte]any
+
+	floor   atomic.Uint64 // entries up to it are treated as evicted
+	records recordCache
+}
+
+func newTopic(d *definition, records int) *topic {
+	return &topic{def: d, records: make(recordCache, records)}
 }
 
 // reader is one consumer's place in a topic. pos and args are its goroutine's; the rest belongs
@@ -76,7 +81,6 @@ func (t *topic) appended(entries []store.Entry) {
 			delete(t.pending, &e.Data[0])
 		}
 		rec := newRecord(t.def, *e, t.cursorOf(t.def, e), decoded)
-		t.records.init(t.size)
 		t.records.put(rec)
 		t.head = e.Position
 		t.index.wake(rec, func(r *reader) {
@@ -146,7 +150,7 @@ func (t *topic) redefine(d *definition, reset bool) {
 	defer t.mu.Unlock()
 	t.def = d
 	if reset {
-		t.floor = t.head
+		t.floor.Store(uint64(t.head))
 	}
 	var all []*reader
 	t.index.each(func(r *reader) { all = append(all, r) })
@@ -167,16 +171,12 @@ func (t *topic) signalAll() {
 // bounds are the log's, with the floor applied.
 func (t *topic) bounds() (oldest, head store.Position) {
 	oldest, head = t.log.Bounds()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return max(oldest, t.floor+1), head
+	return max(oldest, store.Position(t.floor.Load())+1), head
 }
 
 // read is the log's Read with the floor applied.
 func (t *topic) read(ctx context.Context, after store.Position, limit int) (store.Batch, error) {
-	t.mu.Lock()
-	floor := t.floor
-	t.mu.Unlock()
+	floor := store.Position(t.floor.Load())
 	gap := after < floor
 	b, err := t.log.Read(ctx, max(after, floor), limit)
 	if gap {
@@ -188,19 +188,10 @@ func (t *topic) read(ctx context.Context, after store.Position, limit int) (stor
 
 // record returns the entry's record under d, from the cache when it is there.
 func (t *topic) record(e *store.Entry, d *definition) *record {
-	t.mu.Lock()
-	rec := t.records.get(e.Position, d)
-	current := t.def == d
-	t.mu.Unlock()
-	if rec != nil {
+	if rec := t.records.get(e.Position, d); rec != nil {
 		return rec
 	}
-	rec = newRecord(d, *e, t.cursorOf(d, e), nil)
-	if current {
-		t.mu.Lock()
-		t.records.init(t.size)
-		t.records.put(rec)
-		t.mu.Unlock()
-	}
+	rec := newRecord(d, *e, t.cursorOf(d, e), nil)
+	t.records.put(rec)
 	return rec
 }

@@ -165,8 +165,9 @@ func (l *Log) evict(now time.Time) {
 	}
 	if age := l.options.MaxAge; age > 0 {
 		limit := now.Add(-age)
-		live := l.stamps[l.start:]
-		l.start += sort.Search(len(live), func(i int) bool { return !live[i].Before(limit) })
+		if live := l.stamps[l.start:]; len(live) > 0 && live[0].Before(limit) {
+			l.start += sort.Search(len(live), func(i int) bool { return !live[i].Before(limit) })
+		}
 	}
 	if dead := l.start; dead > 0 && dead >= len(l.entries)-dead {
 		l.entries = append(make([]store.Entry, 0, 2*(len(l.entries)-dead)+8), l.entries[dead:]...)
