@@ -248,30 +248,17 @@ func withCapability(result any, value json.RawMessage) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var top, capabilities, extensions map[string]json.RawMessage
-	if err := json.Unmarshal(b, &top); err != nil {
+	top, err := members(b)
+	if err != nil {
 		return nil, err
 	}
-	for _, m := range []struct {
-		from json.RawMessage
-		into *map[string]json.RawMessage
-	}{{top["capabilities"], &capabilities}} {
-		if len(m.from) > 0 {
-			if err := json.Unmarshal(m.from, m.into); err != nil {
-				return nil, err
-			}
-		}
+	capabilities, err := members(top["capabilities"])
+	if err != nil {
+		return nil, err
 	}
-	if capabilities == nil {
-		capabilities = map[string]json.RawMessage{}
-	}
-	if raw := capabilities["extensions"]; len(raw) > 0 {
-		if err := json.Unmarshal(raw, &extensions); err != nil {
-			return nil, err
-		}
-	}
-	if extensions == nil {
-		extensions = map[string]json.RawMessage{}
+	extensions, err := members(capabilities["extensions"])
+	if err != nil {
+		return nil, err
 	}
 	capabilities[wire.CapabilityKey] = value
 	extensions[wire.ExtensionID] = value
@@ -282,4 +269,17 @@ func withCapability(result any, value json.RawMessage) ([]byte, error) {
 		return nil, err
 	}
 	return json.Marshal(top)
+}
+
+// members decodes an object; an absent one is empty.
+func members(raw json.RawMessage) (map[string]json.RawMessage, error) {
+	m := map[string]json.RawMessage{}
+	if len(raw) == 0 {
+		return m, nil
+	}
+	err := json.Unmarshal(raw, &m)
+	if m == nil {
+		m = map[string]json.RawMessage{} // it was null
+	}
+	return m, err
 }
