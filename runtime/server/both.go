@@ -51,12 +51,13 @@ type bothSource struct {
 }
 
 func openBoth(ctx context.Context, check *feedSource, head store.Position, w replay) (*bothSource, bool, error) {
-	t, a := check.st.et.topic, check.args
+	t, a := check.seat.et.topic, check.args
 	from, err := resolveBoth(ctx, t, a.def, head, w)
 	if err != nil {
 		return nil, false, err
 	}
-	emit := &logSource{reader: reader{topic: t, args: a, id: check.id, wake: check.wake, pos: from.pos, slot: -1}}
+	emit := &logSource{reader: check.seat.reader(t, a)}
+	emit.pos = from.pos
 	return &bothSource{check, emit}, from.truncated, nil
 }
 
@@ -75,7 +76,7 @@ func (b *bothSource) pull(ctx context.Context, into []outcome) (pulled, error) {
 	p.out, p.more, p.gap = e.out, p.more || e.more, e.gap
 	kept := p.out[:n]
 	for _, o := range p.out[n:] {
-		if !b.check.st.et.origins.fromEmit(b.check.f.hash, o.rec.entry.EventID) {
+		if !b.check.seat.et.origins.fromEmit(b.check.f.hash, o.rec.entry.EventID) {
 			continue
 		}
 		kept = append(kept, o.withCursor(bothCursor(b.emit.topic, o.rec.entry.Position, b.check.last)))

@@ -8,11 +8,23 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A feedSource is a stream's reader of a check. Joined, it reads the feed's log. Behind the log
-// (or ahead of it) it asks the upstream itself, page by page, until it meets the log.
+// A seat is what a source knows of the subscription that it reads for.
+type seat struct {
+	et    *eventType
+	sub   Subscription
+	wake  chan struct{}
+	woken func() // see reader
+}
+
+func (s *seat) reader(t *topic, a *arguments) reader {
+	return reader{topic: t, args: a, id: s.sub.ID, wake: s.wake, woken: s.woken, slot: -1}
+}
+
+// A feedSource is a subscription's reader of a check. Joined, it reads the feed's log. Behind the
+// log (or ahead of it) it asks the upstream itself, page by page, until it meets the log.
 type feedSource struct {
-	st *Stream
-	f  *feed
+	seat seat
+	f    *feed
 	reader
 	joined bool
 	last   string // cursor of what is passed
@@ -24,14 +36,14 @@ type feedSource struct {
 	next    time.Time     // of the next question
 	backoff time.Duration
 
-	failures, gaps uint64 // told to the stream
+	failures, gaps uint64 // told to the subscription
 }
 
-// openFeed finds a stream's start in the feed of its arguments.
-func openFeed(ctx context.Context, st *Stream, a *arguments, head store.Position, w replay) (source, bool, error) {
-	u := newUpstream(st.et, a, st.sub.Principal)
-	src := &feedSource{st: st, f: u.acquireFeed(), reader: reader{args: a, id: st.sub.ID, wake: st.wake, slot: -1}}
-	src.reader.topic = src.f.topic
+// openFeed finds a subscription's start in the feed of its arguments.
+func openFeed(ctx context.Context, at seat, a *arguments, head store.Position, w replay) (source, bool, error) {
+	u := newUpstream(at.et, a, at.sub.Principal)
+	f := u.acquireFeed()
+	src := &feedSource{seat: at, f: f, reader: at.reader(f.topic, a)}
 	w, place, stale := u.wish(w)
 	truncated, err := src.start(ctx, place, w)
 	if err != nil {
@@ -304,9 +316,8 @@ func (s *feedSource) rebind(ctx context.Context, a *arguments) error {
 	if !ok {
 		return errors.New("the feed's cursor cannot be read back")
 	}
-	u := newUpstream(s.st.et, a, s.st.sub.Principal)
-	fresh := &feedSource{st: s.st, f: u.acquireFeed(), reader: reader{args: a, id: s.id, wake: s.wake, slot: -1}}
-	fresh.reader.topic = fresh.f.topic
+	f := newUpstream(s.seat.et, a, s.seat.sub.Principal).acquireFeed()
+	fresh := &feedSource{seat: s.seat, f: f, reader: s.seat.reader(f.topic, a)}
 	if _, err := fresh.start(ctx, &place, replay{}); err != nil {
 		fresh.f.release()
 		return err

@@ -129,7 +129,7 @@ var errShuttingDown = errors.New("server is shutting down")
 // position finds the start and makes the source.
 func (st *Stream) position(ctx context.Context, a *arguments, head store.Position, w replay) error {
 	if a.def.check != nil {
-		src, truncated, err := openFeed(ctx, st, a, head, w)
+		src, truncated, err := openFeed(ctx, seat{et: st.et, sub: st.sub, wake: st.wake}, a, head, w)
 		if err != nil {
 			return err
 		}

@@ -31,12 +31,14 @@ func newTopic(d *definition, records int) *topic {
 }
 
 // reader is one consumer's place in a topic. pos and args are its goroutine's; the rest belongs
-// to the topic's lock. wake is a hint of capacity 1, shared with the reader's other signals.
+// to the topic's lock. wake is a hint of capacity 1, shared with the reader's other signals; woken,
+// where it is set, is called instead, under the topic's lock.
 type reader struct {
 	topic *topic
 	args  *arguments
 	id    string // of the subscription
 	wake  chan struct{}
+	woken func()
 	pos   store.Position // last passed
 
 	bucket *bucket        // nil while not attached
@@ -46,6 +48,10 @@ type reader struct {
 }
 
 func (r *reader) signal() {
+	if r.woken != nil {
+		r.woken()
+		return
+	}
 	select {
 	case r.wake <- struct{}{}:
 	default:
