@@ -117,7 +117,47 @@ func (b *builder) refType(sh *shape) *Type {
 		b.report(source.New("MCPE214", sh.node.Range, "the $ref leads to no described value"))
 		return &Type{Kind: External, Go: RawMessage}
 	}
+	if b.holdsItself(n) {
+		return b.selfHolding(n, at)
+	}
 	return b.typeOf(n, at)
+}
+
+// holdsItself reports whether an array or map leads back to itself through nothing but arrays and
+// maps: then no struct on the way has a name to refer to.
+func (b *builder) holdsItself(n *source.Node) bool {
+	seen := map[*source.Node]bool{}
+	for at := n; !seen[at]; {
+		seen[at] = true
+		switch sh := b.shape(at); sh.kind {
+		case arrayShape:
+			at = at.Get("items")
+		case mapShape:
+			at = at.Get("additionalProperties")
+		case refShape:
+			at = sh.target.Node
+		default:
+			return false
+		}
+		if at == nil || at.Kind != source.Object {
+			return false
+		}
+		if at == n {
+			return true
+		}
+	}
+	return false
+}
+
+// selfHolding declares such an array or map; finish makes a defined type of it.
+func (b *builder) selfHolding(n *source.Node, at site) *Type {
+	d := &Decl{Name: at.name, Role: at.role, Doc: docOf(n), At: keyRange(n), Form: Alias}
+	b.decls[n] = d
+	b.declare(b.names, d.Name, "the type of "+n.Pointer(), d.At)
+	*at.root.into = append(*at.root.into, d)
+	b.all = append(b.all, d)
+	d.Type = b.plainType(b.shape(n), at)
+	return &Type{Kind: Named, Decl: d}
 }
 
 // loops reports whether a chain of references from n never leaves references.

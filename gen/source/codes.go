@@ -5,7 +5,7 @@ import "slices"
 // A Code describes one kind of [Diagnostic] to `mcpe-gen explain`.
 type Code struct {
 	// ID is the stable identifier, MCPE and three digits. The hundreds tell the stage: 1 the text and
-	// the event file, 2 types and Go names, 3 generation, 4 the configuration.
+	// the event file, 2 types and Go names, 3 generation, 4 the configuration, 5 import and export.
 	ID string
 	// Title is a short noun phrase.
 	Title string
@@ -16,7 +16,7 @@ type Code struct {
 }
 
 // table holds every code once; each stage keeps its part in a file of its own.
-var table = slices.Concat(textCodes, fileCodes, schemaCodes, typeCodes, configCodes)
+var table = slices.Concat(textCodes, fileCodes, schemaCodes, typeCodes, configCodes, importCodes)
 
 var byID = func() map[string]Code {
 	m := make(map[string]Code, len(table))

@@ -1,0 +1,213 @@
+package importer_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/importer"
+	"github.com/mcpe-gen/mcpe-gen/gen/ir"
+	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// An event file that is published and imported again publishes the same: schemas byte by byte, and so
+// the fingerprint.
+func TestImportPublishesWhatItWasMadeOf(t *testing.T) {
+	files, err := filepath.Glob("../../examples/schemas/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden, err := filepath.Glob("../../golden/*/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	for _, file := range append(files, golden...) {
+		set, found := schema.Load([]string{file}, schema.Options{})
+		if source.HasErrors(found) {
+			continue // a case about diagnostics
+		}
+		descriptors := describe(t, set)
+		if len(descriptors) == 0 {
+			continue
+		}
+		tried++
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			text, found, err := importer.Write(importer.Events(descriptors), importer.Options{From: "https://example.com/mcp", Package: "again"})
+			if err != nil {
+				t.Fatal(err, found)
+			}
+			for _, d := range found {
+				if d.Severity != source.Note {
+					t.Error(d)
+				}
+			}
+			again := load(t, text)
+			for i, d := range describe(t, again) {
+				if string(d.InputSchema) != string(descriptors[i].InputSchema) || string(d.PayloadSchema) != string(descriptors[i].PayloadSchema) ||
+					d.Name != descriptors[i].Name || d.Description != descriptors[i].Description || d.Meta[wire.MetaFingerprint] != descriptors[i].Meta[wire.MetaFingerprint] {
+					t.Errorf("%s is published as\n%+v\nnot\n%+v", d.Name, d, descriptors[i])
+				}
+			}
+		})
+	}
+	if tried < 10 {
+		t.Errorf("only %d event files were tried", tried)
+	}
+}
+
+func load(t *testing.T, text []byte) *schema.Set {
+	t.Helper()
+	set, found := schema.Load([]string{"again.yaml"}, schema.Options{ReadFile: func(string) ([]byte, error) { return text, nil }})
+	_, more := ir.Build(set, ir.Options{Package: "again"})
+	for _, d := range append(found, more...) {
+		if d.Severity == source.Error {
+			t.Fatalf("%s\n%s", d, text)
+		}
+	}
+	return set
+}
+
+// describe is what a server of the events of the given files publishes.
+func describe(t *testing.T, set *schema.Set) []wire.Descriptor {
+	t.Helper()
+	var ds []wire.Descriptor
+	for _, f := range set.Files {
+		for _, e := range f.Events {
+			d := wire.Descriptor{Name: e.Name, Description: e.Description, Delivery: e.Delivery, Meta: map[string]any{}}
+			if d.Delivery == nil {
+				d.Delivery = []string{"poll", "push"}
+			}
+			d.InputSchema, d.PayloadSchema = set.Published(e.Input), set.Published(e.Payload)
+			print, err := wire.Fingerprint(d.InputSchema, d.PayloadSchema)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.Meta[wire.MetaFingerprint] = print
+			ds = append(ds, d)
+		}
+	}
+	return ds
+}
+
+const object = `{"type":"object"}`
+
+func descriptor(name, input, payload string) wire.Descriptor {
+	return wire.Descriptor{Name: name, Description: "About " + name + ".", Delivery: []string{"poll"}, InputSchema: json.RawMessage(input), PayloadSchema: json.RawMessage(payload)}
+}
+
+func write(t *testing.T, ds ...wire.Descriptor) (string, []string) {
+	t.Helper()
+	text, found, err := importer.Write(importer.Events(ds), importer.Options{From: "there"})
+	if err != nil {
+		t.Fatal(err, found)
+	}
+	load(t, text)
+	var lines []string
+	for _, d := range found {
+		lines = append(lines, d.String())
+	}
+	return string(text), lines
+}
+
+// The file is one that a person would write.
+func TestFileIsReadable(t *testing.T) {
+	d := descriptor("incident.created", `{"type":"object","properties":{"severity":{"$ref":"#/$defs/Severity","description":"Only these."}},"$defs":{"Severity":{"type":"string","enum":["P1","P2"]}},"additionalProperties":false}`,
+		`{"type":"object","properties":{"id":{"type":"string","pattern":"^[A-Z]+-\\d+$"},"note":{"type":"string","description":"First line.\nSecond: line."},"n":{"type":"integer","maximum":9007199254740993}},"required":["id"]}`)
+	d.Delivery = []string{"push", "carrier pigeon", "poll"}
+	d.Meta = map[string]any{wire.MetaFingerprint: "0", "example.com/team": map[string]any{"name": "ops"}}
+	got, found := write(t, d)
+	if len(found) > 0 {
+		t.Error(found)
+	}
+	want, err := os.ReadFile("testdata/readable.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// A type that cannot be generated is left out with the reason, which the file repeats; the others stay.
+func TestLeftOut(t *testing.T) {
+	got, found := write(t,
+		descriptor("a", object, object),
+		descriptor("a", object, object),
+		descriptor("a/b", object, object),
+		descriptor("array", object, `{"type":"array"}`),
+		descriptor("remote", object, `{"type":"object","properties":{"a":{"$ref":"https://example.com/a.json"}}}`),
+		descriptor("file", object, `{"type":"object","properties":{"a":{"$ref":"./a.yaml#/schemas/A"}}}`),
+		descriptor("broken", object, `{"type":"object"`),
+		descriptor("text", object, `"object"`),
+		descriptor("dynamic", object, `{"type":"object","properties":{"a":{"$dynamicRef":"#a"}}}`),
+	)
+	if n := strings.Count(got, "- name:"); n != 1 {
+		t.Errorf("%d events are written:\n%s", n, got)
+	}
+	for _, name := range []string{`"a"`, `"a/b"`, `"array"`, `"remote"`, `"file"`, `"broken"`, `"text"`, `"dynamic"`} {
+		prefix := "there: warning MCPE501: event " + name + " is left out: "
+		if !strings.Contains(strings.Join(found, "\n"), prefix) {
+			t.Errorf("no finding about %s in\n%s", name, strings.Join(found, "\n"))
+		}
+		if !strings.Contains(got, "#   "+name+": ") {
+			t.Errorf("no comment about %s in\n%s", name, got)
+		}
+	}
+	_, _, err := importer.Write(importer.Events([]wire.Descriptor{descriptor("a b", object, object)}), importer.Options{})
+	if !errors.Is(err, importer.ErrNothing) {
+		t.Error(err)
+	}
+}
+
+// What the format insists on is added, and reported because the descriptor changes.
+func TestChanged(t *testing.T) {
+	empty := descriptor("empty", "", `{"properties":{"a":{"type":"string","x-go-type":"os.File"}}}`)
+	empty.Description = ""
+	got, found := write(t, empty)
+	if !strings.Contains(got, "inputSchema: {type: object}") || !strings.Contains(got, "a: {type: string}") {
+		t.Error(got)
+	}
+	if len(found) != 5 || strings.Count(strings.Join(found, "\n"), "warning MCPE502: event \"empty\" is changed: ") != 5 {
+		t.Error(strings.Join(found, "\n"))
+	}
+}
+
+// Names that meet in one Go identifier are told apart without a change of what is published.
+func TestGoNamesAreToldApart(t *testing.T) {
+	ds := []wire.Descriptor{
+		descriptor("a.b", object, `{"type":"object","properties":{"x-y":{"type":"string"},"x_y":{"type":"integer"},"x.y":{"type":"object","properties":{"a":{"type":"string"}}}}}`),
+		descriptor("a-b", object, object),
+		descriptor("a_b", object, object),
+	}
+	got, found := write(t, ds...)
+	for _, want := range []string{"x-go-name: AB2", "x-go-name: AB3", "x-go-name: XY2", "x-go-name: XY3"} {
+		if strings.Count(got, want) != 1 {
+			t.Errorf("no %s in\n%s\n%s", want, got, strings.Join(found, "\n"))
+		}
+	}
+	if len(found) != 4 {
+		t.Error(strings.Join(found, "\n"))
+	}
+	for i, d := range describe(t, load(t, []byte(got))) {
+		if string(d.PayloadSchema) != string(ds[i].PayloadSchema) {
+			t.Errorf("%s is published as %s", d.Name, d.PayloadSchema)
+		}
+	}
+}
+
+// Text of others stays in its comment.
+func TestCommentsHoldUntrustedText(t *testing.T) {
+	text, _, err := importer.Write(importer.Events([]wire.Descriptor{descriptor("a", object, object)}), importer.Options{From: "x\nevents: []\u2028y"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(string(text), "# Event types of x events: [] y, written") {
+		t.Errorf("%s", text)
+	}
+}
