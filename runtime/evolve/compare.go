@@ -10,85 +10,132 @@ import (
 // maxPairs bounds the pairs of variants that one comparison looks at.
 const maxPairs = 10_000
 
-// A comparison is the state of comparing one schema with another.
+// A comparison is the state of holding one schema against another.
 type comparison struct {
-	feature  string
-	rules    []rule
-	old, new *document
+	feature string
+	// live leaves only the rules of EVOL-2.
+	live bool
+	// backward tells that the first schema is the new one and the second the old one.
+	backward bool
 	active   map[string]bool // pairs of places being compared, so that recursion ends
 	budget   int
 }
 
 func (c *comparison) incomparable(path, reason string) Change {
-	return Change{Feature: c.feature, Path: path, Reason: reason, Rule: incomparable, Category: Wire}
+	return Change{Feature: c.feature, Path: path, Reason: reason, Rule: Incomparable, Category: Wire}
 }
+
+// asks reports whether a rule takes part in the comparison.
+func (c *comparison) asks(r rule) bool {
+	if c.live && !r.Live || !r.covers(c.feature) {
+		return false
+	}
+	return c.backward && r.backward || !c.backward && !r.onlyBackward
+}
+
+// contains reports whether the comparison asks if every value of the first schema is one of the
+// second. A live change of a payload asks only what was lost.
+func (c *comparison) contains() bool { return c.backward || c.feature == InputSchema }
 
 // compare returns the changes between two places. In a recursive schema a pair that is being
 // compared already is taken to be without any further ones.
-func (c *comparison) compare(old, new place, path string) []Change {
-	key := old.key() + "\n" + new.key()
+func (c *comparison) compare(from, to place, path string) []Change {
+	key := from.key() + "\n" + to.key()
 	if c.active[key] || c.budget <= 0 {
 		return nil
 	}
 	c.active[key] = true
 	defer delete(c.active, key)
 
-	before, ok1 := c.old.expand(old)
-	after, ok2 := c.new.expand(new)
+	first, ok1 := expand(from)
+	second, ok2 := expand(to)
 	if !ok1 || !ok2 {
 		return []Change{c.incomparable(path, "a union of too many variants")}
 	}
-	if len(before) == 0 {
-		return nil // there was no such value
+	if len(first) == 0 {
+		return nil // there is no such value
+	}
+	u := union{old: first, new: second, feature: c.feature, live: c.live, backward: c.backward, from: from, to: to}
+	if c.backward {
+		u.old, u.new = second, first
 	}
 	var changes []Change
-	report := func(r Rule, path, reason string) {
-		changes = append(changes, Change{Feature: c.feature, Path: path, Reason: reason, Rule: r.ID, Category: r.Category})
-	}
-	for _, r := range c.rules {
-		if r.union != nil && r.covers(c.feature) {
-			r.union(union{before, after}, func(reason string) { report(r.Rule, path, reason) })
+	for _, r := range rules {
+		if r.union != nil && c.asks(r) {
+			r.union(u, func(reason string) {
+				changes = append(changes, Change{Feature: c.feature, Path: path, Reason: reason, Rule: r.ID, Category: r.Category})
+			})
 		}
 	}
-	if len(changes) > 0 || len(after) == 0 {
+	if slices.ContainsFunc(changes, func(ch Change) bool { return ch.Category == Wire && ch.Rule != Incomparable }) || len(second) == 0 {
 		return changes
 	}
-	for i, variant := range before {
-		changes = append(changes, c.fit(variant, i, after, path)...)
+	known := tags(second)
+	for i, variant := range first {
+		if c.backward && known.excludes(variant) {
+			changes = append(changes, Change{Feature: c.feature, Path: path, Reason: "the union has a new variant", Rule: variantAdded, Category: Strict})
+			continue
+		}
+		changes = append(changes, c.fit(variant, i, second, path)...)
 	}
 	return changes
 }
 
-// fit returns the changes from an old variant to the new one that it fits best. A variant that fits
-// none as a whole may do so in parts: string or null into a variant for each. The search begins at
-// index, where an unchanged union has the variant itself.
-func (c *comparison) fit(old place, index int, after []place, path string) []Change {
+// fit returns the changes from a variant of the first schema to the one of the second that it fits
+// best. A variant that fits none as a whole may do so in parts: string or null into a variant for
+// each. The search begins at index, where an unchanged union has the variant itself.
+func (c *comparison) fit(v place, index int, among []place, path string) []Change {
 	var best []Change
-	for i := range after {
-		changes := c.pair(old, after[(index+i)%len(after)], path)
+	found := false
+	for i := range among {
+		candidate := among[(index+i)%len(among)]
+		common := v.types() & candidate.types()
+		if len(among) > 1 && (common == 0 || c.contains() && common != v.types()) {
+			continue // holds nothing, or a part only
+		}
+		changes := c.pair(v, candidate, path)
 		if len(changes) == 0 {
 			return nil
 		}
-		if i == 0 || len(changes) < len(best) {
-			best = changes
+		if !found || lighter(changes, best) {
+			best, found = changes, true
 		}
 	}
-	if parts := split(old); len(after) > 1 && len(parts) > 1 {
+	if parts := split(v); len(among) > 1 && len(parts) > 1 {
 		var changes []Change
 		for _, part := range parts {
-			changes = append(changes, c.fit(part, 0, after, path)...)
+			changes = append(changes, c.fit(part, 0, among, path)...)
 		}
-		if len(changes) < len(best) {
+		if !found || lighter(changes, best) {
 			return changes
 		}
 	}
+	if !found {
+		return c.pair(v, among[index%len(among)], path)
+	}
 	return best
+}
+
+// lighter reports whether a breaks less than b.
+func lighter(a, b []Change) bool {
+	wires := func(list []Change) (n int) {
+		for _, c := range list {
+			if c.Category == Wire {
+				n++
+			}
+		}
+		return n
+	}
+	if x, y := wires(a), wires(b); x != y {
+		return x < y
+	}
+	return len(a) < len(b)
 }
 
 // split divides a variant by its values or else by its types.
 func split(p place) []place {
 	with := func(keyword string, v any) place {
-		return append(slices.Clip(p), node{pointer: keyword + "=" + text(v), schema: map[string]any{keyword: v}})
+		return append(slices.Clip(p), node{pointer: keyword + "=" + text(v), schema: map[string]any{keyword: v}, doc: p.document()})
 	}
 	var out []place
 	if values, limited := p.values(); limited {
@@ -114,55 +161,32 @@ func split(p place) []place {
 }
 
 // pair returns the changes from one variant to another, and from their parts to the parts.
-func (c *comparison) pair(old, new place, path string) []Change {
+func (c *comparison) pair(from, to place, path string) []Change {
 	if c.budget--; c.budget <= 0 {
 		return nil
 	}
-	var changes []Change
-	for _, r := range c.rules {
-		if r.variant == nil || !r.covers(c.feature) {
-			continue
-		}
-		r.variant(pair{old, new}, func(below, reason string) {
-			changes = append(changes, Change{Feature: c.feature, Path: path + below, Reason: reason, Rule: r.ID, Category: r.Category})
-		})
+	p := pair{old: from, new: to, feature: c.feature, live: c.live, backward: c.backward}
+	if c.backward {
+		p.old, p.new = to, from
 	}
-	common := old.types() & new.types()
+	var changes []Change
+	for _, r := range rules {
+		if r.variant != nil && c.asks(r) {
+			r.variant(p, func(below, reason string) {
+				changes = append(changes, Change{Feature: c.feature, Path: path + below, Reason: reason, Rule: r.ID, Category: r.Category})
+			})
+		}
+	}
+	common := from.types() & to.types()
 	if common&object != 0 {
-		changes = append(changes, c.members(old, new, path)...)
+		changes = append(changes, c.members(from, to, path)...)
 	}
 	if common&array != 0 {
-		n := max(old.tuple(), new.tuple())
+		n := max(from.tuple(), to.tuple())
 		for i := range n {
-			changes = append(changes, c.compare(old.item(i), new.item(i), path+wire.Pointer("prefixItems", strconv.Itoa(i)))...)
+			changes = append(changes, c.compare(from.item(i), to.item(i), path+wire.Pointer("prefixItems", strconv.Itoa(i)))...)
 		}
-		changes = append(changes, c.compare(old.item(n), new.item(n), path+"/items")...)
-	}
-	return changes
-}
-
-func (c *comparison) members(old, new place, path string) []Change {
-	var changes []Change
-	kept := new.properties()
-	for _, name := range old.properties() {
-		if slices.Contains(kept, name) {
-			changes = append(changes, c.compare(old.property(name), new.property(name), path+wire.Pointer("properties", name))...)
-		}
-	}
-	patterns := map[string]bool{}
-	for _, n := range slices.Concat(old, new) {
-		for _, pattern := range n.names("patternProperties") {
-			patterns[pattern] = true
-		}
-	}
-	for _, pattern := range slices.Sorted(mapKeys(patterns)) {
-		before, _ := old.pattern(pattern)
-		after, _ := new.pattern(pattern)
-		changes = append(changes, c.compare(before, after, path+wire.Pointer("patternProperties", pattern))...)
-	}
-	// Closing is a rule of its own; what opens is never a change.
-	if !old.closed() && !new.closed() && (len(old.additional()) > 0 || c.feature == InputSchema) {
-		changes = append(changes, c.compare(old.additional(), new.additional(), path+"/additionalProperties")...)
+		changes = append(changes, c.compare(from.item(n), to.item(n), path+"/items")...)
 	}
 	return changes
 }

@@ -165,7 +165,7 @@ func (n node) closure(seen map[string]bool) string {
 		return n.pointer
 	}
 	seen[n.pointer] = true
-	out := text(n.schema)
+	out := text(meaning(n.schema))
 	n.each(func(inner node) {
 		for _, keyword := range references {
 			if ref, ok := inner.object()[keyword].(string); ok {
@@ -176,6 +176,47 @@ func (n node) closure(seen map[string]bool) string {
 		}
 	})
 	return out
+}
+
+// annotations are the keywords that allow and forbid nothing. Definitions count where they are
+// referred to.
+var annotations = map[string]bool{
+	"title": true, "description": true, "default": true, "examples": true, "deprecated": true, "readOnly": true, "writeOnly": true,
+	"$comment": true, "$defs": true, "definitions": true,
+}
+
+// named are the keywords whose members are named freely.
+var named = map[string]bool{"properties": true, "patternProperties": true, "dependentSchemas": true, "dependencies": true, "dependentRequired": true}
+
+// meaning is a schema, or a list of them, without annotations.
+func meaning(v any) any {
+	switch v := v.(type) {
+	case []any:
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = meaning(item)
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, inner := range v {
+			switch members, isMap := inner.(map[string]any); {
+			case annotations[key] || strings.HasPrefix(key, "x-"):
+			case literals[key]:
+				out[key] = inner
+			case named[key] && isMap:
+				list := make(map[string]any, len(members))
+				for name, member := range members {
+					list[name] = meaning(member)
+				}
+				out[key] = list
+			default:
+				out[key] = meaning(inner)
+			}
+		}
+		return out
+	}
+	return v
 }
 
 // each calls f for n and everything in it, in a fixed order.

@@ -1,12 +1,14 @@
 // Package evolve compares two versions of an event type's schemas and says which differences
-// matter to whom. The server asks it when a type is changed while it runs: an incompatible change
-// ends live subscriptions (EVOL-2), an additive one must not (EVOL-3). The breaking command asks
-// it about two versions of an event file.
+// matter to whom. The server asks [Compare] when a type changes while it runs: an incompatible
+// change ends live subscriptions (EVOL-2), an additive one must not (EVOL-3). The breaking command
+// asks [Differences] about two versions of an event file.
 //
-// Start with [Compare]. Each kind of difference is a rule in the table of rules.go: an ID, a
-// category, a purpose and one function over a pair of places. A place is what one value must
-// satisfy, with references followed and allOf merged; unions are compared variant by variant.
-// A new rule is a new entry in that table. The package makes no compatibility promise.
+// Each kind of difference is a rule in the table of rules.go: an ID, a category, a purpose and one
+// function over a pair of places. A place is what one value must satisfy, with references followed
+// and allOf merged; unions are compared variant by variant. Schemas are held against each other
+// forward, from old to new, which finds what was lost, and payloads also backward, from new to old,
+// which finds what readers of the old schema do not expect. A new rule is a new entry in the table.
+// The package makes no compatibility promise.
 package evolve
 
 import (
@@ -58,15 +60,20 @@ func (c Change) String() string { return c.Feature + c.Path + ": " + c.Reason }
 // widened enums and relaxed bounds are never among them. Everything but the two schemas is ignored,
 // and so is that variants of a oneOf came to overlap.
 func Compare(old, new wire.Descriptor) []Change {
-	var live []rule
-	for _, r := range rules {
-		if r.Live {
-			live = append(live, r)
-		}
-	}
 	return slices.Concat(
-		compareSchemas(InputSchema, old.InputSchema, new.InputSchema, live),
-		compareSchemas(PayloadSchema, old.PayloadSchema, new.PayloadSchema, live),
+		run(InputSchema, old.InputSchema, new.InputSchema, true),
+		run(PayloadSchema, old.PayloadSchema, new.PayloadSchema, true),
+	)
+}
+
+// Differences returns the changes from old to new that any rule finds. Without a WIRE change,
+// arguments that were valid still are, except members that old did not declare and new does
+// (STRICT); and a payload of the new schema decodes with types made from the old one, where enums
+// and tagged unions are open. Without a STRICT change either, it is valid by the old schema.
+func Differences(old, new wire.Descriptor) []Change {
+	return slices.Concat(
+		run(InputSchema, old.InputSchema, new.InputSchema, false),
+		run(PayloadSchema, old.PayloadSchema, new.PayloadSchema, false),
 	)
 }
 
@@ -79,19 +86,35 @@ func Rules() []Rule {
 	return out
 }
 
-func compareSchemas(feature string, old, new json.RawMessage, rules []rule) []Change {
-	c := &comparison{feature: feature, rules: rules, active: map[string]bool{}, budget: maxPairs}
-	var err error
-	if c.old, err = readDocument(old); err != nil {
-		return []Change{c.incomparable("", "the old schema cannot be read: "+err.Error())}
+// run compares the two versions of one schema: for a live change, or by all rules.
+func run(feature string, old, new json.RawMessage, live bool) []Change {
+	unreadable := func(which string, err error) []Change {
+		return []Change{{Feature: feature, Reason: "the " + which + " schema cannot be read: " + err.Error(), Rule: Incomparable, Category: Wire}}
 	}
-	if c.new, err = readDocument(new); err != nil {
-		return []Change{c.incomparable("", "the new schema cannot be read: "+err.Error())}
+	before, err := readDocument(old)
+	if err != nil {
+		return unreadable("old", err)
 	}
-	if text(c.old.root.schema) == text(c.new.root.schema) {
+	after, err := readDocument(new)
+	if err != nil {
+		return unreadable("new", err)
+	}
+	if text(before.root.schema) == text(after.root.schema) {
 		return nil
 	}
-	changes := c.compare(place{c.old.root}, place{c.new.root}, "")
+	changes := compareDocuments(&comparison{feature: feature, live: live}, before, after)
+	if feature == PayloadSchema && !live {
+		unexpected := compareDocuments(&comparison{feature: feature, backward: true}, after, before)
+		changes = append(changes, slices.DeleteFunc(unexpected, func(c Change) bool {
+			return slices.ContainsFunc(changes, func(k Change) bool { return k.Path == c.Path && k.Rule == c.Rule })
+		})...)
+	}
+	return changes
+}
+
+func compareDocuments(c *comparison, from, to *document) []Change {
+	c.active, c.budget = map[string]bool{}, maxPairs
+	changes := c.compare(place{from.root}, place{to.root}, "")
 	if c.budget <= 0 {
 		changes = append(changes, c.incomparable("", "the schemas are too complex to compare"))
 	}

@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"iter"
 	"maps"
-	"math/big"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 func mapKeys[V any](m map[string]V) iter.Seq[string] { return maps.Keys(m) }
@@ -25,16 +25,35 @@ func (p place) key() string {
 	return strings.Join(slices.Compact(pointers), " ")
 }
 
+// document returns the document that p's schemas are from.
+func (p place) document() *document {
+	if len(p) == 0 {
+		return &document{}
+	}
+	return p[0].doc
+}
+
+// under returns the schemas that stand directly under a keyword.
+func (p place) under(keyword string) place {
+	var out place
+	for _, n := range p {
+		if c, ok := n.child(keyword); ok {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
 // maxVariants bounds what unions in unions multiply to.
 const maxVariants = 256
 
 // expand follows references, merges allOf and multiplies out anyOf and oneOf: the result are the
 // variants that a value may be of. Variants that no value satisfies are left out; ok is false when
 // there are too many.
-func (d *document) expand(p place) (variants []place, ok bool) {
+func expand(p place) (variants []place, ok bool) {
 	variants = []place{nil}
 	for _, n := range p {
-		variants = product(variants, d.expandNode(n, nil))
+		variants = product(variants, expandNode(n, nil))
 		if len(variants) > maxVariants {
 			return nil, false
 		}
@@ -42,7 +61,7 @@ func (d *document) expand(p place) (variants []place, ok bool) {
 	return slices.DeleteFunc(variants, func(v place) bool { return v.types() == 0 }), true
 }
 
-func (d *document) expandNode(n node, within []string) []place {
+func expandNode(n node, within []string) []place {
 	if allowed, isBool := n.schema.(bool); isBool && !allowed {
 		return nil
 	}
@@ -60,13 +79,13 @@ func (d *document) expandNode(n node, within []string) []place {
 		if !ok {
 			continue // stays in the place as a keyword of its own
 		}
-		if d.draft07 {
-			return d.expandNode(target, within) // siblings do not count there
+		if n.doc.draft07 {
+			return expandNode(target, within) // siblings do not count there
 		}
-		out = product(out, d.expandNode(target, within))
+		out = product(out, expandNode(target, within))
 	}
 	for _, part := range n.list("allOf") {
-		out = product(out, d.expandNode(part, within))
+		out = product(out, expandNode(part, within))
 	}
 	for _, keyword := range []string{"anyOf", "oneOf"} {
 		alternatives := n.list(keyword)
@@ -75,7 +94,7 @@ func (d *document) expandNode(n node, within []string) []place {
 		}
 		var union []place
 		for _, a := range alternatives {
-			union = append(union, d.expandNode(a, within)...)
+			union = append(union, expandNode(a, within)...)
 		}
 		out = product(out, union)
 	}
@@ -221,7 +240,7 @@ func (p place) property(name string) place {
 			out, found = append(out, c), true
 		}
 		for _, pattern := range n.names("patternProperties") {
-			if re, err := regexp.Compile(pattern); err == nil && re.MatchString(name) {
+			if matches(pattern, name) {
 				c, _ := n.child("patternProperties", pattern)
 				out, found = append(out, c), true
 			}
@@ -233,15 +252,15 @@ func (p place) property(name string) place {
 	return out
 }
 
-// pattern returns what members must satisfy whose names match exactly that pattern; without it
-// they are additional ones.
-func (p place) pattern(pattern string) (place, bool) {
+// pattern returns what members must satisfy whose names match exactly that pattern. Where p does not
+// have it they are additional members; with sure, only if no other pattern may claim them.
+func (p place) pattern(pattern string, sure bool) (place, bool) {
 	var out place
 	found := false
 	for _, n := range p {
 		if c, ok := n.child("patternProperties", pattern); ok {
 			out, found = append(out, c), true
-		} else if c, ok := n.child("additionalProperties"); ok {
+		} else if c, ok := n.child("additionalProperties"); ok && (!sure || len(n.names("patternProperties")) == 0) {
 			out = append(out, c)
 		}
 	}
@@ -263,7 +282,7 @@ func (p place) additional() place {
 
 // closed reports whether p allows no members but the declared ones.
 func (p place) closed() bool {
-	return slices.ContainsFunc(p.additional(), func(n node) bool { return n.schema == false })
+	return forbidden(p.additional())
 }
 
 // mapped reports whether p describes members of any name by a schema, as a map does.
@@ -315,7 +334,12 @@ func (p place) required() map[string]bool {
 func (p place) texts(keyword string) map[string]bool {
 	out := map[string]bool{}
 	for _, n := range p {
-		if c, ok := n.child(keyword); ok {
+		if named[keyword] {
+			if v, ok := n.object()[keyword]; ok { // as in a schema, where its members have free names
+				n.schema, n.pointer = map[string]any{keyword: v}, n.pointer+wire.Pointer(keyword)
+				out[n.closure(map[string]bool{})] = true
+			}
+		} else if c, ok := n.child(keyword); ok {
 			out[c.closure(map[string]bool{})] = true
 		}
 	}
@@ -335,57 +359,4 @@ func (p place) foreign() map[string]bool {
 		}
 	}
 	return out
-}
-
-// A bound is one end of a range; the zero bound is none.
-type bound struct {
-	at     *big.Rat
-	strict bool
-}
-
-// bound returns the tightest of an inclusive and an exclusive keyword; sign is +1 for lower bounds
-// and -1 for upper ones. Over integers an exclusive bound becomes the next inclusive one.
-func (p place) bound(inclusive, exclusive string, sign int) bound {
-	var out bound
-	for _, n := range p {
-		for _, keyword := range []string{inclusive, exclusive} {
-			at, ok := rational(n.object()[keyword])
-			if !ok {
-				continue
-			}
-			b := bound{at, keyword == exclusive}
-			if p.types()&fraction == 0 {
-				b = b.overIntegers(sign)
-			}
-			if b.tighter(out, sign) {
-				out = b
-			}
-		}
-	}
-	return out
-}
-
-func (b bound) overIntegers(sign int) bound {
-	floor := new(big.Int).Div(b.at.Num(), b.at.Denom()) // Euclidean: rounds down, denominators are positive
-	up := sign > 0 && (!b.at.IsInt() || b.strict)
-	if up {
-		floor.Add(floor, big.NewInt(1))
-	} else if sign < 0 && b.at.IsInt() && b.strict {
-		floor.Sub(floor, big.NewInt(1))
-	}
-	return bound{at: new(big.Rat).SetInt(floor)}
-}
-
-// tighter reports whether b excludes something that other allows.
-func (b bound) tighter(other bound, sign int) bool {
-	switch {
-	case b.at == nil:
-		return false
-	case other.at == nil:
-		return true
-	}
-	if c := b.at.Cmp(other.at) * sign; c != 0 {
-		return c > 0
-	}
-	return b.strict && !other.strict
 }

@@ -1,0 +1,185 @@
+package evolve
+
+import (
+	"fmt"
+	"math/big"
+)
+
+// A bound is one end of a range; the zero bound is none.
+type bound struct {
+	at     *big.Rat
+	strict bool
+}
+
+// bound returns the tightest of an inclusive and an exclusive keyword; sign is +1 for lower bounds
+// and -1 for upper ones. Over integers an exclusive bound becomes the next inclusive one.
+func (p place) bound(inclusive, exclusive string, sign int) bound {
+	var out bound
+	for _, n := range p {
+		for _, keyword := range []string{inclusive, exclusive} {
+			at, ok := rational(n.object()[keyword])
+			if !ok {
+				continue
+			}
+			b := bound{at, keyword == exclusive}
+			if p.types()&fraction == 0 {
+				b = b.overIntegers(sign)
+			}
+			if b.tighter(out, sign) {
+				out = b
+			}
+		}
+	}
+	return out
+}
+
+func (b bound) overIntegers(sign int) bound {
+	floor := new(big.Int).Div(b.at.Num(), b.at.Denom()) // Euclidean: rounds down, denominators are positive
+	up := sign > 0 && (!b.at.IsInt() || b.strict)
+	if up {
+		floor.Add(floor, big.NewInt(1))
+	} else if sign < 0 && b.at.IsInt() && b.strict {
+		floor.Sub(floor, big.NewInt(1))
+	}
+	return bound{at: new(big.Rat).SetInt(floor)}
+}
+
+// tighter reports whether b excludes something that other allows.
+func (b bound) tighter(other bound, sign int) bool {
+	switch {
+	case b.at == nil:
+		return false
+	case other.at == nil:
+		return true
+	}
+	if c := b.at.Cmp(other.at) * sign; c != 0 {
+		return c > 0
+	}
+	return b.strict && !other.strict
+}
+
+// bounds are the keywords that limit from one side; a lower bound is tighter the higher it is.
+var bounds = []struct {
+	inclusive, exclusive string
+	sign                 int
+	of                   types
+	free                 int64 // where the bound has no effect: nothing is shorter than 0
+}{
+	{"minimum", "exclusiveMinimum", +1, integer | fraction, -1},
+	{"maximum", "exclusiveMaximum", -1, integer | fraction, -1},
+	{"minLength", "", +1, str, 0},
+	{"maxLength", "", -1, str, -1},
+	{"minItems", "", +1, array, 0},
+	{"maxItems", "", -1, array, -1},
+	{"minProperties", "", +1, object, 0},
+	{"maxProperties", "", -1, object, -1},
+	{"maxContains", "", -1, array, -1},
+}
+
+// moved reports the bounds by which narrow is tighter than wide.
+func moved(wide, narrow place, report func(keyword string, wide, narrow bound)) {
+	common := wide.types() & narrow.types()
+	for _, b := range bounds {
+		if common&b.of == 0 {
+			continue
+		}
+		w, n := wide.bound(b.inclusive, b.exclusive, b.sign), narrow.bound(b.inclusive, b.exclusive, b.sign)
+		if b.free == 0 && n.at != nil && n.at.Sign() <= 0 {
+			continue
+		}
+		if n.tighter(w, b.sign) && !wide.within(b.inclusive, n, b.sign) {
+			report(b.inclusive, w, n)
+		}
+	}
+}
+
+// within reports whether the listed values of p all keep a bound on them.
+func (p place) within(keyword string, limit bound, sign int) bool {
+	values, limited := p.values()
+	for _, v := range values {
+		var size *big.Rat
+		switch keyword {
+		case "minimum", "maximum":
+			size, _ = rational(v)
+		case "minLength", "maxLength":
+			if s, ok := v.(string); ok {
+				size = new(big.Rat).SetInt64(int64(len([]rune(s))))
+			}
+		default:
+			return false
+		}
+		if size != nil && limit.tighter(bound{at: size}, sign) {
+			return false
+		}
+	}
+	return limited
+}
+
+// steps reports the multipleOf of narrow that values of wide need not keep.
+func steps(wide, narrow place, report func(step *big.Rat)) {
+	if wide.types()&narrow.types()&(integer|fraction) == 0 {
+		return
+	}
+	for _, n := range narrow {
+		step, ok := rational(n.object()["multipleOf"])
+		if !ok || step.Sign() <= 0 {
+			continue
+		}
+		kept := wide.types()&fraction == 0 && new(big.Rat).Inv(step).IsInt() // all integers are multiples
+		for _, w := range wide {
+			if other, ok := rational(w.object()["multipleOf"]); ok && new(big.Rat).Quo(other, step).IsInt() {
+				kept = true
+			}
+		}
+		if !kept {
+			report(step)
+		}
+	}
+}
+
+// unique reports whether narrow alone asks that items differ.
+func unique(wide, narrow place) bool {
+	return wide.types()&narrow.types()&array != 0 && narrow.texts("uniqueItems")["true"] && !wide.texts("uniqueItems")["true"]
+}
+
+func inputBoundTightened(p pair, report func(string, string)) {
+	moved(p.old, p.new, func(keyword string, old, new bound) {
+		if old.at == nil {
+			report("", fmt.Sprintf("%s %s is new", keyword, new))
+		} else {
+			report("", fmt.Sprintf("%s went from %s to %s", keyword, old, new))
+		}
+	})
+	if unique(p.old, p.new) {
+		report("", "items must differ now")
+	}
+	steps(p.old, p.new, func(step *big.Rat) { report("", "must be a multiple of "+decimal(step)+" now") })
+}
+
+func payloadBoundRelaxed(p pair, report func(string, string)) {
+	moved(p.new, p.old, func(keyword string, new, old bound) {
+		if new.at == nil {
+			report("", fmt.Sprintf("%s %s is gone", keyword, old))
+		} else {
+			report("", fmt.Sprintf("%s went from %s to %s", keyword, old, new))
+		}
+	})
+	if unique(p.new, p.old) {
+		report("", "items may be equal now")
+	}
+	steps(p.new, p.old, func(step *big.Rat) { report("", "need not be a multiple of "+decimal(step)+" any more") })
+}
+
+// String writes the bound as a schema would.
+func (b bound) String() string {
+	s := decimal(b.at)
+	if b.strict {
+		s += " (exclusive)"
+	}
+	return s
+}
+
+func decimal(r *big.Rat) string {
+	digits, _ := r.FloatPrec() // exact: JSON numbers are decimals
+	return r.FloatString(digits)
+}

@@ -1,0 +1,109 @@
+package evolve_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/evolve"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+func differ(old, new string, payload bool) []evolve.Change {
+	a := wire.Descriptor{InputSchema: json.RawMessage(anything), PayloadSchema: json.RawMessage(anything)}
+	b := a
+	if payload {
+		a.PayloadSchema, b.PayloadSchema = json.RawMessage(old), json.RawMessage(new)
+	} else {
+		a.InputSchema, b.InputSchema = json.RawMessage(old), json.RawMessage(new)
+	}
+	return evolve.Differences(a, b)
+}
+
+const tagged = `{"type":"object","oneOf":[{"properties":{"k":{"const":"a"},"v":{"type":"string"}},"required":["k"]},{"properties":{"k":{"const":"b"}},"required":["k"]}]}`
+
+// Beyond EVOL-2 the breaking command also knows what ends no subscription. Here want is "path RULE".
+func TestDifferences(t *testing.T) {
+	for _, c := range []change{
+		{"required dropped", `{"type":"object","properties":{"a":{}},"required":["a"]}`, `{"type":"object","properties":{"a":{}}}`,
+			"", "/properties/a PAYLOAD_REQUIRED_REMOVED"},
+		{"required field removed", `{"type":"object","properties":{"a":{}},"required":["a"]}`, `{"type":"object"}`,
+			"/properties/a FIELD_REMOVED", "/properties/a FIELD_REMOVED"},
+		{"enum widened", object(`{"enum":["a"]}`), object(`{"enum":["a","b"]}`), "", "/properties/x PAYLOAD_ENUM_WIDENED"},
+		{"enum dropped", object(`{"type":"string","enum":["a"]}`), object(`{"type":"string"}`), "", "/properties/x PAYLOAD_ENUM_WIDENED"},
+		{"constants widened", object(`{"oneOf":[{"const":"a"},{"const":"b"}]}`), object(`{"oneOf":[{"const":"a"},{"const":"b"},{"const":"c"}]}`),
+			"", "/properties/x PAYLOAD_ENUM_WIDENED"},
+		{"bound relaxed", object(`{"type":"string","maxLength":3}`), object(`{"type":"string","maxLength":4}`), "", "/properties/x PAYLOAD_BOUND_RELAXED"},
+		{"bound dropped", object(`{"type":"integer","minimum":3,"multipleOf":2}`), object(`{"type":"integer"}`),
+			"", "/properties/x PAYLOAD_BOUND_RELAXED; /properties/x PAYLOAD_BOUND_RELAXED"},
+		{"bound that listed values keep", object(`{"type":"string","enum":["a","bb"]}`), object(`{"type":"string","minLength":1,"maxLength":2}`), "", "/properties/x PAYLOAD_ENUM_WIDENED"},
+		{"bound that a listed value breaks", object(`{"type":"string","enum":["a","bb"]}`), object(`{"type":"string","maxLength":1}`),
+			"/properties/x INPUT_BOUND_TIGHTENED", "/properties/x PAYLOAD_ENUM_WIDENED"},
+		{"pattern dropped", object(`{"type":"string","pattern":"a"}`), object(`{"type":"string"}`), "", "/properties/x PAYLOAD_CONSTRAINT_RELAXED"},
+		{"pattern changed", object(`{"type":"string","pattern":"a"}`), object(`{"type":"string","pattern":"b"}`),
+			"/properties/x INPUT_PATTERN_CHANGED", "/properties/x PAYLOAD_CONSTRAINT_RELAXED"},
+		{"not dropped", object(`{"type":"string","not":{"const":"a"}}`), object(`{"type":"string"}`), "", "/properties/x PAYLOAD_CONSTRAINT_RELAXED"},
+		{"not changed", object(`{"type":"string","not":{"const":"a"}}`), object(`{"type":"string","not":{"const":"b"}}`),
+			"/properties/x SCHEMA_INCOMPARABLE", "/properties/x SCHEMA_INCOMPARABLE"},
+		{"not explained", object(`{"type":"string","not":{"const":"a"}}`), object(`{"type":"string","not":{"const":"a","description":"Not a."}}`), "", ""},
+		{"property called title below not", object(`{"not":{"properties":{"title":{"type":"string"}}}}`), object(`{"not":{"properties":{"title":{"type":"null"}}}}`),
+			"/properties/x SCHEMA_INCOMPARABLE", "/properties/x SCHEMA_INCOMPARABLE"},
+		{"dependentRequired of a field called title", `{"type":"object","dependentRequired":{"title":["a"]}}`, `{"type":"object","dependentRequired":{"title":["b"]}}`,
+			"SCHEMA_INCOMPARABLE", "SCHEMA_INCOMPARABLE"},
+		{"new argument in an open schema", `{"type":"object"}`, object(`{"type":"string"}`), "/properties/x INPUT_NAME_CLAIMED", ""},
+		{"new argument in a closed schema", `{"type":"object","additionalProperties":false}`, `{"type":"object","properties":{"x":{"type":"string"}},"additionalProperties":false}`,
+			"", "/properties/x PAYLOAD_FIELD_ADDED"},
+		{"new field in a map", `{"type":"object","additionalProperties":{"type":"string"}}`, `{"type":"object","properties":{"x":{"type":"integer"}},"additionalProperties":{"type":"string"}}`,
+			"/properties/x INPUT_TYPE_NARROWED", "/properties/x PAYLOAD_TYPE_CHANGED"},
+		{"fitting new field in a map", `{"type":"object","additionalProperties":{"type":"string"}}`, `{"type":"object","properties":{"x":{"type":"string"}},"additionalProperties":{"type":"string"}}`, "", ""},
+		{"opened", `{"type":"object","additionalProperties":false}`, `{"type":"object"}`, "", "/additionalProperties PAYLOAD_OPENED"},
+		{"map opened", `{"type":"object","additionalProperties":{"type":"string"}}`, `{"type":"object"}`, "", "/additionalProperties PAYLOAD_TYPE_CHANGED"},
+		{"items allowed", object(`{"type":"array","items":false}`), object(`{"type":"array","items":{"type":"string"}}`), "", "/properties/x/items PAYLOAD_OPENED"},
+		{"tagged variant added", tagged, strings.TrimSuffix(tagged, "]}") + `,{"properties":{"k":{"const":"c"},"v":{"type":"integer"}},"required":["k"]}]}`,
+			"", "PAYLOAD_VARIANT_ADDED"},
+		{"struct to union", `{"type":"object","properties":{"v":{"type":"string"}}}`, `{"type":"object","oneOf":[{"properties":{"v":{"type":"string"}}},{"properties":{"v":{"type":"integer"}}}]}`,
+			"SCHEMA_INCOMPARABLE", "/properties/v PAYLOAD_TYPE_CHANGED"},
+		{"disjoint union instead of types", object(`{"type":["object","string"],"required":["a"]}`), object(`{"oneOf":[{"type":"string"},{"type":"object","required":["a"]}]}`), "", ""},
+		{"a part of a union tightened", object(`{"type":["object","string"],"required":["a"]}`), object(`{"oneOf":[{"type":"string"},{"type":"object","required":["a","b"]}]}`),
+			"/properties/x/properties/b INPUT_REQUIRED_ADDED", ""},
+		{"overlapping oneOf changed", object(`{"oneOf":[{"type":"string"},{"maxLength":3}]}`), object(`{"oneOf":[{"type":"string"},{"maxLength":4}]}`),
+			"/properties/x SCHEMA_INCOMPARABLE", "/properties/x PAYLOAD_BOUND_RELAXED; /properties/x PAYLOAD_CONSTRAINT_RELAXED"},
+		{"overlapping oneOf explained", object(`{"oneOf":[{"type":"string"},{"maxLength":3}]}`), object(`{"oneOf":[{"type":"string","title":"t"},{"maxLength":3}]}`), "", ""},
+		{"names narrowed", `{"type":"object","propertyNames":{"maxLength":4}}`, `{"type":"object","propertyNames":{"maxLength":3}}`, "/propertyNames INPUT_BOUND_TIGHTENED", ""},
+		{"names widened", `{"type":"object","propertyNames":{"maxLength":3}}`, `{"type":"object","propertyNames":{"maxLength":4}}`, "", "/propertyNames PAYLOAD_BOUND_RELAXED"},
+		{"second pattern of names", `{"type":"object","patternProperties":{"^a":{"type":"string"}},"additionalProperties":{"maxLength":3}}`,
+			`{"type":"object","patternProperties":{"^a":{"type":"string"},"b$":{"maxLength":3}},"additionalProperties":{"maxLength":3}}`,
+			"/patternProperties/b$ INPUT_BOUND_TIGHTENED", ""},
+		{"name that only a backtracking pattern matches", `{"type":"object","patternProperties":{"^(?=ab)":{"type":"string"}}}`,
+			`{"type":"object","patternProperties":{"^(?=ab)":{"type":"string"}},"properties":{"abc":{"type":"integer"}}}`,
+			"/properties/abc VALUE_FORBIDDEN", ""},
+		{"descriptions", object(`{"type":"string"}`), object(`{"type":"string","description":"d"}`), "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for payload, want := range map[bool]string{false: c.input, true: c.payload} {
+				got := strings.Split(found(differ(c.old, c.new, payload)), "; ")
+				slices.Sort(got)
+				if s := strings.Join(got, "; "); s != want {
+					t.Errorf("payload %v: got %q, want %q", payload, s, want)
+				}
+			}
+		})
+	}
+}
+
+// Every live finding is a WIRE difference, and Compare leaves out whatever is not live.
+func TestCompareIsPartOfDifferences(t *testing.T) {
+	live := map[string]bool{}
+	for _, r := range evolve.Rules() {
+		live[r.ID] = r.Live
+		if r.Live && r.Category != evolve.Wire {
+			t.Errorf("%s ends subscriptions and is %s", r.ID, r.Category)
+		}
+	}
+	for _, c := range comparePayload(object(`{"type":"string","enum":["a"]}`), `{"type":"object","properties":{"x":{"type":"integer"}},"additionalProperties":false}`) {
+		if !live[c.Rule] {
+			t.Errorf("%v", c)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package evolve
+
+import (
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// members compares the members that two variants allow.
+func (c *comparison) members(from, to place, path string) []Change {
+	var changes []Change
+	first, second := from.properties(), to.properties()
+	for _, name := range first {
+		below := path + wire.Pointer("properties", name)
+		switch {
+		case slices.Contains(second, name):
+			changes = append(changes, c.compare(from.property(name), to.property(name), below)...)
+		case c.backward:
+			changes = append(changes, c.added(from, to, name, below)...)
+		}
+	}
+	if !c.live && c.feature == InputSchema {
+		for _, name := range second {
+			if !slices.Contains(first, name) {
+				changes = append(changes, c.claimed(from, to, name, path+wire.Pointer("properties", name))...)
+			}
+		}
+	}
+	changes = append(changes, c.patterns(from, to, path)...)
+	// Closing is a rule of its own; what opens is never a change.
+	if !from.closed() && !to.closed() && (c.contains() || len(from.additional()) > 0) {
+		changes = append(changes, c.compare(from.additional(), to.additional(), path+"/additionalProperties")...)
+	}
+	if names := to.under("propertyNames"); len(names) > 0 && c.contains() {
+		text := node{pointer: "name", schema: map[string]any{"type": "string"}, doc: from.document()}
+		changes = append(changes, c.compare(append(place{text}, from.under("propertyNames")...), names, path+"/propertyNames")...)
+	}
+	return changes
+}
+
+// added compares a field that only the new payload declares with what the old one said of all other
+// members. A reader that keeps them in a map must be able to decode the new field too.
+func (c *comparison) added(from, to place, name, path string) []Change {
+	if others := to.property(name); !forbidden(others) {
+		return c.compare(from.property(name), others, path)
+	}
+	return []Change{{Feature: c.feature, Path: path, Reason: "field added to a closed object", Rule: fieldAdded, Category: Strict}}
+}
+
+// claimed compares an argument that only the new schema declares with what the old one said of all
+// other members. Where that was nothing, a caller may have sent one of that name.
+func (c *comparison) claimed(from, to place, name, path string) []Change {
+	others := from.property(name)
+	changes := c.compare(others, to.property(name), path)
+	if len(changes) == 0 || len(others) > 0 {
+		return changes
+	}
+	return []Change{{Feature: c.feature, Path: path, Reason: "callers could already send an argument of this name, with any value", Rule: nameClaimed, Category: Strict}}
+}
+
+func (c *comparison) patterns(from, to place, path string) []Change {
+	var changes []Change
+	all := map[string]bool{}
+	for _, n := range slices.Concat(from, to) {
+		for _, pattern := range n.names("patternProperties") {
+			all[pattern] = true
+		}
+	}
+	for _, pattern := range slices.Sorted(mapKeys(all)) {
+		first, _ := from.pattern(pattern, !c.live)
+		second, kept := to.pattern(pattern, false)
+		below := path + wire.Pointer("patternProperties", pattern)
+		if c.backward && !kept && to.closed() {
+			changes = append(changes, Change{Feature: c.feature, Path: below, Reason: "field added to a closed object", Rule: fieldAdded, Category: Strict})
+			continue
+		}
+		changes = append(changes, c.compare(first, second, below)...)
+	}
+	return changes
+}
+
+// A tagging is what tells the variants of a union apart: the values of one required member.
+type tagging struct {
+	property string
+	values   map[string]bool
+}
+
+// tags finds the tagging of the object variants; the zero tagging excludes nothing.
+func tags(variants []place) tagging {
+	objects := slices.DeleteFunc(slices.Clone(variants), func(v place) bool { return v.types()&object == 0 })
+	if len(objects) < 2 {
+		return tagging{}
+	}
+	for _, name := range slices.Sorted(mapKeys(objects[0].required())) {
+		t := tagging{name, map[string]bool{}}
+		distinct := !slices.ContainsFunc(objects, func(v place) bool {
+			values := v.tag(name)
+			for value := range values {
+				if t.values[value] {
+					return true
+				}
+				t.values[value] = true
+			}
+			return len(values) == 0
+		})
+		if distinct {
+			return t
+		}
+	}
+	return tagging{}
+}
+
+// tag returns the values that the required member called name may have, nil when they are not listed.
+func (p place) tag(name string) map[string]any {
+	if p.types() != object || !p.required()[name] {
+		return nil
+	}
+	variants, ok := expand(p.property(name))
+	if !ok {
+		return nil
+	}
+	out := map[string]any{}
+	for _, v := range variants {
+		values, limited := v.values()
+		if !limited {
+			return nil
+		}
+		for text, value := range values {
+			out[text] = value
+		}
+	}
+	return out
+}
+
+// excludes reports whether the tag of v is not among those of the union.
+func (t tagging) excludes(v place) bool {
+	if t.property == "" {
+		return false
+	}
+	values := v.tag(t.property)
+	for value := range values {
+		if t.values[value] {
+			return false
+		}
+	}
+	return len(values) > 0
+}

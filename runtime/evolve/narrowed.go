@@ -1,0 +1,109 @@
+package evolve
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// The rules here are about arguments that are no longer valid.
+
+func inputTypeNarrowed(u union, report func(string)) {
+	if lost := unionTypes(u.old) &^ unionTypes(u.new); lost != 0 && len(u.new) > 0 {
+		report(fmt.Sprintf("no longer accepts %v", lost))
+	}
+}
+
+func inputEnumAdded(p pair, report func(string, string)) {
+	_, before := listed(p.old)
+	if values, now := p.new.values(); now && !before {
+		report("", fmt.Sprintf("accepts %d listed values only", len(values)))
+	}
+}
+
+func inputRequiredAdded(p pair, report func(string, string)) {
+	if p.old.types()&p.new.types()&object == 0 {
+		return
+	}
+	before := p.old.required()
+	for _, name := range slices.Sorted(mapKeys(p.new.required())) {
+		if !before[name] {
+			report(wire.Pointer("properties", name), "is required now")
+		}
+	}
+}
+
+func inputClosed(p pair, report func(string, string)) {
+	if p.old.types()&p.new.types()&object != 0 && p.new.closed() && !p.old.closed() {
+		report("/additionalProperties", "members that are not declared are no longer accepted")
+	}
+}
+
+// A constraint is a keyword whose values cannot be ordered: another value is another constraint.
+type constraint struct {
+	keyword string
+	of      types
+}
+
+var (
+	formats     = []constraint{{"format", str}, {"contentEncoding", str}}
+	patterns    = []constraint{{"pattern", str}}
+	constraints = []constraint{
+		{"dependentRequired", object},
+		{"dependentSchemas", object},
+		{"dependencies", object},
+		{"contains", array},
+		{"minContains", array},
+		{"unevaluatedItems", array},
+		{"not", anyType},
+		{"if", anyType},
+		{"then", anyType},
+		{"else", anyType},
+	}
+)
+
+// added calls f for the keywords that narrow has and wide has not or otherwise; changed tells which.
+func added(list []constraint, wide, narrow place, f func(keyword string, changed bool)) {
+	common := wide.types() & narrow.types()
+	for _, c := range list {
+		if common&c.of == 0 {
+			continue
+		}
+		known, now := wide.texts(c.keyword), narrow.texts(c.keyword)
+		for text := range now {
+			if !known[text] {
+				f(c.keyword, len(known) > 0)
+				break
+			}
+		}
+	}
+}
+
+func inputFormatChanged(p pair, report func(string, string)) {
+	added(formats, p.old, p.new, func(keyword string, changed bool) {
+		if changed {
+			report("", keyword+" has changed")
+		} else {
+			report("", keyword+" is new")
+		}
+	})
+}
+
+func inputPatternChanged(p pair, report func(string, string)) {
+	added(patterns, p.old, p.new, func(keyword string, changed bool) {
+		if changed {
+			report("", "pattern has changed")
+		} else {
+			report("", "pattern is new")
+		}
+	})
+}
+
+func inputConstraintAdded(p pair, report func(string, string)) {
+	added(constraints, p.old, p.new, func(keyword string, changed bool) {
+		if !changed {
+			report("", keyword+" is new")
+		}
+	})
+}
