@@ -107,7 +107,7 @@ func TestPollScanBound(t *testing.T) {
 	}
 }
 
-// POLL-9: held until something matches or the time is over; a bootstrap is never held.
+// D5, POLL-9: held until something matches or the time is over; a bootstrap is never held.
 func TestPollHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, Options{MaxWait: 20 * time.Second})

@@ -57,7 +57,7 @@ func TestConcurrentEmitters(t *testing.T) {
 	}
 }
 
-// Trap 4, PUSH-4, CUR-4: whatever frame a client has seen last, its cursor resumes with exactly
+// Traps 1 (for streams) and 4, PUSH-4, CUR-4: whatever frame a client has seen last, its cursor resumes with exactly
 // what was not written yet.
 func TestResumeFromAnyFrame(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
