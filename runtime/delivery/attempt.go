@@ -1,0 +1,373 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// An unsettled occurrence was read and neither acknowledged nor abandoned.
+type unsettled struct {
+	try
+	position store.Position
+	item     *Item // from reading to the end of the first attempt
+	dropped  bool  // no longer of concern; a late answer counts nothing
+}
+
+const (
+	// readBatch is how many occurrences are read at a time; they wait as references to the log's
+	// bytes.
+	readBatch = 16
+	// retryRead is how long a subscription waits after its log failed.
+	retryRead = time.Second
+)
+
+// read takes in what the log has, and parks the reader when that is all.
+func (e *Engine) read(h *Handle) {
+	e.mu.Lock()
+	turn := h.turn
+	if h.parked {
+		h.parked = false
+		pass := h.parkedIn == turn
+		e.mu.Unlock()
+		p := h.reader.Unpark()
+		e.mu.Lock()
+		if pass && h.turn == turn {
+			h.marks.Pass(p)
+		}
+	}
+	h.woken = false
+	turn = h.turn
+	after := h.marks.Upto()
+	limit := min(readBatch, e.o.MaxUnsettled-len(h.window))
+	e.mu.Unlock()
+
+	f, err := h.reader.Read(e.base, after, limit)
+	if err == nil && f.Gap {
+		e.gapped(h)
+	}
+	e.mu.Lock()
+	defer e.unlock()
+	switch {
+	case h.gone:
+		return
+	case h.turn != turn: // rewound meanwhile
+		h.woken = true
+		return
+	case err != nil:
+		h.woken, h.readFrom = true, time.Now().Add(retryRead)
+		if e.base.Err() == nil {
+			e.note(slog.LevelError, "reading the log for a webhook subscription", h, slog.Any("error", err))
+		}
+		return
+	}
+	h.take(f, time.Now())
+	if f.Gap {
+		e.note(slog.LevelWarn, "webhook subscription fell behind the log's retention", h)
+		h.addGap()
+	}
+	if f.More || f.Gap {
+		h.woken = true
+		return
+	}
+	after = h.marks.Upto()
+	// What was found can be sent while the reader parks.
+	e.schedule(h, time.Now())
+	e.unlock()
+	ok := h.reader.Park(after)
+	e.mu.Lock()
+	h.parked, h.parkedIn = ok, turn
+	if !ok {
+		h.woken = true
+	}
+	e.changed(h)
+}
+
+// take enters what was found.
+func (h *Handle) take(f Found, now time.Time) {
+	for i := range f.Items {
+		it := &f.Items[i]
+		if h.marks.Open(it.Position) {
+			u := &unsettled{position: it.Position, item: it}
+			if wait := h.e.o.Schedule[0]; wait > 0 {
+				u.due = now.Add(h.e.o.spread(wait))
+			}
+			h.window = append(h.window, u)
+		}
+	}
+	if f.Gap {
+		for _, u := range slices.Clone(h.window) {
+			if u.position <= f.Upto && !u.busy && u.item == nil {
+				h.settle(u)
+			}
+		}
+	}
+	h.marks.Pass(f.Upto)
+	h.e.changed(h)
+}
+
+// settle says that u needs no attempt any more.
+func (h *Handle) settle(u *unsettled) {
+	if u.dropped {
+		return
+	}
+	u.dropped, u.item = true, nil
+	h.marks.Settle(u.position)
+	if i := slices.Index(h.window, u); i >= 0 {
+		h.window = slices.Delete(h.window, i, i+1)
+	}
+	if len(h.window) == 0 {
+		h.window = nil
+	}
+	h.e.touch(h)
+}
+
+// errUnsendable is an occurrence that can never be sent.
+var errUnsendable = errors.New("delivery: the occurrence cannot be sent")
+
+// sendEvent makes one attempt at an occurrence.
+func (e *Engine) sendEvent(h *Handle, u *unsettled) {
+	e.mu.Lock()
+	spent := e.o.spent(&u.try, time.Now())
+	item := u.item
+	if spent && !u.dropped {
+		e.abandon(h, u)
+	}
+	if u.dropped {
+		u.busy = false
+		e.unlock()
+		return
+	}
+	e.mu.Unlock()
+	if item == nil && !e.reread(h, u, &item) {
+		return
+	}
+
+	e.mu.Lock()
+	at := h.marks.At(u.position)
+	e.mu.Unlock()
+	var body []byte
+	err := errUnsendable
+	if item.Body != nil {
+		body, err = item.Body(h.reader.Cursor(at))
+	}
+	var r result
+	if err == nil {
+		r, err = e.send(h, &u.try, webhook.Message{ID: item.EventID, Subscription: h.id, Body: body}, "")
+	}
+	if err != nil {
+		e.log(slog.LevelError, "an occurrence cannot be delivered", h, slog.String("eventId", item.EventID), slog.Any("error", err))
+		e.miss(h, u)
+		return
+	}
+	e.mu.Lock()
+	removed := e.conclude(h, u, r)
+	e.unlock()
+	if removed {
+		e.ended(h, Failed)
+	}
+}
+
+// reread gets the occurrence again for a retry; false when there is none to send now.
+func (e *Engine) reread(h *Handle, u *unsettled, item **Item) bool {
+	f, err := h.reader.Read(e.base, u.position-1, 1)
+	if err == nil && len(f.Items) > 0 && f.Items[0].Position == u.position {
+		*item = &f.Items[0]
+		return true
+	}
+	if err == nil && f.Gap {
+		e.miss(h, u)
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	u.busy = false
+	if err != nil {
+		u.due = time.Now().Add(retryRead)
+		return false
+	}
+	h.settle(u) // it does not concern the subscription any more
+	return false
+}
+
+// miss settles an occurrence that the subscription will never get, with a gap (OCC-4).
+func (e *Engine) miss(h *Handle, u *unsettled) {
+	e.gapped(h)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	u.busy = false
+	if u.dropped {
+		return
+	}
+	h.settle(u)
+	h.addGap()
+	e.metrics.outcome(h, outcomeLost, "")
+}
+
+// abandon settles an occurrence after its last attempt.
+func (e *Engine) abandon(h *Handle, u *unsettled) {
+	h.settle(u)
+	e.metrics.outcome(h, outcomeAbandoned, h.health.LastError)
+	e.note(slog.LevelWarn, "webhook delivery abandoned", h, slog.Int("attempts", u.attempts), slog.String("category", h.health.LastError))
+}
+
+// sendControl makes one attempt at a control envelope.
+func (e *Engine) sendControl(h *Handle, c *control) {
+	body, err := e.controlBody(h, c)
+	var r result
+	if err == nil {
+		r, err = e.send(h, &c.try, webhook.Message{ID: c.id, Subscription: h.id, Body: body}, c.kind)
+	}
+	e.mu.Lock()
+	defer e.unlock()
+	c.busy = false
+	switch {
+	case err != nil:
+		e.note(slog.LevelError, "a control envelope cannot be delivered", h, slog.String("type", c.kind), slog.Any("error", err))
+		h.drop(c)
+	case r.aborted:
+	default:
+		c.began(r.at)
+		if r.category == "" || r.final || !e.o.again(&c.try, time.Now(), r.wish) {
+			h.drop(c)
+		}
+	}
+	h.e.changed(h)
+}
+
+// A result is what one attempt came to.
+type result struct {
+	at       time.Time     // of the signature, or a moment later
+	category wire.Category // "": acknowledged
+	final    bool          // not to be tried again
+	wish     time.Time     // of the endpoint, for the next attempt
+	pause    bool          // the wish is for all that goes there
+	aborted  bool          // by us: says nothing about the endpoint
+}
+
+// send signs and posts one message. An error means that the message can never be sent.
+func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r result, err error) {
+	ctx, cancel := e.attemptContext()
+	defer cancel()
+	e.mu.Lock()
+	if h.gone && kind != wire.EnvelopeTerminated || h.expired(time.Now()) && !h.gone {
+		e.mu.Unlock()
+		return result{aborted: true}, nil
+	}
+	ring, number := h.ring, t.attempts+1
+	t.cancel = cancel
+	e.mu.Unlock()
+
+	ctx, end := e.metrics.begin(ctx, h, kind, number)
+	defer func() { end(r) }()
+	req, err := webhook.Signer{Ring: ring, Identity: e.o.Identity}.NewRequest(ctx, h.url, m)
+	if err != nil {
+		return r, err
+	}
+	r.at = time.Now()
+	answer, sendErr := e.o.Sender.Send(req)
+	now := time.Now()
+
+	e.mu.Lock()
+	t.cancel = nil
+	switch {
+	case sendErr != nil && ctx.Err() != nil && errors.Is(context.Cause(ctx), context.Canceled):
+		r.aborted = true
+	case sendErr != nil:
+		r.category = netguard.CategoryOf(sendErr)
+		if r.category == "" {
+			r.category = wire.Timeout
+		}
+		h.host.proven = false
+	default:
+		r.category = answer.Category()
+		r.final = answer.Status == http.StatusGone || answer.Status == http.StatusRequestEntityTooLarge
+		r.pause = answer.Status == http.StatusTooManyRequests
+		if r.category != "" {
+			r.wish = retryAfter(answer.Header, now)
+		}
+		h.host.proven = now.Sub(r.at) < soon
+	}
+	e.mu.Unlock()
+	if r.category != "" {
+		e.log(slog.LevelDebug, "webhook attempt failed", h, slog.Int("attempt", number), slog.String("type", kind), slog.String("category", string(r.category)))
+	}
+	return r, nil
+}
+
+func (e *Engine) attemptContext() (context.Context, context.CancelFunc) {
+	if e.o.AttemptTimeout > 0 {
+		return context.WithTimeout(e.base, e.o.AttemptTimeout)
+	}
+	return context.WithCancel(e.base)
+}
+
+// conclude draws the consequences of an attempt at an occurrence; true when the subscription was
+// removed for its failures. A late answer of something forgotten has none.
+func (e *Engine) conclude(h *Handle, u *unsettled, r result) (removed bool) {
+	u.busy = false
+	if u.dropped || h.gone || r.aborted {
+		return false
+	}
+	now := time.Now()
+	u.began(r.at)
+	u.item = nil
+	switch {
+	case r.category == "":
+		h.succeeded(now)
+		h.settle(u)
+		e.metrics.outcome(h, outcomeAcknowledged, "")
+	case r.final:
+		// About this occurrence only; lastError tells why it did not arrive.
+		h.health.LastError = string(r.category)
+		e.abandon(h, u)
+	default:
+		e.metrics.outcome(h, outcomeFailed, string(r.category))
+		h.failed(now, r)
+		if !e.o.again(&u.try, now, r.wish) {
+			e.abandon(h, u)
+		}
+		h.count(now, true)
+		if h.hopeless(now) {
+			h.giveUp()
+			return true
+		}
+	}
+	return false
+}
+
+func (h *Handle) succeeded(now time.Time) {
+	h.width = min(h.width+1, h.e.o.PerSubscription)
+	h.failing = time.Time{}
+	h.health.FailedSince, h.health.LastDeliveryAt = time.Time{}, now
+	h.count(now, false)
+	h.e.touch(h)
+}
+
+func (h *Handle) failed(now time.Time, r result) {
+	h.width = max(1, h.e.o.PerSubscription/4)
+	if h.failing.IsZero() {
+		h.failing = now
+	}
+	if h.health.FailedSince.IsZero() || h.health.LastError != string(r.category) {
+		h.e.touch(h)
+	}
+	if h.health.FailedSince.IsZero() {
+		h.health.FailedSince = now
+	}
+	h.health.LastError = string(r.category)
+	if limit := now.Add(h.e.o.RetryWindow); r.pause && r.wish.After(h.notUntil) {
+		h.notUntil = r.wish
+		if h.notUntil.After(limit) {
+			h.notUntil = limit
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package delivery
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// tick is what the timer does: it ends what has expired and puts in line what is due.
+func (e *Engine) tick() {
+	var expired, failed []*Handle
+	e.mu.Lock()
+	e.due.armed = 0
+	if e.closing {
+		e.mu.Unlock()
+		return
+	}
+	now := time.Now()
+	for h := e.due.due(now.UnixNano()); h != nil; h = e.due.due(now.UnixNano()) {
+		switch {
+		case !h.gone && h.expired(now):
+			e.note(slog.LevelInfo, "webhook subscription expired", h)
+			h.end()
+			h.release()
+			expired = append(expired, h)
+		case !h.gone && h.health.Suspended && h.hopeless(now):
+			h.giveUp()
+			failed = append(failed, h)
+		default:
+			e.schedule(h, now)
+		}
+	}
+	e.due.arm()
+	e.unlock()
+	for _, h := range expired {
+		e.ended(h, Expired)
+	}
+	for _, h := range failed {
+		e.ended(h, Failed)
+	}
+}
+
+func (e *Engine) ended(h *Handle, why End) {
+	if e.o.Ended != nil {
+		e.o.Ended(h, why)
+	}
+}
+
+// Shutdown stops delivering, lets attempts under way finish and stores progress; whatever is
+// unsettled is delivered after the next start. When ctx ends first, attempts are cut off and its
+// error is returned. It is idempotent (SRV-6).
+func (e *Engine) Shutdown(ctx context.Context) error {
+	e.mu.Lock()
+	if !e.closing {
+		e.closing = true
+		e.due.stop()
+		e.saver.stop()
+		if e.workers == 0 {
+			close(e.idle)
+		}
+		for h := range e.handles {
+			if h.log == nil {
+				e.touch(h) // its cursor has moved with the feed
+			}
+		}
+	}
+	e.mu.Unlock()
+	var err error
+	select {
+	case <-e.idle:
+	case <-ctx.Done():
+		err = ctx.Err()
+		e.abort()
+		select {
+		case <-e.idle:
+		case <-time.After(cutOff):
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), cutOff)
+		defer cancel()
+	}
+	if flushErr := e.Flush(ctx); err == nil {
+		err = flushErr
+	}
+	e.abort()
+	e.closeAll()
+	return err
+}
+
+// cutOff is how long a shutdown whose time is over waits for attempts that were cut off, and for
+// the store.
+const cutOff = time.Second
+
+func (e *Engine) closeAll() {
+	e.mu.Lock()
+	var readers []Reader
+	for h := range e.handles {
+		if !h.closed {
+			h.closed = true
+			readers = append(readers, h.reader)
+		}
+	}
+	clear(e.handles)
+	clear(e.hosts)
+	e.mu.Unlock()
+	for _, r := range readers {
+		r.Close()
+	}
+	e.metrics.close()
+}

@@ -1,0 +1,368 @@
+package delivery
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A Handle is one live subscription in an [Engine].
+type Handle struct {
+	e          *Engine
+	host       *host
+	log        *Log
+	reader     Reader
+	id         string
+	event      string
+	url        string
+	generation uint64
+	epoch      uint64
+	dialect    wire.Dialect
+
+	// Below: under e.mu.
+	ring     webhook.Ring
+	expires  int64 // Unix nanoseconds; 0: never
+	marks    Watermark
+	window   []*unsettled // parallel to the open positions of marks
+	controls []*control
+	stats    *attempts
+	limiter  *rate.Limiter
+	health   store.Health
+	failing  time.Time // first failure of the present run since this engine started
+	notUntil time.Time // no attempt before: a limit, or the endpoint asked for it
+	readFrom time.Time // no read before: the log failed
+	wakeAt   int64     // place in e.due is kept for this time
+	slot     int       // in e.due, -1 when not there
+	inFlight int
+	width    int // attempts that may be under way now
+	turn     int // counts rewinds; parkedIn is its value at the last Park
+	parkedIn int
+
+	queued  bool // in host.ready
+	reading bool
+	parked  bool
+	woken   bool // Wake was called since Park, or there is something to read
+	gone    bool // nothing but a terminated envelope is sent any more
+	closed  bool // Reader.Close was called
+	dirty   bool // in e.saver.dirty
+	row     bool // a concern is stored
+	touched bool // what is stored has to be replaced even if nothing is unsettled
+	granted bool // the limits have been asked for the next attempt
+	gapped  bool // a gap that no subscribe response has reported
+}
+
+// An Entry is what [Engine.Add] needs to know of a subscription.
+type Entry struct {
+	// Subscription is the record; its Progress counts in the Reader's positions.
+	Subscription store.Subscription
+	Reader       Reader
+	// Log is the log that Progress counts in, when its positions mean something after a restart;
+	// nil for others, such as feeds of a check, whose progress is kept as Progress.Upstream.
+	Log *Log
+	// Restored tells that the record was there when the process began: delivery then begins where
+	// Log knows that it has to. For any other the engine stores a concern before Add returns, so
+	// that a restart begins at its base and not at the place up to which the log is dispatched.
+	Restored bool
+}
+
+// Add begins to deliver to a subscription from its progress on. Errors are [ErrClosed], a URL or
+// secret that cannot be used, and those of the store; then Reader.Close is not called.
+func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
+	s := n.Subscription
+	u, err := url.Parse(s.URL)
+	if err != nil || u.Host == "" {
+		return nil, fmt.Errorf("delivery: subscription %s has no usable URL", s.ID)
+	}
+	ring, err := ringOf(s.Secrets)
+	if err != nil {
+		return nil, fmt.Errorf("delivery: subscription %s: %w", s.ID, err)
+	}
+	h := &Handle{
+		e: e, log: n.Log, reader: n.Reader, id: s.ID, event: s.Event, url: s.URL, generation: s.Generation, epoch: s.Progress.Epoch,
+		dialect: wire.Dialect(s.Codes), ring: ring, expires: nanos(s.ExpiresAt), marks: NewWatermark(s.Progress), health: s.Health,
+		gapped: s.Truncated, slot: -1, width: startWidth(e.o.PerSubscription), woken: true,
+	}
+	if n.Log != nil && n.Restored {
+		n.Log.restore(h, s.Progress)
+	} else if n.Log != nil {
+		if err := e.pin(ctx, h); err != nil {
+			return nil, err
+		}
+		h.row = true
+	}
+	now := time.Now()
+	if h.health.Suspended {
+		h.failing = now
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closing {
+		return nil, ErrClosed
+	}
+	h.host = e.hostOf(strings.ToLower(u.Host))
+	h.host.handles++
+	e.handles[h] = struct{}{}
+	if !n.Restored {
+		h.touched = true
+	}
+	e.changed(h)
+	e.schedule(h, now)
+	return h, nil
+}
+
+// ringOf is the signer's form of stored secrets.
+func ringOf(secrets []store.Secret) (webhook.Ring, error) {
+	var r webhook.Ring
+	for _, s := range secrets {
+		secret, err := webhook.ParseSecret(wire.SecretPrefix + base64.StdEncoding.EncodeToString(s.Key))
+		if err != nil {
+			return nil, err
+		}
+		r = append(r, webhook.Key{Secret: secret, Until: s.NotAfter})
+	}
+	if len(r) == 0 {
+		return nil, errors.New("no secret")
+	}
+	return r, nil
+}
+
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+// ID is the subscription's id.
+func (h *Handle) ID() string { return h.id }
+
+// Generation is that of the subscription's record.
+func (h *Handle) Generation() uint64 { return h.generation }
+
+// Event is the name of the subscription's event type.
+func (h *Handle) Event() string { return h.event }
+
+// Wake says that the log may hold something for the subscription. It is a hint that may come at
+// any time, too often and from under the lock of an append; it never waits.
+func (h *Handle) Wake() {
+	h.e.mu.Lock()
+	defer h.e.mu.Unlock()
+	if h.gone || h.woken {
+		return
+	}
+	h.woken = true
+	h.e.changed(h)
+	h.e.schedule(h, time.Now())
+}
+
+// Refresh takes over secrets, code family and expiry of the record, reactivates a suspended
+// subscription and returns the status that it found. It returns false, and changes nothing, when
+// the subscription has ended or is past its expiry at this moment: then only subscribing anew
+// helps (SUB-5, HOOK-8).
+func (h *Handle) Refresh(s store.Subscription) (found Status, ok bool) {
+	ring, err := ringOf(s.Secrets)
+	e, now := h.e, time.Now()
+	e.mu.Lock()
+	defer e.unlock()
+	found = h.status(now)
+	if err != nil || h.gone || e.closing || h.expired(now) || s.Generation != h.generation {
+		return found, false
+	}
+	h.ring, h.dialect, h.expires = ring, wire.Dialect(s.Codes), nanos(s.ExpiresAt)
+	h.resume(now)
+	h.touched = true
+	e.changed(h)
+	e.schedule(h, now)
+	return found, true
+}
+
+// Resume reactivates a suspended subscription as a refresh does (SRV-8).
+func (h *Handle) Resume() {
+	h.e.mu.Lock()
+	defer h.e.unlock()
+	if h.gone {
+		return
+	}
+	now := time.Now()
+	h.resume(now)
+	h.e.schedule(h, now)
+}
+
+// Watermark is the safe cursor (HOOK-6): nil for a type without replay.
+func (h *Handle) Watermark() *string {
+	h.e.mu.Lock()
+	h.passParked()
+	base := h.marks.Base()
+	h.e.mu.Unlock()
+	return h.reader.Cursor(base)
+}
+
+// Progress is what is settled now, in the form that stores keep.
+func (h *Handle) Progress() store.Progress {
+	h.e.mu.Lock()
+	h.passParked()
+	p := h.progress()
+	h.e.mu.Unlock()
+	return h.withUpstream(p)
+}
+
+func (h *Handle) progress() store.Progress {
+	return store.Progress{Epoch: h.epoch, Base: h.marks.Base(), Settled: h.marks.Spans()}
+}
+
+// withUpstream adds the cursor text of subscriptions whose positions end with the process.
+func (h *Handle) withUpstream(p store.Progress) store.Progress {
+	if h.log == nil {
+		if c := h.reader.Cursor(p.Base); c != nil {
+			p.Upstream = *c
+		}
+	}
+	return p
+}
+
+// passParked moves the watermark of a parked subscription to where its reader stands. It gives up
+// e.mu during the call.
+func (h *Handle) passParked() {
+	turn := h.turn
+	if !h.parked || h.reading || h.gone || h.parkedIn != turn {
+		return
+	}
+	h.e.mu.Unlock()
+	p := h.reader.Passed()
+	h.e.mu.Lock()
+	// What is found after this call is above p, whoever has begun to read meanwhile.
+	if h.turn == turn {
+		h.marks.Pass(p)
+	}
+}
+
+// Gap sends a gap envelope, as if occurrences had been lost (SRV-8).
+func (h *Handle) Gap() {
+	h.e.gapped(h)
+	h.e.mu.Lock()
+	defer h.e.mu.Unlock()
+	if !h.gone {
+		h.addGap()
+		h.e.schedule(h, time.Now())
+	}
+}
+
+// Truncated reports whether there was a gap since the last call with take (D7).
+func (h *Handle) Truncated(take bool) bool {
+	h.e.mu.Lock()
+	defer h.e.mu.Unlock()
+	gapped := h.gapped
+	if take {
+		h.gapped = false
+	}
+	return gapped
+}
+
+// Rewind delivers again everything after position p (SRV-8). It returns when that is stored.
+func (h *Handle) Rewind(ctx context.Context, p store.Position) error {
+	e := h.e
+	e.mu.Lock()
+	if h.gone || e.closing {
+		e.mu.Unlock()
+		return ErrClosed
+	}
+	h.forget()
+	h.marks = NewWatermark(store.Progress{Base: p})
+	h.turn++
+	h.woken, h.row, h.touched = true, false, true
+	e.changed(h)
+	e.schedule(h, time.Now())
+	e.mu.Unlock()
+	return e.Flush(ctx)
+}
+
+// Remove ends the subscription without a word: attempts under way are abandoned, their answers
+// count for nothing, and what would be retried is forgotten. It is idempotent.
+func (h *Handle) Remove() {
+	h.e.mu.Lock()
+	defer h.e.mu.Unlock()
+	h.end()
+	h.release()
+}
+
+// Terminate ends the subscription and sends its terminated envelope (HOOK-7).
+func (h *Handle) Terminate(err wire.ErrorObject) {
+	h.e.mu.Lock()
+	defer h.e.mu.Unlock()
+	if h.gone {
+		return
+	}
+	h.terminate(err)
+}
+
+func (h *Handle) terminate(err wire.ErrorObject) {
+	h.end()
+	h.controls = append(h.controls, newTermination(err))
+	h.e.schedule(h, time.Now())
+}
+
+// end stops deliveries and envelopes. The caller calls release when nothing follows.
+func (h *Handle) end() {
+	for _, u := range h.window {
+		if u.cancel != nil {
+			u.cancel()
+		}
+	}
+	for _, c := range h.controls {
+		if c.cancel != nil {
+			c.cancel()
+		}
+	}
+	h.gone, h.controls, h.stats, h.limiter = true, nil, nil, nil
+	h.forget()
+	h.e.due.remove(h)
+}
+
+// forget drops what is unsettled, whatever becomes of attempts under way.
+func (h *Handle) forget() {
+	for _, u := range h.window {
+		u.item = nil
+		u.dropped = true
+	}
+	h.window = nil
+}
+
+// release gives back what an ended handle holds, once nothing of it is under way.
+func (h *Handle) release() {
+	if !h.gone || h.inFlight > 0 || h.reading {
+		return
+	}
+	if !h.closed {
+		h.closed = true
+		reader := h.reader
+		go reader.Close()
+	}
+	if len(h.controls) > 0 || h.queued {
+		return
+	}
+	if _, ok := h.e.handles[h]; ok {
+		delete(h.e.handles, h)
+		h.e.due.remove(h)
+		h.host.leave()
+	}
+}
+
+func (h *Handle) expired(now time.Time) bool {
+	return h.expires != 0 && now.UnixNano() >= h.expires
+}
+
+// logAttrs are what every line about a subscription says of it.
+func (h *Handle) logAttrs(more ...slog.Attr) []slog.Attr {
+	return append([]slog.Attr{slog.String("subscription", h.id), slog.String("event", h.event)}, more...)
+}

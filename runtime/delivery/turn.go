@@ -1,0 +1,347 @@
+package delivery
+
+import (
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// A host is one destination, a host and port, with the subscriptions that wait for a turn.
+type host struct {
+	e        *Engine
+	name     string
+	handles  int
+	ready    []*Handle
+	active   int
+	inRing   bool
+	proven   bool // the last attempt was answered, and soon
+	limiter  *rate.Limiter
+	notUntil time.Time // as far as limiter has promised
+}
+
+// soon is how quickly a proven host answers.
+const soon = time.Second
+
+func (e *Engine) hostOf(name string) *host {
+	ho := e.hosts[name]
+	if ho == nil {
+		ho = &host{e: e, name: name}
+		e.hosts[name] = ho
+	}
+	return ho
+}
+
+func (ho *host) leave() {
+	if ho.handles--; ho.handles == 0 {
+		delete(ho.e.hosts, ho.name)
+	}
+}
+
+// places is how many attempts may be under way: fewer while nobody knows how the host will do, so
+// that a dead path leaves room for the others.
+func (ho *host) places() int {
+	if ho.proven {
+		return ho.e.o.PerHost
+	}
+	return max(1, ho.e.o.PerHost/4)
+}
+
+// line puts the host in line for its turn.
+func (ho *host) line() {
+	if !ho.inRing && len(ho.ready) > 0 && ho.active < ho.places() {
+		ho.inRing = true
+		ring := &ho.e.rings[0]
+		if !ho.proven {
+			ring = &ho.e.rings[1]
+		}
+		ring.push(ho)
+	}
+}
+
+// A queue is a first-in-first-out list that reuses its memory.
+type queue struct {
+	hosts []*host
+	head  int
+}
+
+func (q *queue) push(ho *host) { q.hosts = append(q.hosts, ho) }
+
+func (q *queue) empty() bool { return q.head == len(q.hosts) }
+
+func (q *queue) pop() *host {
+	ho := q.hosts[q.head]
+	q.hosts[q.head] = nil
+	if q.head++; q.head == len(q.hosts) {
+		q.hosts, q.head = q.hosts[:0], 0
+	} else if q.head >= 64 && 2*q.head >= len(q.hosts) {
+		n := copy(q.hosts, q.hosts[q.head:])
+		clear(q.hosts[n:])
+		q.hosts, q.head = q.hosts[:n], 0
+	}
+	return ho
+}
+
+// A job is what one turn is about: one of the three.
+type job struct {
+	h       *Handle
+	read    bool
+	event   *unsettled
+	control *control
+	suspect bool
+}
+
+func startWidth(limit int) int { return min(limit, 2) }
+
+// job finds what h could do now, if anything.
+func (h *Handle) job(now time.Time) (j job, ok bool) {
+	j.h = h
+	if h.health.Suspended && !h.gone || !h.gone && h.expired(now) || now.Before(h.notUntil) {
+		return j, false
+	}
+	if h.inFlight < h.width {
+		for _, c := range h.controls {
+			if !c.busy && !now.Before(c.due) {
+				j.control = c
+				return j, true
+			}
+		}
+	}
+	if h.gone {
+		return j, false
+	}
+	if h.inFlight < h.width {
+		for i, u := range h.window {
+			if !u.busy && !now.Before(u.due) {
+				j.event = u
+				return j, true
+			}
+			if i == 0 && h.e.o.PerSubscription == 1 {
+				break // in order
+			}
+		}
+		if h.mayRead() && !now.Before(h.readFrom) {
+			j.read = true
+			return j, true
+		}
+	}
+	return j, false
+}
+
+// mayRead reports whether there is reason and room to read on.
+func (h *Handle) mayRead() bool {
+	return h.woken && !h.reading && len(h.window) < h.e.o.MaxUnsettled &&
+		(h.e.o.PerSubscription > 1 || len(h.window) == 0)
+}
+
+// nextDue is the first time at which something unsettled is tried again; zero for none.
+func (h *Handle) nextDue() time.Time {
+	var first time.Time
+	for i, u := range h.window {
+		if !u.busy && (first.IsZero() || u.due.Before(first)) {
+			first = u.due
+		}
+		if i == 0 && h.e.o.PerSubscription == 1 {
+			break
+		}
+	}
+	return first
+}
+
+// nextTime is when to look at h again although nothing happens, in Unix nanoseconds; 0 for never.
+func (h *Handle) nextTime(now time.Time) int64 {
+	next := int64(0)
+	sooner := func(t time.Time) {
+		if t.Before(h.notUntil) {
+			t = h.notUntil
+		}
+		if !t.After(now) {
+			return // waits for a place, not for a time
+		}
+		if n := t.UnixNano(); next == 0 || n < next {
+			next = n
+		}
+	}
+	for _, c := range h.controls {
+		if !c.busy && (!h.health.Suspended || h.gone) {
+			sooner(c.due)
+		}
+	}
+	if h.gone {
+		return next
+	}
+	if h.health.Suspended {
+		if h.expires == 0 {
+			next = h.failing.Add(h.e.o.NoExpiryRemoval).UnixNano()
+		}
+	} else {
+		if len(h.window) > 0 {
+			sooner(h.nextDue())
+		}
+		if h.mayRead() {
+			sooner(h.readFrom)
+		}
+	}
+	if h.expires != 0 && (next == 0 || h.expires < next) {
+		next = h.expires
+	}
+	return next
+}
+
+// schedule puts h in line when it has something to do, and sets when to look at it again.
+func (e *Engine) schedule(h *Handle, now time.Time) {
+	if e.closing {
+		return
+	}
+	if !h.queued {
+		if _, ok := h.job(now); ok && e.admit(h, now) {
+			h.queued = true
+			h.host.ready = append(h.host.ready, h)
+			h.host.line()
+			e.spawn()
+		}
+	}
+	e.due.set(h, h.nextTime(now))
+}
+
+func (e *Engine) scheduleNow(h *Handle) { e.schedule(h, time.Now()) }
+
+// admit asks the rate limits for one attempt; false when it has to wait for its time (HOOK-9).
+func (e *Engine) admit(h *Handle, now time.Time) bool {
+	if h.granted || e.o.SubscriptionLimit.Rate <= 0 && e.o.HostLimit.Rate <= 0 {
+		return true
+	}
+	if j, _ := h.job(now); j.read {
+		return true
+	}
+	h.granted = true
+	at := now
+	if l := e.o.SubscriptionLimit; l.Rate > 0 {
+		if h.limiter == nil {
+			h.limiter = rate.NewLimiter(l.Rate, l.Burst)
+		}
+		at = now.Add(h.limiter.ReserveN(now, 1).DelayFrom(now))
+	}
+	if l := e.o.HostLimit; l.Rate > 0 {
+		if h.host.limiter == nil {
+			h.host.limiter = rate.NewLimiter(l.Rate, l.Burst)
+		}
+		if t := now.Add(h.host.limiter.ReserveN(now, 1).DelayFrom(now)); t.After(at) {
+			at = t
+		}
+	}
+	if at.After(now) {
+		h.notUntil = at
+		return false
+	}
+	return true
+}
+
+// spawn adds a worker when there is a turn to take and room for one.
+func (e *Engine) spawn() {
+	if e.workers < e.o.Workers && e.hasTurn() {
+		e.workers++
+		go e.work()
+	}
+}
+
+func (e *Engine) hasTurn() bool {
+	return !e.closing && (!e.rings[0].empty() || !e.rings[1].empty() && e.suspect < max(1, e.o.Workers/2))
+}
+
+// work takes turns until there are none.
+func (e *Engine) work() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for e.hasTurn() {
+		j, ok := e.next()
+		if !ok {
+			continue
+		}
+		e.mu.Unlock()
+		e.run(j)
+		e.mu.Lock()
+		e.finish(j)
+	}
+	if e.workers--; e.workers == 0 && e.closing {
+		close(e.idle)
+	}
+}
+
+// next takes one turn: the next host's next subscription. Hosts that are known to answer and the
+// others take turns; the others never get more than half of the workers.
+func (e *Engine) next() (job, bool) {
+	e.flip = !e.flip
+	ring := &e.rings[0]
+	if ring.empty() || e.flip && !e.rings[1].empty() && e.suspect < max(1, e.o.Workers/2) {
+		ring = &e.rings[1]
+	}
+	ho := ring.pop()
+	ho.inRing = false
+	if len(ho.ready) == 0 || ho.active >= ho.places() {
+		return job{}, false // comes back when a place is free
+	}
+	h := ho.ready[0]
+	ho.ready[0] = nil
+	if ho.ready = ho.ready[1:]; len(ho.ready) == 0 {
+		ho.ready = nil
+	}
+	h.queued = false
+	now := time.Now()
+	j, ok := h.job(now)
+	if !ok {
+		h.release()
+		ho.line()
+		return j, false
+	}
+	ho.active++
+	if j.suspect = !ho.proven; j.suspect {
+		e.suspect++
+	}
+	switch {
+	case j.read:
+		h.reading = true
+	default:
+		h.granted = false
+		h.inFlight++
+		e.flying++
+		if j.control != nil {
+			j.control.busy = true
+		} else {
+			j.event.busy = true
+		}
+	}
+	e.schedule(h, now) // another turn, if there is more to do
+	ho.line()
+	return j, true
+}
+
+func (e *Engine) run(j job) {
+	switch {
+	case j.read:
+		e.read(j.h)
+	case j.control != nil:
+		e.sendControl(j.h, j.control)
+	default:
+		e.sendEvent(j.h, j.event)
+	}
+}
+
+// finish gives back the places of a turn.
+func (e *Engine) finish(j job) {
+	h := j.h
+	h.host.active--
+	if j.suspect {
+		e.suspect--
+	}
+	if j.read {
+		h.reading = false
+	} else {
+		h.inFlight--
+		e.flying--
+	}
+	e.scheduleNow(h)
+	h.release()
+	h.host.line()
+	// A place at this host or among the suspects may let another worker go on.
+	e.spawn()
+}
