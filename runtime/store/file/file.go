@@ -1,4 +1,4 @@
-// Package file keeps a client's cursors in one JSON file, replaced as a whole by writing a
+// Package file keeps a client's cursors and callbacks in one JSON file, replaced as a whole by writing a
 // temporary file beside it, syncing it and renaming it over the old one. Start with [OpenCursors].
 package file
 
@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,20 +23,24 @@ const version = 1
 type content struct {
 	Version int                    `json:"version"`
 	Cursors map[string]store.Saved `json:"cursors"`
+	// Callbacks are written only when there are any.
+	Callbacks map[string]store.Callback `json:"callbacks,omitempty"`
 }
 
-// Cursors is a [store.CursorStore] in a file. One process at a time may have the file open.
+// Cursors is a [store.CursorStore] and a [store.CallbackStore] in a file. One process at a time may
+// have the file open.
 type Cursors struct {
 	path string
 
-	mu   sync.Mutex
-	keys map[string]store.Saved
+	mu        sync.Mutex
+	keys      map[string]store.Saved
+	callbacks map[string]store.Callback
 }
 
 // OpenCursors reads the file at path, which need not exist yet; its directory must. A file that
 // cannot be decoded is an error that names it: cursors are never thrown away silently.
 func OpenCursors(path string) (*Cursors, error) {
-	c := &Cursors{path: path, keys: map[string]store.Saved{}}
+	c := &Cursors{path: path, keys: map[string]store.Saved{}, callbacks: map[string]store.Callback{}}
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(filepath.Dir(path)); err != nil {
@@ -59,6 +64,7 @@ func OpenCursors(path string) (*Cursors, error) {
 		}
 		c.keys[key] = s
 	}
+	maps.Copy(c.callbacks, f.Callbacks)
 	return c, nil
 }
 
@@ -116,7 +122,7 @@ func (c *Cursors) Delete(ctx context.Context, key string) error {
 
 // write replaces the file; c.mu is held.
 func (c *Cursors) write() (err error) {
-	data, err := json.MarshalIndent(content{Version: version, Cursors: c.keys}, "", "  ")
+	data, err := json.MarshalIndent(content{Version: version, Cursors: c.keys, Callbacks: c.callbacks}, "", "  ")
 	if err != nil {
 		return err
 	}

@@ -99,3 +99,32 @@ func ExampleOpenCursors() {
 	fmt.Println(s.Cursor)
 	// Output: AQE
 }
+
+func TestCallbacks(t *testing.T) {
+	storetest.TestCallbacks(t, func(t *testing.T) store.CallbackStore {
+		return open(t, filepath.Join(t.TempDir(), "cursors.json"))
+	})
+}
+
+// CLI-5: callbacks survive the process beside the cursors, in a file that only its owner reads.
+func TestCallbackReopened(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cursors.json")
+	c := open(t, path)
+	if err := c.Save(t.Context(), "k", store.Saved{Cursor: "c"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.PutCallback(t.Context(), "k", store.Callback{URL: "u", Path: "/p", Secrets: []store.Secret{{Key: []byte("s")}}}); err != nil {
+		t.Fatal(err)
+	}
+	again := open(t, path)
+	if cb, ok, err := again.Callback(t.Context(), "k"); err != nil || !ok || cb.URL != "u" || len(cb.Secrets) != 1 {
+		t.Errorf("Callback = %+v, %v, %v", cb, ok, err)
+	}
+	if _, ok, err := again.Load(t.Context(), "k"); err != nil || !ok {
+		t.Errorf("Load = %v, %v", ok, err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}

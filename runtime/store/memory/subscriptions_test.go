@@ -18,3 +18,7 @@ func TestReceived(t *testing.T) {
 		return memory.NewReceived(cursors), cursors
 	})
 }
+
+func TestCallbacks(t *testing.T) {
+	storetest.TestCallbacks(t, func(*testing.T) store.CallbackStore { return &memory.Callbacks{} })
+}

@@ -311,6 +311,9 @@ func TestKey(t *testing.T) {
 	if _, err := s.PutSubscription(t.Context(), sub); err != nil {
 		t.Fatal(err)
 	}
+	if err := s.PutCallback(t.Context(), "k", store.Callback{URL: "u", Secrets: sub.Secrets}); err != nil {
+		t.Fatal(err)
+	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -88,6 +88,12 @@ CREATE TABLE key_check (
 	one INTEGER PRIMARY KEY CHECK (one = 1),
 	sealed BLOB NOT NULL
 ) STRICT;
+`, `
+CREATE TABLE callbacks (
+	key TEXT PRIMARY KEY,
+	secrets BLOB NOT NULL,
+	record TEXT NOT NULL -- JSON, without the secrets
+) STRICT;
 `}
 
 // migrate brings the file to the present version, each step in a transaction of its own.

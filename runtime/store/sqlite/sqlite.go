@@ -35,7 +35,7 @@ const (
 
 // Options configure [Open]. The zero value is the safe one but for Key.
 type Options struct {
-	// Key encrypts the secrets of webhook subscriptions at rest with AES-GCM: 16, 24 or 32 bytes
+	// Key encrypts the secrets of webhook subscriptions and callbacks at rest with AES-GCM: 16, 24 or 32 bytes
 	// that the operator keeps elsewhere. Without it secrets lie in the file as they are, protected
 	// only by the file's permissions. A file written with a key opens only with that key.
 	Key []byte
@@ -46,7 +46,7 @@ type Options struct {
 }
 
 // A Store is a file opened by [Open]. It implements [store.Store], [store.SubscriptionStore],
-// [store.CursorStore] and [store.ReceivedStore].
+// [store.CursorStore], [store.ReceivedStore] and [store.CallbackStore].
 type Store struct {
 	path   string
 	read   *sql.DB
@@ -64,6 +64,7 @@ var (
 	_ store.SubscriptionStore = (*Store)(nil)
 	_ store.CursorStore       = (*Store)(nil)
 	_ store.ReceivedStore     = (*Store)(nil)
+	_ store.CallbackStore     = (*Store)(nil)
 )
 
 // Open opens the file at path, making it when it does not exist; its directory must. Errors match

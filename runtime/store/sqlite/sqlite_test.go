@@ -50,3 +50,7 @@ func TestReceived(t *testing.T) {
 		return s, s
 	})
 }
+
+func TestCallbacks(t *testing.T) {
+	storetest.TestCallbacks(t, func(t *testing.T) store.CallbackStore { return fresh(t) })
+}

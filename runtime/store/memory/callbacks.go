@@ -1,0 +1,56 @@
+package memory
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// Callbacks is a [store.CallbackStore] in memory; the zero value is empty.
+type Callbacks struct {
+	mu   sync.Mutex
+	keys map[string]store.Callback
+}
+
+// Callback implements [store.CallbackStore].
+func (c *Callbacks) Callback(ctx context.Context, key string) (store.Callback, bool, error) {
+	if err := ctx.Err(); err != nil {
+		return store.Callback{}, false, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	found, ok := c.keys[key]
+	return copyCallback(found), ok, nil
+}
+
+// PutCallback implements [store.CallbackStore].
+func (c *Callbacks) PutCallback(ctx context.Context, key string, cb store.Callback) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.keys == nil {
+		c.keys = map[string]store.Callback{}
+	}
+	c.keys[key] = copyCallback(cb)
+	return nil
+}
+
+// DeleteCallback implements [store.CallbackStore].
+func (c *Callbacks) DeleteCallback(ctx context.Context, key string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.keys, key)
+	return nil
+}
+
+func copyCallback(c store.Callback) store.Callback {
+	c.Secrets, c.EventIDs = slices.Clone(c.Secrets), slices.Clone(c.EventIDs)
+	return c
+}
