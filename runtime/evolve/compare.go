@@ -85,13 +85,15 @@ func (c *comparison) compare(from, to place, path string) []Change {
 // best. A variant that fits none as a whole may do so in parts: string or null into a variant for
 // each. The search begins at index, where an unchanged union has the variant itself.
 func (c *comparison) fit(v place, index int, among []place, path string) []Change {
+	if len(among) == 1 {
+		return c.pair(v, among[0], path)
+	}
 	var best []Change
 	found := false
 	for i := range among {
 		candidate := among[(index+i)%len(among)]
-		common := v.types() & candidate.types()
-		if len(among) > 1 && (common == 0 || c.contains() && common != v.types()) {
-			continue // holds nothing, or a part only
+		if v.types()&^candidate.types() != 0 {
+			continue // holds a part only
 		}
 		changes := c.pair(v, candidate, path)
 		if len(changes) == 0 {
@@ -101,9 +103,12 @@ func (c *comparison) fit(v place, index int, among []place, path string) []Chang
 			best, found = changes, true
 		}
 	}
-	if parts := split(v); len(among) > 1 && len(parts) > 1 {
+	if parts, byType := split(v); len(parts) > 1 {
 		var changes []Change
 		for _, part := range parts {
+			if byType && !c.contains() && part.types()&unionTypes(among) == 0 {
+				continue // a payload may lose a type
+			}
 			changes = append(changes, c.fit(part, 0, among, path)...)
 		}
 		if !found || lighter(changes, best) {
@@ -133,31 +138,25 @@ func lighter(a, b []Change) bool {
 }
 
 // split divides a variant by its values or else by its types.
-func split(p place) []place {
+func split(p place) (parts []place, byType bool) {
 	with := func(keyword string, v any) place {
 		return append(slices.Clip(p), node{pointer: keyword + "=" + text(v), schema: map[string]any{keyword: v}, doc: p.document()})
 	}
-	var out []place
 	if values, limited := p.values(); limited {
-		if len(values) > 1 {
-			for _, t := range slices.Sorted(mapKeys(values)) {
-				out = append(out, with("const", values[t]))
-			}
+		for _, t := range slices.Sorted(mapKeys(values)) {
+			parts = append(parts, with("const", values[t]))
 		}
-		return out
+		return parts, false
 	}
 	all := p.types()
-	if all == anyType {
-		return nil
-	}
 	for _, name := range []string{"null", "boolean", "integer", "string", "array", "object"} {
 		if t := typeNames[name]; t == integer && all&fraction != 0 {
-			out = append(out, with("type", "number"))
+			parts = append(parts, with("type", "number"))
 		} else if all&t != 0 {
-			out = append(out, with("type", name))
+			parts = append(parts, with("type", name))
 		}
 	}
-	return out
+	return parts, true
 }
 
 // pair returns the changes from one variant to another, and from their parts to the parts.
