@@ -12,6 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/ir"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/gen/yaml"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -124,28 +125,28 @@ func (w *writer) draft(e Event) *draft {
 		w.changed(e.Name, "it has no description, which the protocol requires; its name is used")
 		e.Description = e.Name
 	}
-	d := &draft{name: e.Name, node: object()}
-	set(d.node, "name", text(e.Name))
-	set(d.node, "description", text(e.Description))
+	d := &draft{name: e.Name, node: yaml.Object()}
+	yaml.Set(d.node, "name", yaml.Text(e.Name))
+	yaml.Set(d.node, "description", yaml.Text(e.Description))
 	if modes := known(e.Delivery); len(modes) > 0 {
-		set(d.node, "delivery", modeList(modes))
+		yaml.Set(d.node, "delivery", yaml.Texts(modes))
 	}
 	if e.Source != "" && e.Source != "emit" {
-		set(d.node, "source", text(e.Source))
+		yaml.Set(d.node, "source", yaml.Text(e.Source))
 	}
 	if e.NoReplay {
-		set(d.node, "replay", &source.Node{Kind: source.Bool, Text: "false"})
+		yaml.Set(d.node, "replay", yaml.Flag(false))
 	}
 	if e.Stability != "" && e.Stability != "stable" {
-		set(d.node, "stability", text(e.Stability))
+		yaml.Set(d.node, "stability", yaml.Text(e.Stability))
 	}
 	if e.Deprecated != nil {
-		set(d.node, "deprecated", deprecation(*e.Deprecated))
+		yaml.Set(d.node, "deprecated", deprecation(*e.Deprecated))
 	}
 	if meta, err := metaOf(e.Meta); err != nil {
 		w.changed(e.Name, "its _meta cannot be written: %v", err)
 	} else if meta != nil {
-		set(d.node, "_meta", meta)
+		yaml.Set(d.node, "_meta", meta)
 	}
 	for _, part := range []struct {
 		key string
@@ -156,7 +157,7 @@ func (w *writer) draft(e Event) *draft {
 			w.leaveOut(e.Name, part.key+" "+why)
 			return nil
 		}
-		set(d.node, part.key, n)
+		yaml.Set(d.node, part.key, n)
 	}
 	for _, m := range e.Match {
 		match(d.node, m)
@@ -179,7 +180,7 @@ func (w *writer) schema(event, key string, raw json.RawMessage) (n *source.Node,
 	case source.HasErrors(found):
 		return nil, "cannot be read: " + found[0].Message
 	case n.Kind == source.Bool && n.True():
-		n = object()
+		n = yaml.Object()
 	case n.Kind != source.Object:
 		return nil, fmt.Sprintf("is no schema but a JSON %s", n.Kind)
 	}
@@ -263,7 +264,7 @@ func (w *writer) solve(drafts []*draft, root *source.Node, problem source.Diagno
 	switch {
 	case problem.Code == "MCPE135" && n != nil && n.Kind == source.Object && n.Get("type") == nil:
 		w.changed(d.name, "its %s does not say that it describes an object; type: object is added", key)
-		n.Members = append([]source.Member{{Key: "type", Value: text("object")}}, n.Members...)
+		n.Members = append([]source.Member{{Key: "type", Value: yaml.Text("object")}}, n.Members...)
 		return true
 	case problem.Code == "MCPE206" && tokens[2] == "name":
 		return d.rename(d.node, ir.GoName(d.name))
@@ -284,8 +285,8 @@ func (d *draft) rename(n *source.Node, base string) bool {
 	next := 2
 	name := n.Get("x-go-name")
 	if name == nil {
-		name = text("")
-		set(n, "x-go-name", name)
+		name = yaml.Text("")
+		yaml.Set(n, "x-go-name", name)
 		d.renamed = append(d.renamed, name)
 	} else if last, err := strconv.Atoi(strings.TrimPrefix(name.Text, base)); err == nil {
 		next = last + 1
@@ -317,7 +318,7 @@ func (d *draft) untype(tokens []string) bool {
 	if inner == nil || inner.Get("x-go-type") != nil {
 		return false
 	}
-	set(inner, "x-go-type", text("encoding/json.RawMessage"))
+	yaml.Set(inner, "x-go-type", yaml.Text("encoding/json.RawMessage"))
 	d.untyped++
 	return true
 }

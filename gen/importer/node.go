@@ -8,15 +8,9 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/gen/yaml"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
-
-func object() *source.Node       { return &source.Node{Kind: source.Object} }
-func text(s string) *source.Node { return &source.Node{Kind: source.String, Text: s} }
-
-func set(n *source.Node, key string, v *source.Node) {
-	n.Members = append(n.Members, source.Member{Key: key, Value: v})
-}
 
 // known keeps the delivery modes that an event file can restrict a type to, in the protocol's order.
 func known(offered []string) []string {
@@ -29,21 +23,13 @@ func known(offered []string) []string {
 	return modes
 }
 
-func modeList(modes []string) *source.Node {
-	list := &source.Node{Kind: source.Array}
-	for _, m := range modes {
-		list.Items = append(list.Items, text(m))
-	}
-	return list
-}
-
 func deprecation(d schema.Deprecated) *source.Node {
-	n := object()
+	n := yaml.Object()
 	if d.ReplacedBy != "" {
-		set(n, "replacedBy", text(d.ReplacedBy))
+		yaml.Set(n, "replacedBy", yaml.Text(d.ReplacedBy))
 	}
 	if d.RemoveAfter != "" {
-		set(n, "removeAfter", text(d.RemoveAfter))
+		yaml.Set(n, "removeAfter", yaml.Text(d.RemoveAfter))
 	}
 	return n
 }
@@ -78,48 +64,48 @@ func match(event *source.Node, rule schema.MatchRule) {
 		return
 	}
 	if rule.Op == "" || rule.Op == "equal" {
-		set(argument, "x-match", text(rule.Path))
+		yaml.Set(argument, "x-match", yaml.Text(rule.Path))
 		return
 	}
-	x := object()
-	set(x, "path", text(rule.Path))
-	set(x, "op", text(rule.Op))
-	set(argument, "x-match", x)
+	x := yaml.Object()
+	yaml.Set(x, "path", yaml.Text(rule.Path))
+	yaml.Set(x, "op", yaml.Text(rule.Op))
+	yaml.Set(argument, "x-match", x)
 }
 
 // file writes the event file.
 func (w *writer) file(drafts []*draft) []byte {
-	var p printer
-	p.WriteString("# Event types")
+	var b strings.Builder
+	b.WriteString("# Event types")
 	if w.o.From != "" {
-		p.WriteString(" of " + oneLine(w.o.From))
+		b.WriteString(" of " + oneLine(w.o.From))
 	}
-	p.WriteString(", written by mcpe-gen import. It is yours to edit.\n")
-	p.WriteString("# The schemas are as published, with shared definitions in $defs; a change of them shows as drift.\n")
+	b.WriteString(", written by mcpe-gen import. It is yours to edit.\n")
+	b.WriteString("# The schemas are as published, with shared definitions in $defs; a change of them shows as drift.\n")
 	if len(w.left) > 0 {
-		p.WriteString("#\n# Left out:\n")
+		b.WriteString("#\n# Left out:\n")
 		for _, line := range w.left {
-			p.WriteString("#   " + oneLine(line) + "\n")
+			b.WriteString("#   " + oneLine(line) + "\n")
 		}
 	}
-	p.WriteString("version: 1\n")
+	b.WriteString("version: 1\n")
 	if w.o.Package != "" {
-		p.WriteString("package: " + scalarText(w.o.Package, false) + "\n")
+		b.WriteString("package: " + yaml.Scalar(w.o.Package) + "\n")
 	}
-	p.WriteString("\nevents:\n")
+	b.WriteString("\nevents:\n")
 	for i, d := range drafts {
 		if i > 0 {
-			p.WriteByte('\n')
+			b.WriteByte('\n')
 		}
-		p.block(&source.Node{Kind: source.Array, Items: []*source.Node{d.node}}, 2)
+		b.WriteString(yaml.Block(yaml.List(d.node), 2))
 	}
-	return []byte(p.String())
+	return []byte(b.String())
 }
 
 // oneLine keeps text of others from leaving its comment.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
-		if !shown(r) {
+		if !yaml.Shown(r) {
 			return ' '
 		}
 		return r

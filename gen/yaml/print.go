@@ -1,4 +1,4 @@
-package importer
+package yaml
 
 import (
 	"fmt"
@@ -36,7 +36,7 @@ func (p *printer) block(n *source.Node, indent int) {
 		p.value(item, indent, indent+2)
 	}
 	for _, m := range n.Members {
-		key := keyText(m.Key)
+		key := Scalar(m.Key)
 		p.WriteString(margin + key + ":")
 		if isContainer(m.Value) && (!p.fits(m.Value, indent+len(key)+2) || slices.Contains(spread, m.Key) && deep(m.Value)) {
 			p.WriteByte('\n')
@@ -55,7 +55,7 @@ func (p *printer) value(n *source.Node, indent, column int) {
 			p.WriteString(text)
 			return
 		}
-		p.WriteString(scalarText(n.Text, false))
+		p.WriteString(scalar(n.Text, false))
 	} else {
 		p.WriteString(flow(n))
 	}
@@ -92,7 +92,7 @@ func flow(n *source.Node) string {
 	var parts []string
 	switch n.Kind {
 	case source.String:
-		return scalarText(n.Text, true)
+		return scalar(n.Text, true)
 	case source.Array:
 		for _, item := range n.Items {
 			parts = append(parts, flow(item))
@@ -100,7 +100,7 @@ func flow(n *source.Node) string {
 		return "[" + strings.Join(parts, ", ") + "]"
 	case source.Object:
 		for _, m := range n.Members {
-			parts = append(parts, keyText(m.Key)+": "+flow(m.Value))
+			parts = append(parts, Scalar(m.Key)+": "+flow(m.Value))
 		}
 		return "{" + strings.Join(parts, ", ") + "}"
 	}
@@ -141,11 +141,11 @@ var (
 // reserved are words that some reader of YAML takes for something else than a string.
 var reserved = []string{"null", "true", "false", "yes", "no", "on", "off"}
 
-// keyText is a member's name.
-func keyText(s string) string { return scalarText(s, true) }
+// Scalar is a string in one line that may stand anywhere, as a value or as a key.
+func Scalar(s string) string { return scalar(s, true) }
 
-// scalarText is a string in one line; within {…} and […] more of it needs quotes.
-func scalarText(s string, inFlow bool) string {
+// scalar is a string in one line; within {…} and […] more of it needs quotes.
+func scalar(s string, inFlow bool) string {
 	switch {
 	case slices.Contains(reserved, strings.ToLower(s)):
 	case plainWord.MatchString(s):
@@ -168,7 +168,7 @@ func scalarText(s string, inFlow bool) string {
 			b.WriteString(`\n`)
 		case r == '\t':
 			b.WriteString(`\t`)
-		case shown(r):
+		case Shown(r):
 			b.WriteRune(r)
 		case r > 0xFFFF:
 			fmt.Fprintf(&b, `\U%08X`, r)
@@ -183,12 +183,13 @@ func scalarText(s string, inFlow bool) string {
 // printable reports whether all of s can stand in the file as it is.
 func printable(s, also string) bool {
 	for _, r := range s {
-		if !shown(r) && !strings.ContainsRune(also, r) {
+		if !Shown(r) && !strings.ContainsRune(also, r) {
 			return false
 		}
 	}
 	return true
 }
 
-// shown leaves out what an editor or a terminal would hide or obey, such as controls of direction.
-func shown(r rune) bool { return r == ' ' || unicode.IsGraphic(r) && !unicode.IsSpace(r) }
+// Shown reports whether r is a character that can be seen, or a space: not what an editor or a
+// terminal would hide or obey, such as controls of direction.
+func Shown(r rune) bool { return r == ' ' || unicode.IsGraphic(r) && !unicode.IsSpace(r) }

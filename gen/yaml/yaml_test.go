@@ -1,4 +1,4 @@
-package importer
+package yaml
 
 import (
 	"encoding/json"
@@ -20,14 +20,13 @@ func TestYAMLIsReadBackEqual(t *testing.T) {
 		if source.HasErrors(found) {
 			t.Skip("not for an event file: ", found[0])
 		}
-		var p printer
-		p.block(want, 0)
-		got, found := source.Parse("got", []byte(p.String()))
+		text := Block(want, 0)
+		got, found := source.Parse("got", []byte(text))
 		if len(found) > 0 {
-			t.Fatalf("%v in\n%s", found, p.String())
+			t.Fatalf("%v in\n%s", found, text)
 		}
 		if string(got.JSON()) != string(want.JSON()) {
-			t.Fatalf("read back as\n%s\nnot\n%s\nfrom\n%s", got.JSON(), want.JSON(), p.String())
+			t.Fatalf("read back as\n%s\nnot\n%s\nfrom\n%s", got.JSON(), want.JSON(), text)
 		}
 	})
 }

@@ -1,0 +1,47 @@
+// Package yaml builds nodes of package source and writes them as YAML that a person would write:
+// what is short stands in one line, quotes stand only where they must, and reading it back gives
+// equal JSON, digit by digit. Start with [Block].
+//
+// The package makes no promise of compatibility.
+package yaml
+
+import "github.com/mcpe-gen/mcpe-gen/gen/source"
+
+// Block returns the members or elements of n, one a line, at the indentation.
+func Block(n *source.Node, indent int) string {
+	var p printer
+	p.block(n, indent)
+	return p.String()
+}
+
+// Object returns an object without members.
+func Object() *source.Node { return &source.Node{Kind: source.Object} }
+
+// Text returns a string.
+func Text(s string) *source.Node { return &source.Node{Kind: source.String, Text: s} }
+
+// Flag returns a boolean.
+func Flag(v bool) *source.Node {
+	n := &source.Node{Kind: source.Bool, Text: "false"}
+	if v {
+		n.Text = "true"
+	}
+	return n
+}
+
+// List returns an array of the items.
+func List(items ...*source.Node) *source.Node { return &source.Node{Kind: source.Array, Items: items} }
+
+// Texts returns an array of strings.
+func Texts(list []string) *source.Node {
+	n := List()
+	for _, s := range list {
+		n.Items = append(n.Items, Text(s))
+	}
+	return n
+}
+
+// Set appends a member to an object that has none of that name.
+func Set(n *source.Node, key string, v *source.Node) {
+	n.Members = append(n.Members, source.Member{Key: key, Value: v})
+}
