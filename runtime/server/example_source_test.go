@@ -1,0 +1,135 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A check asks an upstream with the upstream's own cursor; here that is a number of messages.
+func ExampleRegisterCheck() {
+	ctx := context.Background()
+	srv := mcp.NewServer(&mcp.Implementation{Name: "incidents", Version: "1"}, nil)
+	es, err := server.New(srv, server.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer es.Shutdown(ctx)
+	upstream := []string{"INC-1"}
+	check := func(ctx context.Context, a arguments, cursor string) (events.Page[payload], error) {
+		page := events.Page[payload]{Cursor: strconv.Itoa(len(upstream)), NextPoll: 10 * time.Second}
+		if cursor == "" {
+			return page, nil // where "now" is
+		}
+		seen, err := strconv.Atoi(cursor)
+		if err != nil {
+			return page, fmt.Errorf("a cursor that is not ours: %q", cursor)
+		}
+		for _, id := range upstream[seen:] {
+			page.Items = append(page.Items, events.Item[payload]{ID: id, Data: payload{IncidentID: id, Severity: "P1"}})
+		}
+		return page, nil
+	}
+	if err := server.RegisterCheck(es, incidentCreated, check, server.Hooks[arguments, payload]{}); err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	cursor, _ := pollOnce(ctx, es, "null")
+	upstream = append(upstream, "INC-2", "INC-3")
+	_, ids := pollOnce(ctx, es, cursor)
+	fmt.Println(ids)
+	// Output: [INC-2 INC-3]
+}
+
+// What is addressed to subscriptions reaches nobody else; OnSubscribe tells their ids.
+func ExampleEmitter_EmitTo() {
+	ctx := context.Background()
+	srv := mcp.NewServer(&mcp.Implementation{Name: "incidents", Version: "1"}, nil)
+	es, err := server.New(srv, server.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer es.Shutdown(ctx)
+	var hers string
+	created, err := server.Register(es, incidentCreated, server.Hooks[arguments, payload]{
+		OnSubscribe: func(_ context.Context, sub server.Subscription, a *arguments) error {
+			if a.Severity == "" {
+				return events.Invalid(events.FieldError{Path: "/severity", Message: "is needed here"})
+			}
+			hers = sub.ID
+			return nil
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	cursor, _ := pollOnce(ctx, es, "null")
+	for id, to := range map[string][]string{"evt_hers": {hers}, "evt_others": {"sub_of_somebody_else"}} {
+		if err := created.EmitTo(ctx, to, payload{IncidentID: "INC-1", Severity: "P1"}, events.WithID(id)); err != nil {
+			fmt.Println(err)
+		}
+	}
+	_, ids := pollOnce(ctx, es, cursor)
+	fmt.Println(ids)
+	// Output: [evt_hers]
+}
+
+// Emit validates; what breaks the schema is an error of the caller and reaches nobody.
+func ExampleEmitter_Emit() {
+	ctx := context.Background()
+	srv := mcp.NewServer(&mcp.Implementation{Name: "incidents", Version: "1"}, nil)
+	es, err := server.New(srv, server.Options{MaxPayload: 64})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	created, err := server.Register(es, incidentCreated, server.Hooks[arguments, payload]{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	err = created.Emit(ctx, payload{IncidentID: "INC-1 " + string(make([]byte, 64)), Severity: "P1"})
+	fmt.Println(errors.Is(err, events.ErrTooLarge))
+	err = created.Emit(ctx, payload{IncidentID: "INC-1", Severity: "P1"}, events.WithID("not visible\n"))
+	fmt.Println(errors.Is(err, wire.ErrEventID))
+	fmt.Println(es.Shutdown(ctx))
+	err = created.Emit(ctx, payload{IncidentID: "INC-1", Severity: "P1"})
+	fmt.Println(errors.Is(err, events.ErrClosed))
+	// Output:
+	// true
+	// true
+	// <nil>
+	// true
+}
+
+// pollOnce polls incident.created for P1 and returns the next cursor as JSON, and the ids found.
+func pollOnce(ctx context.Context, es *server.Server, cursor string) (next string, ids []string) {
+	params := fmt.Sprintf(`{"name":"incident.created","arguments":{"severity":"P1"},"cursor":%s}`, cursor)
+	res, err := es.Call(ctx, server.Request{Method: wire.MethodPoll, Params: json.RawMessage(params)})
+	if err != nil {
+		fmt.Println(err)
+		return "null", nil
+	}
+	var r wire.PollResult
+	if err := json.Unmarshal(res, &r); err != nil {
+		fmt.Println(err)
+		return "null", nil
+	}
+	for _, e := range r.Events {
+		ids = append(ids, e.EventID)
+	}
+	return fmt.Sprintf("%q", *r.Cursor), ids
+}
