@@ -8,8 +8,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-// An Error is an error of the extension as the ledger's section 2 lists them. Servers return it
-// from hooks and checks; clients get it from calls and iterators. Compare with errors.Is against
+// An Error is an error of the extension, of one of the kinds that package wire lists. Servers
+// return it from hooks and checks; clients get it from calls and iterators. Compare with errors.Is against
 // ErrNotFound and its siblings, or with errors.As for the data.
 type Error struct {
 	// Kind is the error's name, independent of the code family on the wire (D2).

@@ -15,7 +15,7 @@ import (
 type principalKey struct{}
 
 // PrincipalOf returns the principal that a check or hook runs for, "" for nobody. A check declared
-// with [WithSharedCheck] runs for nobody.
+// with [WithSharedCheck] runs for nobody. Transform must not ask: its result is shared.
 func PrincipalOf(ctx context.Context) string {
 	p, _ := ctx.Value(principalKey{}).(string)
 	return p

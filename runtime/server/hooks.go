@@ -27,7 +27,9 @@ type Hooks[A, P any] struct {
 	// must not change p or a, which are shared.
 	Match func(ctx context.Context, p *P, a *A) bool
 	// Transform changes the payload for these arguments. It gets a fresh copy for each distinct
-	// arguments; its result is validated and measured again (OCC-4).
+	// arguments, and its result goes to all subscriptions with equal ones, whoever they belong to:
+	// it must depend on the payload and the arguments alone, not on PrincipalOf. The result is
+	// validated and measured again (OCC-4).
 	Transform func(ctx context.Context, p *P, a *A) error
 	// OnSubscribe is called once for each new subscription, before its first delivery; an error
 	// refuses it (SRV-3).

@@ -127,7 +127,7 @@ func TestIDsUnchanged(t *testing.T) {
 	})
 }
 
-// ERR-3 and section 2 of the ledger: refusals of events/stream and events/poll carry code and data,
+// ERR-3: refusals of events/stream and events/poll carry code and data,
 // and leave the session usable.
 func TestRefusals(t *testing.T) {
 	inEveryMode(t, func(t *testing.T, m mode) {

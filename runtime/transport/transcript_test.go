@@ -66,7 +66,7 @@ func (tr *transcript) compare(t *testing.T, file string) {
 	}
 }
 
-// story is the main exchanges of the ledger's section 14, in one mode: call makes a call, begin
+// story is the main exchanges of the extension, in one mode: call makes a call, begin
 // opens a stream and returns what waits for its end.
 func (g *rig) story(call func(id, method, params string), begin func(id, params string) (end func())) {
 	at := events.WithTimestamp(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC))

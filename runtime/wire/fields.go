@@ -2,7 +2,7 @@ package wire
 
 import "strings"
 
-// A FieldError is one entry of the errors in an InvalidParams error's data (section 2).
+// A FieldError is one entry of the errors in an InvalidParams error's data.
 type FieldError struct {
 	// Path is a JSON Pointer (RFC 6901) into the checked value; "" is the value itself.
 	Path string `json:"path"`

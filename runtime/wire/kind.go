@@ -1,9 +1,9 @@
 package wire
 
-// A Kind names an error of the extension independently of the dialect's code (section 2).
+// A Kind names an error of the extension independently of the dialect's code.
 type Kind int
 
-// The kinds, in the order of the ledger's table.
+// The kinds.
 const (
 	InvalidParams Kind = iota + 1
 	NotFound

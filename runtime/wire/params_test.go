@@ -77,7 +77,7 @@ func TestParams(t *testing.T) {
 	}
 }
 
-// Wrong params are InvalidParams with every wrong field (section 2).
+// Wrong params are InvalidParams with every wrong field.
 func TestParamFaults(t *testing.T) {
 	for _, c := range []struct {
 		method     int
