@@ -14,6 +14,7 @@ package evolve
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -106,7 +107,9 @@ func run(feature string, old, new json.RawMessage, live bool) []Change {
 	if feature == PayloadSchema && !live {
 		unexpected := compareDocuments(&comparison{feature: feature, backward: true}, after, before)
 		changes = append(changes, slices.DeleteFunc(unexpected, func(c Change) bool {
-			return slices.ContainsFunc(changes, func(k Change) bool { return k.Path == c.Path && k.Rule == c.Rule })
+			return slices.ContainsFunc(changes, func(k Change) bool {
+				return k.Path == c.Path && k.Rule == c.Rule || k.Rule == fieldRemovedID && strings.HasPrefix(c.Path+"/", k.Path+"/")
+			})
 		})...)
 	}
 	return changes

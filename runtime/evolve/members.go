@@ -19,7 +19,7 @@ func (c *comparison) members(from, to place, path string) []Change {
 			changes = append(changes, c.added(from, to, name, below)...)
 		}
 	}
-	if !c.live && c.feature == InputSchema {
+	if c.backward || c.feature == InputSchema && !c.live {
 		for _, name := range second {
 			if !slices.Contains(first, name) {
 				changes = append(changes, c.claimed(from, to, name, path+wire.Pointer("properties", name))...)
@@ -47,12 +47,13 @@ func (c *comparison) added(from, to place, name, path string) []Change {
 	return []Change{{Feature: c.feature, Path: path, Reason: "field added to a closed object", Rule: fieldAdded, Category: Strict}}
 }
 
-// claimed compares an argument that only the new schema declares with what the old one said of all
-// other members. Where that was nothing, a caller may have sent one of that name.
+// claimed compares a member that only the second schema declares with what the first says of all
+// others. Where that is nothing, a caller may have sent an argument of that name. In payloads it is a
+// field that was removed, or one that only other variants of a union have.
 func (c *comparison) claimed(from, to place, name, path string) []Change {
 	others := from.property(name)
 	changes := c.compare(others, to.property(name), path)
-	if len(changes) == 0 || len(others) > 0 {
+	if len(changes) == 0 || len(others) > 0 || c.backward {
 		return changes
 	}
 	return []Change{{Feature: c.feature, Path: path, Reason: "callers could already send an argument of this name, with any value", Rule: nameClaimed, Category: Strict}}

@@ -51,9 +51,10 @@ const Incomparable = "SCHEMA_INCOMPARABLE"
 
 // Rules that the comparison reports itself.
 const (
-	nameClaimed  = "INPUT_NAME_CLAIMED"
-	fieldAdded   = "PAYLOAD_FIELD_ADDED"
-	variantAdded = "PAYLOAD_VARIANT_ADDED"
+	nameClaimed    = "INPUT_NAME_CLAIMED"
+	fieldAdded     = "PAYLOAD_FIELD_ADDED"
+	variantAdded   = "PAYLOAD_VARIANT_ADDED"
+	fieldRemovedID = "FIELD_REMOVED"
 )
 
 var (
@@ -84,7 +85,7 @@ var rules = []rule{
 		variant: typeRemoved,
 	},
 	{
-		Rule:    Rule{"FIELD_REMOVED", Wire, "A field was removed or renamed.", both, true},
+		Rule:    Rule{fieldRemovedID, Wire, "A field was removed or renamed.", both, true},
 		variant: fieldRemoved,
 	},
 	{
