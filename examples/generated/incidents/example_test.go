@@ -49,21 +49,18 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer c.Close()
-	service, redact := "check*", true
 	sub, err := incidents.SubscribeIncidentCreated(ctx, c, incidents.IncidentCreatedArguments{
-		Severity: incidents.SeverityP1, Service: &service, RedactPII: &redact,
+		Severity: incidents.SeverityP1, Service: new("check*"), RedactPII: new(true),
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
 
 	// Two things happen; the subscription asked for the second.
-	checkout, search := "checkout", "search"
 	at := events.NewTime(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC))
-	ann := "Ann"
 	for _, p := range []incidents.IncidentCreatedPayload{
-		{IncidentID: "INC-1", Severity: incidents.SeverityP1, Service: &search, OpenedAt: at},
-		{IncidentID: "INC-2", Severity: incidents.SeverityP1, Service: &checkout, OpenedAt: at, Reporter: &incidents.Person{ID: "u1", Name: &ann}},
+		{IncidentID: "INC-1", Severity: incidents.SeverityP1, Service: new("search"), OpenedAt: at},
+		{IncidentID: "INC-2", Severity: incidents.SeverityP1, Service: new("checkout"), OpenedAt: at, Reporter: &incidents.Person{ID: "u1", Name: new("Ann")}},
 	} {
 		if err := created.Emit(ctx, p, events.WithID("evt_"+p.IncidentID)); err != nil {
 			log.Fatal(err)
