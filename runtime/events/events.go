@@ -52,6 +52,8 @@ type Info struct {
 	NoReplay bool
 	// Match ties arguments to places in the payload.
 	Match []MatchRule
+	// MCPE is what the type says to the MCPE protocol; nil means enabled, normal, no tags.
+	MCPE *MCPE
 }
 
 // A MatchOp compares an argument with a place in the payload.

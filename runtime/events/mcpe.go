@@ -1,0 +1,11 @@
+package events
+
+// MCPE is what an event type says to the MCPE protocol (MCPE-MATCH-1).
+type MCPE struct {
+	// Disabled keeps the type from MCPE's clients.
+	Disabled bool
+	// Priority is low, normal, high or critical; empty means normal.
+	Priority string
+	// Tags are those of every occurrence of the type.
+	Tags []string
+}

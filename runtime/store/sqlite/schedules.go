@@ -1,0 +1,170 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+const putSchedule = "INSERT INTO schedules (id, owner, next_run, record) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, next_run = excluded.next_run, record = excluded.record"
+
+// PutSchedule implements [store.ScheduleStore].
+func (s *Store) PutSchedule(ctx context.Context, v store.Schedule) error {
+	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
+		_, err := w.exec(ctx, putSchedule, v.ID, v.Owner, nanos(v.NextRun), append([]byte{}, v.Record...))
+		return err
+	}, nil)
+}
+
+// DeleteSchedule implements [store.ScheduleStore].
+func (s *Store) DeleteSchedule(ctx context.Context, id string) error {
+	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
+		if _, err := w.exec(ctx, "DELETE FROM queued WHERE schedule = ?", id); err != nil {
+			return err
+		}
+		_, err := w.exec(ctx, "DELETE FROM schedules WHERE id = ?", id)
+		return err
+	}, nil)
+}
+
+// Schedules implements [store.ScheduleStore].
+func (s *Store) Schedules(ctx context.Context, after string, limit int) (all []store.Schedule, err error) {
+	db, err := s.queries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := db.QueryContext(ctx, "SELECT id, owner, next_run, record FROM schedules WHERE id > ? ORDER BY id LIMIT ?", after, max(limit, 0))
+	if err != nil {
+		return nil, classify(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var v store.Schedule
+		var next int64
+		var record []byte
+		if err := rows.Scan(&v.ID, &v.Owner, &next, &record); err != nil {
+			return nil, classify(err)
+		}
+		v.NextRun, v.Record = fromNanos(next), record
+		all = append(all, v)
+	}
+	return all, classify(rows.Err())
+}
+
+// Intake implements [store.ScheduleStore].
+func (s *Store) Intake(ctx context.Context, in store.Intake) (dropped map[string]int, err error) {
+	err = s.writer.do(ctx, func(ctx context.Context, w *session) error {
+		dropped = nil // a second try begins anew
+		for _, q := range in.Items {
+			_, err := w.exec(ctx, "INSERT INTO queued (schedule, body) SELECT id, ? FROM schedules WHERE id = ?", append([]byte{}, q.Body...), q.Schedule)
+			if err != nil {
+				return err
+			}
+		}
+		if in.Limit > 0 {
+			for _, id := range schedulesOf(in.Items) {
+				res, err := w.exec(ctx, "DELETE FROM queued WHERE schedule = ?1 AND sequence <= (SELECT sequence FROM queued WHERE schedule = ?1 ORDER BY sequence DESC LIMIT 1 OFFSET ?2)", id, in.Limit)
+				if err != nil {
+					return err
+				}
+				n, err := res.RowsAffected()
+				if err != nil {
+					return err
+				}
+				if n > 0 {
+					if dropped == nil {
+						dropped = map[string]int{}
+					}
+					dropped[id] = int(n)
+				}
+			}
+		}
+		if in.Source == "" {
+			return nil
+		}
+		_, err := w.exec(ctx, "INSERT OR REPLACE INTO intakes (source, cursor) VALUES (?, ?)", in.Source, in.Cursor)
+		return err
+	}, nil)
+	return dropped, err
+}
+
+// schedulesOf lists the schedules of items, each once.
+func schedulesOf(items []store.Queued) []string {
+	var ids []string
+	seen := map[string]bool{}
+	for _, q := range items {
+		if !seen[q.Schedule] {
+			seen[q.Schedule] = true
+			ids = append(ids, q.Schedule)
+		}
+	}
+	return ids
+}
+
+// IntakeCursor implements [store.ScheduleStore].
+func (s *Store) IntakeCursor(ctx context.Context, source string) (cursor string, ok bool, err error) {
+	db, err := s.queries(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	err = db.QueryRowContext(ctx, "SELECT cursor FROM intakes WHERE source = ?", source).Scan(&cursor)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", false, nil
+	}
+	return cursor, err == nil, classify(err)
+}
+
+// ForgetIntake implements [store.ScheduleStore].
+func (s *Store) ForgetIntake(ctx context.Context, source string) error {
+	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
+		_, err := w.exec(ctx, "DELETE FROM intakes WHERE source = ?", source)
+		return err
+	}, nil)
+}
+
+// Queue implements [store.ScheduleStore].
+func (s *Store) Queue(ctx context.Context, id string, after uint64, limit int) (all []store.Queued, err error) {
+	db, err := s.queries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := db.QueryContext(ctx, "SELECT sequence, body FROM queued WHERE schedule = ? AND sequence > ? ORDER BY sequence LIMIT ?", id, int64(after), max(limit, 0))
+	if err != nil {
+		return nil, classify(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		q := store.Queued{Schedule: id}
+		var sequence int64
+		var body []byte
+		if err := rows.Scan(&sequence, &body); err != nil {
+			return nil, classify(err)
+		}
+		q.Sequence, q.Body = uint64(sequence), body
+		all = append(all, q)
+	}
+	return all, classify(rows.Err())
+}
+
+// CountQueued implements [store.ScheduleStore].
+func (s *Store) CountQueued(ctx context.Context, id string) (n int, err error) {
+	db, err := s.queries(ctx)
+	if err != nil {
+		return 0, err
+	}
+	err = db.QueryRowContext(ctx, "SELECT COUNT(*) FROM queued WHERE schedule = ?", id).Scan(&n)
+	return n, classify(err)
+}
+
+// Settle implements [store.ScheduleStore].
+func (s *Store) Settle(ctx context.Context, v store.Schedule, upTo uint64) error {
+	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
+		if _, err := w.exec(ctx, "DELETE FROM queued WHERE schedule = ? AND sequence <= ?", v.ID, int64(upTo)); err != nil {
+			return err
+		}
+		_, err := w.exec(ctx, "UPDATE schedules SET owner = ?, next_run = ?, record = ? WHERE id = ?", v.Owner, nanos(v.NextRun), append([]byte{}, v.Record...), v.ID)
+		return err
+	}, nil)
+}
