@@ -4,22 +4,31 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
-// Generated code holds one such value for each event type.
-func Example() {
-	read := readtool.Tool{
-		Event: "incident.created", CursorArgument: "cursor", MaxEventsArgument: "maxEvents",
-		Tool: mcp.Tool{
-			Name:        "read_incident_created",
-			Description: "Reads the next occurrences of incident.created.",
-			InputSchema: json.RawMessage(`{"type":"object","properties":{"cursor":{"type":["string","null"]},"maxEvents":{"type":"integer","minimum":1}}}`),
-			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true},
-		},
-	}
+// Generated code makes the tool of an event type like this.
+func ExampleNew() {
+	read := readtool.New(events.Info{
+		Name: "incident.created", Description: "Fires when a new incident is created.",
+		InputSchema:   json.RawMessage(`{"type":"object","properties":{"severity":{"type":"string"}},"additionalProperties":false}`),
+		PayloadSchema: json.RawMessage(`{"type":"object","properties":{"incidentId":{"type":"string"}},"required":["incidentId"]}`),
+	}, "read_incident_created", "cursor", "maxEvents")
 	fmt.Println(read.Tool.Name, "reads", read.Event)
-	// Output: read_incident_created reads incident.created
+	var input struct {
+		Properties map[string]any `json:"properties"`
+	}
+	if err := json.Unmarshal(read.Tool.InputSchema.(json.RawMessage), &input); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, name := range []string{"severity", "cursor", "maxEvents"} {
+		fmt.Println(name, input.Properties[name] != nil)
+	}
+	// Output:
+	// read_incident_created reads incident.created
+	// severity true
+	// cursor true
+	// maxEvents true
 }

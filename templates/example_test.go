@@ -1,0 +1,33 @@
+package templates_test
+
+import (
+	"fmt"
+
+	"github.com/mcpe-gen/mcpe-gen/templates"
+)
+
+// The files that "mcpe-gen init --transport http" writes, before the generated code.
+func ExampleRender() {
+	files, err := templates.Render(templates.Scaffold{
+		Module: "example.com/demo", Name: "demo", Transport: "http", GoVersion: "1.26.0", Version: "v0.1.0",
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, f := range files {
+		fmt.Println(f.Path)
+	}
+	// Output:
+	// .gitignore
+	// README.md
+	// auth.go
+	// events/notes.yaml
+	// generate.go
+	// go.mod
+	// main.go
+	// mcpe.yaml
+	// notes.go
+	// server.go
+	// server_test.go
+}
