@@ -60,7 +60,7 @@ type listenParams struct {
 // request that carries capabilities (CAP-3). It returns the handler below mc's other middleware,
 // by which subscriptions/listen is sent.
 func install(mc *mcp.Client) (mcp.MethodHandler, error) {
-	for _, method := range []string{wire.MethodList, wire.MethodPoll, wire.MethodStream} {
+	for _, method := range []string{wire.MethodList, wire.MethodPoll, wire.MethodStream, wire.MethodSubscribe, wire.MethodUnsubscribe} {
 		if err := mcp.AddSendingCustomMethod[*params, *result](mc, method); err != nil {
 			return nil, err
 		}

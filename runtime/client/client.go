@@ -1,6 +1,6 @@
 // Package client receives the occurrences of MCP Events: it connects to a server, chooses a
-// delivery mode, runs the poll or push loop of each subscription, connects again after any loss,
-// and hands the application one iterator of typed events whatever the mode.
+// delivery mode, runs the poll, push or refresh loop of each subscription, connects again after any
+// loss, and hands the application one iterator of typed events whatever the mode.
 //
 // Start with [Connect] over [HTTP] or [Command], then call a generated Subscribe function, or
 // [Subscribe] with [Dynamic] for a type known by name only, and range over
@@ -9,6 +9,8 @@
 //	c, err := client.Connect(ctx, client.HTTP("https://example.com/mcp", nil), client.Options{})
 //	sub, err := incidents.SubscribeIncidentCreated(ctx, c, incidents.IncidentCreatedArguments{})
 //	for ev, err := range sub.Events() { … }
+//
+// Webhooks need an address that servers can reach: see [WebhookOptions].
 //
 // Payloads come from the server: they are untrusted input, and receiving one grants no right to
 // act on it. [Options.Policy] is asked about each before the application sees it.
@@ -38,8 +40,11 @@ type Options struct {
 	// ProtocolVersion is the revision to ask for; empty means the SDK's latest, with the legacy
 	// handshake as fallback (D4).
 	ProtocolVersion string
-	// Mode forces a delivery mode on all subscriptions: "poll" or "push"; empty chooses (CLI-1).
+	// Mode forces a delivery mode on all subscriptions: "webhook", "push" or "poll"; empty chooses
+	// the first of these that both sides can do (CLI-1).
 	Mode string
+	// Webhook makes webhook delivery possible (CLI-5); nil leaves it out.
+	Webhook *WebhookOptions
 	// Cursors keeps cursors over restarts (CLI-6); nil keeps none.
 	Cursors store.CursorStore
 	// Policy is asked about each new occurrence before the application sees it; an error withholds
@@ -93,6 +98,11 @@ type Client struct {
 	cancel    context.CancelCauseFunc
 	wg        sync.WaitGroup
 	catalog   catalog
+	webhooks  *webhooks // nil without
+	// ending ends the subscriptions, before ctx ends the session that they say goodbye over.
+	ending context.Context
+	endAll context.CancelCauseFunc
+	subsWG sync.WaitGroup // the subscriptions; wg has everything
 	// closeGrace is how long an orderly close may take; the constant, but for a test.
 	closeGrace time.Duration
 
@@ -110,7 +120,11 @@ type Client struct {
 // no error here; calls then return [ErrNoEvents].
 func Connect(ctx context.Context, t mcp.Transport, o Options) (*Client, error) {
 	o.setDefaults()
-	c := &Client{opts: o, transport: t, mcp: o.Client, log: o.Logger, closeGrace: closeGrace,
+	w, err := newWebhooks(&o)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{opts: o, webhooks: w, transport: t, mcp: o.Client, log: o.Logger, closeGrace: closeGrace,
 		subs: map[*subscription]struct{}{}, keys: map[string]struct{}{}}
 	if c.mcp == nil {
 		c.mcp = mcp.NewClient(&mcp.Implementation{Name: "mcpe-gen", Version: "0.1"},
@@ -118,14 +132,17 @@ func Connect(ctx context.Context, t mcp.Transport, o Options) (*Client, error) {
 	}
 	send, err := install(c.mcp)
 	if err != nil {
+		w.close()
 		return nil, err
 	}
 	c.send = send
 	c.catalog.init()
 	c.ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	c.ending, c.endAll = context.WithCancelCause(c.ctx)
 	s, err := c.connect(ctx)
 	if err != nil {
 		c.cancel(ErrClosed)
+		w.close()
 		return nil, err
 	}
 	c.mu.Lock()
@@ -180,8 +197,14 @@ func (c *Client) List(ctx context.Context) ([]wire.Descriptor, error) {
 }
 
 // Close ends every subscription and then the session: the kill switch (CLI-8). Iterators end at
-// once with [ErrClosed]; Close returns when nothing of the client runs any more.
+// once with [ErrClosed]; webhook subscriptions are unsubscribed, which takes a few seconds when the
+// server does not answer. Close returns when nothing of the client runs any more.
 func (c *Client) Close() error {
+	c.mu.Lock()
+	c.endAll(ErrClosed)
+	c.mu.Unlock()
+	c.subsWG.Wait()
+	c.webhooks.close()
 	c.mu.Lock()
 	c.cancel(ErrClosed)
 	c.mu.Unlock()

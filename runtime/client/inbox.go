@@ -16,6 +16,8 @@ type item struct {
 	note       error
 	// cursor is the position reached once this item is done; nil when no position is known there.
 	cursor *string
+	// sequence is the last place in the received store that is done with it; 0 for none.
+	sequence uint64
 }
 
 func (i *item) shown() bool { return i.occurrence != nil || i.gap != nil || i.note != nil }
@@ -62,16 +64,21 @@ func (b *inbox) put(ctx context.Context, it item) error {
 	}
 }
 
-// advance tells that the cursor is reached once everything in the queue is done. It takes no room:
+// advance tells that the cursor, or the place in the received store, is reached once everything in
+// the queue is done. It takes no room:
 // quiet times must not fill the queue of an application that is busy.
-func (b *inbox) advance(cursor string) {
+func (b *inbox) advance(cursor *string, sequence uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if n := len(b.items); n > 0 {
-		b.items[n-1].cursor = &cursor
+		last := &b.items[n-1]
+		if cursor != nil && *cursor != "" {
+			last.cursor = cursor
+		}
+		last.sequence = max(last.sequence, sequence)
 		return
 	}
-	b.items = append(b.items, item{cursor: &cursor})
+	b.items = append(b.items, item{cursor: cursor, sequence: sequence})
 	wake(b.more)
 }
 
@@ -130,6 +137,11 @@ func (s *idSet) add(id string) bool {
 	}
 	s.known[id] = struct{}{}
 	return true
+}
+
+func (s *idSet) has(id string) bool {
+	_, ok := s.known[id]
+	return ok
 }
 
 // remove forgets id, which was the last one added.

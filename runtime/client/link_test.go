@@ -13,7 +13,8 @@ func TestLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	allowed := map[string]bool{"runtime/client": true, "runtime/events": true, "runtime/store": true, "runtime/wire": true}
+	allowed := map[string]bool{"runtime/client": true, "runtime/events": true, "runtime/store": true,
+		"runtime/webhook": true, "runtime/wire": true}
 	for dep := range strings.FieldsSeq(string(out)) {
 		if ours, ok := strings.CutPrefix(dep, module); ok && !allowed[ours] {
 			t.Errorf("links %s", dep)

@@ -19,6 +19,7 @@ type deliveryMode struct {
 
 // deliveryModes are what this client can do, the preferred first (CLI-1).
 var deliveryModes = []deliveryMode{
+	{wire.ModeWebhook, runWebhook},
 	{wire.ModePush, runPush},
 	{wire.ModePoll, runPoll},
 }

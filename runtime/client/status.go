@@ -35,6 +35,12 @@ type Status struct {
 	Drift *Drift
 	// LastError is why the delivery was last interrupted, or nil.
 	LastError error
+	// RefreshBefore is when a webhook subscription ends unless it is refreshed, by the server's
+	// clock; zero for never and in other modes.
+	RefreshBefore time.Time
+	// Delivery is what the server reported at the last refresh of a webhook subscription; nil
+	// before that and in other modes.
+	Delivery *DeliveryStatus
 }
 
 // A Drift says that generated code was made from other schemas than those that the server
@@ -75,6 +81,10 @@ func (s *subscription) snapshot() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.status
+	if d := st.Delivery; d != nil {
+		own := *d
+		st.Delivery = &own
+	}
 	st.ID, st.Event, st.Arguments, st.Mode, st.Cursor = s.id, s.name, slices.Clone(s.args), s.modeName, s.cursor
 	return st
 }

@@ -29,7 +29,7 @@ type subscribeOptions struct {
 // A SubscribeOption sets a detail of one subscription.
 type SubscribeOption func(*subscribeOptions)
 
-// WithMode forces the delivery mode, "poll" or "push"; empty or "auto" chooses (CLI-1).
+// WithMode forces the delivery mode, "webhook", "push" or "poll"; empty or "auto" chooses (CLI-1).
 func WithMode(mode string) SubscribeOption {
 	return func(o *subscribeOptions) {
 		if mode == "auto" {
@@ -69,8 +69,9 @@ type Subscription[A, P any] struct {
 	args A
 }
 
-// Subscribe subscribes to t with args and returns when the server has accepted: the stream is
-// active or the first poll answered, so that what happens after it returns is received. The
+// Subscribe subscribes to t with args and returns when the server has accepted: the callback is
+// subscribed, the stream active or the first poll answered, so that what happens after it returns is
+// received. The
 // subscription lives until ctx ends, Close is called on it or on c, or the server ends it.
 //
 // Refusals are [events.Error]s; [NoCompatibleDeliveryModeError] and [ErrNoEvents] say that the
@@ -106,7 +107,8 @@ func encodeArguments(args any) (json.RawMessage, error) {
 func (c *Client) subscribe(ctx context.Context, t events.Info, args json.RawMessage, options []SubscribeOption) (*subscription, error) {
 	s := &subscription{c: c, name: t.Name, args: args, fingerprint: t.Fingerprint,
 		opts: subscribeOptions{mode: c.opts.Mode, maxAge: -1}, ready: make(chan error, 1), done: make(chan struct{}),
-		inbox: newInbox(c.opts.Buffer), seen: newIDSet(c.opts.RecentIDs), refused: map[string]bool{}}
+		inbox: newInbox(c.opts.Buffer), seen: newIDSet(c.opts.RecentIDs),
+		refused: map[string]bool{wire.ModeWebhook: c.webhooks == nil}}
 	for _, o := range options {
 		o(&s.opts)
 	}
@@ -129,7 +131,7 @@ func (c *Client) subscribe(ctx context.Context, t events.Info, args json.RawMess
 func (c *Client) add(s *subscription) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := context.Cause(c.ctx); err != nil {
+	if err := context.Cause(c.ending); err != nil {
 		return err
 	}
 	if key := s.ledger.key; key != "" {
@@ -143,8 +145,10 @@ func (c *Client) add(s *subscription) error {
 	s.status.Since = time.Now()
 	s.log = c.log.With("event", s.name, "subscription", s.id)
 	c.subs[s] = struct{}{}
-	stop := context.AfterFunc(c.ctx, func() { s.cancel(context.Cause(c.ctx)) })
+	stop := context.AfterFunc(c.ending, func() { s.cancel(context.Cause(c.ending)) })
+	c.subsWG.Add(1)
 	c.background(func() {
+		defer c.subsWG.Done()
 		defer stop()
 		s.run()
 	})
@@ -277,14 +281,15 @@ func occurrence(o *wire.Occurrence) (events.Occurrence, error) {
 // (CLI-6). Without a cursor store, or for a type without cursors, it does nothing.
 func (s *Subscription[A, P]) Ack() error { return s.core.ledger.commit(s.core.ctx) }
 
-// Close ends the subscription: its stream is aborted, its iteration ends. What was handed out and
-// not committed is received again by a later subscription that starts from the store.
+// Close ends the subscription: its stream is aborted, or its callback unsubscribed, and its
+// iteration ends. What was handed out and not committed is received again by a later subscription
+// that starts from the store.
 func (s *Subscription[A, P]) Close() error {
 	s.core.close()
 	return nil
 }
 
-// Mode returns the delivery mode in use: "poll" or "push".
+// Mode returns the delivery mode in use: "webhook", "push" or "poll".
 func (s *Subscription[A, P]) Mode() string { return s.core.snapshot().Mode }
 
 // Cursor returns the position after what was handed out, "" when none is known yet or the type has

@@ -32,6 +32,8 @@ type subscription struct {
 	inbox  *inbox
 	ledger ledger
 
+	callback *callback // of the webhook mode; run's own
+
 	iterating sync.Mutex // held by the one iterator; guards held
 	held      *item
 
@@ -51,6 +53,7 @@ type subscription struct {
 func (s *subscription) run() {
 	defer close(s.done)
 	err := s.receive()
+	s.releaseCallback()
 	s.c.remove(s)
 	s.inbox.end(err)
 	s.cancel(errFinished)
@@ -112,6 +115,9 @@ func (s *subscription) runLeg() error {
 	if err != nil {
 		return err
 	}
+	if mode.name != wire.ModeWebhook {
+		s.releaseCallback()
+	}
 	err = mode.run(ctx, s, sess)
 	if told := (*TerminatedError)(nil); ctx.Err() != nil && s.ctx.Err() == nil && !errors.As(err, &told) {
 		return ErrSessionLost
@@ -140,8 +146,15 @@ func (s *subscription) isAccepted() bool {
 // progress tells that the delivery works, so that the next failure is a first one.
 func (s *subscription) progress() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.failures, s.refusals = 0, 0
+	s.mu.Unlock()
+	s.heard()
+}
+
+// heard tells that the server said something.
+func (s *subscription) heard() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.status.LastFrame = time.Now()
 }
 
@@ -175,7 +188,7 @@ func (s *subscription) reach(cursor *string) {
 	s.cursor = *cursor
 	s.mu.Unlock()
 	if !same {
-		s.inbox.advance(*cursor)
+		s.inbox.advance(cursor, 0)
 	}
 }
 
@@ -192,12 +205,17 @@ func (s *subscription) takeRaw(ctx context.Context, raw json.RawMessage, streame
 	return s.take(ctx, o, o.Cursor)
 }
 
-// take hands one occurrence over unless it is known, or the policy withholds it. cursor is the
-// position after it, nil within a batch.
+// take hands one occurrence over; cursor is the position after it, nil within a batch.
 func (s *subscription) take(ctx context.Context, o *wire.Occurrence, cursor *string) error {
+	return s.takeItem(ctx, item{occurrence: o, cursor: cursor})
+}
+
+// takeItem hands an occurrence over unless it is known, or the policy withholds it.
+func (s *subscription) takeItem(ctx context.Context, it item) error {
+	o := it.occurrence
 	if o.Name != "" && o.Name != s.name {
 		s.log.Warn("occurrence of another event type", "name", o.Name)
-		s.reach(cursor)
+		s.pass(it)
 		return nil
 	}
 	s.checkFingerprint(o)
@@ -210,22 +228,37 @@ func (s *subscription) take(ctx context.Context, o *wire.Occurrence, cursor *str
 	}
 	s.mu.Unlock()
 	if !fresh || !s.allowed(ctx, o) {
-		s.reach(cursor)
+		s.pass(it)
 		return nil
 	}
-	it := item{occurrence: o, cursor: cursor}
 	if err := s.inbox.put(ctx, it); err != nil {
 		s.mu.Lock()
 		s.seen.remove(o.EventID) // it comes again after the cursor
 		s.mu.Unlock()
 		return err
 	}
-	if cursor != nil && *cursor != "" {
-		s.mu.Lock()
-		s.cursor = *cursor
-		s.mu.Unlock()
-	}
+	s.passed(it)
 	return nil
+}
+
+// pass records that nothing is shown of it.
+func (s *subscription) pass(it item) {
+	if it.sequence == 0 {
+		s.reach(it.cursor)
+		return
+	}
+	s.inbox.advance(it.cursor, it.sequence)
+}
+
+// passed moves the cursor at which the loop resumes. With stored items it has moved when they were
+// stored.
+func (s *subscription) passed(it item) {
+	if it.sequence != 0 || it.cursor == nil || *it.cursor == "" {
+		return
+	}
+	s.mu.Lock()
+	s.cursor = *it.cursor
+	s.mu.Unlock()
 }
 
 func (s *subscription) allowed(ctx context.Context, o *wire.Occurrence) bool {
@@ -249,19 +282,22 @@ func (s *subscription) allowed(ctx context.Context, o *wire.Occurrence) bool {
 
 // gap hands over that occurrences may be missing before the ones to come.
 func (s *subscription) gap(ctx context.Context, cursor *string) error {
+	return s.gapItem(ctx, cursor, 0)
+}
+
+func (s *subscription) gapItem(ctx context.Context, cursor *string, sequence uint64) error {
 	g := &events.Gap{}
 	if cursor != nil {
 		g.Cursor = *cursor
 	}
-	if err := s.inbox.put(ctx, item{gap: g, cursor: cursor}); err != nil {
+	it := item{gap: g, cursor: cursor, sequence: sequence}
+	if err := s.inbox.put(ctx, it); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	s.status.Gaps++
-	if g.Cursor != "" {
-		s.cursor = g.Cursor
-	}
 	s.mu.Unlock()
+	s.passed(it)
 	return nil
 }
 

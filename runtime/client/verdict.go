@@ -23,7 +23,7 @@ func (s *subscription) decide(err error) (wait bool, end error) {
 	)
 	accepted := s.isAccepted()
 	switch {
-	case errors.Is(err, errOverflow):
+	case errors.Is(err, errOverflow), errors.Is(err, errNoLongerOffered):
 		return false, nil
 	case errors.Is(err, ErrNoEvents), errors.As(err, &mode), errors.Is(err, ErrClosed):
 		return false, err

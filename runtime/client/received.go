@@ -1,0 +1,136 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"slices"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// receivedBatch is how many stored bodies are read at once.
+const receivedBatch = 64
+
+// keep stores a message. What the application has been given already is not stored again.
+func (cb *callback) keep(ctx context.Context, d webhook.Delivery) error {
+	s := cb.s
+	s.mu.Lock()
+	known := s.seen.has(d.ID)
+	s.mu.Unlock()
+	fresh := false
+	if !known {
+		var err error
+		if fresh, err = cb.w.Received.PutReceived(ctx, cb.key, store.Received{EventID: d.ID, Body: d.Body}); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	if !fresh {
+		s.status.Duplicates++
+	}
+	if cursor := d.Cursor(); cursor != nil && *cursor != "" {
+		s.cursor = *cursor
+	}
+	s.mu.Unlock()
+	wake(cb.wake)
+	return nil
+}
+
+// pump moves stored bodies into the inbox, as fast as the application takes them.
+func (cb *callback) pump(ctx context.Context) {
+	for n := 0; ; n++ {
+		err := cb.drain(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			cb.s.failed(err)
+			cb.s.log.Error("reading received events failed", "err", err)
+			if cb.s.c.opts.Backoff.wait(ctx, n, 0) != nil {
+				return
+			}
+			continue
+		}
+		n = 0
+		select {
+		case <-cb.wake:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// drain hands over what is stored, in order.
+func (cb *callback) drain(ctx context.Context) error {
+	if !cb.stores() {
+		return nil
+	}
+	release, err := cb.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	for {
+		bodies, err := cb.w.Received.Received(ctx, cb.key, cb.after, receivedBatch)
+		if err != nil || len(bodies) == 0 {
+			return err
+		}
+		for _, b := range bodies {
+			if err := cb.handStored(ctx, b); err != nil {
+				return err
+			}
+			cb.after = b.Sequence
+		}
+	}
+}
+
+// handStored reads a body again as the receiver has read it before.
+func (cb *callback) handStored(ctx context.Context, b store.Received) error {
+	var o wire.Occurrence
+	if err := jsonv2.Unmarshal(b.Body, &o); err == nil && o.EventID != "" {
+		return cb.hand(ctx, "", &o, nil, b.Sequence)
+	}
+	var e wire.Envelope
+	if err := jsonv2.Unmarshal(b.Body, &e); err == nil && e.Type == wire.EnvelopeGap {
+		return cb.hand(ctx, e.Type, nil, &e, b.Sequence)
+	}
+	cb.s.log.Error("a stored body is no message", "eventId", b.EventID)
+	cb.s.inbox.advance(nil, b.Sequence)
+	return nil
+}
+
+// ringOf and secretsOf translate between the receiver's secrets and the stored ones.
+func ringOf(secrets []store.Secret) webhook.Ring {
+	var ring webhook.Ring
+	for _, s := range secrets {
+		secret, err := webhook.ParseSecret(wire.SecretPrefix + base64.StdEncoding.EncodeToString(s.Key))
+		if err == nil && (s.NotAfter.IsZero() || len(ring) > 0 && time.Now().Before(s.NotAfter)) {
+			ring = append(ring, webhook.Key{Secret: secret, Until: s.NotAfter})
+		}
+	}
+	return ring
+}
+
+func secretsOf(ring webhook.Ring) []store.Secret {
+	var secrets []store.Secret
+	for _, k := range ring {
+		key, err := base64.StdEncoding.DecodeString(k.Secret.Text()[len(wire.SecretPrefix):])
+		if err == nil { // always: it is what Text writes
+			secrets = append(secrets, store.Secret{Key: key, NotAfter: k.Until})
+		}
+	}
+	return secrets
+}
+
+func sameCallback(a, b store.Callback) bool {
+	return a.URL == b.URL && a.Path == b.Path && a.Subscription == b.Subscription && a.Start == b.Start &&
+		slices.Equal(a.EventIDs, b.EventIDs) && slices.EqualFunc(a.Secrets, b.Secrets, func(a, b store.Secret) bool {
+		return bytes.Equal(a.Key, b.Key) && a.NotAfter.Equal(b.NotAfter)
+	})
+}

@@ -1,0 +1,283 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+const (
+	// minLifetime is the shortest grant that is believed: servers grant no less, and a clock that
+	// differs must not make refreshes a flood (SUB-6).
+	minLifetime = time.Minute
+	// maxRefresh bounds the wait for a refresh.
+	maxRefresh = 24 * time.Hour
+	// abandonedAfter is how long deliveries may have been failing before events count as perhaps
+	// given up by the server. It is less than any sensible retry schedule takes.
+	abandonedAfter = time.Minute
+	// unsubscribeTimeout bounds the goodbye to the server.
+	unsubscribeTimeout = 3 * time.Second
+	// failedRotation is how long a secret stays accepted whose refresh failed: the server may have
+	// taken it all the same.
+	failedRotation = 24 * time.Hour
+)
+
+// errNoLongerOffered ends a leg whose mode the server's list does not offer any more.
+var errNoLongerOffered = errors.New("client: the event type is no longer offered by webhook")
+
+// runWebhook subscribes and keeps the subscription alive by refreshing it (CLI-5). Events arrive by
+// the callback, also between two legs.
+func runWebhook(ctx context.Context, s *subscription, sess *session) error {
+	if s.callback == nil {
+		cb, err := s.openCallback(ctx)
+		if err != nil {
+			return err
+		}
+		s.callback = cb
+	}
+	cb := s.callback
+	for {
+		lifetime, err := cb.subscribe(ctx, sess)
+		if err != nil {
+			return err
+		}
+		t := time.NewTimer(cb.refreshAfter(lifetime))
+		select {
+		case <-t.C:
+		case told := <-cb.terminated:
+			t.Stop()
+			cb.present = false
+			if err := cb.drain(s.ctx); err != nil {
+				return err
+			}
+			return told
+		case <-ctx.Done():
+			t.Stop()
+			return context.Cause(ctx)
+		}
+		if lifetime == 0 {
+			if err := s.relist(ctx, sess); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// refreshAfter is about two thirds of the lifetime; 0 is one without end.
+func (cb *callback) refreshAfter(lifetime time.Duration) time.Duration {
+	if lifetime == 0 {
+		return cb.w.Refresh
+	}
+	return min(lifetime*2/3-rand.N(lifetime/20), maxRefresh)
+}
+
+// relist looks whether the type is still there: a subscription without expiry has no other
+// occasion to find out.
+func (s *subscription) relist(ctx context.Context, sess *session) error {
+	all, err := s.c.list(ctx, sess)
+	if err != nil {
+		return err
+	}
+	d, ok := find(all, s.name)
+	if !ok {
+		return events.NewError(wire.NotFound, map[string]string{"kind": "event"})
+	}
+	for _, mode := range d.Delivery {
+		if mode == wire.ModeWebhook {
+			return nil
+		}
+	}
+	return errNoLongerOffered
+}
+
+// subscribe makes or refreshes the subscription and returns for how long it was granted, 0 for
+// ever.
+func (cb *callback) subscribe(ctx context.Context, sess *session) (time.Duration, error) {
+	if err := cb.leaveFormer(ctx, sess); err != nil {
+		return 0, err
+	}
+	from := cb.s.resume()
+	res, err := cb.refresh(ctx, sess)
+	if err != nil {
+		return 0, err
+	}
+	if from != nil && res.status.abandoned() {
+		// The server's watermark may have passed what it gave up; the own cursor has not.
+		cb.s.log.Info("deliveries were failing, subscribing again from the cursor")
+		cb.former = cb.url
+		if err := cb.leaveFormer(ctx, sess); err != nil {
+			return 0, err
+		}
+		if res, err = cb.refresh(ctx, sess); err != nil {
+			return 0, err
+		}
+	}
+	return res.lifetime, cb.settle(ctx, res)
+}
+
+// leaveFormer ends the subscription that an earlier process left, so that the next subscribe starts
+// from the cursor.
+func (cb *callback) leaveFormer(ctx context.Context, sess *session) error {
+	if cb.former == "" {
+		return nil
+	}
+	err := cb.s.unsubscribe(ctx, sess, cb.former)
+	var refusal *events.Error
+	if errors.As(err, &refusal) && cb.former == cb.url {
+		// Refreshing what cannot be ended is the next best.
+		cb.s.log.Warn("the server does not end the former subscription", "err", err)
+		err = nil
+	}
+	if err == nil {
+		cb.former = ""
+	}
+	return err
+}
+
+// subscribeParams are wire.SubscribeParams whose TTL may also be null.
+type subscribeParams struct {
+	wire.SubscribeParams
+	TTL json.RawMessage `json:"ttlMs"`
+}
+
+// refresh calls events/subscribe once, with a new secret when the present one has its age. The
+// endpoint and the store know the secret before the server does.
+func (cb *callback) refresh(ctx context.Context, sess *session) (res *subscribeResult, err error) {
+	s := cb.s
+	old := cb.endpoint.Secret()
+	if cb.present && cb.w.Rotate > 0 && time.Since(cb.rotated) >= cb.w.Rotate {
+		cb.endpoint.Rotate(webhook.NewSecret(), cb.w.Grace)
+		defer func() {
+			if err == nil {
+				cb.rotated = time.Now()
+				return
+			}
+			cb.endpoint.Rotate(old, failedRotation)
+		}()
+	}
+	if err := cb.save(ctx, func(*store.Callback) {}); err != nil {
+		return nil, err
+	}
+	p := subscribeParams{TTL: json.RawMessage("null"), SubscribeParams: wire.SubscribeParams{Name: s.name, Arguments: s.args, Cursor: s.resume(),
+		Delivery: wire.Delivery{Mode: wire.ModeWebhook, URL: cb.url, Secret: cb.endpoint.Secret().Text()}}}
+	if cb.w.TTL > 0 {
+		p.TTL = fmt.Append(nil, cb.w.TTL.Milliseconds())
+	}
+	if p.Cursor != nil {
+		p.MaxAgeMs = s.maxAge()
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.c.opts.CallTimeout, errTimeout(wire.MethodSubscribe))
+	defer cancel()
+	before := cb.present
+	cb.present = true // it may be, whatever comes back
+	asked := time.Now()
+	raw, err := sess.call(ctx, wire.MethodSubscribe, p, newCall(nil))
+	if err != nil {
+		var refusal *events.Error
+		if errors.As(err, &refusal) {
+			cb.present = before // a refusal leaves nothing behind (ERR-2)
+		}
+		return nil, err
+	}
+	return readSubscribed(raw, asked, cb.w.TTL)
+}
+
+// settle takes in what the server answered.
+func (cb *callback) settle(ctx context.Context, res *subscribeResult) error {
+	s := cb.s
+	cb.endpoint.Activate(res.ID, cb.take)
+	err := cb.save(ctx, func(c *store.Callback) {
+		c.Subscription = res.ID
+		if c.Start == "" && res.Cursor != nil {
+			c.Start = *res.Cursor
+		}
+	})
+	if err != nil {
+		return err
+	}
+	again := s.established() || cb.resumed
+	lost := again && res.status == nil && (cb.reports || cb.resumed) && res.Cursor == nil && s.resume() == nil
+	cb.resumed = false
+	s.mu.Lock()
+	s.status.Delivery, s.status.RefreshBefore = res.status, res.refreshBefore
+	s.mu.Unlock()
+	if res.status != nil {
+		cb.reports = true
+		if e := res.status.LastError; e != "" {
+			s.log.Warn("deliveries have been failing", "lastError", e, "active", res.status.Active)
+		}
+	}
+	s.progress()
+	if res.Truncated || lost {
+		release, err := cb.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer release()
+		return s.gapItem(ctx, res.Cursor, 0)
+	}
+	s.reach(res.Cursor)
+	return nil
+}
+
+// unsubscribe ends the subscription of that callback URL; that there is none is as good (D6).
+func (s *subscription) unsubscribe(ctx context.Context, sess *session, url string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, min(s.c.opts.CallTimeout, unsubscribeTimeout), errTimeout(wire.MethodUnsubscribe))
+	defer cancel()
+	p := wire.UnsubscribeParams{Name: s.name, Arguments: s.args, Delivery: wire.Delivery{URL: url}}
+	_, err := sess.call(ctx, wire.MethodUnsubscribe, p, newCall(nil))
+	if errors.Is(err, events.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// releaseCallback ends the webhook side of s: no delivery is taken from here on. The server is told
+// unless it has ended the subscription itself, or the subscription is to be kept for a next process.
+func (s *subscription) releaseCallback() {
+	cb := s.callback
+	if cb == nil {
+		return
+	}
+	s.callback = nil
+	defer cb.endpoint.Close()
+	cb.stop()
+	cb.pumped.Wait()
+	if s.ctx.Err() == nil {
+		// What was answered for comes before the news of the end.
+		if err := cb.drain(s.ctx); err != nil && s.ctx.Err() == nil {
+			s.log.Error("reading received events failed", "err", err)
+		}
+	}
+	cb.close()
+	if cb.w.Keep && cb.w.Callbacks != nil && s.ctx.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), unsubscribeTimeout)
+	defer cancel()
+	for _, url := range []string{cb.former, cb.url} {
+		if url == "" || url == cb.url && !cb.present {
+			continue
+		}
+		sess, err := s.c.live(ctx, false)
+		if err == nil {
+			err = s.unsubscribe(ctx, sess, url)
+		}
+		if err != nil {
+			// It ends by its TTL, or a next process unsubscribes.
+			s.log.Warn("unsubscribing failed", "err", err)
+			return
+		}
+	}
+	if err := cb.forget(ctx); err != nil {
+		s.log.Warn("forgetting a callback failed", "err", err)
+	}
+}
