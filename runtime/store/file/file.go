@@ -14,6 +14,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/atomicfile"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -121,39 +122,10 @@ func (c *Cursors) Delete(ctx context.Context, key string) error {
 }
 
 // write replaces the file; c.mu is held.
-func (c *Cursors) write() (err error) {
+func (c *Cursors) write() error {
 	data, err := json.MarshalIndent(content{Version: version, Cursors: c.keys, Callbacks: c.callbacks}, "", "  ")
 	if err != nil {
 		return err
 	}
-	dir := filepath.Dir(c.path)
-	tmp, err := os.CreateTemp(dir, "."+filepath.Base(c.path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			tmp.Close()
-			os.Remove(tmp.Name())
-		}
-	}()
-	if _, err = tmp.Write(append(data, '\n')); err != nil {
-		return err
-	}
-	if err = tmp.Sync(); err != nil {
-		return err
-	}
-	if err = tmp.Close(); err != nil {
-		return err
-	}
-	if err = os.Rename(tmp.Name(), c.path); err != nil {
-		return err
-	}
-	// The rename itself is durable only when the directory is synced. Some systems cannot sync a
-	// directory; there the rename is as durable as it gets.
-	if d, derr := os.Open(dir); derr == nil {
-		_ = d.Sync()
-		d.Close()
-	}
-	return nil
+	return atomicfile.Write(c.path, append(data, '\n'))
 }
