@@ -81,7 +81,7 @@ func Write(events []Event, o Options) ([]byte, []source.Diagnostic, error) {
 			w.found = append(w.found, source.New("MCPE503", w.at, "event %q: x-go-name %s tells two names apart", d.name, name.Text))
 		}
 		if d.untyped > 0 {
-			w.found = append(w.found, source.New("MCPE504", w.at, "event %q: %d places may hold any value and get x-go-type: encoding/json.RawMessage", d.name, d.untyped))
+			w.found = append(w.found, source.New("MCPE504", w.at, "event %q: x-go-type: encoding/json.RawMessage is given to what has no exact Go type (%d)", d.name, d.untyped))
 		}
 	}
 	return w.file(w.drafts), w.found, nil

@@ -1,0 +1,199 @@
+package asyncapi_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/asyncapi"
+	"github.com/mcpe-gen/mcpe-gen/gen/importer"
+	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// eventFiles are the event files of the repository that load.
+func eventFiles(t *testing.T) map[string]*schema.Set {
+	t.Helper()
+	sets := map[string]*schema.Set{}
+	for _, pattern := range []string{"../../examples/schemas/*.yaml", "../../golden/*/*.yaml"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			set, found := schema.Load([]string{file}, schema.Options{})
+			if !source.HasErrors(found) && len(set.Files[0].Events) > 0 {
+				sets[file] = set
+			}
+		}
+	}
+	if len(sets) < 10 {
+		t.Fatalf("only %d event files load", len(sets))
+	}
+	return sets
+}
+
+// What is exported and imported again publishes equal descriptors, and says the same of sources,
+// replay, stability, deprecation and filters.
+func TestExportIsImportedWithoutLoss(t *testing.T) {
+	for file, set := range eventFiles(t) {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			doc, _ := asyncapi.Export(set, asyncapi.Options{Title: "Test", Version: "1.0.0"})
+			for _, asJSON := range []bool{false, true} {
+				text, err := asyncapi.Text(doc, asJSON)
+				if err != nil {
+					t.Fatal(err)
+				}
+				events, title, found := asyncapi.Read("doc.yaml", text)
+				if len(found) > 0 || title != "Test" {
+					t.Fatalf("%q %v\n%s", title, found, text)
+				}
+				file, found, err := importer.Write(events, importer.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, d := range found {
+					if d.Severity < source.Note {
+						t.Error(d)
+					}
+				}
+				again, found := schema.Load([]string{"again.yaml"}, schema.Options{ReadFile: func(string) ([]byte, error) { return file, nil }})
+				if source.HasErrors(found) {
+					t.Fatalf("%v\n%s", found, file)
+				}
+				same(t, set, again)
+			}
+		})
+	}
+}
+
+func same(t *testing.T, want, got *schema.Set) {
+	t.Helper()
+	n := 0
+	for _, f := range want.Files {
+		for _, w := range f.Events {
+			g := got.Files[0].Events[n]
+			n++
+			if print(t, want, w) != print(t, got, g) {
+				t.Errorf("%s publishes\n%s\n%s\nnot\n%s\n%s", w.Name, got.Published(g.Input), got.Published(g.Payload), want.Published(w.Input), want.Published(w.Payload))
+			}
+			if g.Name != w.Name || g.Description != w.Description || g.Source != w.Source || g.Replay != w.Replay || g.Stability != w.Stability ||
+				strings.Join(g.Delivery, " ") != strings.Join(w.Delivery, " ") || (g.Deprecated == nil) != (w.Deprecated == nil) || g.Deprecated != nil && *g.Deprecated != *w.Deprecated {
+				t.Errorf("got %+v, want %+v", g, w)
+			}
+			rules := map[string]string{}
+			for _, m := range g.Match {
+				rules[m.Argument] = m.Op + m.Path
+			}
+			for _, m := range w.Match {
+				if rules[m.Argument] != m.Op+m.Path {
+					t.Errorf("%s: the filter of %s is %q, not %s%s", w.Name, m.Argument, rules[m.Argument], m.Op, m.Path)
+				}
+			}
+		}
+	}
+}
+
+func print(t *testing.T, set *schema.Set, e *schema.Event) string {
+	t.Helper()
+	f, err := wire.Fingerprint(set.Published(e.Input), set.Published(e.Payload))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// A document of somebody else becomes event types: what the application sends, with the schemas that
+// are referred to.
+func TestReadForeign(t *testing.T) {
+	text, err := os.ReadFile("testdata/streetlights.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, title, found := asyncapi.Read("streetlights.yaml", text)
+	if title != "Streetlights" {
+		t.Error(title)
+	}
+	got, more, err := importer.Write(events, importer.Options{From: "streetlights.yaml"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("testdata/streetlights.want.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != string(want) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	var lines []string
+	for _, d := range append(found, more...) {
+		lines = append(lines, d.String())
+	}
+	wanted := []string{
+		"streetlights.yaml:17:3: warning MCPE511: channel commands is left out: the application only receives its messages",
+		"streetlights.yaml:30:7: warning MCPE511: message avro is left out: its payload is written in application/vnd.apache.avro;version=1.9.0, not in JSON Schema",
+		"streetlights.yaml:34:7: warning MCPE511: message elsewhere is left out: it refers to ./other.yaml#/Light, another document; bundle them first",
+		"streetlights.yaml:36:7: warning MCPE511: message empty is left out: it has no payload",
+	}
+	for _, w := range wanted {
+		if !strings.Contains(strings.Join(lines, "\n"), w) {
+			t.Errorf("no %q in\n%s", w, strings.Join(lines, "\n"))
+		}
+	}
+	if len(lines) != len(wanted)+1 || !strings.Contains(lines[len(lines)-1], `event "text" is left out`) {
+		t.Error(strings.Join(lines, "\n"))
+	}
+}
+
+// Anything else is refused where it stands.
+func TestReadRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		"asyncapi: 2.6.0\nchannels: {}\n":   "doc.yaml:1:1: error MCPE510",
+		"openapi: 3.0.0\n":                  "doc.yaml:1:1: error MCPE510",
+		"asyncapi: 3.0.0\n":                 "doc.yaml:1:1: error MCPE510",
+		"asyncapi: 3.0.0\nchannels: [a]\n":  "doc.yaml:1:1: error MCPE510",
+		"asyncapi: 3.0.0\nchannels: {a: \n": "error MCPE",
+	} {
+		events, _, found := asyncapi.Read("doc.yaml", []byte(text))
+		if len(events) > 0 || len(found) == 0 || !strings.Contains(found[0].String(), want) {
+			t.Errorf("%q: got %v %v, want %s", text, events, found, want)
+		}
+	}
+}
+
+// What AsyncAPI's schemas cannot express is noted, and kept exactly beside.
+func TestExportNotes(t *testing.T) {
+	const file = `version: 1
+events:
+  - name: odd.one
+    description: Uses what draft-07 has not.
+    inputSchema: {type: object}
+    payloadSchema:
+      type: object
+      properties:
+        pair: {type: array, prefixItems: [{type: string}, {type: integer}], items: false}
+        who: {$ref: '#/$defs/who', description: Who it was.}
+      dependentRequired: {pair: [who]}
+      unevaluatedProperties: false
+      $defs: {who: {type: string}}
+`
+	set, found := schema.Load([]string{"odd.yaml"}, schema.Options{ReadFile: func(string) ([]byte, error) { return []byte(file), nil }})
+	if source.HasErrors(found) {
+		t.Fatal(found)
+	}
+	doc, notes := asyncapi.Export(set, asyncapi.Options{Title: "Odd", Version: "1"})
+	if len(notes) != 1 || !strings.Contains(notes[0].String(), "note MCPE520: payloadSchema of odd.one uses unevaluatedProperties") {
+		t.Error(notes)
+	}
+	payload := string(doc.Lookup("/components/messages/odd.one/payload").JSON())
+	const want = `{"type":"object","properties":{"pair":{"type":"array","items":[{"type":"string"},{"type":"integer"}],"additionalItems":false},` +
+		`"who":{"description":"Who it was.","allOf":[{"$ref":"#/components/schemas/who"}]}},"dependencies":{"pair":["who"]}}`
+	if payload != want {
+		t.Errorf("got  %s\nwant %s", payload, want)
+	}
+	if doc.Lookup("/channels/odd.one/x-mcp-event/exact/payloadSchema") == nil {
+		t.Error("the exact schema is not kept")
+	}
+}

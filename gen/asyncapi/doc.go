@@ -1,0 +1,9 @@
+// Package asyncapi translates between event files and AsyncAPI 3 documents.
+//
+// [Export] describes event types as channels with one message each, which an application sends.
+// AsyncAPI has no place for what a subscriber asks for and how events are delivered; that stands in
+// the extension x-mcp-event of the channel, from which [Read] restores it, so that an exported
+// document is imported again without loss. Read also takes documents of others.
+//
+// The package makes no promise of compatibility.
+package asyncapi

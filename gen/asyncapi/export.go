@@ -1,0 +1,270 @@
+package asyncapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/sample"
+	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/gen/yaml"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// Version is the version of AsyncAPI that is written.
+const Version = "3.0.0"
+
+// extension is the member of a channel that holds what AsyncAPI has no place for.
+const extension = "x-mcp-event"
+
+// Options names the document; both parts are required by AsyncAPI.
+type Options struct{ Title, Version string }
+
+// Export returns the AsyncAPI document for the events of the given files. Notes (MCPE520) tell where
+// a payload is described less exactly than in the event file; x-mcp-event then keeps the exact
+// schema, as a text because a reader would resolve its references against the document.
+func Export(set *schema.Set, o Options) (*source.Node, []source.Diagnostic) {
+	x := &exporter{set: set, channels: yaml.Object(), operations: yaml.Object(), messages: yaml.Object(), schemas: yaml.Object(), moved: map[string]string{}}
+	for _, f := range set.Files {
+		for _, e := range f.Events {
+			x.event(e)
+		}
+	}
+	info := yaml.Object()
+	yaml.Set(info, "title", yaml.Text(o.Title))
+	yaml.Set(info, "version", yaml.Text(o.Version))
+	yaml.Set(info, "description", yaml.Text("Event types of an MCP server, delivered by the Events extension ("+wire.ExtensionID+")."))
+	components := yaml.Object()
+	yaml.Set(components, "messages", x.messages)
+	if len(x.schemas.Members) > 0 {
+		yaml.Set(components, "schemas", x.schemas)
+	}
+	doc := yaml.Object()
+	yaml.Set(doc, "asyncapi", yaml.Text(Version))
+	yaml.Set(doc, "info", info)
+	yaml.Set(doc, "defaultContentType", yaml.Text("application/json"))
+	yaml.Set(doc, "channels", x.channels)
+	yaml.Set(doc, "operations", x.operations)
+	yaml.Set(doc, "components", components)
+	x.keepExact(doc)
+	return doc, source.Sort(x.found)
+}
+
+type exporter struct {
+	set                                     *schema.Set
+	channels, operations, messages, schemas *source.Node
+	// moved finds the component of a definition by its JSON.
+	moved  map[string]string
+	events []*schema.Event
+	found  []source.Diagnostic
+}
+
+func (x *exporter) event(e *schema.Event) {
+	x.events = append(x.events, e)
+	payload := x.set.Published(e.Payload)
+	message := yaml.Object()
+	yaml.Set(message, "name", yaml.Text(e.Name))
+	yaml.Set(message, "contentType", yaml.Text("application/json"))
+	yaml.Set(message, "description", yaml.Text(e.Description))
+	if e.Deprecated != nil {
+		yaml.Set(message, "deprecated", yaml.Flag(true))
+	}
+	at := "#/components/messages/" + source.EscapeToken(e.Name) + "/payload"
+	yaml.Set(message, "payload", x.schema(e, "payloadSchema", payload, at))
+	if v, ok := sample.Value(payload); ok && !looksReferring(parsed(v)) {
+		example := yaml.Object()
+		yaml.Set(example, "name", yaml.Text("generated"))
+		yaml.Set(example, "payload", parsed(v))
+		yaml.Set(message, "examples", yaml.List(example))
+	}
+	yaml.Set(x.messages, e.Name, message)
+
+	channel := yaml.Object()
+	yaml.Set(channel, "address", yaml.Text(e.Name))
+	yaml.Set(channel, "description", yaml.Text(e.Description))
+	yaml.Set(channel, "messages", member(e.Name, reference("#/components/messages/"+source.EscapeToken(e.Name))))
+	yaml.Set(channel, extension, x.extension(e))
+	yaml.Set(x.channels, e.Name, channel)
+
+	operation := yaml.Object()
+	yaml.Set(operation, "action", yaml.Text("send"))
+	yaml.Set(operation, "channel", reference("#/channels/"+source.EscapeToken(e.Name)))
+	yaml.Set(operation, "summary", yaml.Text(e.Description))
+	yaml.Set(operation, "messages", yaml.List(reference("#/channels/"+source.EscapeToken(e.Name)+"/messages/"+source.EscapeToken(e.Name))))
+	yaml.Set(x.operations, e.Name, operation)
+}
+
+func member(key string, v *source.Node) *source.Node {
+	n := yaml.Object()
+	yaml.Set(n, key, v)
+	return n
+}
+
+func reference(to string) *source.Node { return member("$ref", yaml.Text(to)) }
+
+// parsed is JSON of our own as a node.
+func parsed(raw json.RawMessage) *source.Node {
+	n, _ := source.Parse("json", raw)
+	return n
+}
+
+// extension is what AsyncAPI does not know of an event.
+func (x *exporter) extension(e *schema.Event) *source.Node {
+	n := yaml.Object()
+	if len(e.Delivery) > 0 {
+		yaml.Set(n, "delivery", yaml.Texts(e.Delivery))
+	}
+	yaml.Set(n, "source", yaml.Text(e.Source))
+	yaml.Set(n, "replay", yaml.Flag(e.Replay))
+	yaml.Set(n, "stability", yaml.Text(e.Stability))
+	if d := e.Deprecated; d != nil {
+		dn := yaml.Object()
+		if d.ReplacedBy != "" {
+			yaml.Set(dn, "replacedBy", yaml.Text(d.ReplacedBy))
+		}
+		if d.RemoveAfter != "" {
+			yaml.Set(dn, "removeAfter", yaml.Text(d.RemoveAfter))
+		}
+		yaml.Set(n, "deprecated", dn)
+	}
+	if e.Meta != nil {
+		yaml.Set(n, "_meta", e.Meta)
+	}
+	at := "#/channels/" + source.EscapeToken(e.Name) + "/" + extension + "/inputSchema"
+	yaml.Set(n, "inputSchema", x.schema(e, "inputSchema", x.set.Published(e.Input), at))
+	if len(e.Match) > 0 {
+		rules := yaml.List()
+		for _, m := range e.Match {
+			rule := yaml.Object()
+			yaml.Set(rule, "argument", yaml.Text(m.Argument))
+			yaml.Set(rule, "path", yaml.Text(m.Path))
+			yaml.Set(rule, "op", yaml.Text(m.Op))
+			rules.Items = append(rules.Items, rule)
+		}
+		yaml.Set(n, "match", rules)
+	}
+	return n
+}
+
+// schema converts a published schema that will stand at the pointer, moving its definitions into the
+// document's components.
+func (x *exporter) schema(e *schema.Event, part string, raw json.RawMessage, at string) *source.Node {
+	root := parsed(raw)
+	c := &converter{root: root, at: at, draft07: isDraft07(root), defs: map[string]string{}}
+	for _, key := range []string{"$defs", "definitions"} {
+		defs := root.Get(key)
+		if defs == nil || defs.Kind != source.Object {
+			continue
+		}
+		for _, m := range defs.Members {
+			c.defs["/"+key+"/"+source.EscapeToken(m.Key)] = x.component(e, m.Key, identity(root, m.Value, e.Name+part))
+		}
+	}
+	for _, key := range []string{"$defs", "definitions"} {
+		defs := root.Get(key)
+		if defs == nil || defs.Kind != source.Object {
+			continue
+		}
+		for _, m := range defs.Members {
+			name := c.defs["/"+key+"/"+source.EscapeToken(m.Key)]
+			if x.schemas.Get(name) == nil {
+				yaml.Set(x.schemas, name, c.convert(m.Value))
+			}
+		}
+	}
+	n := c.convert(root)
+	slices.Sort(c.lost)
+	for _, keyword := range slices.Compact(c.lost) {
+		x.found = append(x.found, source.New("MCPE520", e.NameRange, "%s of %s uses %s, which AsyncAPI's schemas cannot express", part, e.Name, keyword))
+	}
+	return n
+}
+
+// component is the name below components/schemas for a definition. Definitions of several schemas
+// that are equal, with all that they refer to, are one component; another one of the same name is
+// called after its event.
+func (x *exporter) component(e *schema.Event, name, identity string) string {
+	plain := componentName(name)
+	candidate := plain
+	for i := 1; x.moved[candidate] != "" && x.moved[candidate] != identity; i++ {
+		candidate = e.Name + "." + plain
+		if i > 1 {
+			candidate = fmt.Sprintf("%s.%s_%d", e.Name, plain, i)
+		}
+	}
+	x.moved[candidate] = identity
+	return candidate
+}
+
+// identity is a text that two definitions share only when they mean the same: their own, and that of
+// what they refer to.
+func identity(root, def *source.Node, owner string) string {
+	var b strings.Builder
+	seen := map[*source.Node]bool{}
+	var add func(*source.Node)
+	var walk func(*source.Node)
+	add = func(n *source.Node) {
+		if seen[n] {
+			return
+		}
+		seen[n] = true
+		b.Write(n.JSON())
+		walk(n)
+	}
+	walk = func(n *source.Node) {
+		for _, m := range n.Members {
+			if m.Key == "$ref" && m.Value.Kind == source.String {
+				pointer, ok := strings.CutPrefix(m.Value.Text, "#/")
+				to := root.Lookup("/" + unescape(pointer))
+				if !ok || to == nil || !strings.HasPrefix(pointer, "$defs/") && !strings.HasPrefix(pointer, "definitions/") {
+					b.WriteString(owner) // into the schema itself, which is the event's
+					continue
+				}
+				add(to)
+			}
+			walk(m.Value)
+		}
+		for _, item := range n.Items {
+			walk(item)
+		}
+	}
+	add(def)
+	return b.String()
+}
+
+func componentName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x80 && (r == '.' || r == '_' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z') {
+			return r
+		}
+		return '_'
+	}, name)
+}
+
+// keepExact reads the document as an import would, and adds the exact schemas of the events that it
+// would not restore.
+func (x *exporter) keepExact(doc *source.Node) {
+	events, _, _ := Read("export", doc.JSON())
+	for _, e := range x.events {
+		input, payload := x.set.Published(e.Input), x.set.Published(e.Payload)
+		want, err := wire.Fingerprint(input, payload)
+		if err != nil {
+			continue
+		}
+		same := false
+		for _, got := range events {
+			if got.Name == e.Name {
+				print, err := wire.Fingerprint(got.InputSchema, got.PayloadSchema)
+				same = err == nil && print == want
+			}
+		}
+		if !same {
+			exact := yaml.Object()
+			yaml.Set(exact, "inputSchema", yaml.Text(string(input)))
+			yaml.Set(exact, "payloadSchema", yaml.Text(string(payload)))
+			yaml.Set(x.channels.Get(e.Name).Get(extension), "exact", exact)
+		}
+	}
+}
