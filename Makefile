@@ -44,6 +44,11 @@ demo: ## Show the main job end to end: GitHub's webhooks in, typed events out.
 	@$(GO) build -o bin/ ./examples/github ./examples/watch ./examples/demo
 	@./bin/demo -bin bin
 
+.PHONY: asyncapi
+asyncapi: ## Check exported AsyncAPI documents with the official parser (needs Node, npm and its registry).
+	npm install --silent --no-fund --no-audit --ignore-scripts --prefix bin/asyncapi @asyncapi/parser@3
+	MCPE_GEN_ASYNCAPI_MODULES=$(CURDIR)/bin/asyncapi $(GO) test -count=1 -v -run TestExportIsAsyncAPI ./gen/asyncapi
+
 .PHONY: bench
 bench: ## Measure polling, streaming and generating beside their plain-Go limits.
 	@mkdir -p bin
