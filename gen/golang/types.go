@@ -12,7 +12,7 @@ import (
 // typeCode is how a type is written where it is used.
 func typeCode(t *ir.Type) *jen.Statement {
 	switch t.Kind {
-	case ir.String:
+	case ir.String, ir.Literal:
 		return jen.String()
 	case ir.Bool:
 		return jen.Bool()

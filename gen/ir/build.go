@@ -25,6 +25,10 @@ func Build(set *schema.Set, o Options) (*Package, []source.Diagnostic) {
 		roots:  map[*source.Node]*root{},
 		decls:  map[*source.Node]*Decl{},
 		shapes: map[*source.Node]*shape{},
+		facts:  map[*source.Node]*facts{},
+		kinds:  map[*source.Node]kinds{},
+		joined: map[string]*source.Node{},
+		origin: map[*source.Node]*source.Node{},
 	}
 	p := &Package{Name: o.Package}
 	for _, f := range set.Files {
@@ -47,6 +51,11 @@ type builder struct {
 	order  []*root
 	decls  map[*source.Node]*Decl
 	shapes map[*source.Node]*shape
+	facts  map[*source.Node]*facts
+	kinds  map[*source.Node]kinds
+	// joined are the schemas that were made of several, origin says where such a one comes from.
+	joined map[string]*source.Node
+	origin map[*source.Node]*source.Node
 	all    []*Decl
 	// pending are the accessors whose fields await their types.
 	pending []accessor
@@ -92,17 +101,18 @@ func (b *builder) declareEvent(e *schema.Event) *Event {
 		prefix = e.GoName
 	}
 	out := &Event{Schema: e, Prefix: prefix}
+	arguments, payload := segment(e.Input, prefix+"Arguments"), segment(e.Payload, prefix+"Payload")
 	// All names are taken whatever is emitted, so that emitting more never makes a collision.
 	for _, name := range []string{
-		prefix + "Arguments", prefix + "Payload", prefix + "Hooks", prefix + "Emitter", prefix + "Checker",
+		arguments, payload, prefix + "Hooks", prefix + "Emitter", prefix + "Checker",
 		"Register" + prefix, "Subscribe" + prefix, "Check" + prefix, "Read" + prefix + "Tool",
 	} {
 		if !b.declare(b.names, name, "event "+e.Name, e.NameRange) {
 			break
 		}
 	}
-	out.Arguments = b.eventRoot(out, e.Input, prefix+"Arguments", "the subscription arguments of "+e.Name, true)
-	out.Payload = b.eventRoot(out, e.Payload, prefix+"Payload", "the payload of "+e.Name, false)
+	out.Arguments = b.eventRoot(out, e.Input, arguments, "the subscription arguments of "+e.Name, true)
+	out.Payload = b.eventRoot(out, e.Payload, payload, "the payload of "+e.Name, false)
 	return out
 }
 
@@ -137,9 +147,9 @@ func (b *builder) typeOf(node *source.Node, at site) *Type {
 	sh := b.shape(node)
 	switch sh.kind {
 	case structShape, enumShape, unionShape:
-		d := &Decl{Name: at.name, Role: at.role, Doc: docOf(node), At: keyRange(node)}
+		d := &Decl{Name: at.name, Role: at.role, Doc: docOf(node), At: keyRange(b.written(node))}
 		b.decls[node] = d
-		b.declare(b.names, d.Name, "the type of "+node.Pointer(), d.At)
+		b.declare(b.names, d.Name, "the type of "+b.written(node).Pointer(), d.At)
 		*at.root.into = append(*at.root.into, d)
 		b.all = append(b.all, d)
 		b.fill(d, sh, at)
@@ -185,22 +195,12 @@ func (b *builder) plainType(sh *shape, at site) *Type {
 	case refShape:
 		return b.refType(sh)
 	case arrayShape:
-		elem := site{name: at.name + segment(sh.node.Get("items"), "Item"), role: "an element of " + at.name, root: at.root}
-		return &Type{Kind: Slice, Elem: b.nullType(sh.node.Get("items"), elem)}
+		return &Type{Kind: Slice, Elem: b.elementType(sh.elem, at, "Item", "an element of ")}
 	case mapShape:
-		return &Type{Kind: Map, Elem: b.extraType(sh.node, at)}
+		return &Type{Kind: Map, Elem: b.elementType(sh.elem, at, "Value", "a value of ")}
 	}
 	// The shape was reported as an error; nothing of this is printed.
 	return &Type{Kind: External, Go: RawMessage}
-}
-
-// extraType is the type of the members that additionalProperties describes.
-func (b *builder) extraType(node *source.Node, at site) *Type {
-	ap := node.Get("additionalProperties")
-	if ap.True() || len(ap.Members) == 0 {
-		return &Type{Kind: External, Go: RawMessage}
-	}
-	return b.nullType(ap, site{name: at.name + segment(ap, "Value"), role: "a value of " + at.name, root: at.root})
 }
 
 // publish adds what goes on the wire: the schemas, their fingerprint and the read tools.
@@ -223,6 +223,14 @@ func (b *builder) publish(p *Package) {
 			}
 		}
 	}
+}
+
+// written returns the schema in an event file that n was made of.
+func (b *builder) written(n *source.Node) *source.Node {
+	for b.origin[n] != nil {
+		n = b.origin[n]
+	}
+	return n
 }
 
 // keyRange is where the name of node stands.

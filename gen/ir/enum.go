@@ -7,49 +7,24 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// enumValues returns the values that enum and const leave.
-func (b *builder) enumValues(n *source.Node) []*source.Node {
-	if c := n.Get("const"); c != nil {
-		return []*source.Node{c}
-	}
-	return n.Get("enum").Items
-}
-
-// isEnum reports whether every variant is a const or enum, null variants aside: the way to write an
-// enum whose values have descriptions.
-func isEnum(variants []*source.Node) bool {
-	some := false
-	for _, v := range variants {
-		if isNull(v) {
-			continue
-		}
-		if v.Get("const") == nil && v.Get("enum") == nil {
-			return false
-		}
-		some = true
-	}
-	return some
-}
-
 // enumeration is the shape of a closed list of values.
-func (b *builder) enumeration(n *source.Node, values []*source.Node) shape {
-	types, typeNull := typesOf(n)
-	null := false
+func (b *builder) enumeration(f *facts, values []*source.Node, null bool) shape {
 	var kept []*source.Node
 	seen := map[string]bool{}
 	for _, v := range values {
 		if v.Kind == source.Null {
-			null = null || typeNull || n.Get("type") == nil
 			continue
 		}
-		if n.Get("type") != nil && !fits(v, types) {
-			b.report(source.New("MCPE209", v.Range, "the value %s is not of type %s", v.JSON(), listed(types)))
+		if own := v.Parent; own != nil && own.Kind == source.Array && own.Parent != nil && own.Parent.Get("type") != nil && kindOf(v)&written(own.Parent) == 0 {
+			b.report(source.New("MCPE209", v.Range, "the value %s is not of type %s", v.JSON(), written(own.Parent)))
 			return shape{}
+		}
+		if kindOf(v)&f.kinds == 0 {
+			continue // excluded by another schema that applies
 		}
 		if text := canonical(v); !seen[text] { // 1 and 1.0 are one value
 			seen[text] = true
@@ -57,69 +32,61 @@ func (b *builder) enumeration(n *source.Node, values []*source.Node) shape {
 		}
 	}
 	if len(kept) == 0 {
-		return b.untyped(n, "the schema allows null alone")
+		return b.untyped(f.node, nil, "the schema allows null alone")
 	}
-	base, ok := baseOf(kept)
-	if !ok {
-		b.report(source.New("MCPE209", kept[0].Range, "the values have no common Go type with constants").
-			WithHint("use x-go-type: encoding/json.RawMessage, or values of one kind"))
-		return shape{}
-	}
+	base := baseOf(kept)
 	if base == Bool && len(kept) > 1 {
 		return shape{kind: scalarShape, base: Bool, null: null}
 	}
 	return shape{kind: enumShape, base: base, values: kept, null: null}
 }
 
-func fits(v *source.Node, types []string) bool {
-	if v.Kind == source.Number {
-		return slices.Contains(types, "number") || slices.Contains(types, "integer") && isInteger(v.Text)
-	}
-	return slices.Contains(types, v.Kind.String())
-}
-
-// baseOf returns the scalar kind that holds every value.
-func baseOf(values []*source.Node) (Kind, bool) {
+// baseOf returns the scalar kind that holds every value, Literal when none does.
+func baseOf(values []*source.Node) Kind {
 	base := Kind(-1)
 	for _, v := range values {
-		var k Kind
+		k := Literal
 		switch v.Kind {
 		case source.String:
 			k = String
 		case source.Bool:
 			k = Bool
 		case source.Number:
-			k = Float64
-			if _, ok := int64Of(v.Text); ok {
-				k = Int64
-			} else if f, err := strconv.ParseFloat(v.Text, 64); err != nil || f == math.Trunc(f) {
-				return 0, false // neither an int64 nor exactly a float64
-			}
-		default:
-			return 0, false
+			k = numberKind(v.Text)
 		}
 		switch {
 		case base < 0 || base == Int64 && k == Float64:
 			base = k
 		case base == k || base == Float64 && k == Int64:
 		default:
-			return 0, false
+			return Literal
 		}
 	}
-	return base, true
+	return base
+}
+
+// numberKind is int64 or float64 where that holds the number exactly enough to be compared.
+func numberKind(text string) Kind {
+	if _, ok := int64Of(text); ok {
+		return Int64
+	}
+	if f, err := strconv.ParseFloat(text, 64); err != nil || f == math.Trunc(f) {
+		return Literal
+	}
+	return Float64
 }
 
 // fillEnum declares a constant per value.
 func (b *builder) fillEnum(d *Decl, sh *shape) {
 	d.Base = sh.base
 	for _, v := range sh.values {
-		value := Value{JSON: v.JSON(), Literal: literal(v, sh.base), Name: d.Name + Suffix(v.Text)}
+		value := Value{JSON: v.JSON(), Literal: literal(v, sh.base), Name: d.Name + constantName(v)}
 		prev := slices.IndexFunc(d.Values, func(w Value) bool { return w.Name == value.Name })
 		if prev >= 0 {
 			b.report(source.New("MCPE206", v.Range, "the values %s and %s of %s both become the Go name %s",
 				d.Values[prev].JSON, value.JSON, d.Name, value.Name).
 				WithRelated(sh.values[prev].Range, "the value %s is here", d.Values[prev].JSON).
-				WithHint("give the schema x-go-type: string, or rename a value"))
+				WithHint("name the constants with x-enum-varnames beside enum"))
 			return
 		}
 		b.declare(b.names, value.Name, "the value "+string(value.JSON)+" of "+d.Name, v.Range)
@@ -127,11 +94,39 @@ func (b *builder) fillEnum(d *Decl, sh *shape) {
 	}
 }
 
+// constantName is what a constant adds to the name of its type: the name that x-enum-varnames gives
+// the element of an enum (the keyword that OpenAPI's generators know), the x-go-name beside a const,
+// else the rule's.
+func constantName(v *source.Node) string {
+	if list := v.Parent; list != nil && list.Kind == source.Array && list.Parent != nil {
+		for i, name := range itemsOf(list.Parent.Get("x-enum-varnames")) {
+			if i < len(list.Items) && list.Items[i] == v {
+				return name.Text
+			}
+		}
+	} else if list != nil && list.Kind == source.Object && list.Parent != nil && list.Parent.Kind == source.Array {
+		if n := list.Get("x-go-name"); n != nil {
+			return n.Text
+		}
+	}
+	if !isScalar(v) {
+		return Suffix(strings.Map(func(r rune) rune {
+			if strings.ContainsRune(`{}[]":,`, r) {
+				return ' '
+			}
+			return r
+		}, string(v.JSON())))
+	}
+	return Suffix(v.Text)
+}
+
 // literal is the Go literal of a scalar.
 func literal(v *source.Node, base Kind) string {
 	switch base {
 	case String:
 		return strconv.Quote(v.Text)
+	case Literal:
+		return strconv.Quote(canonical(v))
 	case Int64:
 		n, _ := int64Of(v.Text)
 		return strconv.FormatInt(n, 10)
@@ -143,20 +138,19 @@ func literal(v *source.Node, base Kind) string {
 	return v.Text
 }
 
-// canonical is the form in which two equal scalars have equal text.
+// canonical is the form in which two equal values have equal text.
 func canonical(v *source.Node) string {
-	raw := jsontext.Value(v.JSON())
-	if raw.Canonicalize() != nil {
+	text, err := events.Literal(v.JSON())
+	if err != nil {
 		return string(v.JSON())
 	}
-	return string(raw)
+	return text
 }
 
 // matchValue returns the constant of d whose value is v.
 func (d *Decl) matchValue(v *source.Node) (Value, bool) {
 	for _, c := range d.Values {
-		raw := jsontext.Value(slices.Clone([]byte(c.JSON)))
-		if raw.Canonicalize() == nil && string(raw) == canonical(v) {
+		if text, err := events.Literal(c.JSON); err == nil && text == canonical(v) {
 			return c, true
 		}
 	}

@@ -1,56 +1,115 @@
 package ir
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
-// inferences says which type follows from a keyword when type is not written.
-var inferences = []struct {
-	typ  string
-	from []string
-}{
-	{"object", []string{"properties", "additionalProperties", "required", "minProperties", "maxProperties", "propertyNames"}},
-	{"array", []string{"items", "minItems", "maxItems", "uniqueItems", "contains"}},
-	{"string", []string{"format", "pattern", "minLength", "maxLength", "contentEncoding", "contentMediaType"}},
-	{"number", []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}},
+// annotating are the keywords that say nothing about which values are valid or which type they have.
+var annotating = map[string]bool{
+	"title": true, "description": true, "$comment": true, "examples": true, "default": true, "deprecated": true,
+	"readOnly": true, "writeOnly": true, "$schema": true, "$id": true, "$anchor": true, "$defs": true, "definitions": true,
+	"x-go-name": true, "x-match": true, "$vocabulary": true, "nullable": true,
 }
 
-// typesOf returns the types that a schema allows, null apart.
-func typesOf(n *source.Node) (types []string, null bool) {
-	switch t := n.Get("type"); {
-	case t == nil:
-		for _, inf := range inferences {
-			if slices.ContainsFunc(inf.from, func(k string) bool { return n.Get(k) != nil }) {
-				return []string{inf.typ}, false
-			}
-		}
-		return nil, false
-	case t.Kind == source.String:
-		types = []string{t.Text}
-	default:
-		for _, item := range t.Items {
-			types = append(types, item.Text)
-		}
-	}
-	if i := slices.Index(types, "null"); i >= 0 {
-		return slices.Delete(types, i, i+1), true
-	}
-	return types, false
+// narrowing are the keywords that only narrow which values are valid: the Go type that follows from
+// the rest holds all of them.
+var narrowing = map[string]bool{
+	"required": true, "minProperties": true, "maxProperties": true, "dependentRequired": true, "propertyNames": true,
+	"pattern": true, "minLength": true, "maxLength": true, "minimum": true, "maximum": true, "exclusiveMinimum": true,
+	"exclusiveMaximum": true, "multipleOf": true, "minItems": true, "maxItems": true, "uniqueItems": true,
+	"contains": true, "minContains": true, "maxContains": true, "not": true, "contentMediaType": true, "contentSchema": true,
 }
 
-// allowsNull is the answer for a schema whose Go type the author chose.
-func allowsNull(n *source.Node) bool {
-	if _, null := typesOf(n); null {
-		return true
+// narrows reports whether n, $ref and allOf aside, only narrows values whose types are of.
+func narrows(n *source.Node, of kinds) bool {
+	for _, m := range n.Members {
+		switch {
+		case annotating[m.Key] || narrowing[m.Key] || m.Key == "$ref" || m.Key == "allOf":
+		case m.Key == "type" && of&^written(n) == 0:
+		case m.Key == "unevaluatedProperties" && m.Value.Kind == source.Bool && !m.Value.True():
+		case !schemaKeyword[m.Key]:
+		default:
+			return false
+		}
 	}
-	return slices.ContainsFunc(variantsOf(n), isNull)
+	return true
+}
+
+// schemaKeyword are the other keywords that mean something.
+var schemaKeyword = map[string]bool{
+	"type": true, "enum": true, "const": true, "format": true, "contentEncoding": true, "properties": true,
+	"patternProperties": true, "additionalProperties": true, "unevaluatedProperties": true, "items": true, "prefixItems": true,
+	"additionalItems": true, "unevaluatedItems": true, "oneOf": true, "anyOf": true, "if": true, "then": true, "else": true,
+	"dependentSchemas": true, "dependencies": true, "x-go-type": true, "discriminator": true,
+}
+
+// standIn returns the one schema, of those that n is made of by $ref and allOf, whose Go type holds
+// the values of n because all others only narrow it; nil when there is none. With a $ref of n itself
+// it returns n.
+func (b *builder) standIn(n *source.Node) *source.Node {
+	var candidates, rest []*source.Node
+	if n.Get("$ref") != nil {
+		candidates = append(candidates, n)
+		if b.set.RefAlone(n) {
+			return n
+		}
+	}
+	for _, item := range itemsOf(n.Get("allOf")) {
+		if item.Kind != source.Object && item.True() {
+			continue
+		}
+		if item.Kind != source.Object {
+			return nil
+		}
+		if item.Get("$ref") == nil && item.Get("allOf") == nil && narrows(item, anyKind) {
+			continue
+		}
+		candidates = append(candidates, item)
+	}
+	rest = append(rest, n)
+	// A part with nothing but its type stands in only when no other part says more.
+	if len(candidates) > 1 {
+		more := slices.DeleteFunc(slices.Clone(candidates), onlyTyped)
+		if len(more) == 1 {
+			rest = append(rest, slices.DeleteFunc(slices.Clone(candidates), func(c *source.Node) bool { return c == more[0] })...)
+			candidates = more
+		}
+	}
+	if len(candidates) != 1 {
+		return nil
+	}
+	of := b.allowedAlone(n, candidates[0])
+	if slices.ContainsFunc(rest, func(r *source.Node) bool { return !narrows(r, of) }) {
+		return nil
+	}
+	return candidates[0]
+}
+
+// allowedAlone is what the stand-in of n allows by itself.
+func (b *builder) allowedAlone(n, standIn *source.Node) kinds {
+	if standIn != n {
+		return b.allowed(standIn)
+	}
+	if t, d := b.set.Resolve(n); d == nil {
+		return b.allowed(t.Node)
+	}
+	return anyKind
+}
+
+// onlyTyped reports whether a schema says its type and otherwise narrows.
+func onlyTyped(n *source.Node) bool {
+	return n.Get("$ref") == nil && n.Get("allOf") == nil && narrows(n, 0)
 }
 
 // isNull reports whether a schema allows null and nothing else.
 func isNull(n *source.Node) bool {
+	if n.Kind != source.Object {
+		return false
+	}
 	if t := n.Get("type"); t != nil {
 		return t.Kind == source.String && t.Text == "null"
 	}
@@ -61,157 +120,26 @@ func isNull(n *source.Node) bool {
 	return e != nil && len(e.Items) == 1 && e.Items[0].Kind == source.Null
 }
 
-// shaping are the keywords that decide which Go type a value has, beside type.
-var shaping = []string{
-	"properties", "additionalProperties", "patternProperties", "items", "prefixItems", "enum", "const",
-	"oneOf", "anyOf", "$ref", "contentEncoding",
-}
-
-// structural reports whether n describes a shape beside an allOf.
-func structural(n *source.Node) bool {
-	return slices.ContainsFunc(shaping, func(k string) bool { return n.Get(k) != nil })
-}
-
-// refusals are the keywords without a Go form, each with what makes it harmless.
-var refusals = []struct {
-	keyword  string
-	harmless func(n, value *source.Node) bool
-}{
-	{"allOf", func(n, v *source.Node) bool {
-		return onlyElement(v) != nil && !structural(n) || refining(n, v.Items)
-	}},
-	{"patternProperties", func(_, v *source.Node) bool { return len(v.Members) == 0 }},
-	{"prefixItems", nil},
-	{"items", func(_, v *source.Node) bool { return v.Kind != source.Array }},
-	{"if", func(n, v *source.Node) bool { return true }}, // only then and else add something
-	{"then", func(n, v *source.Node) bool { return n.Get("if") == nil || refining(n, []*source.Node{v}) }},
-	{"else", func(n, v *source.Node) bool { return n.Get("if") == nil || refining(n, []*source.Node{v}) }},
-	{"dependentSchemas", refinesAll},
-	{"dependencies", refinesAll},
-	{"unevaluatedProperties", func(_, v *source.Node) bool { return v.Kind == source.Bool && !v.True() }},
-	{"$dynamicRef", nil},
-	{"$recursiveRef", nil},
-}
-
-func refinesAll(n, v *source.Node) bool {
-	for _, m := range v.Members {
-		if m.Value.Kind != source.Array && !refining(n, []*source.Node{m.Value}) {
-			return false
-		}
+func identity(nodes []*source.Node) string {
+	var b strings.Builder
+	for _, n := range nodes {
+		fmt.Fprintf(&b, "%p ", n)
 	}
-	return true
-}
-
-// unsupported reports the keywords of n that have no Go form.
-func (b *builder) unsupported(n *source.Node) bool {
-	found := false
-	for _, r := range refusals {
-		v := n.Get(r.keyword)
-		if v == nil || r.harmless != nil && r.harmless(n, v) {
-			continue
-		}
-		b.refuse(n.Member(r.keyword).KeyRange, r.keyword)
-		found = true
-	}
-	if n.Get("$ref") == nil && variantsOf(n) == nil {
-		return found
-	}
-	return b.besideVariants(n) || found
-}
-
-// besideVariants reports what stands beside a $ref or union and would have to be merged with it.
-func (b *builder) besideVariants(n *source.Node) bool {
-	found := false
-	variants := variantsOf(n)
-	if n.Get("$ref") == nil && (refining(n, variants) || isEnum(variants)) {
-		return false
-	}
-	for _, k := range []string{"properties", "additionalProperties", "items", "enum", "const", "allOf", "oneOf", "anyOf"} {
-		alone := n.Get("$ref") == nil && (k == "oneOf" && n.Get("anyOf") == nil || k == "anyOf" && n.Get("oneOf") == nil)
-		if v := n.Member(k); v != nil && !alone {
-			b.refuse(v.KeyRange, k+" beside a "+combined(n))
-			found = true
-		}
-	}
-	return found
-}
-
-func combined(n *source.Node) string {
-	for _, k := range []string{"$ref", "oneOf", "anyOf"} {
-		if n.Get(k) != nil {
-			return k
-		}
-	}
-	return "union"
-}
-
-func (b *builder) refuse(at source.Range, keyword string) {
-	b.report(source.New("MCPE201", at, "%s is not supported here", keyword).
-		WithHint("give the schema x-go-type: encoding/json.RawMessage"))
-}
-
-// narrowing are the keywords that only narrow which values are valid.
-var narrowing = map[string]bool{
-	"required": true, "minProperties": true, "maxProperties": true, "dependentRequired": true, "propertyNames": true,
-	"const": true, "enum": true, "type": true, "format": true, "pattern": true, "minLength": true, "maxLength": true,
-	"minimum": true, "maximum": true, "exclusiveMinimum": true, "exclusiveMaximum": true, "multipleOf": true,
-	"minItems": true, "maxItems": true, "uniqueItems": true, "contains": true, "minContains": true, "maxContains": true,
-	"not": true, "title": true, "description": true, "$comment": true, "examples": true, "default": true, "deprecated": true,
-}
-
-// refining reports whether parts only narrow the values that n itself describes: they name no
-// member that n does not describe, so that validation alone is concerned. That is only so of an
-// object with properties, or of a scalar with its type.
-func refining(n *source.Node, parts []*source.Node) bool {
-	if n.Get("type") == nil && n.Get("properties") == nil {
-		return false
-	}
-	if len(parts) == 0 || isEnum(parts) {
-		return false
-	}
-	props := n.Get("properties")
-	return !slices.ContainsFunc(parts, func(p *source.Node) bool { return !narrows(p, props) })
-}
-
-func narrows(part, props *source.Node) bool {
-	for _, m := range part.Members {
-		if m.Key == "properties" {
-			for _, p := range m.Value.Members {
-				if props.Get(p.Key) == nil || !narrows(p.Value, nil) {
-					return false
-				}
-			}
-			continue
-		}
-		if m.Key == "required" && !requiresOnly(m.Value, props) {
-			return false
-		}
-		if !narrowing[m.Key] {
-			return false
-		}
-	}
-	return true
-}
-
-func requiresOnly(required, props *source.Node) bool {
-	return !slices.ContainsFunc(required.Items, func(r *source.Node) bool { return props.Get(r.Text) == nil })
-}
-
-func onlyElement(n *source.Node) *source.Node {
-	if n != nil && n.Kind == source.Array && len(n.Items) == 1 {
-		return n.Items[0]
-	}
-	return nil
-}
-
-// variantsOf returns the variants of oneOf, or of anyOf.
-func variantsOf(n *source.Node) []*source.Node {
-	for _, k := range []string{"oneOf", "anyOf"} {
-		if v := n.Get(k); v != nil && v.Kind == source.Array {
-			return v.Items
-		}
-	}
-	return nil
+	return b.String()
 }
 
 func listed(words []string) string { return strings.Join(words, " or ") }
+
+func membersOf(n *source.Node) []source.Member {
+	if n == nil {
+		return nil
+	}
+	return n.Members
+}
+
+func itemsOf(n *source.Node) []*source.Node {
+	if n == nil {
+		return nil
+	}
+	return n.Items
+}

@@ -157,6 +157,9 @@ const (
 	Optional
 	// Named is a declaration of the package.
 	Named
+	// Literal is the base of an enum whose values have no common Go type: a string that holds the
+	// canonical JSON text of the value.
+	Literal
 )
 
 // A Type is a use of a Go type.
@@ -211,7 +214,7 @@ func (t *Type) Target() *Decl {
 }
 
 var scalarNames = map[Kind]string{
-	String: "string", Bool: "bool", Int64: "int64", Float64: "float64", Bytes: "[]byte", Time: "events.Time",
+	String: "string", Bool: "bool", Int64: "int64", Float64: "float64", Bytes: "[]byte", Time: "events.Time", Literal: "string",
 }
 
 // String returns the type as Go code would spell it, imported types with their whole path.

@@ -46,16 +46,19 @@ func int64Of(text string) (int64, bool) {
 }
 
 // checkBounds reports integers that the schema does not keep within int64.
-func (b *builder) checkBounds(n *source.Node) {
+func (b *builder) checkBounds(f *facts) {
 	const hint = "x-go-type: encoding/json.Number or x-go-type: math/big.Int holds larger integers"
 	low, high := false, false
 	for _, k := range []string{"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"} {
-		v := n.Get(k)
-		if v == nil || v.Kind != source.Number {
+		lower, sign := k == "minimum" || k == "exclusiveMinimum", -1
+		if lower {
+			sign = 1
+		}
+		v := f.tightest(k, sign)
+		if v == nil {
 			continue
 		}
-		r, f, ok := exact(v.Text)
-		lower := k == "minimum" || k == "exclusiveMinimum"
+		r, approx, ok := exact(v.Text)
 		var within bool
 		switch {
 		case lower && ok:
@@ -63,7 +66,7 @@ func (b *builder) checkBounds(n *source.Node) {
 		case ok:
 			within = r.Cmp(maxInt64) <= 0 || k == "exclusiveMaximum" && r.Cmp(new(big.Rat).Add(maxInt64, big.NewRat(1, 1))) <= 0
 		default:
-			within = lower == (f > 0)
+			within = lower == (approx > 0)
 		}
 		if !within {
 			b.report(source.New("MCPE205", v.Range, "%s %s is beyond int64", k, v.Text).WithHint(hint))
@@ -71,10 +74,10 @@ func (b *builder) checkBounds(n *source.Node) {
 		}
 		low, high = low || lower, high || !lower
 	}
-	if format := n.Get("format"); format != nil && (format.Text == "int64" || format.Text == "int32") {
+	if format := f.get("format"); format != nil && (format.Text == "int64" || format.Text == "int32") {
 		return
 	}
 	if !low || !high {
-		b.report(source.New("MCPE204", n.Range, "the integer has no bounds; its Go type is int64").WithHint(hint))
+		b.report(source.New("MCPE204", f.node.Range, "the integer has no bounds; its Go type is int64").WithHint(hint))
 	}
 }

@@ -21,20 +21,25 @@ const (
 	arrayShape
 	enumShape
 	unionShape
+	// neverShape has no values.
+	neverShape
 )
 
 // A shape is what a schema comes down to once its keywords are weighed against each other.
 type shape struct {
 	kind shapeKind
-	// node is the schema that describes the value: the only variant of a union of one, else the
-	// schema itself.
+	// node is the schema that describes the value: what stands in for the schema, else itself.
 	node *source.Node
+	// facts are those of node where the schema was not decided by a single keyword.
+	facts *facts
 	// null says that the schema itself, references aside, also allows null.
 	null   bool
 	base   Kind           // of scalarShape and enumShape
 	goType GoType         // of externalShape
 	target schema.Target  // of refShape
 	values []*source.Node // of enumShape
+	elem   *source.Node   // of arrayShape and mapShape; nil when elements stay JSON
+	object *object        // of structShape
 	union  *unionPlan     // of unionShape
 }
 
@@ -55,32 +60,61 @@ func (b *builder) shape(n *source.Node) *shape {
 func (b *builder) decide(n *source.Node) shape {
 	if n.Kind != source.Object {
 		if n.True() {
-			return b.untyped(n, "the schema true allows any value")
+			return b.untyped(n, nil, "the schema true allows any value")
 		}
-		return b.untyped(n, "the schema false allows no value")
+		return shape{kind: neverShape}
 	}
 	if t := n.Get("x-go-type"); t != nil {
 		return b.explicit(n, t)
 	}
-	if b.unsupported(n) {
-		return shape{}
+	if part := b.standIn(n); part != nil {
+		sh := shape{}
+		if part == n {
+			sh = b.reference(n)
+		} else {
+			sh = b.through(part)
+		}
+		sh.null = sh.null || n.Get("nullable").True()
+		return sh
 	}
-	if n.Get("$ref") != nil {
-		return b.reference(n)
+	f := b.gather(n)
+	sh := b.weigh(f)
+	if sh.facts == nil {
+		sh.facts = f
 	}
-	if inner := onlyElement(n.Get("allOf")); inner != nil && !structural(n) {
-		return b.through(inner)
-	}
-	if n.Get("enum") != nil || n.Get("const") != nil {
-		return b.enumeration(n, b.enumValues(n))
-	}
-	if variants := variantsOf(n); variants != nil && !refining(n, variants) {
-		return b.variants(n, variants)
-	}
-	return b.typed(n)
+	sh.null = sh.null && sh.kind != failedShape
+	return sh
 }
 
-// through makes the shape of a schema that says nothing beside its only part.
+// weigh is the shape that the facts about a value lead to.
+func (b *builder) weigh(f *facts) shape {
+	if f.never != nil {
+		b.noValue(f, "the schema false is part of it", f.never)
+		return shape{}
+	}
+	if f.kinds == 0 || f.listed && len(f.values) == 0 {
+		return b.clash(f)
+	}
+	if t := f.get("x-go-type"); t != nil {
+		sh := b.explicit(f.node, t)
+		sh.null = sh.null || f.kinds != anyKind && f.kinds&kNull != 0
+		return sh
+	}
+	if !b.bounds(f) {
+		return shape{}
+	}
+	if f.listed {
+		return b.enumeration(f, f.values, f.kinds&kNull != 0)
+	}
+	if len(f.unions) > 0 {
+		if sh, ok := b.alternatives(f); ok {
+			return sh
+		}
+	}
+	return b.typed(f, f.kinds)
+}
+
+// through makes the shape of a schema to which another part only adds conditions.
 func (b *builder) through(inner *source.Node) shape {
 	sh := *b.shape(inner)
 	sh.null = sh.null || b.nullable(inner)
@@ -93,7 +127,11 @@ func (b *builder) explicit(n, t *source.Node) shape {
 		b.report(source.New("MCPE208", t.Range, "x-go-type: %v", err))
 		return shape{}
 	}
-	return shape{kind: externalShape, goType: g, null: allowsNull(n)}
+	null := n.Get("type") != nil && written(n)&kNull != 0
+	for _, k := range []string{"oneOf", "anyOf"} {
+		null = null || slices.ContainsFunc(itemsOf(n.Get(k)), isNull)
+	}
+	return shape{kind: externalShape, goType: g, null: null}
 }
 
 func (b *builder) reference(n *source.Node) shape {
@@ -117,61 +155,24 @@ func (b *builder) refType(sh *shape) *Type {
 		b.report(source.New("MCPE214", sh.node.Range, "the $ref leads to no described value"))
 		return &Type{Kind: External, Go: RawMessage}
 	}
-	if b.holdsItself(n) {
-		return b.selfHolding(n, at)
-	}
 	return b.typeOf(n, at)
 }
 
-// holdsItself reports whether an array or map leads back to itself through nothing but arrays and
-// maps: then no struct on the way has a name to refer to.
-func (b *builder) holdsItself(n *source.Node) bool {
-	seen := map[*source.Node]bool{}
-	for at := n; !seen[at]; {
-		seen[at] = true
-		switch sh := b.shape(at); sh.kind {
-		case arrayShape:
-			at = at.Get("items")
-		case mapShape:
-			at = at.Get("additionalProperties")
-		case refShape:
-			at = sh.target.Node
-		default:
-			return false
-		}
-		if at == nil || at.Kind != source.Object {
-			return false
-		}
-		if at == n {
-			return true
-		}
-	}
-	return false
-}
-
-// selfHolding declares such an array or map; finish makes a defined type of it.
-func (b *builder) selfHolding(n *source.Node, at site) *Type {
-	d := &Decl{Name: at.name, Role: at.role, Doc: docOf(n), At: keyRange(n), Form: Alias}
-	b.decls[n] = d
-	b.declare(b.names, d.Name, "the type of "+n.Pointer(), d.At)
-	*at.root.into = append(*at.root.into, d)
-	b.all = append(b.all, d)
-	d.Type = b.plainType(b.shape(n), at)
-	return &Type{Kind: Named, Decl: d}
-}
-
 // loops reports whether a chain of references from n never leaves references.
-func (b *builder) loops(n *source.Node) bool {
+func (b *builder) loops(n *source.Node) bool { return b.follow(n) == nil }
+
+// follow returns the shape that a chain of references from n ends at, nil when it never ends.
+func (b *builder) follow(n *source.Node) *shape {
 	seen := map[*source.Node]bool{}
 	for !seen[n] {
 		seen[n] = true
 		sh := b.shape(n)
 		if sh.kind != refShape {
-			return false
+			return sh
 		}
 		n = sh.target.Node
 	}
-	return true
+	return nil
 }
 
 // nullable reports whether null is a value of n, its references followed.
@@ -188,66 +189,90 @@ func (b *builder) nullable(n *source.Node) bool {
 	return false
 }
 
-// typed is the shape that follows from type, given or inferred.
-func (b *builder) typed(n *source.Node) shape {
-	types, null := typesOf(n)
-	if len(types) == 2 && slices.Contains(types, "integer") && slices.Contains(types, "number") {
-		types = []string{"number"}
-	}
-	switch {
-	case len(types) > 1:
-		b.report(source.New("MCPE203", n.Range, "a value of type %s becomes json.RawMessage", listed(types)).
+// typed is the shape that follows from the types of the values.
+func (b *builder) typed(f *facts, of kinds) shape {
+	null := of&kNull != 0
+	sh := shape{}
+	switch k := of &^ kNull; k {
+	case 0:
+		sh = b.untyped(f.node, nil, "the schema allows null alone")
+	case anyKind &^ kNull:
+		why := "the schema has no type and allows any value"
+		if !null {
+			why = "the schema allows any value but null"
+		}
+		sh, null = b.untyped(f.node, f, why), false
+	case kString, kBool, kInteger, kNumber, kFraction:
+		sh = b.scalar(f, k)
+	case kArray:
+		sh = b.array(f)
+	case kObject:
+		sh = b.objectShape(f)
+	default:
+		b.report(source.New("MCPE203", f.node.Range, "a value of type %s becomes json.RawMessage", k).
 			WithHint("choose a Go type with x-go-type, or x-go-type: encoding/json.RawMessage to say that this is meant"))
-		return shape{kind: externalShape, goType: RawMessage, null: null}
-	case len(types) == 0 && null:
-		return b.untyped(n, "the schema allows null alone")
-	case len(types) == 0:
-		return b.untyped(n, "the schema has no type and nothing from which one follows")
+		sh = shape{kind: externalShape, goType: RawMessage}
 	}
-	sh := b.oneType(n, types[0])
-	sh.null = null
+	sh.null = sh.null || null
 	return sh
 }
 
-func (b *builder) oneType(n *source.Node, typ string) shape {
-	if typ != "object" && typ != "array" && n.Get("format") != nil {
-		if g, ok := b.opts.Formats[n.Get("format").Text]; ok {
+func (b *builder) scalar(f *facts, k kinds) shape {
+	if format := f.get("format"); format != nil {
+		if g, ok := b.opts.Formats[format.Text]; ok {
 			return shape{kind: externalShape, goType: g}
 		}
 	}
-	switch typ {
-	case "string":
-		return shape{kind: scalarShape, base: stringKind(n)}
-	case "boolean":
+	switch k {
+	case kString:
+		return shape{kind: scalarShape, base: stringKind(f)}
+	case kBool:
 		return shape{kind: scalarShape, base: Bool}
-	case "number":
-		return shape{kind: scalarShape, base: Float64}
-	case "integer":
-		b.checkBounds(n)
+	case kInteger:
+		b.checkBounds(f)
 		return shape{kind: scalarShape, base: Int64}
-	case "array":
-		if n.Get("items") == nil {
-			return b.untyped(n, "the array says nothing about its items")
-		}
-		return shape{kind: arrayShape}
-	case "object":
-		return b.object(n)
 	}
-	return b.untyped(n, "type "+typ+" is not a type of JSON Schema")
+	return shape{kind: scalarShape, base: Float64}
 }
 
-func stringKind(n *source.Node) Kind {
-	if e := n.Get("contentEncoding"); e != nil && e.Text == "base64" {
+func stringKind(f *facts) Kind {
+	if e := f.get("contentEncoding"); e != nil && e.Text == "base64" {
 		return Bytes
 	}
-	if f := n.Get("format"); f != nil && f.Text == "date-time" {
-		return Time
+	for _, p := range f.parts {
+		if v := p.Get("format"); v != nil && v.Text == "date-time" {
+			return Time
+		}
 	}
 	return String
 }
 
-func (b *builder) untyped(n *source.Node, why string) shape {
-	b.report(source.New("MCPE202", n.Range, "%s", why).
-		WithHint("give it a type, or x-go-type: encoding/json.RawMessage when any value is meant"))
-	return shape{}
+// untyped is a value that stays JSON because nothing says which type it has.
+func (b *builder) untyped(n *source.Node, f *facts, why string) shape {
+	hint := "give it a type, or x-go-type: encoding/json.RawMessage when any value is meant"
+	for _, h := range suggestions {
+		if f != nil && slices.ContainsFunc(h.from, func(k string) bool { return f.get(k) != nil }) {
+			hint = "add type: " + h.typ
+			why = "without a type the keyword " + firstOf(f, h.from) + " concerns only values that are " + h.plural + "; any value is allowed"
+			break
+		}
+	}
+	b.report(source.New("MCPE202", n.Range, "%s; the Go type is json.RawMessage", why).WithHint("%s", hint))
+	return shape{kind: externalShape, goType: RawMessage}
+}
+
+func firstOf(f *facts, keywords []string) string {
+	return keywords[slices.IndexFunc(keywords, func(k string) bool { return f.get(k) != nil })]
+}
+
+// suggestions says which type an author who left it out has probably meant.
+var suggestions = []struct {
+	typ, plural string
+	from        []string
+}{
+	{"object", "objects", []string{"properties", "additionalProperties", "patternProperties", "required", "minProperties",
+		"maxProperties", "propertyNames", "dependentRequired", "dependentSchemas", "dependencies", "unevaluatedProperties"}},
+	{"array", "arrays", []string{"items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains", "unevaluatedItems"}},
+	{"string", "strings", []string{"format", "pattern", "minLength", "maxLength", "contentEncoding", "contentMediaType"}},
+	{"number", "numbers", []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}},
 }

@@ -19,93 +19,52 @@ type plannedVariant struct {
 	tags []string
 }
 
-// variants is the shape of oneOf or anyOf.
-func (b *builder) variants(n *source.Node, all []*source.Node) shape {
-	var rest []*source.Node
-	null := false
-	for _, v := range all {
-		if v.Kind == source.Object && isNull(v) {
-			null = true
-			continue
-		}
-		rest = append(rest, v)
-	}
-	if types, typeNull := typesOf(n); n.Get("type") != nil && !typeNull && len(types) > 0 {
-		null = false // type beside the variants excludes it
-	}
-	if len(rest) == 0 {
-		return b.untyped(n, "the schema allows null alone")
-	}
-	if isEnum(rest) && n.Get("discriminator") == nil {
-		var values []*source.Node
-		for _, v := range rest {
-			values = append(values, b.enumValues(v)...)
-		}
-		sh := b.enumeration(n, values)
-		sh.null = sh.null || null
-		return sh
-	}
-	if len(rest) == 1 {
-		sh := b.through(rest[0])
-		sh.null = sh.null || null
-		return sh
-	}
-	for _, v := range rest {
-		null = null || b.nullable(v)
-	}
-	if d := n.Get("discriminator"); d != nil {
-		plan, ok := b.declaredUnion(n, d, rest)
-		if !ok {
-			return shape{}
-		}
-		return shape{kind: unionShape, union: plan, null: null}
-	}
-	if plan := b.inferredUnion(rest); plan != nil {
-		return shape{kind: unionShape, union: plan, null: null}
-	}
-	b.report(source.New("MCPE203", n.Range, "no member tells the variants apart; the Go type is json.RawMessage").
-		WithHint("declare discriminator: {propertyName: NAME}, or x-go-type: encoding/json.RawMessage to say that this is meant"))
-	return shape{kind: externalShape, goType: RawMessage, null: null}
-}
-
-// variantObject returns the object schema that a variant comes down to, nil when it is none.
-func (b *builder) variantObject(v *source.Node) *source.Node {
-	for range maxAliases {
-		sh := b.shape(v)
-		switch sh.kind {
-		case structShape:
-			return sh.node
-		case refShape:
-			v = sh.target.Node
-		default:
-			return nil
-		}
+// variantObject returns the object that a variant comes down to, nil when it is none.
+func (b *builder) variantObject(v *source.Node) *object {
+	if sh := b.follow(v); sh != nil && sh.kind == structShape {
+		return sh.object
 	}
 	return nil
 }
 
+// flat replaces variants that are unions themselves by their variants.
+func (b *builder) flat(variants []*source.Node) []*source.Node {
+	var all []*source.Node
+	for _, v := range variants {
+		if sh := b.follow(v); sh != nil && sh.kind == unionShape {
+			for _, inner := range sh.union.variants {
+				all = append(all, inner.node)
+			}
+			continue
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
 // inferredUnion finds a required member with distinct constants in every variant.
-func (b *builder) inferredUnion(variants []*source.Node) *unionPlan {
-	objects := make([]*source.Node, len(variants))
+func (b *builder) inferredUnion(f *facts, variants []*source.Node) *unionPlan {
+	variants = b.flat(variants)
+	objects := make([]*object, len(variants))
 	for i, v := range variants {
 		if objects[i] = b.variantObject(v); objects[i] == nil {
 			return nil
 		}
 	}
-	for _, m := range membersOf(objects[0].Get("properties")) {
-		if plan := b.planFor(m.Key, variants, objects); plan != nil {
+	for _, m := range objects[0].members {
+		if plan := b.planFor(f, m.key, variants, objects); plan != nil {
 			return plan
 		}
 	}
 	return nil
 }
 
-func (b *builder) planFor(tag string, variants, objects []*source.Node) *unionPlan {
+func (b *builder) planFor(f *facts, tag string, variants []*source.Node, objects []*object) *unionPlan {
 	plan := &unionPlan{tag: tag}
 	var values []*source.Node
 	for _, obj := range objects {
 		vals := b.constants(obj, tag)
-		if len(vals) != 1 || !requires(obj, tag) {
+		if len(vals) != 1 || !isScalar(vals[0]) || !obj.get(tag).required && !f.requires(tag) {
 			return nil
 		}
 		values = append(values, vals[0])
@@ -124,8 +83,9 @@ func (b *builder) planFor(tag string, variants, objects []*source.Node) *unionPl
 }
 
 // declaredUnion reads discriminator as OpenAPI has it. A variant's tags are the constants of its
-// tag member, else those that mapping gives it, else the name that its $ref ends in.
-func (b *builder) declaredUnion(n, d *source.Node, variants []*source.Node) (*unionPlan, bool) {
+// tag member, else those that mapping gives it, else the name that its $ref ends in. Applied are the
+// variants with what stands beside them.
+func (b *builder) declaredUnion(n, d *source.Node, variants, applied []*source.Node) (*unionPlan, bool) {
 	name := d.Get("propertyName")
 	if name == nil || name.Kind != source.String || name.Text == "" {
 		b.report(source.New("MCPE210", d.Range, "the discriminator needs propertyName, a string"))
@@ -137,23 +97,46 @@ func (b *builder) declaredUnion(n, d *source.Node, variants []*source.Node) (*un
 	}
 	plan := &unionPlan{tag: name.Text}
 	consts := make([][]*source.Node, len(variants))
-	for i, v := range variants {
+	inner := make([]*unionPlan, len(variants))
+	for i, v := range applied {
+		if sh := b.follow(v); sh != nil && sh.kind == unionShape && sh.union.tag == name.Text {
+			inner[i] = sh.union
+			plan.literal = plan.literal || sh.union.literal
+			continue
+		}
 		obj := b.variantObject(v)
 		if obj == nil {
-			b.report(source.New("MCPE210", v.Range, "a variant of a discriminated union is an object schema with properties"))
+			b.report(source.New("MCPE210", variants[i].Range, "a variant of a discriminated union is an object schema with properties"))
 			return nil, false
 		}
 		consts[i] = b.constants(obj, name.Text)
 		plan.literal = plan.literal || !allStrings(consts[i])
 	}
 	for i, v := range variants {
+		if inner[i] != nil {
+			for _, iv := range inner[i].variants {
+				if plan.literal && !inner[i].literal {
+					iv.tags = literals(iv.tags)
+				}
+				plan.variants = append(plan.variants, iv)
+			}
+			continue
+		}
 		tags, ok := b.tagsOf(v, consts[i], mapping[i], plan.literal)
 		if !ok {
 			return nil, false
 		}
-		plan.variants = append(plan.variants, plannedVariant{v, tags})
+		plan.variants = append(plan.variants, plannedVariant{applied[i], tags})
 	}
 	return plan, b.distinctTags(plan)
+}
+
+func literals(tags []string) []string {
+	out := make([]string, len(tags))
+	for i, t := range tags {
+		out[i] = tagText(&source.Node{Kind: source.String, Text: t}, true)
+	}
+	return out
 }
 
 // mapping assigns the entries of discriminator.mapping to the variants that they name: by a
@@ -248,28 +231,27 @@ func (b *builder) fillUnion(d *Decl, sh *shape, at site) {
 }
 
 // constants returns the values of a member that has only constants, references followed.
-func (b *builder) constants(obj *source.Node, name string) []*source.Node {
-	member := obj.Get("properties").Get(name)
-	if member == nil {
+func (b *builder) constants(obj *object, name string) []*source.Node {
+	m := obj.get(name)
+	if m == nil || m.node == nil {
 		return nil
 	}
-	for range maxAliases {
-		sh := b.shape(member)
-		if sh.kind == refShape {
-			member = sh.target.Node
-			continue
-		}
-		if sh.kind == enumShape && !sh.null {
-			return sh.values
-		}
-		return nil
+	if sh := b.follow(m.node); sh != nil && sh.kind == enumShape && !b.nullable(m.node) {
+		return sh.values
 	}
 	return nil
 }
 
-func requires(obj *source.Node, name string) bool {
-	return slices.ContainsFunc(itemsOf(obj.Get("required")), func(r *source.Node) bool { return r.Text == name })
+func (o *object) get(name string) *member {
+	for i := range o.members {
+		if o.members[i].key == name {
+			return &o.members[i]
+		}
+	}
+	return nil
 }
+
+func isScalar(v *source.Node) bool { return v.Kind != source.Array && v.Kind != source.Object }
 
 func allStrings(values []*source.Node) bool {
 	return !slices.ContainsFunc(values, func(v *source.Node) bool { return v.Kind != source.String })
@@ -285,10 +267,3 @@ func tagText(v *source.Node, literal bool) string {
 func unquoted(tag string) string { return strings.Trim(tag, `"`) }
 
 func lastToken(ref string) string { return ref[strings.LastIndexAny(ref, "/#")+1:] }
-
-func membersOf(n *source.Node) []source.Member {
-	if n == nil {
-		return nil
-	}
-	return n.Members
-}

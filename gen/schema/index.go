@@ -199,7 +199,7 @@ func withoutFragment(u *url.URL) string {
 }
 
 // ownKeys are the generator's keywords inside schemas.
-var ownKeys = []string{"x-match", "x-go-name", "x-go-type"}
+var ownKeys = []string{"x-match", "x-go-name", "x-go-type", "x-enum-varnames"}
 
 // unknown warns of a keyword that is probably misspelt. Others are allowed: JSON Schema says so.
 func (l *loader) unknown(r *root, m *source.Member) {
@@ -209,7 +209,7 @@ func (l *loader) unknown(r *root, m *source.Member) {
 		return
 	}
 	if m.Key == "nullable" && m.Value.True() {
-		l.fail(r, source.New("MCPE131", m.KeyRange, "nullable is no keyword of JSON Schema and has no effect").
+		l.fail(r, source.New("MCPE131", m.KeyRange, "nullable is no keyword of JSON Schema: the Go type holds null, validation refuses it").
 			WithHint("add null to the types: type: [string, \"null\"]"))
 		return
 	}

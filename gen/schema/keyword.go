@@ -43,6 +43,8 @@ func (l *loader) keyword(r *root, n *source.Node, m *source.Member) {
 		if !l.Is(v, source.String, m.Key) || !l.goName(v) {
 			r.broken = true
 		}
+	case "x-enum-varnames":
+		l.constantNames(r, n, v)
 	case "x-go-type":
 		if l.Is(v, source.String, m.Key) && !goTypeForm.MatchString(v.Text) {
 			l.fail(r, source.New("MCPE124", v.Range, "%q is not an import path and a type", v.Text).
@@ -50,6 +52,24 @@ func (l *loader) keyword(r *root, n *source.Node, m *source.Member) {
 		}
 	case "discriminator":
 		l.discriminator(r, n, v)
+	}
+}
+
+// constantName is what may follow the name of an enum's type in the name of a constant.
+var constantName = regexp.MustCompile(`^[\pL\pN_]+$`)
+
+// constantNames checks the names that x-enum-varnames gives to the constants of an enum.
+func (l *loader) constantNames(r *root, n, v *source.Node) {
+	if !l.Is(v, source.Array, "x-enum-varnames") {
+		return
+	}
+	if e := n.Get("enum"); e == nil || len(e.Items) != len(v.Items) {
+		l.fail(r, source.New("MCPE124", v.Range, "x-enum-varnames needs one name for each value of the enum beside it"))
+	}
+	for _, name := range v.Items {
+		if l.Is(name, source.String, "a name in x-enum-varnames") && !constantName.MatchString(name.Text) {
+			l.fail(r, source.New("MCPE124", name.Range, "%q cannot be part of a Go identifier", name.Text).WithHint("use letters, digits and '_'"))
+		}
 	}
 }
 
@@ -112,3 +132,6 @@ func matches(pattern, name string) bool {
 	ok, err := re.MatchString(name)
 	return ok && err == nil
 }
+
+// Matches reports whether a pattern of patternProperties matches the name of a member.
+func Matches(pattern, name string) bool { return matches(pattern, name) }

@@ -54,8 +54,9 @@ var common = map[string]keyword{
 	"if":                   {shape: oneSchema, inPlace: true},
 	"then":                 {shape: oneSchema, inPlace: true},
 	"else":                 {shape: oneSchema, inPlace: true},
-	// Known beyond JSON Schema: OpenAPI's discriminator and the generator's own.
-	"discriminator": {}, "x-match": {}, "x-go-name": {}, "x-go-type": {},
+	// Known beyond JSON Schema: OpenAPI's discriminator, the names that its generators give to the
+	// constants of an enum, and the generator's own.
+	"discriminator": {}, "x-enum-varnames": {}, "x-match": {}, "x-go-name": {}, "x-go-type": {},
 }
 
 var draft2020 = newDialect("2020-12", "https://json-schema.org/draft/2020-12/schema", "$defs", false, map[string]keyword{

@@ -263,3 +263,9 @@ func (l *loader) loop(n *source.Node) {
 	}
 	p.state = done
 }
+
+// RefAlone reports whether the siblings of a $ref in the schema object at mean nothing, as in draft-07.
+func (s *Set) RefAlone(at *source.Node) bool {
+	p := s.places[at]
+	return p != nil && p.root.dialect.refAlone
+}

@@ -56,8 +56,8 @@ type SampleTakenPayload struct {
 	BlobOptional   []byte                       `json:"blobOptional,omitzero"`
 	BlobNullable   *[]byte                      `json:"blobNullable"`
 	Day            *string                      `json:"day,omitzero"`
-	InferredText   *string                      `json:"inferredText,omitzero"`
-	InferredNumber *float64                     `json:"inferredNumber,omitzero"`
+	InferredText   json.RawMessage              `json:"inferredText,omitzero"`
+	InferredNumber json.RawMessage              `json:"inferredNumber,omitzero"`
 	Tags           []string                     `json:"tags"`
 	TagsOptional   []string                     `json:"tagsOptional,omitzero"`
 	TagsNullable   *[]string                    `json:"tagsNullable"`

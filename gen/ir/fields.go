@@ -1,0 +1,99 @@
+package ir
+
+import (
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+func (b *builder) fillStruct(d *Decl, sh *shape, at site) {
+	d.Accessors = at.root.input || at.root.shared
+	members := scope{
+		"MarshalJSON":   {what: "the method MarshalJSON"},
+		"UnmarshalJSON": {what: "the method UnmarshalJSON"},
+	}
+	if sh.object.open {
+		members["Extra"] = declared{what: "the field Extra"}
+	}
+	for _, m := range sh.object.members {
+		d.Fields = append(d.Fields, b.field(d, m, members, at))
+	}
+	if sh.object.open {
+		d.Extra = b.elementType(sh.object.extra, at, "Value", "a value of ")
+	}
+}
+
+func (b *builder) field(d *Decl, m member, members scope, at site) *Field {
+	f := &Field{Name: GoName(m.key), JSON: m.key, At: m.at, Required: m.required}
+	if m.node != nil {
+		f.Name, f.Doc = goName(m.node, m.key), docOf(m.node)
+	}
+	b.declare(members, f.Name, "member "+m.key, m.at)
+	if m.node == nil {
+		f.Base = &Type{Kind: External, Go: RawMessage}
+		return f
+	}
+	f.Base = b.typeOf(m.node, site{name: at.name + f.Name, role: "the member " + m.key + " of " + d.Name, root: at.root})
+	f.Nullable = b.nullable(m.node)
+	if def := m.node.Get("default"); def != nil {
+		f.Default = def.JSON()
+		if d.Accessors && !m.required && !f.Nullable {
+			b.pending = append(b.pending, accessor{d, f, def, members})
+		}
+	}
+	return f
+}
+
+// elementType is the type of elements or of members without a name of their own; nil stands for
+// values of any type.
+func (b *builder) elementType(elem *source.Node, at site, what, role string) *Type {
+	if elem == nil {
+		return &Type{Kind: External, Go: RawMessage}
+	}
+	return b.nullType(elem, site{name: at.name + segment(elem, what), role: role + at.name, root: at.root})
+}
+
+// array is a slice: of the one Go type that all elements have, else of JSON.
+func (b *builder) array(f *facts) shape {
+	var all []outcomes
+	closed := -1 // the number of elements that the schema bounds the array to
+	if v := f.tightest("maxItems", -1); v != nil {
+		if n, ok := int64Of(v.Text); ok {
+			closed = int(min(n, 1<<30))
+		}
+	}
+	positional := false
+	for _, p := range f.parts {
+		var o outcomes
+		first, rest := itemsOf(p.Get("prefixItems")), p.Get("items")
+		if rest != nil && rest.Kind == source.Array {
+			first, rest = rest.Items, p.Get("additionalItems")
+		}
+		for i, n := range first {
+			if closed < 0 || i < closed {
+				o.add(n)
+			}
+		}
+		if rest != nil {
+			o.add(rest)
+		} else if closed < 0 || closed > len(first) {
+			o.any = true
+		}
+		positional = positional || len(first) > 0
+		all = append(all, o)
+	}
+	if len(all) == 0 {
+		all = []outcomes{{any: true}}
+	}
+	elem := b.common(all)
+	switch {
+	case elem != nil:
+	case positional:
+		b.report(source.New("MCPE217", f.node.Range, "the elements of the array have different types; its Go type is []json.RawMessage").
+			WithHint("prefixItems of one type beside items: false (or of that type) give a typed slice; else choose x-go-type"))
+	case f.get("items") == nil || !slices.ContainsFunc(all, func(o outcomes) bool { return len(o.nodes) == 0 && !o.any }):
+		b.report(source.New("MCPE202", f.node.Range, "the array says nothing about its items; its Go type is []json.RawMessage").
+			WithHint("give items a type, or x-go-type: encoding/json.RawMessage when any value is meant"))
+	}
+	return shape{kind: arrayShape, elem: elem}
+}
