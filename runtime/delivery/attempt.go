@@ -286,7 +286,7 @@ func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r resu
 		if r.category == "" {
 			r.category = wire.Timeout
 		}
-		h.host.proven = false
+		h.proven = false
 	default:
 		r.category = answer.Category()
 		r.final = answer.Status == http.StatusGone || answer.Status == http.StatusRequestEntityTooLarge
@@ -294,7 +294,7 @@ func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r resu
 		if r.category != "" {
 			r.wish = retryAfter(answer.Header, now)
 		}
-		h.host.proven = now.Sub(r.at) < soon
+		h.proven = now.Sub(r.at) < soon
 	}
 	e.mu.Unlock()
 	if r.category != "" {
@@ -353,7 +353,9 @@ func (h *Handle) succeeded(now time.Time) {
 }
 
 func (h *Handle) failed(now time.Time, r result) {
-	h.width = max(1, h.e.o.PerSubscription/4)
+	if h.width = 1; h.proven {
+		h.width = max(1, h.e.o.PerSubscription/4)
+	}
 	if h.failing.IsZero() {
 		h.failing = now
 	}

@@ -122,11 +122,11 @@ type Options struct {
 	// Identity adds the server's own signature (HOOK-10); nil adds none.
 	Identity *webhook.Identity
 
-	// Workers bounds attempts under way; default 512. At most half of them serve destinations that
-	// are slow, failing or new.
+	// Workers bounds attempts under way; default 512. At most half of them serve subscriptions
+	// whose endpoints hang, cannot be reached or were not tried yet.
 	Workers int
-	// PerHost bounds attempts under way to one host and port; default 16. The sender should keep
-	// as many idle connections.
+	// PerHost bounds attempts under way to one host and port, again with half of them for such
+	// subscriptions; default 16. The sender should keep as many idle connections.
 	PerHost int
 	// PerSubscription bounds attempts under way for one subscription; default 8. With 1 an
 	// occurrence is sent only when all before it are settled.
@@ -233,11 +233,11 @@ type Engine struct {
 	closing bool
 	handles map[*Handle]struct{}
 	hosts   map[string]*host
-	rings   [2]queue // of hosts with ready handles and a free place: proven ones, others
-	flip    bool     // whose turn it is
+	rings   [classes]queue // of hosts with ready handles and a free place
+	flip    bool           // which ring comes first
 	workers int
 	flying  int // attempts under way
-	suspect int // turns under way at hosts that are not proven
+	slow    int // turns of the slow class under way
 	due     timers
 	saver   saver
 	lines   []line

@@ -52,6 +52,7 @@ type Handle struct {
 	queued  bool // in host.ready
 	reading bool
 	parked  bool
+	proven  bool // the last attempt was answered soon
 	woken   bool // Wake was called since Park, or there is something to read
 	gone    bool // nothing but a terminated envelope is sent any more
 	closed  bool // Reader.Close was called

@@ -101,6 +101,7 @@ type saver struct {
 	timer *time.Timer
 	armed bool
 	off   bool
+	pause time.Duration // before the next writing, while they fail
 }
 
 func (s *saver) stop() {
@@ -132,15 +133,20 @@ func (e *Engine) armSaver() {
 		return
 	}
 	s.armed = true
+	wait := max(e.o.FlushInterval, s.pause)
 	if s.timer == nil {
-		s.timer = time.AfterFunc(e.o.FlushInterval, e.save)
+		s.timer = time.AfterFunc(wait, e.save)
 		return
 	}
-	s.timer.Reset(e.o.FlushInterval)
+	s.timer.Reset(wait)
 }
 
-// saveTime bounds one writing that nobody waits for.
-const saveTime = 30 * time.Second
+const (
+	// saveTime bounds one writing that nobody waits for.
+	saveTime = 30 * time.Second
+	// maxSavePause is the longest wait between writings that fail.
+	maxSavePause = 10 * time.Second
+)
 
 func (e *Engine) save() {
 	ctx, cancel := context.WithTimeout(e.base, saveTime)
@@ -192,11 +198,13 @@ func (e *Engine) Flush(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err == nil {
+		e.saver.pause = 0
 		for l, to := range s.to {
 			l.recorded = max(l.recorded, to)
 		}
 		return nil
 	}
+	e.saver.pause = min(max(2*e.saver.pause, e.o.FlushInterval), maxSavePause)
 	for _, h := range s.handles {
 		h.row, h.touched = false, true
 		e.changed(h)

@@ -37,9 +37,6 @@ func (h *Handle) status(now time.Time) Status {
 		FailedSince:    h.health.FailedSince,
 	}
 	until := h.notUntil
-	if h.host.notUntil.After(until) {
-		until = h.host.notUntil
-	}
 	if until.After(now) && (len(h.window) > 0 || h.woken) {
 		s.Throttled, s.RetryAfter = true, until.Sub(now)
 	} else if len(h.window) >= h.e.o.MaxUnsettled {

@@ -6,21 +6,30 @@ import (
 	"golang.org/x/time/rate"
 )
 
+// Turns are of two classes, so that what is known to answer soon is not held up by what hangs: the
+// slow class has at most half of a host's places and half of the workers.
+const (
+	quick = iota // the last attempt of the subscription was answered soon
+	slow         // it was not, or there was none
+	classes
+)
+
+// soon is how quickly a subscription's endpoint has to answer to be quick.
+const soon = time.Second
+
 // A host is one destination, a host and port, with the subscriptions that wait for a turn.
 type host struct {
-	e        *Engine
-	name     string
-	handles  int
-	ready    []*Handle
-	active   int
-	inRing   bool
-	proven   bool // the last attempt was answered, and soon
-	limiter  *rate.Limiter
-	notUntil time.Time // as far as limiter has promised
+	e       *Engine
+	name    string
+	handles int
+	active  int // turns under way
+	slow    int // those of the slow class
+	lines   [classes]struct {
+		ready  []*Handle
+		inRing bool
+	}
+	limiter *rate.Limiter
 }
-
-// soon is how quickly a proven host answers.
-const soon = time.Second
 
 func (e *Engine) hostOf(name string) *host {
 	ho := e.hosts[name]
@@ -37,25 +46,29 @@ func (ho *host) leave() {
 	}
 }
 
-// places is how many attempts may be under way: fewer while nobody knows how the host will do, so
-// that a dead path leaves room for the others.
-func (ho *host) places() int {
-	if ho.proven {
-		return ho.e.o.PerHost
-	}
-	return max(1, ho.e.o.PerHost/4)
+// free reports whether another turn of that class may begin.
+func (ho *host) free(class int) bool {
+	return ho.active < ho.e.o.PerHost && (class == quick || ho.slow < half(ho.e.o.PerHost))
 }
 
-// line puts the host in line for its turn.
+func half(n int) int { return max(1, n/2) }
+
+// line puts the host in line for its turns.
 func (ho *host) line() {
-	if !ho.inRing && len(ho.ready) > 0 && ho.active < ho.places() {
-		ho.inRing = true
-		ring := &ho.e.rings[0]
-		if !ho.proven {
-			ring = &ho.e.rings[1]
+	for class := range ho.lines {
+		if l := &ho.lines[class]; !l.inRing && len(l.ready) > 0 && ho.free(class) {
+			l.inRing = true
+			ho.e.rings[class].push(ho)
 		}
-		ring.push(ho)
 	}
+}
+
+// class is that of the handle's next turn.
+func (h *Handle) class() int {
+	if h.proven {
+		return quick
+	}
+	return slow
 }
 
 // A queue is a first-in-first-out list that reuses its memory.
@@ -87,7 +100,7 @@ type job struct {
 	read    bool
 	event   *unsettled
 	control *control
-	suspect bool
+	class   int
 }
 
 func startWidth(limit int) int { return min(limit, 2) }
@@ -195,7 +208,8 @@ func (e *Engine) schedule(h *Handle, now time.Time) {
 	if !h.queued {
 		if _, ok := h.job(now); ok && e.admit(h, now) {
 			h.queued = true
-			h.host.ready = append(h.host.ready, h)
+			l := &h.host.lines[h.class()]
+			l.ready = append(l.ready, h)
 			h.host.line()
 			e.spawn()
 		}
@@ -245,7 +259,11 @@ func (e *Engine) spawn() {
 }
 
 func (e *Engine) hasTurn() bool {
-	return !e.closing && (!e.rings[0].empty() || !e.rings[1].empty() && e.suspect < max(1, e.o.Workers/2))
+	return !e.closing && (!e.rings[quick].empty() || e.hasSlowTurn())
+}
+
+func (e *Engine) hasSlowTurn() bool {
+	return !e.rings[slow].empty() && e.slow < half(e.o.Workers)
 }
 
 // work takes turns until there are none.
@@ -267,23 +285,23 @@ func (e *Engine) work() {
 	}
 }
 
-// next takes one turn: the next host's next subscription. Hosts that are known to answer and the
-// others take turns; the others never get more than half of the workers.
+// next takes one turn: the next host's next subscription, of the two classes by turns.
 func (e *Engine) next() (job, bool) {
 	e.flip = !e.flip
-	ring := &e.rings[0]
-	if ring.empty() || e.flip && !e.rings[1].empty() && e.suspect < max(1, e.o.Workers/2) {
-		ring = &e.rings[1]
+	class := quick
+	if e.rings[quick].empty() || e.flip && e.hasSlowTurn() {
+		class = slow
 	}
-	ho := ring.pop()
-	ho.inRing = false
-	if len(ho.ready) == 0 || ho.active >= ho.places() {
+	ho := e.rings[class].pop()
+	l := &ho.lines[class]
+	l.inRing = false
+	if len(l.ready) == 0 || !ho.free(class) {
 		return job{}, false // comes back when a place is free
 	}
-	h := ho.ready[0]
-	ho.ready[0] = nil
-	if ho.ready = ho.ready[1:]; len(ho.ready) == 0 {
-		ho.ready = nil
+	h := l.ready[0]
+	l.ready[0] = nil
+	if l.ready = l.ready[1:]; len(l.ready) == 0 {
+		l.ready = nil
 	}
 	h.queued = false
 	now := time.Now()
@@ -294,8 +312,9 @@ func (e *Engine) next() (job, bool) {
 		return j, false
 	}
 	ho.active++
-	if j.suspect = !ho.proven; j.suspect {
-		e.suspect++
+	if j.class = class; class == slow {
+		ho.slow++
+		e.slow++
 	}
 	switch {
 	case j.read:
@@ -330,8 +349,9 @@ func (e *Engine) run(j job) {
 func (e *Engine) finish(j job) {
 	h := j.h
 	h.host.active--
-	if j.suspect {
-		e.suspect--
+	if j.class == slow {
+		h.host.slow--
+		e.slow--
 	}
 	if j.read {
 		h.reading = false
@@ -342,6 +362,6 @@ func (e *Engine) finish(j job) {
 	e.scheduleNow(h)
 	h.release()
 	h.host.line()
-	// A place at this host or among the suspects may let another worker go on.
+	// A place at this host or in the slow class may let another worker go on.
 	e.spawn()
 }

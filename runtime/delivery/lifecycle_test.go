@@ -1,0 +1,529 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+func refuse(status int) func(context.Context, got) (int, http.Header, error) {
+	return func(context.Context, got) (int, http.Header, error) { return status, nil, nil }
+}
+
+// TestTrap6RefreshAgainstExpiry refreshes just before, at and just after the expiry: before it the
+// subscription lives on and keeps its retries, from it on only subscribing anew helps (SUB-5).
+func TestTrap6RefreshAgainstExpiry(t *testing.T) {
+	for _, c := range []struct {
+		offset time.Duration
+		want   bool
+	}{{-1, true}, {0, false}, {1, false}, {-time.Second, true}, {time.Second, false}} {
+		t.Run(c.offset.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var ended atomic.Int32
+				s := &script{answer: refuse(500)}
+				e := newEngine(t, Options{Sender: s, Ended: func(h *Handle, why End) {
+					if why == Expired && h.ID() == "sub_1" && h.Generation() == 1 && h.Event() == "test" {
+						ended.Add(1)
+					}
+				}})
+				defer shutdown(t, e)
+				top := newTopic(store.LogOptions{})
+				r := record("sub_1")
+				r.ExpiresAt = time.Now().Add(time.Minute)
+				h, v := top.join(t, e, r, false)
+				top.emit(t, "evt_1") // at 0, 5, 35, 155, 755 s
+				time.Sleep(time.Minute + c.offset)
+				r.ExpiresAt = time.Now().Add(time.Hour)
+				if _, ok := h.Refresh(r); ok != c.want {
+					t.Fatalf("Refresh gives %v", ok)
+				}
+				time.Sleep(30 * time.Minute)
+				n, want := s.count("sub_1"), 3
+				if c.want {
+					want = 5
+				}
+				if n != want || (ended.Load() == 1) == c.want || v.closed.Load() == c.want || h.Status().Active != c.want {
+					t.Errorf("%d attempts, want %d; ended %d times", n, want, ended.Load())
+				}
+				time.Sleep(2 * time.Hour)
+				if ended.Load() != 1 || !v.closed.Load() {
+					t.Errorf("ended %d times", ended.Load())
+				}
+			})
+		})
+	}
+}
+
+// TestTrap6ExpiryCutsOff stops an attempt that is under way when the subscription expires; its
+// answer counts nothing.
+func TestTrap6ExpiryCutsOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var cut atomic.Bool
+		s := &script{answer: func(ctx context.Context, _ got) (int, http.Header, error) {
+			select {
+			case <-ctx.Done():
+				cut.Store(true)
+				return 0, nil, context.Canceled
+			case <-time.After(time.Minute):
+				return 200, nil, nil
+			}
+		}}
+		e := newEngine(t, Options{Sender: s})
+		defer shutdown(t, e)
+		top := newTopic(store.LogOptions{})
+		r := record("sub_1")
+		r.ExpiresAt = time.Now().Add(10 * time.Second)
+		h, _ := top.join(t, e, r, false)
+		top.emit(t, "evt_1")
+		time.Sleep(10*time.Second + 1)
+		synctest.Wait()
+		if !cut.Load() || !h.Status().LastDeliveryAt.IsZero() || h.Status().LastError != "" {
+			t.Errorf("cut off: %v, %+v", cut.Load(), h.Status())
+		}
+	})
+}
+
+// TestTrap6Rotation rotates the secret between retries: while both are valid, a receiver that knows
+// only the old one and one that knows only the new one accept every attempt; afterwards only the
+// new one does (SUB-5).
+func TestTrap6Rotation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		secrets, err := ringOf([]store.Secret{{Key: oldKey}, {Key: newKey}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		only := func(i int) webhook.Verifier { return webhook.Verifier{Secrets: []webhook.Secret{secrets[i].Secret}} }
+		s := &script{answer: refuse(500)}
+		e := newEngine(t, Options{Sender: s, Schedule: []time.Duration{0, 2 * time.Second, 2 * time.Second, 4 * time.Second, 2 * time.Second}})
+		defer shutdown(t, e)
+		top := newTopic(store.LogOptions{})
+		r := record("sub_1")
+		h, _ := top.join(t, e, r, false)
+		top.emit(t, "evt_1") // at 0, 2, 4, 8, 10 s
+		time.Sleep(time.Second)
+		r.Secrets = []store.Secret{{Key: newKey}, {Key: oldKey, NotAfter: time.Now().Add(7 * time.Second)}} // until 8 s
+		if _, ok := h.Refresh(r); !ok {
+			t.Fatal("refresh refused")
+		}
+		time.Sleep(time.Minute)
+		var verdicts []string
+		for _, g := range s.all() {
+			_, e1 := only(0).Verify(g.header, g.body)
+			_, e2 := only(1).Verify(g.header, g.body)
+			verdicts = append(verdicts, fmt.Sprint(e1 == nil, e2 == nil))
+		}
+		if want := []string{"true false", "true true", "true true", "true true", "false true"}; !slices.Equal(verdicts, want) {
+			t.Errorf("%v, want %v", verdicts, want)
+		}
+	})
+}
+
+// TestTrap6LateAnswers has the answer of an unsubscribed subscription come just before, at and just
+// after the moment at which the same key is subscribed anew: it settles nothing there.
+func TestTrap6LateAnswers(t *testing.T) {
+	for _, offset := range []time.Duration{-1, 0, 1} {
+		t.Run(offset.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx := context.Background()
+				db := memory.New()
+				first := true
+				var mu sync.Mutex
+				s := &script{answer: func(_ context.Context, g got) (int, http.Header, error) {
+					mu.Lock()
+					late := first
+					first = false
+					mu.Unlock()
+					if late {
+						time.Sleep(10*time.Second + offset) // deaf to its context
+						return 200, nil, nil
+					}
+					return 500, nil, nil
+				}}
+				e := newEngine(t, Options{Sender: s, Store: db})
+				defer shutdown(t, e)
+				top := newTopic(store.LogOptions{})
+				top.track, _ = e.OpenLog(ctx, "test", top.Head)
+				top.track.Ready()
+				r := record("sub_1")
+				r.Revision, _ = db.PutSubscription(ctx, r)
+				h, _ := top.join(t, e, r, false)
+				top.emit(t, "evt_1")
+				time.Sleep(5 * time.Second)
+				h.Remove()
+				h.Remove()
+				if err := db.DeleteSubscription(ctx, r.ID, r.Generation); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(5 * time.Second)
+				r.Generation, r.Revision = 2, 0
+				if _, err := db.PutSubscription(ctx, r); err != nil {
+					t.Fatal(err)
+				}
+				h2, _ := top.join(t, e, r, false) // from the start
+				time.Sleep(2 * time.Second)
+				if _, ok := h.Refresh(r); ok {
+					t.Error("the old handle was refreshed")
+				}
+				stored, _, _ := db.Subscription(ctx, r.ID)
+				if c := *h2.Watermark(); c != "c0" || stored.Progress.Base != 0 || !stored.Health.LastDeliveryAt.IsZero() || h2.Status().LastError != wire.HTTP5xx {
+					t.Errorf("a late answer counted: %s, %+v, %+v", c, stored, h2.Status())
+				}
+				if s.count("sub_1") != 2 {
+					t.Errorf("%d attempts", s.count("sub_1"))
+				}
+			})
+		})
+	}
+}
+
+// TestTrap13Suspension suspends at more than 95 % of at least 100 attempts, delivers nothing until
+// a refresh, which reports the state that it found, and then goes on with the rest of each retry
+// window (HOOK-5, HOOK-8).
+func TestTrap13Suspension(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		db := memory.New()
+		var healthy atomic.Bool
+		s := &script{answer: func(context.Context, got) (int, http.Header, error) {
+			if healthy.Load() {
+				return 200, nil, nil
+			}
+			return 503, nil, nil
+		}}
+		e := newEngine(t, Options{Sender: s, Store: db})
+		defer shutdown(t, e)
+		top := newTopic(store.LogOptions{})
+		top.track, _ = e.OpenLog(ctx, "test", top.Head)
+		top.track.Ready()
+		r := record("sub_1")
+		r.ExpiresAt = time.Now().Add(24 * time.Hour)
+		if _, err := db.PutSubscription(ctx, r); err != nil {
+			t.Fatal(err)
+		}
+		h, _ := top.join(t, e, r, false)
+		// 33 events three times each make 99 attempts.
+		for i := range 33 {
+			top.emit(t, fmt.Sprint("evt_", i))
+		}
+		time.Sleep(40 * time.Second)
+		if n := s.count("sub_1"); n != 99 || !h.Status().Active {
+			t.Fatalf("%d attempts, %+v", n, h.Status())
+		}
+		top.emit(t, "evt_33")
+		synctest.Wait()
+		status := h.Status()
+		if n := s.count("sub_1"); n != 100 || status.Active || status.LastError != wire.HTTP5xx || status.FailedSince.IsZero() {
+			t.Fatalf("%d attempts, %+v", n, status)
+		}
+		healthy.Store(true)
+		top.emit(t, "evt_34")
+		time.Sleep(10 * time.Hour)
+		if n := s.count("sub_1"); n != 100 {
+			t.Fatalf("%d attempts while suspended", n-100)
+		}
+		stored, _, _ := db.Subscription(ctx, r.ID)
+		if !stored.Health.Suspended || stored.Health.SuspendedAt.IsZero() || stored.Progress.Base != 0 {
+			t.Errorf("stored: %+v", stored)
+		}
+		found, ok := h.Refresh(r)
+		again, _ := h.Refresh(r)
+		if !ok || found.Active || !again.Active {
+			t.Errorf("refreshes found %+v and %+v", found, again)
+		}
+		time.Sleep(time.Second)
+		// Had the ten hours counted, the 34 events would have been abandoned unsent.
+		if n := s.count("sub_1"); n != 135 || *h.Watermark() != "c35" {
+			t.Errorf("%d deliveries after the refresh, watermark %s", n-100, *h.Watermark())
+		}
+		status = h.Status()
+		if !status.Active || status.LastDeliveryAt.IsZero() || !status.FailedSince.IsZero() {
+			t.Errorf("%+v", status)
+		}
+		time.Sleep(time.Second)
+		if stored, _, _ = db.Subscription(ctx, r.ID); stored.Health.Suspended || stored.Progress.Base != 35 {
+			t.Errorf("stored: %+v", stored)
+		}
+	})
+}
+
+// TestTrap13RestoredSuspended keeps a restored subscription suspended, and resumes it by the admin
+// API with everything that came meanwhile (SRV-8).
+func TestTrap13RestoredSuspended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		db := memory.New()
+		s := &script{}
+		top := newTopic(store.LogOptions{})
+		r := record("sub_1")
+		r.Health = store.Health{Suspended: true, SuspendedAt: time.Now(), LastError: "timeout"}
+		if _, err := db.PutSubscription(ctx, r); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3 {
+			e := newEngine(t, Options{Sender: s, Store: db})
+			top.track, _ = e.OpenLog(ctx, "test", top.Head)
+			if i == 0 {
+				// As it was suspended it had a concern.
+				if err := db.Dispatched(ctx, "test", 0, []store.Concern{{ID: r.ID, Generation: 1, First: 1}}); err != nil {
+					t.Fatal(err)
+				}
+				top.track, _ = e.OpenLog(ctx, "test", top.Head)
+			}
+			h, _ := top.join(t, e, r, true)
+			top.track.Ready()
+			top.emit(t, fmt.Sprint("evt_", i))
+			time.Sleep(time.Minute)
+			if n := s.count("sub_1"); n != 0 {
+				t.Fatalf("%d deliveries while suspended", n)
+			}
+			if i == 2 {
+				h.Resume()
+				time.Sleep(time.Second)
+				if n := s.count("sub_1"); n != 3 || *h.Watermark() != "c3" {
+					t.Fatalf("%d deliveries, watermark %s", n, *h.Watermark())
+				}
+			}
+			shutdown(t, e)
+		}
+	})
+}
+
+// TestHOOK5Thresholds suspends neither below the number of attempts nor at the rate, forgets what
+// is older than the window, and counts neither 410 nor 413.
+func TestHOOK5Thresholds(t *testing.T) {
+	now := time.Unix(1_000_000_000, 0)
+	s := Suspension{Rate: 0.95, Window: time.Hour, Min: 100}
+	fill := func(ok, failed int) *attempts {
+		a := &attempts{}
+		for range ok {
+			a.add(now, s.Window, false)
+		}
+		for range failed {
+			a.add(now, s.Window, true)
+		}
+		return a
+	}
+	for _, c := range []struct {
+		ok, failed int
+		want       bool
+	}{{0, 99, false}, {0, 100, true}, {5, 95, false}, {4, 96, true}, {50, 950, false}, {49, 951, true}, {1000, 100, false}} {
+		if got := fill(c.ok, c.failed).exceeds(s); got != c.want {
+			t.Errorf("%d succeeded, %d failed: %v", c.ok, c.failed, got)
+		}
+	}
+	a := fill(0, 99)
+	a.add(now.Add(50*time.Minute), s.Window, true)
+	if !a.exceeds(s) {
+		t.Error("forgot attempts of fifty minutes ago")
+	}
+	a = fill(0, 99)
+	a.add(now.Add(61*time.Minute), s.Window, true)
+	if a.exceeds(s) {
+		t.Error("remembers attempts of more than an hour ago")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine(t, Options{Sender: &script{answer: refuse(410)}})
+		defer shutdown(t, e)
+		top := newTopic(store.LogOptions{})
+		h, _ := top.join(t, e, record("sub_1"), false)
+		for i := range 300 {
+			top.emit(t, fmt.Sprint("evt_", i))
+		}
+		time.Sleep(time.Minute)
+		if s := h.Status(); !s.Active || !s.FailedSince.IsZero() || *h.Watermark() != "c300" {
+			t.Errorf("%+v, watermark %s", s, *h.Watermark())
+		}
+	})
+}
+
+// TestHOOK5NoExpiryRemoval ends a subscription without expiry that fails for too long, counted from
+// the first failure after the start, with a terminated envelope that names the last category.
+func TestHOOK5NoExpiryRemoval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ended []End
+		var mu sync.Mutex
+		status := 500
+		s := &script{answer: func(_ context.Context, g got) (int, http.Header, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if g.kind != "" {
+				return 204, nil, nil
+			}
+			return status, nil, nil
+		}}
+		e := newEngine(t, Options{Sender: s, NoExpiryRemoval: time.Hour, Ended: func(_ *Handle, why End) {
+			mu.Lock()
+			defer mu.Unlock()
+			ended = append(ended, why)
+		}})
+		defer shutdown(t, e)
+		top := newTopic(store.LogOptions{})
+		r := record("sub_1")
+		r.ExpiresAt = time.Time{}
+		r.Codes = int(wire.SEP)
+		r.Health.FailedSince = time.Now().Add(-100 * time.Hour) // of an earlier life: does not count
+		h, v := top.join(t, e, r, false)
+		top.emit(t, "evt_1")
+		time.Sleep(50 * time.Minute)
+		mu.Lock()
+		status = 200
+		mu.Unlock()
+		top.emit(t, "evt_2") // ends the run of failures
+		time.Sleep(10 * time.Minute)
+		mu.Lock()
+		status = 404
+		mu.Unlock()
+		top.emit(t, "evt_3")
+		time.Sleep(59 * time.Minute)
+		if h.Status().FailedSince.IsZero() || !h.Status().Active {
+			t.Fatal("ended too early")
+		}
+		time.Sleep(2 * time.Minute)
+		top.emit(t, "evt_4")
+		time.Sleep(time.Minute)
+		gots := s.all()
+		last := gots[len(gots)-1]
+		if want := `{"type":"terminated","error":{"code":-32027,"message":"CallbackEndpointError","data":{"reason":"http_4xx"}}}`; string(last.body) != want {
+			t.Errorf("last request %s, want %s", last.body, want)
+		}
+		mu.Lock()
+		if !slices.Equal(ended, []End{Failed}) || h.Status().Active || !v.closed.Load() {
+			t.Errorf("ended: %v", ended)
+		}
+		mu.Unlock()
+		n := len(gots)
+		top.emit(t, "evt_5")
+		time.Sleep(time.Hour)
+		if len(s.all()) != n {
+			t.Error("something was sent after terminated")
+		}
+	})
+}
+
+// TestHOOK5NoExpirySuspended ends a suspended subscription without expiry by time alone, for
+// nothing is sent to it that could fail.
+func TestHOOK5NoExpirySuspended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ended atomic.Int32
+		s := &script{}
+		e := newEngine(t, Options{Sender: s, NoExpiryRemoval: time.Hour, Ended: func(*Handle, End) { ended.Add(1) }})
+		defer shutdown(t, e)
+		top := newTopic(store.LogOptions{})
+		r := record("sub_1")
+		r.ExpiresAt = time.Time{}
+		r.Health = store.Health{Suspended: true, SuspendedAt: time.Now(), LastError: "timeout"}
+		top.join(t, e, r, true)
+		time.Sleep(time.Hour - 1)
+		if ended.Load() != 0 {
+			t.Error("ended too early")
+		}
+		time.Sleep(2)
+		synctest.Wait()
+		if gots := s.all(); ended.Load() != 1 || len(gots) != 1 || gots[0].kind != wire.EnvelopeTerminated {
+			t.Errorf("ended %d times, sent %v", ended.Load(), gots)
+		}
+	})
+}
+
+// TestSRV6Shutdown lets attempts under way finish, keeps what was not sent, and is bounded by its
+// context.
+func TestSRV6Shutdown(t *testing.T) {
+	for _, patient := range []bool{true, false} {
+		t.Run(fmt.Sprint("patient ", patient), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx := context.Background()
+				db := memory.New()
+				s := &script{answer: func(ctx context.Context, g got) (int, http.Header, error) {
+					select {
+					case <-time.After(4 * time.Second):
+						return 200, nil, nil
+					case <-ctx.Done():
+						return 0, nil, ctx.Err()
+					}
+				}}
+				e := newEngine(t, Options{Sender: s, Store: db})
+				top := newTopic(store.LogOptions{})
+				top.track, _ = e.OpenLog(ctx, "test", top.Head)
+				top.track.Ready()
+				r := record("sub_1")
+				if _, err := db.PutSubscription(ctx, r); err != nil {
+					t.Fatal(err)
+				}
+				h, v := top.join(t, e, r, false)
+				for i := range 10 {
+					top.emit(t, fmt.Sprint("evt_", i))
+				}
+				synctest.Wait() // two are under way
+				limit := time.Minute
+				if !patient {
+					limit = time.Second
+				}
+				start := time.Now()
+				ctx, cancel := context.WithTimeout(ctx, limit)
+				defer cancel()
+				err := e.Shutdown(ctx)
+				took := time.Since(start)
+				stored, _, _ := db.Subscription(context.Background(), "sub_1")
+				switch {
+				case patient && (err != nil || took != 4*time.Second || stored.Progress.Base != 2):
+					t.Errorf("%v after %v, base %d", err, took, stored.Progress.Base)
+				case !patient && (!errors.Is(err, context.DeadlineExceeded) || took != time.Second || stored.Progress.Base != 0):
+					t.Errorf("%v after %v, base %d", err, took, stored.Progress.Base)
+				}
+				if !v.closed.Load() {
+					t.Error("the reader is open")
+				}
+				if err := e.Shutdown(context.Background()); err != nil {
+					t.Error(err)
+				}
+				if _, err := e.Add(context.Background(), Entry{Subscription: r, Reader: v}); !errors.Is(err, ErrClosed) {
+					t.Errorf("Add: %v", err)
+				}
+				if _, ok := h.Refresh(r); ok {
+					t.Error("refreshed after the end")
+				}
+				h.Wake()
+				h.Remove()
+				time.Sleep(time.Hour)
+				if n := len(s.all()); n != 2 {
+					t.Errorf("%d attempts", n)
+				}
+			})
+		})
+	}
+}
+
+// TestOptions refuses what cannot work.
+func TestOptions(t *testing.T) {
+	for _, o := range []Options{{}, {Sender: &script{}, Jitter: 2}, {Sender: &script{}, Schedule: []time.Duration{-1}}} {
+		if _, err := New(o); err == nil {
+			t.Errorf("%+v is accepted", o)
+		}
+	}
+	e := newEngine(t, Options{Sender: (*netguard.Guard)(nil)})
+	defer shutdown(t, e)
+	for _, change := range []func(*store.Subscription){
+		func(s *store.Subscription) { s.URL = "::" },
+		func(s *store.Subscription) { s.Secrets = nil },
+		func(s *store.Subscription) { s.Secrets = []store.Secret{{Key: []byte("short")}} },
+	} {
+		r := record("sub_1")
+		change(&r)
+		if _, err := e.Add(context.Background(), Entry{Subscription: r}); err == nil {
+			t.Errorf("%+v is accepted", r)
+		}
+	}
+}
