@@ -16,6 +16,10 @@ type Format string
 const (
 	Text Format = "text"
 	JSON Format = "json"
+	// GitHub is the workflow commands of GitHub Actions, one a line.
+	GitHub Format = "github"
+	// SARIF is one log of SARIF 2.1.0, also when nothing was found.
+	SARIF Format = "sarif"
 )
 
 // WriteOptions says how [Write] prints.
@@ -28,24 +32,35 @@ type WriteOptions struct {
 	Color bool
 	// ReadFile returns the content of a file for excerpts; nil means none are shown.
 	ReadFile func(path string) ([]byte, error)
+	// Describe returns what SARIF says about a code; nil means [Lookup].
+	Describe func(id string) (Code, bool)
 }
 
 // Write prints diagnostics in their order. In text each is one line,
 // `file:line:col: error MCPE103: message`, with the hint behind it; in JSON each is one object on a
-// line of its own.
+// line of its own, for GitHub one workflow command, and in SARIF all are one document.
 func Write(w io.Writer, ds []Diagnostic, o WriteOptions) error {
 	p := &printer{o: o, lines: make(map[string][]string)}
+	if o.Format == SARIF {
+		if err := p.sarif(ds); err != nil {
+			return err
+		}
+		ds = nil
+	}
 	for _, d := range ds {
-		if o.Format == JSON {
+		switch o.Format {
+		case JSON:
 			line, err := json.Marshal(d)
 			if err != nil {
 				return fmt.Errorf("writing a diagnostic as JSON: %w", err)
 			}
 			p.Write(line)
 			p.WriteByte('\n')
-			continue
+		case GitHub:
+			p.github(d)
+		default:
+			p.text(d)
 		}
-		p.text(d)
 	}
 	_, err := io.WriteString(w, p.String())
 	return err

@@ -1,0 +1,150 @@
+package lint
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+// Bounds of what an event should carry (SRV-7).
+const (
+	maxText   = 1000 // characters of a free text that is short enough
+	maxFields = 60
+)
+
+// freeText are the last words of names under which people put whole documents.
+var freeText = strings.Fields("body text content contents html markdown description message comment notes transcript diff patch log stacktrace snippet prompt completion")
+
+func payloadFreeText(p *pass) {
+	for _, s := range p.properties() {
+		if s.side&payloadSide == 0 || !slices.Contains(freeText, lastWord(s.property)) || !p.has(s.node, "string") {
+			continue
+		}
+		if p.say(s.node, "enum", "const", "format", "contentEncoding") != nil {
+			continue
+		}
+		longest := p.say(s.node, "maxLength")
+		if longest == nil {
+			p.at(s.at, s.event, "leave it to a link or a tool call, or bound it by maxLength", "field %q carries free text of any length in every occurrence", s.property)
+		} else if n, err := strconv.ParseFloat(longest.Text, 64); err == nil && n > maxText {
+			p.at(s.at, s.event, "leave it to a link or a tool call", "field %q carries free text of up to %s characters in every occurrence", s.property, longest.Text)
+		}
+	}
+}
+
+func payloadBinary(p *pass) {
+	for _, s := range p.values() {
+		if s.side&payloadSide == 0 {
+			continue
+		}
+		encoded := p.say(s.node, "contentEncoding", "contentMediaType") != nil
+		if f := p.say(s.node, "format"); f != nil && slices.Contains([]string{"byte", "binary", "base64"}, f.Text) {
+			encoded = true
+		}
+		if encoded {
+			p.at(s.at, s.event, "carry a link or an ID and let who needs the data fetch it", "%s carries encoded data in every occurrence", s.label())
+		}
+	}
+}
+
+func payloadSize(p *pass) {
+	for _, e := range p.Events {
+		if n := p.fields(e.Payload, map[*source.Node]bool{}); n > maxFields {
+			_, at := e.Payload.Key()
+			p.at(at, e, "carry what a receiver needs to decide, and an ID for the rest", "the payload of %s describes %d fields; %d are read easily", e.Name, n, maxFields)
+		}
+	}
+}
+
+// fields counts the members that a value of n may have, those of nested objects included.
+func (p *pass) fields(n *source.Node, within map[*source.Node]bool) int {
+	if within[n] {
+		return 0
+	}
+	within[n] = true
+	defer delete(within, n)
+	total := 0
+	for _, view := range p.set.Views(n) {
+		for _, i := range p.set.Inner(view) {
+			if i.Keyword == "properties" {
+				total++
+			}
+			if !i.InPlace && total <= maxFields {
+				total += p.fields(i.Node, within)
+			}
+		}
+	}
+	return total
+}
+
+func timeFormat(p *pass) {
+	for _, s := range p.properties() {
+		if last := lastWord(s.property); last != "at" && last != "timestamp" || p.say(s.node, "format", "enum", "const") != nil {
+			continue
+		}
+		switch {
+		case p.has(s.node, "string"):
+			p.at(s.at, s.event, "add format: date-time", "%q is named like a time and is any string", s.property)
+		case p.has(s.node, "integer") || p.has(s.node, "number"):
+			p.at(s.at, s.event, "use a string of format date-time: it needs no unit and no zone beside it", "%q is named like a time and is a number", s.property)
+		}
+	}
+}
+
+func uriFormat(p *pass) {
+	for _, s := range p.properties() {
+		if last := lastWord(s.property); last != "url" && last != "uri" && last != "link" && last != "href" {
+			continue
+		}
+		if p.has(s.node, "string") && p.say(s.node, "format", "enum", "const", "pattern") == nil {
+			p.at(s.at, s.event, "add format: uri", "%q is named like a URL and is any string", s.property)
+		}
+	}
+}
+
+func requiredMissing(p *pass) {
+	for _, s := range p.values() {
+		members := s.node.Get("properties")
+		if s.side&payloadSide == 0 || members == nil || len(members.Members) == 0 || p.say(s.node, "required") != nil {
+			continue
+		}
+		p.at(s.at, s.event, "list what is always there under required", "every field of %s may be absent", s.what())
+	}
+}
+
+// what names an object for messages.
+func (s *site) what() string {
+	if s.root && s.event != nil {
+		return "the payload of " + s.event.Name
+	}
+	return s.label()
+}
+
+func idOptional(p *pass) {
+	for _, s := range p.properties() {
+		if s.side&payloadSide == 0 || !s.identifies() || p.requires(s.owner.node, s.property) {
+			continue
+		}
+		// The list may stand around the object, beside allOf.
+		if s.owner.inPlace || p.say(s.node, "const") != nil {
+			continue
+		}
+		p.at(s.at, s.event, "add it to required", "field %q identifies %s and may be absent", s.property, s.owner.what())
+	}
+}
+
+// identifies reports whether a property is the ID of its object: id, or in the payload of
+// incident.created also incidentId.
+func (s *site) identifies() bool {
+	list := words(s.property)
+	if slices.Equal(list, []string{"id"}) || slices.Equal(list, []string{"uuid"}) {
+		return true
+	}
+	if s.event == nil || !s.owner.root {
+		return false
+	}
+	noun, _, _ := strings.Cut(s.event.Name, ".")
+	return slices.Equal(list, append(words(noun), "id"))
+}

@@ -1,0 +1,98 @@
+package source
+
+import (
+	"encoding/json"
+	"sort"
+	"strings"
+)
+
+// A Comment is a comment of YAML.
+type Comment struct {
+	// Text is what follows the #, without white space around it.
+	Text  string
+	Range Range
+	// Alone tells that nothing else stands on the line.
+	Alone bool
+}
+
+// Comments returns the comments of a file in their order; root is what [Parse] made of the same data.
+// JSON has none.
+func Comments(root *Node, data []byte) []Comment {
+	src := strings.TrimPrefix(string(data), "\uFEFF")
+	if !strings.Contains(src, "#") || json.Valid([]byte(src)) {
+		return nil
+	}
+	t := newText(root.Range.Start.File, src)
+	scalars := t.scalars(root)
+	var found []Comment
+	for _, start := range t.lines {
+		end := t.lineEnd(start)
+		for i := start; i < end; i++ {
+			if src[i] != '#' || i > start && src[i-1] != ' ' && src[i-1] != '\t' {
+				continue
+			}
+			next := sort.Search(len(scalars), func(k int) bool { return scalars[k].end > i })
+			if next < len(scalars) && scalars[next].start <= i {
+				continue // part of a text
+			}
+			found = append(found, Comment{
+				Text:  strings.TrimSpace(src[i+1 : end]),
+				Range: t.span(i, end),
+				Alone: strings.TrimSpace(src[start:i]) == "",
+			})
+			break
+		}
+	}
+	return found
+}
+
+// An extent is the byte offsets of a scalar.
+type extent struct{ start, end int }
+
+// scalars returns the extents of all strings and keys below n, in order and apart from each other.
+func (t *text) scalars(n *Node) []extent {
+	var list []extent
+	add := func(r Range) {
+		if r.Start.Column > 0 {
+			list = append(list, extent{t.byteOf(r.Start), t.byteOf(r.End)})
+		}
+	}
+	var visit func(*Node)
+	visit = func(n *Node) {
+		if n.Kind == String {
+			add(n.Range)
+		}
+		for _, item := range n.Items {
+			visit(item)
+		}
+		for _, m := range n.Members {
+			add(m.KeyRange)
+			visit(m.Value)
+		}
+	}
+	visit(n)
+	sort.Slice(list, func(i, j int) bool { return list[i].start < list[j].start })
+	apart := list[:0]
+	for _, e := range list {
+		// Copies that stand for one alias have its place, all of them.
+		if len(apart) == 0 || e.start >= apart[len(apart)-1].end {
+			apart = append(apart, e)
+		}
+	}
+	return apart
+}
+
+// byteOf returns the byte offset of an editor's position.
+func (t *text) byteOf(p Position) int {
+	if p.Line > len(t.lines) {
+		return len(t.src)
+	}
+	i := t.lines[p.Line-1]
+	for column := 1; column < p.Column && i < len(t.src); column++ {
+		i++
+		for i < len(t.src) && t.src[i]&0xC0 == 0x80 {
+			i++
+		}
+	}
+	return i
+}
