@@ -91,8 +91,8 @@ func (s *Server) refused(ctx context.Context, principal string, a *arguments) *e
 }
 
 // Revoke ends the principal's live subscriptions to the named events, or to all when none are
-// named: streams are terminated with Forbidden, or with what Authorize says now; poll leases end
-// (AUTH-2). It does not outlive itself: whether the principal may come back is the hooks' decision.
+// named: streams and webhooks are terminated with Forbidden, or with what Authorize says now; poll
+// leases end (AUTH-2). It does not outlive itself: whether the principal may come back is the hooks' decision.
 func (s *Server) Revoke(ctx context.Context, principal string, names ...string) {
 	s.forStreams(principal, names, func(st *Stream) {
 		e := s.refused(ctx, principal, st.arguments())
@@ -102,16 +102,28 @@ func (s *Server) Revoke(ctx context.Context, principal string, names ...string) 
 		st.end(e)
 	})
 	s.leases.endOf(principal, names)
+	if w := s.hooks; w != nil {
+		w.each(ofPrincipal(principal, names), func(h *hook) {
+			e := s.refused(ctx, principal, h.reader.latest())
+			if e == nil {
+				e = events.Forbidden("access revoked")
+			}
+			w.end(h, e)
+		})
+	}
 }
 
-// Recheck asks the hooks again, now, for the principal's live streams to the named events, or to
-// all when none are named, and ends those that are refused (AUTH-2).
+// Recheck asks the hooks again, now, for the principal's live streams and webhook subscriptions to
+// the named events, or to all when none are named, and ends those that are refused (AUTH-2).
 func (s *Server) Recheck(ctx context.Context, principal string, names ...string) {
 	s.forStreams(principal, names, func(st *Stream) {
 		if e := s.refused(ctx, principal, st.arguments()); e != nil {
 			st.end(e)
 		}
 	})
+	if w := s.hooks; w != nil {
+		w.each(ofPrincipal(principal, names), func(h *hook) { w.recheck(ctx, h) })
+	}
 }
 
 func (s *Server) forStreams(principal string, names []string, f func(*Stream)) {
@@ -122,8 +134,8 @@ func (s *Server) forStreams(principal string, names []string, f func(*Stream)) {
 	}
 }
 
-// RefreshVisibility asks the Visible hook again for every live stream, ends those whose type is
-// now hidden with NotFound, and tells clients that their lists may have changed (LIST-4, LIST-5).
+// RefreshVisibility asks the Visible hook again for every live stream and webhook subscription,
+// ends those whose type is now hidden with NotFound, and tells clients that their lists may have changed (LIST-4, LIST-5).
 func (s *Server) RefreshVisibility(ctx context.Context) {
 	for _, st := range s.streamsOf(nil) {
 		ok, err := s.visible(ctx, st.sub.Principal, st.sub.Event)
@@ -134,6 +146,16 @@ func (s *Server) RefreshVisibility(ctx context.Context) {
 		if !ok {
 			st.end(notFound("event"))
 		}
+	}
+	if w := s.hooks; w != nil {
+		w.each(func(*hook) bool { return true }, func(h *hook) {
+			ok, err := s.visible(ctx, h.sub.Principal, h.sub.Event)
+			if err != nil {
+				s.logInternal(ctx, "asking Visible again", err)
+			} else if !ok {
+				w.end(h, notFound("event"))
+			}
+		})
 	}
 	s.notifyListChanged()
 }

@@ -22,9 +22,9 @@ func (s *Server) Call(ctx context.Context, r Request) (json.RawMessage, error) {
 	case wire.MethodStream:
 		err = s.uncarried(ctx, &r)
 	case wire.MethodSubscribe:
-		err = s.subscribe(ctx, &r)
+		res, err = s.subscribe(ctx, &r)
 	case wire.MethodUnsubscribe:
-		err = s.unsubscribe(&r)
+		res, err = s.unsubscribe(ctx, &r)
 	default:
 		err = events.NewError(wire.MethodNotFound, nil)
 	}
@@ -45,30 +45,4 @@ func (s *Server) uncarried(ctx context.Context, r *Request) error {
 		return err
 	}
 	return unsupportedMode(wire.ModePush)
-}
-
-// subscribe refuses events/subscribe: no event type offers webhook (LIST-3, SUB-1, SUB-2).
-func (s *Server) subscribe(ctx context.Context, r *Request) error {
-	p, err := wire.DecodeSubscribeParams(r.Params)
-	if err != nil {
-		return invalidParams(err)
-	}
-	if r.Principal == "" {
-		return events.Forbidden("")
-	}
-	if _, _, err := s.lookup(ctx, r.Principal, p.Name); err != nil {
-		return err
-	}
-	return unsupportedMode(p.Delivery.Mode)
-}
-
-// unsubscribe knows no webhook subscription (SUB-9).
-func (s *Server) unsubscribe(r *Request) error {
-	if _, err := wire.DecodeUnsubscribeParams(r.Params); err != nil {
-		return invalidParams(err)
-	}
-	if r.Principal == "" {
-		return events.Forbidden("")
-	}
-	return notFound("subscription")
 }

@@ -26,6 +26,12 @@ type definition struct {
 	rules      []rule
 	arguments  argumentsCache
 	echo       []byte // the fingerprint as a member of _meta, or nil
+	hooked     bool   // webhook is offered to callers with a principal
+
+	// lineage differs from that of the definition before it when the change was incompatible;
+	// changed then is the feature (EVOL-2). Set before the definition is current.
+	lineage uint64
+	changed string
 
 	decodeArguments func(json.RawMessage) (any, error)
 	decodePayload   func(json.RawMessage) (any, error)
@@ -130,6 +136,10 @@ func (d *definition) prepare(o Options) error {
 		}
 		d.rules = append(d.rules, r)
 	}
+	d.hooked = o.Webhook != nil && !d.options.noWebhook && d.allows(wire.ModeWebhook)
+	if d.hooked {
+		d.options.maxPayload = min(d.options.maxPayload, wire.MaxPayload) // HOOK-1
+	}
 	d.nameHash = wire.NameHash(d.info.Name)
 	d.nameJSON, _ = json.Marshal(d.info.Name)
 	fingerprint := d.info.Fingerprint
@@ -155,12 +165,15 @@ func (d *definition) prepare(o Options) error {
 }
 
 // polls reports whether the type offers poll, and pushes whether it offers push to a carrier that
-// can stream (LIST-3). Webhook is not offered.
+// can stream (LIST-3).
 func (d *definition) polls() bool {
 	return !d.options.noPoll && d.allows(wire.ModePoll) && (!d.info.NoReplay || d.options.pollNoReplay)
 }
 
 func (d *definition) pushes() bool { return !d.options.noPush && d.allows(wire.ModePush) }
+
+// webhooks reports whether the type offers webhook to callers with a principal (LIST-3).
+func (d *definition) webhooks() bool { return d.hooked }
 
 func (d *definition) allows(mode string) bool {
 	if len(d.info.Delivery) == 0 {
@@ -175,13 +188,16 @@ func (d *definition) allows(mode string) bool {
 }
 
 // delivery lists the modes in the order that events/list gives them.
-func (d *definition) delivery(canStream bool) []string {
+func (d *definition) delivery(canStream bool, principal string) []string {
 	var modes []string
 	if d.polls() {
 		modes = append(modes, wire.ModePoll)
 	}
 	if canStream && d.pushes() {
 		modes = append(modes, wire.ModePush)
+	}
+	if principal != "" && d.webhooks() {
+		modes = append(modes, wire.ModeWebhook)
 	}
 	return modes
 }

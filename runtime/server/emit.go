@@ -58,6 +58,9 @@ func (et *eventType) emit(ctx context.Context, targets []string, p any, opts []e
 	if err != nil {
 		return fail(err)
 	}
+	if d.webhooks() && len(e.Data)+len(e.Meta) > wire.MaxPayload {
+		return fail(fmt.Errorf("%w: %d bytes with _meta, at most %d where webhook is offered", events.ErrTooLarge, len(e.Data)+len(e.Meta), wire.MaxPayload))
+	}
 	if targets != nil {
 		if len(targets) == 0 {
 			return nil

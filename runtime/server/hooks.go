@@ -8,14 +8,14 @@ import (
 
 // A Subscription identifies one subscription to hooks and to [Server.Subscriptions].
 type Subscription struct {
-	// ID is derived from principal, event, arguments and mode, so that a reconnected stream and a
-	// later poll have the same; it is what [Emitter.EmitTo] takes (SRV-2).
+	// ID is derived from principal, event, arguments, mode and callback URL, so that a reconnected
+	// stream and a later poll have the same; it is what [Emitter.EmitTo] takes (SRV-2).
 	ID string
 	// Principal is whose it is, "" for nobody.
 	Principal string
 	// Event is the event type's name.
 	Event string
-	// Mode is "poll" or "push".
+	// Mode is "poll", "push" or "webhook".
 	Mode string
 }
 

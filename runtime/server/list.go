@@ -36,7 +36,7 @@ func (s *Server) listEvents(ctx context.Context, r *Request) (json.RawMessage, e
 		if d == nil {
 			continue
 		}
-		modes := d.delivery(r.CanStream)
+		modes := d.delivery(r.CanStream, r.Principal)
 		if len(modes) == 0 {
 			continue // nothing that this caller could do with it
 		}

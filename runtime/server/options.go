@@ -68,8 +68,8 @@ type Options struct {
 	// JSON. An *events.Error goes to the caller; any other error is Forbidden without a reason
 	// (AUTH-1, ERR-4).
 	Authorize func(ctx context.Context, principal, event string, args json.RawMessage) error
-	// Reauthorize is the interval at which live streams are asked again; default 5 min, negative:
-	// never (AUTH-2).
+	// Reauthorize is the interval at which live streams and webhook subscriptions are asked
+	// again; default 5 min, negative: never (AUTH-2).
 	Reauthorize time.Duration
 	// MaxStreams and MaxStreamsPerType cap the live streams of a principal, in all and per event
 	// type; 0 means no cap (PUSH-10).
@@ -82,6 +82,8 @@ type Options struct {
 	SkipPayloadValidation bool
 	// EchoFingerprint puts the schemas' fingerprint into the _meta of every occurrence (EVOL-4).
 	EchoFingerprint bool
+	// Webhook switches on delivery by webhook for callers with a principal; nil is off (LIST-3).
+	Webhook *WebhookOptions
 	// Logger receives what never goes on the wire; default slog.Default().
 	Logger *slog.Logger
 }
@@ -152,6 +154,7 @@ type typeOptions struct {
 	maxPayload    int
 	noPoll        bool
 	noPush        bool
+	noWebhook     bool
 }
 
 // WithNextPoll sets the type's nextPollMs and the interval of its check loops (POLL-5).
@@ -188,6 +191,9 @@ func WithoutPoll() TypeOption { return func(o *typeOptions) { o.noPoll = true } 
 
 // WithoutPush switches off push for the type (LIST-3).
 func WithoutPush() TypeOption { return func(o *typeOptions) { o.noPush = true } }
+
+// WithoutWebhook switches off webhook for the type (LIST-3).
+func WithoutWebhook() TypeOption { return func(o *typeOptions) { o.noWebhook = true } }
 
 func (o Options) forType(opts []TypeOption) typeOptions {
 	t := typeOptions{nextPoll: o.NextPoll, maxStreams: o.MaxStreamsPerType, retention: o.Retention,

@@ -16,9 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -53,7 +51,9 @@ type Server struct {
 
 	members memberships
 	leases  leases
-	tickets sync.Map // ticket → *ticket
+	hooks   *webhooks // nil without webhook delivery
+	tickets sync.Map  // ticket → *ticket
+
 }
 
 type quotaKey struct{ principal, event string }
@@ -68,6 +68,15 @@ func New(srv *mcp.Server, o Options) (*Server, error) {
 		types: map[string]*eventType{}, retired: map[string]*eventType{}, streams: map[*Stream]struct{}{},
 		quota: map[quotaKey]int{}, listeners: map[int]func(){}}
 	s.members.server, s.leases.server = s, s
+	if o.Webhook != nil {
+		var err error
+		if s.hooks, err = newWebhooks(context.Background(), s); err != nil {
+			return nil, fmt.Errorf("server.New: %w", err)
+		}
+		if s.options.Reauthorize > 0 {
+			s.hooks.background(s.hooks.reauthorize)
+		}
+	}
 	if err := s.install(); err != nil {
 		return nil, fmt.Errorf("server.New: %w", err)
 	}
@@ -103,14 +112,18 @@ func (s *Server) register(d *definition) (*eventType, error) {
 	back := s.retired[d.info.Name]
 	closed := s.closed
 	s.mu.Unlock()
-	switch {
-	case closed:
+	if closed {
 		return nil, fmt.Errorf("registering event %q: %w", d.info.Name, events.ErrClosed)
+	}
+	m, err := s.recall(context.Background(), d)
+	if err != nil {
+		return nil, fmt.Errorf("registering event %q: %w", d.info.Name, err)
+	}
+	switch {
 	case et != nil:
-		return et, s.redefine(et, d)
+		return et, s.redefine(et, d, m)
 	case back != nil && back.sameSource(d):
-		s.revive(back, d)
-		return back, nil
+		return back, s.revive(back, d, m)
 	}
 	et = &eventType{server: s, name: d.info.Name, def: d, feeds: map[feedKey]*feed{}}
 	if d.emits {
@@ -127,6 +140,9 @@ func (s *Server) register(d *definition) (*eventType, error) {
 		}
 		t.start(log)
 		et.topic = t
+	}
+	if err := s.restore(et, m); err != nil {
+		return nil, fmt.Errorf("registering event %q: %w", d.info.Name, err)
 	}
 	s.list(et)
 	return et, nil
@@ -170,7 +186,7 @@ func (et *eventType) sameSource(d *definition) bool {
 }
 
 // redefine changes a type in place (EVOL-2, EVOL-3).
-func (s *Server) redefine(et *eventType, d *definition) error {
+func (s *Server) redefine(et *eventType, d *definition, m *recollection) error {
 	if !et.sameSource(d) {
 		return fmt.Errorf("registering event %q again: source and replay cannot change in place; remove the type first", et.name)
 	}
@@ -180,7 +196,17 @@ func (s *Server) redefine(et *eventType, d *definition) error {
 	for _, c := range changes {
 		reset = reset || c.Feature == featurePayload
 	}
+	d.lineage, d.changed = old.lineage, ""
+	if len(changes) > 0 {
+		d.lineage, d.changed = old.lineage+1, changes[0].Feature
+	}
 	et.adopt(d, reset)
+	if s.hooks != nil {
+		if err := s.hooks.redefined(et, d); err != nil {
+			return fmt.Errorf("registering event %q again: %w", et.name, err)
+		}
+	}
+	m.commit(et.topic)
 	for _, st := range s.streamsOf(et) {
 		if len(changes) > 0 {
 			st.end(schemaChanged(changes[0].Feature))
@@ -215,9 +241,13 @@ func (et *eventType) adopt(d *definition, reset bool) {
 }
 
 // revive registers a removed type again; its log goes on, since logs are opened once.
-func (s *Server) revive(et *eventType, d *definition) {
+func (s *Server) revive(et *eventType, d *definition, m *recollection) error {
 	et.adopt(d, true)
+	if err := s.restore(et, m); err != nil {
+		return fmt.Errorf("registering event %q again: %w", et.name, err)
+	}
 	s.list(et)
+	return nil
 }
 
 // Remove takes an event type away: its live subscriptions end with NotFound (EVOL-1). An unknown
@@ -242,6 +272,10 @@ func (s *Server) Remove(name string) error {
 	et.mu.Unlock()
 	for _, st := range s.streamsOf(et) {
 		st.end(notFound("event"))
+	}
+	if s.hooks != nil {
+		s.hooks.endAll(ofType(et), notFound("event"))
+		s.hooks.closeLog(et)
 	}
 	if et.topic != nil {
 		et.topic.signalAll()
@@ -286,83 +320,4 @@ func (s *Server) streamsOf(et *eventType) []*Stream {
 		}
 	}
 	return all
-}
-
-// Subscriptions lists the live subscriptions: open streams, and polls whose lease runs. Equal
-// subscriptions appear once.
-func (s *Server) Subscriptions() []Subscription {
-	seen := map[string]bool{}
-	var subs []Subscription
-	add := func(sub Subscription) {
-		if !seen[sub.ID] {
-			seen[sub.ID] = true
-			subs = append(subs, sub)
-		}
-	}
-	for _, st := range s.streamsOf(nil) {
-		add(st.sub)
-	}
-	s.leases.each(add)
-	slices.SortFunc(subs, func(a, b Subscription) int {
-		if a.Event != b.Event {
-			return strings.Compare(a.Event, b.Event)
-		}
-		return strings.Compare(a.ID, b.ID)
-	})
-	return subs
-}
-
-// Closing is closed when Shutdown begins. For carriers.
-func (s *Server) Closing() <-chan struct{} { return s.closing }
-
-// Shutdown ends every stream with its final result and every held poll with what it has, and
-// waits for them as long as ctx allows (SRV-6). It is idempotent. Emit and registering return
-// events.ErrClosed after it.
-func (s *Server) Shutdown(ctx context.Context) error {
-	s.mu.Lock()
-	if !s.closed {
-		s.closed = true
-		close(s.closing)
-	}
-	s.mu.Unlock()
-	for _, st := range s.streamsOf(nil) {
-		st.end(nil)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.running.Wait()
-		s.leases.endAll()
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("shutting down: %w", ctx.Err())
-	}
-}
-
-func (s *Server) isClosed() bool {
-	select {
-	case <-s.closing:
-		return true
-	default:
-		return false
-	}
-}
-
-// begin counts a stream or feed that Shutdown waits for; false after Shutdown.
-func (s *Server) begin() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return false
-	}
-	s.running.Add(1)
-	return true
-}
-
-// hookContext is the context of a hook that runs after its request or stream has ended.
-func (s *Server) hookContext(d time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), d)
 }

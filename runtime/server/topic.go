@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -22,8 +23,9 @@ type topic struct {
 	index   index
 	pending map[*byte]any
 
-	floor   atomic.Uint64 // entries up to it are treated as evicted
-	records recordCache
+	floor    atomic.Uint64                // entries up to it are treated as evicted
+	advanced atomic.Pointer[delivery.Log] // told of appends; nil without webhooks
+	records  recordCache
 }
 
 func newTopic(d *definition, records int) *topic {
@@ -98,6 +100,9 @@ func (t *topic) appended(entries []store.Entry) {
 			r.signal()
 		})
 	}
+	if l := t.advanced.Load(); l != nil {
+		l.Advanced()
+	}
 }
 
 // detach takes r out of the index; it is a no-op for one that is not in it.
@@ -156,7 +161,7 @@ func (t *topic) redefine(d *definition, reset bool) {
 	defer t.mu.Unlock()
 	t.def = d
 	if reset {
-		t.floor.Store(uint64(t.head))
+		t.raise(t.head)
 	}
 	var all []*reader
 	t.index.each(func(r *reader) { all = append(all, r) })
@@ -172,6 +177,16 @@ func (t *topic) signalAll() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.index.each(func(r *reader) { r.signal() })
+}
+
+// raise makes everything up to p count as evicted.
+func (t *topic) raise(p store.Position) {
+	for {
+		old := t.floor.Load()
+		if uint64(p) <= old || t.floor.CompareAndSwap(old, uint64(p)) {
+			return
+		}
+	}
 }
 
 // bounds are the log's, with the floor applied.

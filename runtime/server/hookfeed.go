@@ -1,0 +1,295 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// A hookFeed reads a check, or a check and what is emitted, for a webhook subscription. It numbers
+// what it finds and keeps it until it is settled, because the upstream is not asked for the same
+// again; what stands for a place after a restart is its cursor (CUR-1).
+type hookFeed struct {
+	binding
+	bell
+	server    *Server
+	principal string
+
+	mu     sync.Mutex
+	src    source
+	args   *arguments // of src
+	found  []feedItem // ascending, above base
+	base   store.Position
+	passed string // cursor of base
+	head   store.Position
+	parked bool
+	full   bool // parked because too much is kept
+	closed bool
+	timer  *time.Timer // when to ask again without a signal
+}
+
+// A feedItem is what was found at a position: an occurrence or the loss of some.
+type feedItem struct {
+	at     store.Position
+	o      outcome
+	cursor string
+	gap    bool
+}
+
+// maxFound bounds what is kept; beyond it reading pauses until something is settled.
+const maxFound = 2048
+
+// openHookFeed places a reader at a cursor of the feed's own form.
+func openHookFeed(ctx context.Context, et *eventType, sub Subscription, a *arguments, cursor string) (r *hookFeed, truncated bool, err error) {
+	r = &hookFeed{server: et.server, principal: sub.Principal, passed: cursor, args: a}
+	r.et = et
+	r.bound.Store(a)
+	var head store.Position
+	if et.topic != nil {
+		_, head = et.topic.bounds()
+	}
+	ctx = withPrincipal(ctx, sub.Principal)
+	r.src, truncated, err = openFeed(ctx, seat{et: et, sub: sub, woken: r.ring}, a, head, replay{cursor: &cursor})
+	return r, truncated, err
+}
+
+// Read implements [delivery.Reader].
+func (r *hookFeed) Read(ctx context.Context, after store.Position, limit int) (delivery.Found, error) {
+	a := r.arguments()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a == nil || r.closed {
+		return delivery.Found{Upto: after}, nil
+	}
+	more := false
+	if after >= r.head && len(r.found) < maxFound {
+		var err error
+		if more, err = r.pull(withPrincipal(ctx, r.principal), a); err != nil {
+			return delivery.Found{}, err
+		}
+	}
+	f := delivery.Found{Upto: max(after, r.head), More: more}
+	i := sort.Search(len(r.found), func(i int) bool { return r.found[i].at > after })
+	for ; i < len(r.found); i++ {
+		it := &r.found[i]
+		switch {
+		case it.gap && len(f.Items) == 0:
+			return delivery.Found{Upto: it.at, More: true, Gap: true}, nil
+		case it.gap || len(f.Items) == limit:
+			f.Upto, f.More = it.at-1, true
+			return f, nil
+		}
+		f.Items = append(f.Items, hookItem(r.server, it.at, &it.o))
+	}
+	return f, nil
+}
+
+// pull takes over what the source has ready.
+func (r *hookFeed) pull(ctx context.Context, a *arguments) (more bool, err error) {
+	if r.args != a {
+		if err := r.src.rebind(ctx, a); err != nil {
+			return false, err
+		}
+		r.args = a
+	}
+	p, err := r.src.pull(ctx, nil)
+	for i := range p.out {
+		r.head++
+		r.found = append(r.found, feedItem{at: r.head, o: p.out[i], cursor: textOf(p.out[i].rec.cursor)})
+	}
+	if p.gap {
+		r.head++
+		r.found = append(r.found, feedItem{at: r.head, gap: true, cursor: textOf(r.src.cursor())})
+	}
+	for _, f := range p.failed {
+		r.server.logInternal(ctx, "checking "+r.et.name, f) // a silent retry (PUSH-5)
+	}
+	if p.retry > 0 {
+		r.alarm(p.retry)
+	}
+	return p.more, err
+}
+
+// textOf reads a cursor that is JSON.
+func textOf(cursor []byte) string {
+	var s *string
+	if json.Unmarshal(cursor, &s) != nil || s == nil {
+		return ""
+	}
+	return *s
+}
+
+func (r *hookFeed) alarm(d time.Duration) {
+	if r.timer == nil {
+		r.timer = time.AfterFunc(d, r.ring)
+		return
+	}
+	r.timer.Reset(d)
+}
+
+// Park implements [delivery.Reader].
+func (r *hookFeed) Park(after store.Position) bool {
+	a := r.arguments()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.closed || a == nil:
+		return true
+	case len(r.found) >= maxFound:
+		r.full, r.parked = true, true
+		return true
+	case after < r.head || r.args != a:
+		return false
+	}
+	r.parked = r.src.park()
+	return r.parked
+}
+
+// Unpark implements [delivery.Reader].
+func (r *hookFeed) Unpark() store.Position {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unpark()
+	return r.head
+}
+
+func (r *hookFeed) unpark() {
+	if r.parked && !r.full && !r.closed {
+		r.src.unpark()
+	}
+	r.parked, r.full = false, false
+}
+
+// Passed implements [delivery.Reader].
+func (r *hookFeed) Passed() store.Position {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.parked || r.full {
+		return 0
+	}
+	return r.head
+}
+
+// Cursor implements [delivery.Reader]. The last position's cursor moves on in quiet times (CUR-4);
+// that of one below what is kept is a later one, at which all before is settled too.
+func (r *hookFeed) Cursor(p store.Position) *string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.passed
+	if p == r.head && !r.closed {
+		c = r.present()
+	} else if i := sort.Search(len(r.found), func(i int) bool { return r.found[i].at > p }); i > 0 {
+		c = r.found[i-1].cursor
+	}
+	return &c
+}
+
+// present is the source's cursor, also while it is parked.
+func (r *hookFeed) present() string {
+	parked := r.parked && !r.full
+	if parked {
+		r.src.unpark()
+	}
+	c := textOf(r.src.cursor())
+	if parked && !r.src.park() {
+		r.ring()
+	}
+	return c
+}
+
+// settled tells that nothing at or before p is asked for again.
+func (r *hookFeed) settled(p store.Position) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := sort.Search(len(r.found), func(i int) bool { return r.found[i].at > p })
+	if n == 0 {
+		return
+	}
+	r.base, r.passed = r.found[n-1].at, r.found[n-1].cursor
+	r.found = append([]feedItem(nil), r.found[n:]...)
+	if r.full && len(r.found) < maxFound {
+		r.ring()
+	}
+}
+
+// Close implements [delivery.Reader].
+func (r *hookFeed) Close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return
+	}
+	r.unpark()
+	r.passed = r.presentWhenOpen()
+	r.closed = true
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+	r.src.close()
+}
+
+func (r *hookFeed) presentWhenOpen() string {
+	if len(r.found) > 0 {
+		return r.passed
+	}
+	return textOf(r.src.cursor())
+}
+
+// fixCursor is the cursor at which a subscription to a check begins that asked for one or for now,
+// as of this moment (SUB-1); stale when it asked for one that is none of this feed's (CUR-7).
+func fixCursor(ctx context.Context, et *eventType, sub Subscription, a *arguments, head store.Position, w replay) (cursor string, truncated bool, err error) {
+	u := newUpstream(et, a, sub.Principal)
+	asked, place, stale := u.wish(w)
+	text := ""
+	switch {
+	case place == nil:
+		if text, err = u.present(ctx); err != nil {
+			return "", false, err
+		}
+	default:
+		var s step
+		if s, _, text, err = u.replayFrom(ctx, *place, asked.maxAge); err != nil {
+			if ctx.Err() != nil {
+				return "", false, ctx.Err()
+			}
+			text, err = u.text(*place), nil // the loop goes on trying
+		}
+		if s.truncated && len(s.entries) == 0 {
+			text = u.text(s.next) // what was asked for does not exist any more
+		}
+		truncated = s.truncated
+	}
+	if !a.def.emits {
+		return text, truncated || stale, nil
+	}
+	from, err := resolveBoth(ctx, et.topic, a.def, head, asked)
+	if err != nil {
+		return "", false, err
+	}
+	return textOf(bothCursor(et.topic, from.pos, text)), truncated || stale || from.truncated, nil
+}
+
+// present is the cursor of the upstream's head: that of a running loop, else the check is asked.
+func (u *upstream) present(ctx context.Context) (string, error) {
+	u.et.mu.Lock()
+	f := u.et.feeds[feedKey{u.args.key, u.principal}]
+	u.et.mu.Unlock()
+	if f != nil {
+		f.mu.Lock()
+		live, head := f.live, f.head
+		f.mu.Unlock()
+		if live {
+			return head, nil
+		}
+	}
+	now, _, err := u.now(ctx)
+	if err != nil {
+		return "", err
+	}
+	return u.text(now), nil
+}

@@ -1,0 +1,96 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// An origin says where a subscription that starts comes from.
+type origin int
+
+const (
+	// asked for just now: its record is to be stored.
+	asked origin = iota
+	// stored before the process began: its log knows what it has been offered.
+	stored
+	// moved is stored with progress that is none of its log's.
+	moved
+)
+
+// start stores the record, unless it is there already, and hands the subscription to the engine.
+// After an error nothing of it is left. truncated tells that a check could not go on from cursor.
+// The caller holds the key and a place in the quotas, and is a member.
+func (w *webhooks) start(ctx context.Context, et *eventType, a *arguments, r store.Subscription, cursor string, from origin) (h *hook, truncated bool, err error) {
+	sub := Subscription{ID: r.ID, Principal: r.Principal, Event: r.Event, Mode: wire.ModeWebhook}
+	h = &hook{sub: sub, url: r.URL, et: et, generation: r.Generation, dialect: wire.Dialect(r.Codes)}
+	if a.def.check != nil {
+		if h.reader, truncated, err = openHookFeed(ctx, et, sub, a, cursor); err != nil {
+			return nil, false, err
+		}
+	} else {
+		h.reader = newHookLog(et, sub, a)
+	}
+	if from == asked {
+		if err := w.put(ctx, &r); err != nil {
+			h.reader.Close()
+			return nil, false, err
+		}
+	}
+	h.handle, err = w.engine.Add(ctx, delivery.Entry{Subscription: r, Reader: h.reader, Log: w.logOf(et), Restored: from == stored})
+	if err != nil {
+		h.reader.Close()
+		if from == asked {
+			w.undo(&r)
+		}
+		return nil, false, err
+	}
+	w.enlist(h)
+	h.reader.attach(h.handle)
+	w.log(ctx, "webhook subscription begins", h, slog.Bool("restored", from != asked))
+	// The type may have been changed while nobody could see the subscription.
+	if d := et.current(); d == nil {
+		w.end(h, notFound("event"))
+	} else if d.lineage != a.def.lineage {
+		w.end(h, schemaChanged(d.changed))
+	}
+	return h, truncated, nil
+}
+
+// put stores a new record in place of whatever an earlier subscription has left.
+func (w *webhooks) put(ctx context.Context, r *store.Subscription) error {
+	for {
+		revision, err := w.store.PutSubscription(ctx, *r)
+		if err == nil {
+			r.Revision = revision
+			return nil
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+		left, _, err := w.store.Subscription(ctx, r.ID)
+		if err != nil {
+			return err
+		}
+		r.Revision = left.Revision
+	}
+}
+
+// undo takes a record back whose subscription could not begin, also when the caller has gone.
+func (w *webhooks) undo(r *store.Subscription) {
+	ctx, cancel := w.server.hookContext(hookTime)
+	defer cancel()
+	if err := w.store.DeleteSubscription(ctx, r.ID, r.Generation); err != nil {
+		w.server.logInternal(ctx, "taking back webhook subscription "+r.ID, err)
+	}
+}
+
+// log tells the operator of a subscription: its id and event, never a secret, URL or payload.
+func (w *webhooks) log(ctx context.Context, message string, h *hook, more ...slog.Attr) {
+	attrs := append([]slog.Attr{slog.String("subscription", h.sub.ID), slog.String("event", h.sub.Event)}, more...)
+	w.server.options.Logger.LogAttrs(ctx, slog.LevelInfo, "mcp events: "+message, attrs...)
+}

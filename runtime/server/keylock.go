@@ -1,0 +1,51 @@
+package server
+
+import (
+	"context"
+	"sync"
+)
+
+// keyLocks are mutual exclusion by key, which a context can end the waiting for. A key costs
+// nothing while nobody holds or wants it.
+type keyLocks[K comparable] struct {
+	mu   sync.Mutex
+	held map[K]*keyLock
+}
+
+type keyLock struct {
+	users int           // who holds or waits; guarded by keyLocks.mu
+	token chan struct{} // capacity 1
+}
+
+// lock waits for the key.
+func (l *keyLocks[K]) lock(ctx context.Context, k K) (unlock func(), err error) {
+	l.mu.Lock()
+	if l.held == nil {
+		l.held = map[K]*keyLock{}
+	}
+	x := l.held[k]
+	if x == nil {
+		x = &keyLock{token: make(chan struct{}, 1)}
+		l.held[k] = x
+	}
+	x.users++
+	l.mu.Unlock()
+	leave := func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if x.users--; x.users == 0 {
+			delete(l.held, k)
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		leave()
+		return nil, err
+	}
+	select {
+	case x.token <- struct{}{}:
+		return func() { <-x.token; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, ctx.Err()
+	}
+}

@@ -1,0 +1,99 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Subscriptions lists the live subscriptions: open streams, polls whose lease runs, and webhook
+// subscriptions. Equal subscriptions appear once.
+func (s *Server) Subscriptions() []Subscription {
+	seen := map[string]bool{}
+	var subs []Subscription
+	add := func(sub Subscription) {
+		if !seen[sub.ID] {
+			seen[sub.ID] = true
+			subs = append(subs, sub)
+		}
+	}
+	for _, st := range s.streamsOf(nil) {
+		add(st.sub)
+	}
+	s.leases.each(add)
+	if s.hooks != nil {
+		s.hooks.each(func(*hook) bool { return true }, func(h *hook) { add(h.sub) })
+	}
+	slices.SortFunc(subs, func(a, b Subscription) int {
+		if a.Event != b.Event {
+			return strings.Compare(a.Event, b.Event)
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return subs
+}
+
+// Closing is closed when Shutdown begins. For carriers.
+func (s *Server) Closing() <-chan struct{} { return s.closing }
+
+// Shutdown ends every stream with its final result and every held poll with what it has, lets
+// deliveries under way finish, keeps the others for the next start, and waits as long as ctx allows
+// (SRV-6). It is idempotent. Emit and registering return
+// events.ErrClosed after it.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.closing)
+	}
+	s.mu.Unlock()
+	for _, st := range s.streamsOf(nil) {
+		st.end(nil)
+	}
+	done := make(chan struct{})
+	var hooksErr error
+	go func() {
+		defer close(done)
+		if s.hooks != nil {
+			hooksErr = s.hooks.shutdown(ctx)
+		}
+		s.running.Wait()
+		s.leases.endAll()
+	}()
+	select {
+	case <-done:
+		if hooksErr != nil {
+			return fmt.Errorf("shutting down: %w", hooksErr)
+		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("shutting down: %w", ctx.Err())
+	}
+}
+
+func (s *Server) isClosed() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// begin counts a stream or feed that Shutdown waits for; false after Shutdown.
+func (s *Server) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.running.Add(1)
+	return true
+}
+
+// hookContext is the context of a hook that runs after its request or stream has ended.
+func (s *Server) hookContext(d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), d)
+}

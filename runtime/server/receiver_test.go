@@ -1,0 +1,387 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+const (
+	secretA = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
+	secretB = "whsec_BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBA="
+	plain   = "http://receiver.test/hooks/1"  // an origin that the test servers allow
+	secure  = "https://receiver.test/hooks/1" // reached over TLS at a public address
+)
+
+// A delivered is one request that the receiver got.
+type delivered struct {
+	at     time.Time
+	url    string // as the subscriber wrote it
+	header http.Header
+	raw    []byte
+	body   struct {
+		Type      string            `json:"type"`
+		Challenge string            `json:"challenge"`
+		EventID   string            `json:"eventId"`
+		Cursor    *string           `json:"cursor"`
+		Data      json.RawMessage   `json:"data"`
+		Error     *wire.ErrorObject `json:"error"`
+	}
+}
+
+func (d *delivered) short() string {
+	switch {
+	case d.body.EventID != "":
+		return d.body.EventID
+	case d.body.Error != nil:
+		return fmt.Sprintf("%s %d %s %s", d.body.Type, d.body.Error.Code, d.body.Error.Message, d.body.Error.Data)
+	default:
+		return d.body.Type
+	}
+}
+
+// signedBy reports whether the secret alone would accept the message.
+func (d *delivered) signedBy(secret string) bool {
+	s, err := webhook.ParseSecret(secret)
+	if err != nil {
+		return false
+	}
+	_, err = (webhook.Verifier{Secrets: []webhook.Secret{s}, Tolerance: 1000 * time.Hour}).Verify(d.header, d.raw)
+	return err == nil
+}
+
+// A receiver is every callback of a test. By default it answers challenges and accepts all else.
+type receiver struct {
+	network
+	mu       sync.Mutex
+	got      []*delivered
+	handle   func(w http.ResponseWriter, d *delivered) bool // true when it has answered
+	document func(w http.ResponseWriter)                    // the well-known one; nil for none
+	fetched  int
+}
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if req.URL.Path == wire.PathReceivers {
+		r.mu.Lock()
+		r.fetched++
+		f := r.document
+		r.mu.Unlock()
+		if f == nil {
+			http.NotFound(w, req)
+			return
+		}
+		f(w)
+		return
+	}
+	d := &delivered{at: time.Now(), header: req.Header}
+	scheme := "http://"
+	if req.TLS != nil {
+		scheme = "https://"
+	}
+	d.url = scheme + req.Host + req.RequestURI
+	d.raw, _ = io.ReadAll(req.Body)
+	json.Unmarshal(d.raw, &d.body)
+	r.mu.Lock()
+	r.got = append(r.got, d)
+	f := r.handle
+	r.mu.Unlock()
+	if f != nil && f(w, d) {
+		return
+	}
+	answerChallenge(w, d)
+}
+
+func answerChallenge(w http.ResponseWriter, d *delivered) {
+	if d.body.Type == wire.EnvelopeVerification {
+		fmt.Fprintf(w, `{"challenge":%q}`, d.body.Challenge)
+	}
+}
+
+func (r *receiver) on(f func(w http.ResponseWriter, d *delivered) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.handle = f
+}
+
+// all returns what came but challenges.
+func (r *receiver) all() []*delivered {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.got), func(d *delivered) bool { return d.body.Type == wire.EnvelopeVerification })
+}
+
+func (r *receiver) challenges() []*delivered {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.got), func(d *delivered) bool { return d.body.Type != wire.EnvelopeVerification })
+}
+
+func (r *receiver) shorts() []string {
+	out := []string{}
+	for _, d := range r.all() {
+		out = append(out, d.short())
+	}
+	return out
+}
+
+func (r *receiver) last() *delivered {
+	all := r.all()
+	if len(all) == 0 {
+		return &delivered{}
+	}
+	return all[len(all)-1]
+}
+
+// A network is in memory: it works in a bubble and remembers every connection asked for.
+type network struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	lock   sync.Mutex
+	dialed []string
+	answer func(host string) ([]string, error) // of lookups
+}
+
+func (n *network) dial(ctx context.Context, _, address string) (net.Conn, error) {
+	n.lock.Lock()
+	n.dialed = append(n.dialed, address)
+	n.lock.Unlock()
+	ours, theirs := net.Pipe()
+	select {
+	case n.conns <- theirs:
+		return ours, nil
+	case <-n.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (n *network) packets() int {
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	return len(n.dialed)
+}
+
+func (n *network) LookupNetIP(ctx context.Context, _, host string) ([]netip.Addr, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	found, err := []string{"93.184.216.34"}, error(nil)
+	n.lock.Lock()
+	f := n.answer
+	n.lock.Unlock()
+	if f != nil {
+		found, err = f(host)
+	}
+	var addrs []netip.Addr
+	for _, a := range found {
+		addrs = append(addrs, netip.MustParseAddr(a))
+	}
+	return addrs, err
+}
+
+type pipes struct{ *network }
+
+func (l pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+func (l pipes) Close() error {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	select {
+	case <-l.closed:
+	default:
+		close(l.closed)
+	}
+	return nil
+}
+func (l pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 443} }
+
+// sniffer serves TLS to who begins with a handshake and plain HTTP to the others.
+type sniffer struct {
+	pipes
+	config *tls.Config
+}
+
+type sniffed struct {
+	net.Conn
+	first []byte
+}
+
+func (c *sniffed) Read(b []byte) (int, error) {
+	if len(c.first) > 0 {
+		n := copy(b, c.first)
+		c.first = c.first[n:]
+		return n, nil
+	}
+	return c.Conn.Read(b)
+}
+
+func (l sniffer) Accept() (net.Conn, error) {
+	c, err := l.pipes.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &either{sniffed: &sniffed{Conn: c}, config: l.config}, nil
+}
+
+// either decides at the first byte.
+type either struct {
+	*sniffed
+	config *tls.Config
+	once   sync.Once
+	inner  net.Conn
+}
+
+func (c *either) ready() net.Conn {
+	c.once.Do(func() {
+		b := make([]byte, 1)
+		n, _ := c.Conn.Read(b)
+		c.first = b[:n]
+		c.inner = c.sniffed
+		if n > 0 && b[0] == 22 {
+			c.inner = tls.Server(c.sniffed, c.config)
+		}
+	})
+	return c.inner
+}
+
+func (c *either) Read(b []byte) (int, error)  { return c.ready().Read(b) }
+func (c *either) Write(b []byte) (int, error) { return c.ready().Write(b) }
+
+// A world is a server with webhooks and the receiver of its deliveries, in one bubble.
+type world struct {
+	*Server
+	t       testing.TB
+	options Options
+	r       *receiver
+}
+
+// bubble runs f with a server and its receiver; change edits the options before New.
+func bubble(t *testing.T, change func(*Options), f func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, change)
+		f(w)
+	})
+}
+
+func newWorld(t testing.TB, change func(*Options)) *world {
+	t.Helper()
+	r := &receiver{network: network{conns: make(chan net.Conn), closed: make(chan struct{})}}
+	s := httptest.NewUnstartedServer(nil) // for its certificate
+	s.StartTLS()
+	config, certificate := s.TLS.Clone(), s.Certificate()
+	s.Close()
+	config.NextProtos = []string{"http/1.1"}
+	hs := &http.Server{Handler: r, ErrorLog: log.New(io.Discard, "", 0)}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		hs.Serve(sniffer{pipes{&r.network}, config})
+	}()
+	roots := x509.NewCertPool()
+	roots.AddCert(certificate)
+	o := Options{Webhook: &WebhookOptions{
+		Guard:    netguard.Options{AllowOrigins: []string{"http://receiver.test"}, DialContext: r.dial, Resolver: &r.network, TLS: &tls.Config{RootCAs: roots, ServerName: "example.com"}},
+		Delivery: delivery.Options{Jitter: -1},
+	}}
+	if change != nil {
+		change(&o)
+	}
+	w := &world{t: t, r: r, options: o}
+	t.Cleanup(func() {
+		hs.Close()
+		<-served
+	})
+	w.Server = newServer(t, o)
+	return w
+}
+
+// restart shuts the server down and makes another one over the same store.
+func (w *world) restart(change func(*Options)) {
+	w.t.Helper()
+	if err := w.Shutdown(context.Background()); err != nil {
+		w.t.Fatal(err)
+	}
+	if change != nil {
+		change(&w.options)
+	}
+	w.Server = newServer(w.t, w.options)
+}
+
+type subscribed struct {
+	ResultType     string          `json:"resultType"`
+	ID             string          `json:"id"`
+	RefreshBefore  *string         `json:"refreshBefore"`
+	Cursor         *string         `json:"cursor"`
+	Truncated      bool            `json:"truncated"`
+	DeliveryStatus *deliveryStatus `json:"deliveryStatus"`
+}
+
+func (s *subscribed) until(t testing.TB) time.Duration {
+	t.Helper()
+	if s.RefreshBefore == nil {
+		return 0
+	}
+	at, err := time.Parse(time.RFC3339Nano, *s.RefreshBefore)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Until(at)
+}
+
+// params are those of a subscribe for the event "e"; more are further members with a comma first.
+func params(url, secret, more string) string {
+	return fmt.Sprintf(`{"name":"e","delivery":{"mode":"webhook","url":%q,"secret":%q}%s}`, url, secret, more)
+}
+
+func (w *world) subscribe(principal, p string) subscribed {
+	w.t.Helper()
+	raw, rerr := call(w.Server, principal, wire.MethodSubscribe, p)
+	if rerr != nil {
+		w.t.Fatalf("subscribe %s: %d %s %s", p, rerr.Code, rerr.Message, rerr.Data)
+	}
+	var s subscribed
+	if err := json.Unmarshal(raw, &s); err != nil || s.ResultType != wire.ResultComplete || !strings.HasPrefix(s.ID, "sub_") {
+		w.t.Fatalf("%s: %v", raw, err)
+	}
+	return s
+}
+
+func (w *world) unsubscribe(principal, url string) {
+	w.t.Helper()
+	raw, rerr := call(w.Server, principal, wire.MethodUnsubscribe, fmt.Sprintf(`{"name":"e","delivery":{"url":%q}}`, url))
+	if rerr != nil || string(raw) != `{"resultType":"complete"}` {
+		w.t.Fatalf("unsubscribe: %s %v", raw, rerr)
+	}
+}
+
+func (w *world) settle(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}

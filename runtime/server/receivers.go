@@ -1,0 +1,171 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// receiverDocs knows which origins consent to be called, from the document that they publish
+// (VER-1), for as long as HTTP lets it be kept.
+type receiverDocs struct {
+	fetching keyLocks[string]
+	mu       sync.Mutex
+	byOrigin map[string]receiverDoc
+}
+
+type receiverDoc struct {
+	prefixes []string // nil for an origin that publishes nothing usable
+	until    time.Time
+}
+
+// Bounds on how long a document is kept, and on how many.
+const (
+	keepDocument = 5 * time.Minute // without a word about it
+	keepAtMost   = time.Hour
+	keepFailure  = time.Minute
+	maxDocuments = 4096
+	documentTime = 2 * time.Second
+	maxReceivers = 256
+)
+
+func originOf(u *url.URL) string { return hostOf(u) + "|" + portOf(u) }
+
+// cached reports whether a document that is at hand covers the callback.
+func (r *receiverDocs) cached(u *url.URL) bool {
+	if u.Scheme != "https" {
+		return false
+	}
+	d, _ := r.get(originOf(u))
+	return d.covers(u)
+}
+
+func (r *receiverDocs) get(origin string) (receiverDoc, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d, ok := r.byOrigin[origin]
+	if ok && !time.Now().Before(d.until) {
+		delete(r.byOrigin, origin)
+		return receiverDoc{}, false
+	}
+	return d, ok
+}
+
+// fetch asks the origin, unless what it said is at hand, and reports whether it covers the
+// callback. An origin is asked by one at a time.
+func (r *receiverDocs) fetch(ctx context.Context, g *netguard.Guard, u *url.URL) bool {
+	if u.Scheme != "https" {
+		return false // anybody on the way could consent for a plain origin
+	}
+	origin := originOf(u)
+	unlock, err := r.fetching.lock(ctx, origin)
+	if err != nil {
+		return false
+	}
+	defer unlock()
+	if d, ok := r.get(origin); ok {
+		return d.covers(u)
+	}
+	d, keep := load(ctx, g, u)
+	if keep > 0 && ctx.Err() == nil {
+		d.until = time.Now().Add(keep)
+		r.put(origin, d)
+	}
+	return d.covers(u)
+}
+
+func (r *receiverDocs) put(origin string, d receiverDoc) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byOrigin == nil || len(r.byOrigin) >= maxDocuments {
+		r.byOrigin = map[string]receiverDoc{}
+	}
+	r.byOrigin[origin] = d
+}
+
+// load asks for the document; keep is how long what came of it holds.
+func load(ctx context.Context, g *netguard.Guard, u *url.URL) (d receiverDoc, keep time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, documentTime)
+	defer cancel()
+	at := url.URL{Scheme: u.Scheme, Host: u.Host, Path: wire.PathReceivers}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	if err != nil {
+		return d, keepFailure
+	}
+	req.Header.Set("Accept", "application/json")
+	a, err := g.Fetch(req)
+	if err != nil || a.Status != http.StatusOK || a.Truncated {
+		return d, keepFailure
+	}
+	var doc wire.Receivers
+	if jsonv2.Unmarshal(a.Body, &doc) != nil || len(doc.Receivers) > maxReceivers {
+		return d, keepFailure
+	}
+	d.prefixes = doc.Receivers
+	return d, freshness(a.Header)
+}
+
+// freshness is how long HTTP lets an answer be kept, within our bounds.
+func freshness(h http.Header) time.Duration {
+	keep := keepDocument
+	for _, line := range h.Values("Cache-Control") {
+		for _, d := range strings.Split(strings.ToLower(line), ",") {
+			name, value, _ := strings.Cut(strings.TrimSpace(d), "=")
+			switch name {
+			case "no-store", "no-cache":
+				return 0
+			case "max-age":
+				if n, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 31); err == nil {
+					keep = time.Duration(n) * time.Second
+				}
+			}
+		}
+	}
+	if n, err := strconv.ParseUint(h.Get("Age"), 10, 31); err == nil {
+		keep -= time.Duration(n) * time.Second
+	}
+	return min(max(keep, 0), keepAtMost)
+}
+
+// covers reports whether a prefix of the document begins the callback's path.
+func (d receiverDoc) covers(u *url.URL) bool {
+	p, ok := normalPath(u)
+	if !ok {
+		return false
+	}
+	for _, prefix := range d.prefixes {
+		if strings.HasPrefix(prefix, "/") && strings.HasPrefix(p, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// normalPath is the path without dot segments and percent-encoding. A path that a server may read
+// in two ways has none.
+func normalPath(u *url.URL) (string, bool) {
+	escaped := strings.ToLower(u.EscapedPath())
+	for _, odd := range []string{"%2f", "%5c", "%00", "%2e", "%25", "\\", "//"} {
+		if strings.Contains(escaped, odd) {
+			return "", false
+		}
+	}
+	if u.Path == "" {
+		return "/", true
+	}
+	p := path.Clean(u.Path)
+	if strings.HasSuffix(u.Path, "/") && p != "/" {
+		p += "/"
+	}
+	return p, true
+}

@@ -1,0 +1,273 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// orphanTime is how long stored subscriptions wait for their event type to be registered before
+// they end as those of a removed type do (EVOL-1).
+const orphanTime = time.Minute
+
+// restorePause is the first wait before another attempt at restoring what could not be restored.
+const (
+	restorePause    = time.Second
+	maxRestorePause = time.Minute
+)
+
+// loadPage is how many records are read at once at a start.
+const loadPage = 500
+
+// load reads which subscriptions there are. They count for the quotas from now on and are restored
+// when their event type is registered (SUB-11).
+func (w *webhooks) load(ctx context.Context) error {
+	now, after := time.Now(), ""
+	for {
+		page, err := w.store.Subscriptions(ctx, after, loadPage)
+		if err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			break
+		}
+		for i := range page {
+			r := &page[i]
+			after = r.ID
+			if lapsed(r, now) {
+				if err := w.store.DeleteSubscription(ctx, r.ID, r.Generation); err != nil {
+					return err
+				}
+				continue
+			}
+			w.pending[r.ID] = waiting{r.Event, r.Principal}
+			w.occupy(r.Principal, 1)
+		}
+	}
+	if len(w.pending) > 0 {
+		w.orphans = time.AfterFunc(orphanTime, func() { w.background(w.endOrphans) })
+	}
+	return nil
+}
+
+// isPending reports whether the id's record waits to be restored.
+func (w *webhooks) isPending(id string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, ok := w.pending[id]
+	return ok
+}
+
+// A waiting record is one that is to be restored.
+type waiting struct{ event, principal string }
+
+// forget ends the waiting of a record that has ended, and gives its place back.
+func (w *webhooks) forget(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p, ok := w.pending[id]; ok {
+		delete(w.pending, id)
+		w.occupy(p.principal, -1)
+	}
+}
+
+// restoreType opens the type's log to the engine and restores its subscriptions in the background:
+// hooks of the author may take their time. restored is called when that is done.
+func (w *webhooks) restoreType(ctx context.Context, et *eventType, restored func()) error {
+	fresh, err := w.open(ctx, et)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	var ids []string
+	for id, p := range w.pending {
+		if p.event == et.name {
+			ids = append(ids, id)
+		}
+	}
+	w.mu.Unlock()
+	done := func() {
+		if fresh != nil {
+			fresh.Ready()
+		}
+		restored()
+	}
+	if len(ids) == 0 {
+		done()
+		return nil
+	}
+	w.background(func() {
+		for pause := restorePause; len(ids) > 0; pause = min(2*pause, maxRestorePause) {
+			ids = w.restoreAll(et, ids)
+			if len(ids) == 0 {
+				break
+			}
+			select {
+			case <-w.ctx.Done():
+				return
+			case <-time.After(pause):
+			}
+		}
+		done()
+	})
+	return nil
+}
+
+// restoreAll restores the records and returns those that have to wait.
+func (w *webhooks) restoreAll(et *eventType, ids []string) (rest []string) {
+	for _, id := range ids {
+		err := func() error {
+			unlock, err := w.keys.lock(w.ctx, id)
+			if err != nil {
+				return err
+			}
+			defer unlock()
+			if !w.isPending(id) {
+				return nil
+			}
+			return w.restoreOne(w.ctx, et, id)
+		}()
+		if err != nil {
+			w.server.logInternal(w.ctx, "restoring webhook subscription "+id, internalOnly{err})
+			rest = append(rest, id)
+		}
+	}
+	return rest
+}
+
+// restoreOne takes up one stored subscription: OnSubscribe comes before its delivery resumes
+// (SUB-11), and what would end a live subscription ends it now. An error means that it has to be
+// tried again. The caller holds the key.
+func (w *webhooks) restoreOne(ctx context.Context, et *eventType, id string) error {
+	r, ok, err := w.store.Subscription(ctx, id)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		w.forget(id)
+		return nil
+	}
+	d := et.current()
+	switch {
+	case lapsed(&r, time.Now()):
+		return w.endRecord(ctx, &r, nil)
+	case d == nil:
+		return w.endRecord(ctx, &r, notFound("event"))
+	case !d.webhooks():
+		return w.endRecord(ctx, &r, unsupportedMode(wire.ModeWebhook))
+	case d.changed != "":
+		return w.endRecord(ctx, &r, schemaChanged(d.changed))
+	}
+	a, err := d.parse(r.Arguments)
+	if err != nil {
+		return w.endRecord(ctx, &r, schemaChanged(featureInput))
+	}
+	sub := Subscription{ID: r.ID, Principal: r.Principal, Event: r.Event, Mode: wire.ModeWebhook}
+	ctx = withPrincipal(ctx, r.Principal)
+	if e := w.server.refused(ctx, r.Principal, a); e != nil {
+		return w.endRecord(ctx, &r, e)
+	}
+	if err := w.server.members.join(ctx, sub, a); err != nil {
+		var refusal *events.Error
+		if errors.As(err, &refusal) && refusal.Kind != wire.Internal {
+			return w.endRecord(ctx, &r, refusal)
+		}
+		return err
+	}
+	cursor, from, lost := w.takeUp(et, d, &r)
+	h, truncated, err := w.start(ctx, et, a, r, cursor, from)
+	if err != nil {
+		w.server.members.leave(sub, a)
+		return err
+	}
+	w.mu.Lock()
+	delete(w.pending, id) // its place in the quotas is h's now
+	w.mu.Unlock()
+	if lost || truncated {
+		h.handle.Gap()
+	}
+	return nil
+}
+
+// takeUp makes the record's progress that of the log as it is now.
+func (w *webhooks) takeUp(et *eventType, d *definition, r *store.Subscription) (cursor string, from origin, lost bool) {
+	if d.check != nil {
+		cursor = r.Progress.Upstream
+		r.Progress = store.Progress{Upstream: cursor}
+		return cursor, moved, false
+	}
+	oldest, head := et.topic.bounds()
+	epoch := et.topic.log.Epoch()
+	switch {
+	case d.info.NoReplay:
+		r.Progress = store.Progress{Epoch: epoch, Base: head}
+		return "", moved, false
+	case r.Progress.Epoch != epoch || r.Progress.Base > head:
+		r.Progress = store.Progress{Epoch: epoch, Base: oldest - 1}
+		return "", moved, true
+	}
+	return "", stored, false
+}
+
+// endRecord ends a subscription that is stored and not live, with an envelope when there is a
+// reason to tell.
+func (w *webhooks) endRecord(ctx context.Context, r *store.Subscription, reason *events.Error) error {
+	if err := w.store.DeleteSubscription(ctx, r.ID, r.Generation); err != nil {
+		return err
+	}
+	w.forget(r.ID)
+	if reason == nil {
+		return nil
+	}
+	r.Progress = store.Progress{}
+	h, err := w.engine.Add(ctx, delivery.Entry{Subscription: *r, Reader: hookVoid{}, Restored: true})
+	if err != nil {
+		return nil // it has ended all the same
+	}
+	h.Terminate(*errorObject(reason, wire.Dialect(r.Codes)))
+	return nil
+}
+
+// endOrphans ends what waits for types that nobody has registered.
+func (w *webhooks) endOrphans() {
+	w.mu.Lock()
+	byEvent := map[string][]string{}
+	for id, p := range w.pending {
+		byEvent[p.event] = append(byEvent[p.event], id)
+	}
+	w.mu.Unlock()
+	for event, ids := range byEvent {
+		w.server.mu.Lock()
+		known := w.server.types[event] != nil
+		w.server.mu.Unlock()
+		if known {
+			continue // still being restored
+		}
+		for _, id := range ids {
+			w.endOrphan(id)
+		}
+	}
+}
+
+func (w *webhooks) endOrphan(id string) {
+	unlock, err := w.keys.lock(w.ctx, id)
+	if err != nil {
+		return
+	}
+	defer unlock()
+	if !w.isPending(id) {
+		return
+	}
+	r, ok, err := w.store.Subscription(w.ctx, id)
+	if err == nil && ok {
+		err = w.endRecord(w.ctx, &r, notFound("event"))
+	}
+	if err != nil {
+		w.server.logInternal(w.ctx, "ending webhook subscription "+id, err)
+	}
+}

@@ -1,0 +1,305 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A subscribeRequest is one events/subscribe after the checks that need nothing but the request.
+type subscribeRequest struct {
+	et      *eventType
+	args    *arguments
+	sub     Subscription
+	url     *url.URL
+	rawURL  string
+	secret  webhook.Secret
+	dialect wire.Dialect
+	replay  replay
+	head    store.Position // of the log when the request arrived
+	ttl     *int64
+	forever bool
+}
+
+// subscribe answers events/subscribe in the order of ERR-2 (SUB-1 to SUB-8).
+func (s *Server) subscribe(ctx context.Context, r *Request) (json.RawMessage, error) {
+	p, err := wire.DecodeSubscribeParams(r.Params)
+	if err != nil {
+		return nil, invalidParams(err)
+	}
+	if r.Principal == "" {
+		return nil, events.Forbidden("")
+	}
+	ctx = withPrincipal(ctx, r.Principal)
+	et, d, err := s.lookup(ctx, r.Principal, p.Name)
+	if err != nil {
+		return nil, err
+	}
+	if p.Delivery.Mode != wire.ModeWebhook || !d.webhooks() {
+		return nil, unsupportedMode(p.Delivery.Mode)
+	}
+	q := &subscribeRequest{et: et, rawURL: p.Delivery.URL, dialect: s.dialect(r.DeclaresExtension),
+		replay: replayOf(p.Cursor, p.MaxAgeMs), ttl: p.TTLMs, forever: p.NoExpiry}
+	if et.topic != nil {
+		_, q.head = et.topic.bounds()
+	}
+	if err := s.hooks.read(ctx, q, d, &p); err != nil {
+		return nil, err
+	}
+	if err := s.authorized(ctx, r.Principal, q.args); err != nil {
+		return nil, err
+	}
+	q.sub = webhookSubscription(r.Principal, q.rawURL, q.args)
+	res, err := s.hooks.subscribe(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	if r.Stateless {
+		res.ResultType = wire.ResultComplete
+	}
+	return marshalResult(res)
+}
+
+// webhookSubscription names a webhook subscription by its key (SUB-4).
+func webhookSubscription(principal, url string, a *arguments) Subscription {
+	name := a.def.info.Name
+	return Subscription{ID: wire.SubscriptionID(wire.ModeWebhook, principal, url, name, a.canonical), Principal: principal, Event: name, Mode: wire.ModeWebhook}
+}
+
+// read checks arguments, url and secret, and reports all that is wrong with their form at once. The
+// lookup of the url's host comes last (SUB-3).
+func (w *webhooks) read(ctx context.Context, q *subscribeRequest, d *definition, p *wire.SubscribeParams) error {
+	var faults []events.FieldError
+	var err error
+	if q.args, err = d.parse(p.Arguments); err != nil {
+		var e *events.Error
+		var data wire.FieldErrors
+		if !errors.As(err, &e) || json.Unmarshal(e.Data, &data) != nil {
+			return err
+		}
+		faults = append(faults, data.Errors...)
+	}
+	if q.url, err = w.guard.ParseURL(p.Delivery.URL); err != nil {
+		faults = append(faults, urlFault(err))
+	}
+	if q.secret, err = webhook.ParseSecret(p.Delivery.Secret); err != nil {
+		faults = append(faults, events.FieldError{Path: "/delivery/secret", Message: "must be whsec_ followed by the standard base64 of 24 to 64 bytes"})
+	}
+	if len(faults) > 0 {
+		return events.Invalid(faults...)
+	}
+	if w.verifier.allows(q.url) {
+		return nil
+	}
+	if _, err := w.guard.CheckURL(ctx, p.Delivery.URL); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return events.Invalid(urlFault(err))
+	}
+	return nil
+}
+
+func urlFault(err error) events.FieldError {
+	reason := "cannot be used"
+	var e *netguard.URLError
+	if errors.As(err, &e) {
+		reason = e.Reason
+	}
+	return events.FieldError{Path: "/delivery/url", Message: reason}
+}
+
+// A subscribeResult is the result of events/subscribe (SUB-1).
+type subscribeResult struct {
+	ResultType     string          `json:"resultType,omitempty"`
+	ID             string          `json:"id"`
+	RefreshBefore  *string         `json:"refreshBefore"`
+	Cursor         *string         `json:"cursor"`
+	Truncated      bool            `json:"truncated"`
+	DeliveryStatus *deliveryStatus `json:"deliveryStatus,omitempty"`
+}
+
+// A deliveryStatus describes the state that a refresh found (HOOK-8).
+type deliveryStatus struct {
+	Active         bool           `json:"active"`
+	LastDeliveryAt *string        `json:"lastDeliveryAt"`
+	LastError      *wire.Category `json:"lastError"`
+	FailedSince    *string        `json:"failedSince,omitempty"`
+	Throttled      bool           `json:"throttled,omitempty"`
+	RetryAfterMs   int64          `json:"retryAfterMs,omitempty"`
+}
+
+func statusOf(s delivery.Status) *deliveryStatus {
+	d := &deliveryStatus{Active: s.Active, LastDeliveryAt: instant(s.LastDeliveryAt), FailedSince: instant(s.FailedSince),
+		Throttled: s.Throttled, RetryAfterMs: s.RetryAfter.Milliseconds()}
+	if s.LastError != "" {
+		d.LastError = &s.LastError
+	}
+	return d
+}
+
+// instant is a time on the wire; nil for none.
+func instant(t time.Time) *string {
+	if t.IsZero() {
+		return nil
+	}
+	text := t.UTC().Format(time.RFC3339Nano)
+	return &text
+}
+
+// subscribe refreshes the subscription of the key or makes one. Whatever goes wrong leaves an
+// existing one as it was, and nothing behind where there was none (ERR-2).
+func (w *webhooks) subscribe(ctx context.Context, q *subscribeRequest) (*subscribeResult, error) {
+	unlock, err := w.keys.lock(ctx, q.sub.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	h, err := w.find(ctx, q.et, q.sub.ID)
+	if err != nil {
+		return nil, err
+	}
+	if h != nil {
+		res, err := w.refresh(ctx, q, h)
+		if err != nil || res != nil {
+			return res, err
+		}
+		w.lapse(ctx, h) // at this moment
+	}
+	return w.begin(ctx, q)
+}
+
+// find returns the live subscription of the id; nil when there is none or its time is over. One
+// whose restoring is still to come is restored now. The caller holds the key.
+func (w *webhooks) find(ctx context.Context, et *eventType, id string) (*hook, error) {
+	if w.isPending(id) {
+		if err := w.restoreOne(ctx, et, id); err != nil {
+			return nil, asRefusal(err)
+		}
+	}
+	h := w.get(id)
+	if h == nil {
+		return nil, nil
+	}
+	r, ok, err := w.store.Subscription(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if !ok || lapsed(&r, time.Now()) {
+		w.lapse(ctx, h)
+		return nil, nil
+	}
+	return h, nil
+}
+
+// lapsed reports whether the record's time is over (SUB-5).
+func lapsed(r *store.Subscription, now time.Time) bool {
+	return !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt)
+}
+
+// refresh prolongs a live subscription (SUB-5). The result is nil when it lapsed meanwhile.
+func (w *webhooks) refresh(ctx context.Context, q *subscribeRequest, h *hook) (*subscribeResult, error) {
+	known, ok, err := w.store.Subscription(ctx, q.sub.ID)
+	if err != nil || !ok {
+		return nil, err
+	}
+	ring := ringOf(known.Secrets).Rotate(q.secret, time.Now(), w.o.Grace)
+	if err := w.verifier.verify(ctx, &candidate{pair: pair{q.sub.Principal, q.rawURL}, id: q.sub.ID, url: q.url, ring: ring, live: true}); err != nil {
+		return nil, err
+	}
+	var truncated bool
+	r, err := w.change(ctx, q.sub.ID, func(r *store.Subscription) bool {
+		now := time.Now()
+		truncated = r.Truncated
+		r.Truncated = false
+		r.Secrets = secretsOf(ringOf(r.Secrets).Rotate(q.secret, now, w.o.Grace))
+		r.Codes, r.RefreshedAt, r.ExpiresAt = int(q.dialect), now, w.o.grantTTL(q.ttl, q.forever, now)
+		return !lapsed(&known, now)
+	})
+	switch {
+	case errors.Is(err, errGone):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	found, ok := h.handle.Refresh(r)
+	if !ok {
+		return nil, nil
+	}
+	h.handle.Truncated(true)
+	w.mu.Lock()
+	h.dialect = q.dialect
+	w.mu.Unlock()
+	return &subscribeResult{ID: q.sub.ID, RefreshBefore: instant(r.ExpiresAt), Cursor: h.handle.Watermark(), Truncated: truncated, DeliveryStatus: statusOf(found)}, nil
+}
+
+// begin makes a new subscription.
+func (w *webhooks) begin(ctx context.Context, q *subscribeRequest) (_ *subscribeResult, err error) {
+	if err := w.reserve(q.sub.Principal); err != nil {
+		return nil, err
+	}
+	kept := false
+	defer func() {
+		if !kept {
+			w.giveBack(q.sub.Principal)
+		}
+	}()
+	at, err := w.place(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	ring := webhook.NewRing(q.secret)
+	p := pair{q.sub.Principal, q.rawURL}
+	if err := w.verifier.verify(ctx, &candidate{pair: p, id: q.sub.ID, url: q.url, ring: ring, live: w.isLive(p)}); err != nil {
+		return nil, err
+	}
+	if err := w.server.members.join(ctx, q.sub, q.args); err != nil {
+		return nil, asRefusal(err)
+	}
+	now := time.Now()
+	r := store.Subscription{ID: q.sub.ID, Principal: q.sub.Principal, URL: q.rawURL, Event: q.sub.Event, Arguments: q.args.canonical,
+		Secrets: secretsOf(ring), Codes: int(q.dialect), Generation: newGeneration(),
+		CreatedAt: now, RefreshedAt: now, ExpiresAt: w.o.grantTTL(q.ttl, q.forever, now), Progress: at.progress}
+	h, again, err := w.start(ctx, q.et, q.args, r, at.cursor, asked)
+	if err != nil {
+		w.server.members.leave(q.sub, q.args)
+		return nil, err
+	}
+	kept = true
+	return &subscribeResult{ID: q.sub.ID, RefreshBefore: instant(r.ExpiresAt), Cursor: h.reader.Cursor(at.progress.Base), Truncated: at.truncated || again}, nil
+}
+
+// A beginning is where a new subscription starts: a position of the log, or a cursor of a feed.
+type beginning struct {
+	progress  store.Progress
+	cursor    string
+	truncated bool
+}
+
+// place fixes the start as of the request's arrival (SUB-1).
+func (w *webhooks) place(ctx context.Context, q *subscribeRequest) (b beginning, err error) {
+	if q.args.def.check != nil {
+		b.cursor, b.truncated, err = fixCursor(ctx, q.et, q.sub, q.args, q.head, q.replay)
+		b.progress.Upstream = b.cursor
+		return b, err
+	}
+	from, err := resolveCursor(ctx, q.et.topic, q.args.def, q.head, q.replay)
+	b.progress = store.Progress{Epoch: q.et.topic.log.Epoch(), Base: from.pos}
+	b.truncated = from.truncated
+	return b, err
+}
+
+func (w *webhooks) isLive(p pair) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.byPair[p] > 0
+}

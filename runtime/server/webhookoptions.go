@@ -1,0 +1,181 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+)
+
+// WebhookOptions configure delivery by webhook. The zero value is a hardened default: public https
+// callbacks only, each one verified before anything is delivered to it. Options.Store has to be a
+// store.SubscriptionStore, which those of this module are.
+type WebhookOptions struct {
+	// Guard says which callbacks may be reached and how. By default that is public addresses over
+	// https, each request within 5 s (SSRF-1). HostConnections is set from Delivery.PerHost.
+	Guard netguard.Options
+	// AllowReceivers are callbacks that need no verification and no lookup before they are
+	// accepted: origins, https://receiver.example, or origins with a path, which then covers what
+	// lies below it (VER-1). What is delivered there still passes the Guard.
+	AllowReceivers []string
+
+	// MinTTL, DefaultTTL and MaxTTL bound the time until a subscription must be refreshed; default
+	// 1 min, 30 min and, as the most that is possible, 24 h with a durable store and 1 h without
+	// (SUB-6).
+	MinTTL, DefaultTTL, MaxTTL time.Duration
+	// AllowNoExpiry grants subscriptions without expiry to who asks with ttlMs null; it needs a
+	// durable store (SUB-6).
+	AllowNoExpiry bool
+	// Grace is how long after a refresh with another secret deliveries are signed with the old one
+	// too; default 5 min, negative for not at all (SUB-5).
+	Grace time.Duration
+	// Quota bounds how many subscriptions there are (SUB-8).
+	Quota Quota
+	// Verify says how callbacks are verified (VER-2, VER-3).
+	Verify Verify
+	// IdempotentUnsubscribe answers the unsubscribe of an unknown subscription with success (D6).
+	IdempotentUnsubscribe bool
+	// RequireDurableStore makes New refuse a store that does not survive the process.
+	RequireDurableStore bool
+
+	// Identity signs deliveries with a key of the server's own beside the subscription's secret.
+	// [Server.KeySet] serves its public keys (HOOK-10).
+	Identity *webhook.Identity
+	// Delivery holds the schedule of attempts, limits and suspension, OpenTelemetry's providers and
+	// more. Its Sender, Store, Identity, Ended, Gapped and Logger are set by the server.
+	Delivery delivery.Options
+}
+
+// A Quota bounds webhook subscriptions; a negative number is no bound.
+type Quota struct {
+	// PerPrincipal is how many one principal may have; default 100.
+	PerPrincipal int
+	// Total is how many there may be in all; default 100,000.
+	Total int
+}
+
+// Verify says how callbacks are verified.
+type Verify struct {
+	// Timeout bounds the handshake; default 5 s, at most 6 s, since a subscribe call has to be
+	// over within 10 s (VER-2).
+	Timeout time.Duration
+	// Budget is how many verifications of one destination host, and of one principal, may fail
+	// within a minute before further ones are refused; default 10. Successes do not count (VER-3).
+	Budget int
+	// CacheFor is how long a verified callback stays verified after its last subscription was
+	// refreshed; default 1 h (VER-3).
+	CacheFor time.Duration
+}
+
+// Bounds and defaults of WebhookOptions.
+const (
+	defaultMinTTL    = time.Minute
+	defaultTTL       = 30 * time.Minute
+	maxTTLDurable    = 24 * time.Hour
+	maxTTLMemory     = time.Hour
+	defaultGrace     = 5 * time.Minute
+	maxVerifyTimeout = 6 * time.Second
+)
+
+// withDefaults fills in what is open and refuses what contradicts itself.
+func (o WebhookOptions) withDefaults(s store.Store) (WebhookOptions, error) {
+	durable := s.Durable()
+	switch {
+	case o.RequireDurableStore && !durable:
+		return o, errors.New("webhooks: a durable store is required (server.Options.Store, for example package sqlite)")
+	case o.AllowNoExpiry && !durable:
+		return o, errors.New("webhooks: AllowNoExpiry needs a durable store, since a subscription that never expires must survive a restart (SUB-6)")
+	}
+	limit := maxTTLMemory
+	if durable {
+		limit = maxTTLDurable
+	}
+	setDefault(&o.MinTTL, defaultMinTTL)
+	setDefault(&o.MaxTTL, limit)
+	o.MaxTTL = min(o.MaxTTL, limit)
+	if o.MinTTL > o.MaxTTL {
+		return o, fmt.Errorf("webhooks: MinTTL %s is above the largest possible time %s", o.MinTTL, o.MaxTTL)
+	}
+	setDefault(&o.DefaultTTL, defaultTTL)
+	o.DefaultTTL = min(max(o.DefaultTTL, o.MinTTL), o.MaxTTL)
+	if o.Grace == 0 {
+		o.Grace = defaultGrace
+	}
+	if o.Quota.PerPrincipal == 0 {
+		o.Quota.PerPrincipal = 100
+	}
+	if o.Quota.Total == 0 {
+		o.Quota.Total = 100_000
+	}
+	setDefault(&o.Verify.Timeout, 5*time.Second)
+	o.Verify.Timeout = min(o.Verify.Timeout, maxVerifyTimeout)
+	setDefault(&o.Verify.Budget, 10)
+	setDefault(&o.Verify.CacheFor, time.Hour)
+	setDefault(&o.Delivery.PerHost, 16)
+	o.Guard.HostConnections = o.Delivery.PerHost
+	return o, nil
+}
+
+// allowList reads AllowReceivers.
+func (o *WebhookOptions) allowList() ([]*url.URL, error) {
+	var list []*url.URL
+	for _, text := range o.AllowReceivers {
+		u, err := url.Parse(text)
+		if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
+			return nil, fmt.Errorf("webhooks: allowed receiver %q is no origin with or without a path", text)
+		}
+		list = append(list, u)
+	}
+	return list, nil
+}
+
+// PresetChatGPT sets o up for clients that follow the guide of OpenAI's ChatGPT: the codes of the
+// sketch, an unsubscribe that never fails, and a durable store, without which New fails.
+func PresetChatGPT(o Options) Options {
+	o.Codes = CodesSketch
+	w := o.webhook()
+	w.IdempotentUnsubscribe, w.RequireDurableStore = true, true
+	o.Webhook = &w
+	return o
+}
+
+// PresetSEP sets o up for clients that follow SEP-3415 to the letter: its error codes, and an error
+// for the unsubscribe of an unknown subscription.
+func PresetSEP(o Options) Options {
+	o.Codes = CodesSEP
+	w := o.webhook()
+	w.IdempotentUnsubscribe = false
+	o.Webhook = &w
+	return o
+}
+
+// webhook is a copy of the webhook options, so that a preset changes nothing of its caller's.
+func (o *Options) webhook() WebhookOptions {
+	if o.Webhook == nil {
+		return WebhookOptions{}
+	}
+	return *o.Webhook
+}
+
+// grantTTL answers ttlMs (SUB-6): the end of the grant, zero for none. Nothing is ever refused and
+// nothing overflows: the wish is clamped before it is counted in nanoseconds.
+func (o *WebhookOptions) grantTTL(ms *int64, noExpiry bool, now time.Time) time.Time {
+	ttl := o.DefaultTTL
+	switch {
+	case noExpiry && o.AllowNoExpiry:
+		return time.Time{}
+	case noExpiry:
+		ttl = o.MaxTTL
+	case ms != nil && *ms <= 0:
+		ttl = o.MinTTL
+	case ms != nil:
+		ttl = min(max(milliseconds(*ms), o.MinTTL), o.MaxTTL)
+	}
+	// The response tells it in milliseconds: what is told is what holds.
+	return now.Add(ttl).Truncate(time.Millisecond)
+}
