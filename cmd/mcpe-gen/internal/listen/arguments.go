@@ -1,0 +1,150 @@
+package listen
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
+)
+
+// An input is what of an inputSchema helps to read and explain arguments.
+type input struct {
+	Ref        string           `json:"$ref"`
+	Type       any              `json:"type"`
+	Enum       []any            `json:"enum"`
+	Properties map[string]input `json:"properties"`
+	Required   []string         `json:"required"`
+	Defs       map[string]input `json:"$defs"`
+	Old        map[string]input `json:"definitions"`
+}
+
+func (in input) resolve(root input) input {
+	for range 10 {
+		pointer, _ := url.PathUnescape(in.Ref)
+		if name, ok := strings.CutPrefix(pointer, "#/$defs/"); ok {
+			in = root.Defs[name]
+		} else if name, ok := strings.CutPrefix(pointer, "#/definitions/"); ok {
+			in = root.Old[name]
+		} else {
+			return in
+		}
+	}
+	return in
+}
+
+// types are the JSON types that an argument may have; none when the schema does not say.
+func (in input) types() []string {
+	switch t := in.Type.(type) {
+	case string:
+		return []string{t}
+	case []any:
+		var list []string
+		for _, v := range t {
+			if s, ok := v.(string); ok {
+				list = append(list, s)
+			}
+		}
+		return list
+	}
+	return nil
+}
+
+// arguments makes the JSON arguments of KEY=VALUE pairs, with the types that the schema asks for; an
+// array may be given by giving its key several times. What the schema refuses is a usage error, so
+// that a mistake is explained before the server is asked.
+func arguments(pairs []string, schema json.RawMessage) (json.RawMessage, error) {
+	var root input
+	// A schema of another form than expected helps less; the server has the last word.
+	_ = json.Unmarshal(schema, &root)
+	keys, values := []string{}, map[string][]string{}
+	for _, p := range pairs {
+		k, v, _ := strings.Cut(p, "=")
+		if values[k] == nil {
+			keys = append(keys, k)
+		}
+		values[k] = append(values[k], v)
+	}
+	args := map[string]json.RawMessage{}
+	for _, k := range keys {
+		in := root.resolve(root).Properties[k].resolve(root)
+		raw, err := argument(in, values[k])
+		if err != nil {
+			return nil, usagef("--arg %s=%s: %v", k, values[k][0], err)
+		}
+		args[k] = raw
+	}
+	raw, err := json.Marshal(args)
+	if err != nil {
+		return nil, err
+	}
+	s, err := validate.Compile(schema)
+	if err != nil {
+		return raw, nil
+	}
+	if bad, ok := errors.AsType[*validate.Error](s.Validate(raw)); ok {
+		var parts []string
+		for _, f := range bad.Fields {
+			parts = append(parts, plain(strings.TrimSpace(f.Path+" "+f.Message)))
+		}
+		return nil, usagef("the arguments do not fit: %s; it takes %s", strings.Join(parts, "; "), describeArguments(schema))
+	}
+	return raw, nil
+}
+
+// argument is the JSON of one argument.
+func argument(in input, values []string) (json.RawMessage, error) {
+	types := in.types()
+	if slices.Contains(types, "array") && (len(values) > 1 || !strings.HasPrefix(strings.TrimSpace(values[0]), "[")) {
+		return json.Marshal(values)
+	}
+	if len(values) > 1 {
+		return nil, fmt.Errorf("given %d times, but it is no array", len(values))
+	}
+	v := values[0]
+	if len(types) == 0 || slices.Contains(types, "string") {
+		if slices.Contains(types, "null") && v == "null" {
+			return json.RawMessage(v), nil
+		}
+		return json.Marshal(v)
+	}
+	if !json.Valid([]byte(v)) {
+		return nil, fmt.Errorf("not a JSON %s", strings.Join(types, " or "))
+	}
+	return json.RawMessage(v), nil
+}
+
+// describeArguments lists the arguments of a schema: severity=P1|P2, service=string; required ones
+// are marked.
+func describeArguments(schema json.RawMessage) string {
+	var root input
+	if json.Unmarshal(schema, &root) != nil || len(root.resolve(root).Properties) == 0 {
+		return "no arguments"
+	}
+	top := root.resolve(root)
+	var list []string
+	for name, in := range top.Properties {
+		in = in.resolve(root)
+		kind := strings.Join(in.types(), "|")
+		if len(in.Enum) > 0 {
+			var values []string
+			for _, v := range in.Enum {
+				values = append(values, fmt.Sprint(v))
+			}
+			kind = strings.Join(values, "|")
+		}
+		if kind == "" {
+			kind = "value"
+		}
+		text := plain(name + "=" + kind)
+		if slices.Contains(top.Required, name) {
+			text += " (required)"
+		}
+		list = append(list, text)
+	}
+	slices.Sort(list)
+	return strings.Join(list, ", ")
+}

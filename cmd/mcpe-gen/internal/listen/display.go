@@ -1,0 +1,227 @@
+package listen
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A display prints what arrives on standard output and everything else on standard error, where, on
+// a terminal, the last line counts.
+type display struct {
+	o     Options
+	began time.Time
+
+	mu                                sync.Mutex
+	events, gaps, errors, passed, not int
+	status                            bool // the line of counts is on the screen
+}
+
+func newDisplay(o Options) *display { return &display{o: o, began: time.Now()} }
+
+// Escapes of what is marked.
+const (
+	dim    = "2"
+	bold   = "1"
+	green  = "32"
+	yellow = "33"
+	red    = "31"
+)
+
+func (d *display) paint(code, s string) string {
+	if !d.o.Color {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+// plain keeps text of others from reaching the terminal's controls.
+func plain(s string) string {
+	if strings.IndexFunc(s, hidden) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if hidden(r) {
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func hidden(r rune) bool { return r != ' ' && (!unicode.IsGraphic(r) || unicode.IsSpace(r)) }
+
+// note prints a line about the run, not about an event.
+func (d *display) note(format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.clear()
+	fmt.Fprintf(d.o.Stderr, format+"\n", args...)
+	d.count()
+}
+
+func (d *display) begin(event, mode string, o Options) {
+	if o.Quiet {
+		return
+	}
+	more := ""
+	if o.Forward != "" {
+		more = ", forwarded to " + plain(o.Forward)
+	}
+	if d.o.Live {
+		more += "; Ctrl-C ends"
+	}
+	d.note("%s by %s from %s%s", d.paint(bold, plain(event)), mode, o.Target, more)
+}
+
+// finish prints what there was.
+func (d *display) finish(o Options) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.clear()
+	if o.Quiet {
+		return
+	}
+	kept := ""
+	if o.CursorFile != "" {
+		kept = "; the next run goes on from " + o.CursorFile
+	}
+	fmt.Fprintf(o.Stderr, "%s in %s%s\n", d.counts(), time.Since(d.began).Round(time.Second), kept)
+}
+
+// A line is an occurrence in the output of --json: as it is on the wire, with the mode that it came
+// by and how it was passed on.
+type line struct {
+	wire.Occurrence
+	Mode    string    `json:"mode"`
+	Forward *passedOn `json:"forward,omitempty"`
+}
+
+// event prints an occurrence.
+func (d *display) event(o events.Occurrence, mode string, p *passedOn) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.clear()
+	defer d.count()
+	d.events++
+	if p != nil && p.ok() {
+		d.passed++
+	} else if p != nil {
+		d.not++
+	}
+	if d.o.JSON {
+		return d.json(line{Occurrence: occurrence(o), Mode: mode, Forward: p})
+	}
+	parts := []string{d.paint(dim, plain(o.Timestamp.String())), d.paint(bold, plain(o.Name)), d.paint(dim, plain(o.ID))}
+	if p != nil {
+		parts = append(parts, d.receipt(p))
+	}
+	parts = append(parts, plain(compact(o.Raw)))
+	_, err := fmt.Fprintln(d.o.Stdout, strings.Join(parts, "  "))
+	return err
+}
+
+func (d *display) receipt(p *passedOn) string {
+	switch {
+	case p.ok():
+		return d.paint(green, fmt.Sprintf("-> %d", p.Status)) + fmt.Sprintf(" %dms", p.Millis)
+	case p.Status != 0:
+		return d.paint(red, fmt.Sprintf("-> %d", p.Status)) + fmt.Sprintf(" %dms", p.Millis)
+	}
+	return d.paint(red, "-> "+plain(p.Error))
+}
+
+func compact(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+func (d *display) json(v any) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := d.o.Stdout.Write(b.Bytes())
+	return err
+}
+
+// gap tells that occurrences may be missing.
+func (d *display) gap(g events.Gap) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.clear()
+	defer d.count()
+	d.gaps++
+	if d.o.JSON {
+		_ = d.json(map[string]any{"gap": true, "cursor": g.Cursor})
+		return
+	}
+	fmt.Fprintln(d.o.Stdout, d.paint(yellow, "-- gap: the server could not replay everything; events may be missing here --"))
+}
+
+// fail shows an error that does not end the subscription.
+func (d *display) fail(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.clear()
+	defer d.count()
+	d.errors++
+	if d.o.JSON {
+		_ = d.json(map[string]any{"error": err.Error()})
+		return
+	}
+	fmt.Fprintln(d.o.Stdout, d.paint(red, "!! "+plain(err.Error())))
+}
+
+// interrupted shows that the connection was lost, and is being made again.
+func (d *display) interrupted(why string) {
+	if d.o.Quiet {
+		return
+	}
+	d.note("%s", d.paint(yellow, "interrupted, trying again: "+plain(why)))
+}
+
+// clear takes the line of counts away, and count writes it; both with mu held.
+func (d *display) clear() {
+	if d.status {
+		fmt.Fprint(d.o.Stderr, "\r\x1b[K")
+		d.status = false
+	}
+}
+
+func (d *display) count() {
+	if d.o.Live && !d.o.Quiet {
+		fmt.Fprint(d.o.Stderr, d.paint(dim, d.counts()))
+		d.status = true
+	}
+}
+
+func (d *display) counts() string {
+	text := fmt.Sprintf("%s, %s, %s", plural(d.events, "event"), plural(d.gaps, "gap"), plural(d.errors, "error"))
+	if d.o.Forward != "" {
+		text += fmt.Sprintf(", %d forwarded, %d not", d.passed, d.not)
+	}
+	return text
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
+}

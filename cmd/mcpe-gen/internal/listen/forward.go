@@ -1,0 +1,89 @@
+package listen
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// forwardTimeout bounds one request to the URL of --forward.
+const forwardTimeout = 10 * time.Second
+
+// A forwarder posts occurrences to a URL, one after the other.
+type forwarder struct {
+	url string
+	hc  *http.Client
+}
+
+func newForwarder(url string) *forwarder {
+	if url == "" {
+		return nil
+	}
+	return &forwarder{url: url, hc: &http.Client{
+		Timeout: forwardTimeout,
+		// The user named one URL; what it redirects to was not asked for.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// A passedOn is how one occurrence was received at the URL.
+type passedOn struct {
+	// Status is the HTTP status, 0 when there was no answer.
+	Status int `json:"status,omitempty"`
+	// Error says why there was none.
+	Error string `json:"error,omitempty"`
+	// Millis is how long it took.
+	Millis int64 `json:"ms"`
+}
+
+// ok reports whether the receiver took it.
+func (p *passedOn) ok() bool { return p.Status >= 200 && p.Status < 300 }
+
+// post sends an occurrence in the form that it has on the wire.
+func (f *forwarder) post(ctx context.Context, o events.Occurrence) *passedOn {
+	began := time.Now()
+	p := &passedOn{}
+	status, err := f.send(ctx, o)
+	p.Status, p.Millis = status, time.Since(began).Milliseconds()
+	if err != nil {
+		p.Error = err.Error()
+	}
+	return p
+}
+
+func (f *forwarder) send(ctx context.Context, o events.Occurrence) (int, error) {
+	body, err := json.Marshal(occurrence(o))
+	if err != nil {
+		return 0, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, f.url, bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("User-Agent", "mcpe-gen listen")
+	res, err := f.hc.Do(r)
+	if err != nil {
+		return 0, fmt.Errorf("forwarding: %w", err)
+	}
+	defer res.Body.Close()
+	// Reading to the end keeps the connection for the next one.
+	_, _ = io.CopyN(io.Discard, res.Body, 64<<10)
+	return res.StatusCode, nil
+}
+
+// occurrence is the wire form of a received occurrence.
+func occurrence(o events.Occurrence) wire.Occurrence {
+	w := wire.Occurrence{EventID: o.ID, Name: o.Name, Timestamp: o.Timestamp.String(), Data: o.Raw, Meta: o.Meta}
+	if o.Cursor != "" {
+		w.Cursor = &o.Cursor
+	}
+	return w
+}

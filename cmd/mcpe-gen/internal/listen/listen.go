@@ -1,0 +1,275 @@
+// Package listen is the terminal tail behind `mcpe-gen listen`: it subscribes to one event type of
+// any server that speaks the Events extension, prints what arrives, and may pass it on to a URL.
+//
+// Start with [Run]. What is shown is in display.go, the choice of an event in pick.go, arguments in
+// arguments.go and passing on in forward.go. A delivery mode that the client learns is one more entry
+// of [Modes].
+package listen
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/runtime/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/file"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// Modes are the delivery modes that can be asked for; auto leaves it to the client.
+var Modes = []string{"auto", wire.ModePoll, wire.ModePush}
+
+// Options says what to listen to and what to do with it.
+type Options struct {
+	Target peer.Target
+	// Event is the event type's name; when empty it is asked for.
+	Event string
+	// Args are the subscription's arguments as KEY=VALUE.
+	Args []string
+	// Mode is one of Modes.
+	Mode string
+	// JSON prints one object a line.
+	JSON bool
+	// Forward is the URL that every occurrence is posted to; empty posts none.
+	Forward string
+	// CursorFile keeps the position from one run to the next; empty starts from now.
+	CursorFile string
+	// Count ends the run after so many occurrences; 0 never.
+	Count int
+	// Quiet leaves out everything but occurrences, gaps and errors.
+	Quiet bool
+
+	// Stdin answers the question for an event; nil means nobody is there to ask.
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Live keeps a line of counts at the bottom of the terminal, Color marks with ANSI escapes.
+	Live, Color bool
+}
+
+// A UsageError tells that what was asked for cannot be done, such as an event that does not exist.
+type UsageError struct{ Message string }
+
+// Error returns the message.
+func (e *UsageError) Error() string { return e.Message }
+
+func usagef(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
+
+// Check refuses options that cannot work, before anything is connected.
+func (o Options) Check() error {
+	if err := o.Target.Check(); err != nil {
+		return usagef("%v", err)
+	}
+	if !slices.Contains(Modes, o.Mode) {
+		return usagef("--mode %s: must be %s", o.Mode, strings.Join(Modes, ", "))
+	}
+	for _, a := range o.Args {
+		if key, _, ok := strings.Cut(a, "="); !ok || key == "" {
+			return usagef("--arg %s: must be KEY=VALUE", a)
+		}
+	}
+	if o.Forward != "" && !peer.IsURL(o.Forward) {
+		return usagef("--forward %s: must be a URL that begins with http:// or https://", o.Forward)
+	}
+	if o.Count < 0 {
+		return usagef("-n %d: must not be negative", o.Count)
+	}
+	return nil
+}
+
+// Run listens until ctx ends, which is a success, the count is reached, or the server ends it.
+func Run(ctx context.Context, o Options) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	co := client.Options{}
+	if o.CursorFile != "" {
+		cursors, err := file.OpenCursors(o.CursorFile)
+		if err != nil {
+			return err
+		}
+		co.Cursors = cursors
+	}
+	err := o.run(ctx, co)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (o Options) run(ctx context.Context, co client.Options) error {
+	c, err := o.Target.Connect(ctx, co)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	catalog, err := c.List(ctx)
+	switch {
+	case errors.Is(err, client.ErrNoEvents):
+		return fmt.Errorf("%s is an MCP server without events", o.Target)
+	case err != nil:
+		return fmt.Errorf("listing the event types of %s: %w", o.Target, err)
+	}
+	d, err := o.choose(ctx, catalog)
+	if err != nil {
+		return err
+	}
+	args, err := arguments(o.Args, d.InputSchema)
+	if err != nil {
+		return err
+	}
+	so := []client.SubscribeOption{client.WithMode(o.Mode)}
+	if o.CursorFile != "" {
+		so = append(so, client.WithCursorKey(key(o.Target, d.Name, args)))
+	}
+	sub, err := client.Subscribe(ctx, c, client.Dynamic(d.Name), args, so...)
+	if err != nil {
+		return o.refused(err, d)
+	}
+	defer sub.Close()
+	t := &tail{o: o, sub: sub, show: newDisplay(o), forward: newForwarder(o.Forward)}
+	return t.run(ctx, d.Name)
+}
+
+// key names the subscription in the cursor file.
+func key(t peer.Target, event string, args json.RawMessage) string {
+	canonical, err := wire.Canonical(args)
+	if err != nil {
+		canonical = args
+	}
+	return strings.Join([]string{t.String(), event, string(canonical)}, " ")
+}
+
+// refused explains a subscription that was not made.
+func (o Options) refused(err error, d wire.Descriptor) error {
+	if mode, ok := errors.AsType[*client.NoCompatibleDeliveryModeError](err); ok {
+		return usagef("%s is not delivered by %s; the server offers %s", d.Name, strings.Join(mode.Supported, " or "), strings.Join(mode.Offered, ", "))
+	}
+	if errors.Is(err, events.ErrInvalidParams) {
+		return usagef("%s refuses the arguments: %s; %s takes %s", o.Target, explain(err), d.Name, describeArguments(d.InputSchema))
+	}
+	return fmt.Errorf("subscribing to %s: %w", d.Name, err)
+}
+
+// explain adds what the server said about single arguments.
+func explain(err error) string {
+	var fields struct {
+		Errors []struct{ Path, Message string } `json:"errors"`
+	}
+	if e, ok := errors.AsType[*events.Error](err); ok && json.Unmarshal(e.Data, &fields) == nil && len(fields.Errors) > 0 {
+		var parts []string
+		for _, f := range fields.Errors {
+			parts = append(parts, plain(strings.TrimSpace(f.Path+" "+f.Message)))
+		}
+		return strings.Join(parts, "; ")
+	}
+	return plain(err.Error())
+}
+
+// A tail is one subscription being shown.
+type tail struct {
+	o       Options
+	sub     *client.Subscription[json.RawMessage, json.RawMessage]
+	show    *display
+	forward *forwarder
+	// unfinished tells that the last occurrence was not passed on, so that it must come again.
+	unfinished bool
+}
+
+// watchInterval is how often the state of the connection is looked at.
+const watchInterval = 500 * time.Millisecond
+
+func (t *tail) run(ctx context.Context, event string) error {
+	t.show.begin(event, t.sub.Mode(), t.o)
+	watching := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		t.watch(watching)
+	}()
+	err := t.follow(ctx)
+	close(watching)
+	<-ended
+	if !t.unfinished {
+		if ack := t.sub.Ack(); err == nil {
+			err = ack
+		}
+	}
+	t.show.finish(t.o)
+	return err
+}
+
+// follow shows every item until the last.
+func (t *tail) follow(ctx context.Context) error {
+	for ev, err := range t.sub.Events() {
+		if ctx.Err() != nil {
+			return nil
+		}
+		switch {
+		case err != nil && passing(err):
+			t.show.fail(err)
+		case err != nil:
+			return ended(err)
+		case ev.Gap != nil:
+			t.show.gap(*ev.Gap)
+		default:
+			var passed *passedOn
+			if t.forward != nil {
+				if passed = t.forward.post(ctx, ev.Occurrence); ctx.Err() != nil {
+					t.unfinished = true
+					return nil
+				}
+			}
+			if err := t.show.event(ev.Occurrence, t.sub.Mode(), passed); err != nil {
+				return err
+			}
+			if t.show.events == t.o.Count {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// passing reports whether the iteration goes on after err.
+func passing(err error) bool {
+	_, recoverable := errors.AsType[*client.RecoverableError](err)
+	_, payload := errors.AsType[*client.PayloadError](err)
+	_, commit := errors.AsType[*client.CommitError](err)
+	return recoverable || payload || commit
+}
+
+func ended(err error) error {
+	if e, ok := errors.AsType[*client.TerminatedError](err); ok {
+		return fmt.Errorf("the server ended the subscription: %s", plain(e.Err.Error()))
+	}
+	return err
+}
+
+// watch reports interruptions, which the client overcomes by itself.
+func (t *tail) watch(stop <-chan struct{}) {
+	tick := time.NewTicker(watchInterval)
+	defer tick.Stop()
+	last := ""
+	for {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+		}
+		now := ""
+		if err := t.sub.Status().LastError; err != nil {
+			now = err.Error()
+		}
+		if now != last && now != "" {
+			t.show.interrupted(now)
+		}
+		last = now
+	}
+}

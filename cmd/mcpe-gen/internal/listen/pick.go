@@ -1,0 +1,108 @@
+package listen
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// choose finds the event type that was named, or asks for one.
+func (o Options) choose(ctx context.Context, catalog []wire.Descriptor) (wire.Descriptor, error) {
+	if len(catalog) == 0 {
+		return wire.Descriptor{}, fmt.Errorf("%s has no event types", o.Target)
+	}
+	if o.Event != "" {
+		i := slices.IndexFunc(catalog, func(d wire.Descriptor) bool { return d.Name == o.Event })
+		if i < 0 {
+			return wire.Descriptor{}, usagef("%s has no event type %q; it has %s", o.Target, o.Event, strings.Join(names(catalog), ", "))
+		}
+		return catalog[i], nil
+	}
+	o.list(catalog)
+	if o.Stdin == nil {
+		return wire.Descriptor{}, usagef("name one of the event types of %s: %s", o.Target, strings.Join(names(catalog), ", "))
+	}
+	if len(catalog) == 1 {
+		return catalog[0], nil
+	}
+	return o.ask(ctx, catalog)
+}
+
+func names(catalog []wire.Descriptor) []string {
+	var list []string
+	for _, d := range catalog {
+		list = append(list, plain(d.Name))
+	}
+	return list
+}
+
+// list shows what there is.
+func (o Options) list(catalog []wire.Descriptor) {
+	width := 0
+	for _, d := range catalog {
+		width = max(width, len(plain(d.Name)))
+	}
+	fmt.Fprintf(o.Stderr, "Event types of %s:\n", o.Target)
+	for i, d := range catalog {
+		fmt.Fprintf(o.Stderr, "%4d  %-*s  %s (%s)\n", i+1, width, plain(d.Name), plain(d.Description), plain(strings.Join(d.Delivery, ", ")))
+	}
+}
+
+// ask reads lines until one names an event type by number, name or unique beginning.
+func (o Options) ask(ctx context.Context, catalog []wire.Descriptor) (wire.Descriptor, error) {
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		// Reading standard input cannot be given up; the process ends soon after.
+		in := bufio.NewScanner(o.Stdin)
+		for in.Scan() {
+			select {
+			case lines <- in.Text():
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	for {
+		fmt.Fprintf(o.Stderr, "Listen to (1-%d or a name): ", len(catalog))
+		select {
+		case <-ctx.Done():
+			fmt.Fprintln(o.Stderr)
+			return wire.Descriptor{}, ctx.Err()
+		case line, ok := <-lines:
+			if !ok {
+				fmt.Fprintln(o.Stderr)
+				return wire.Descriptor{}, usagef("no event type was chosen")
+			}
+			if d, ok := match(catalog, strings.TrimSpace(line)); ok {
+				return d, nil
+			}
+			io.WriteString(o.Stderr, "There is no such event type.\n")
+		}
+	}
+}
+
+func match(catalog []wire.Descriptor, answer string) (wire.Descriptor, bool) {
+	if n, err := strconv.Atoi(answer); err == nil && n >= 1 && n <= len(catalog) {
+		return catalog[n-1], true
+	}
+	var found []wire.Descriptor
+	for _, d := range catalog {
+		if d.Name == answer {
+			return d, true
+		}
+		if answer != "" && strings.HasPrefix(d.Name, answer) {
+			found = append(found, d)
+		}
+	}
+	if len(found) != 1 {
+		return wire.Descriptor{}, false
+	}
+	return found[0], true
+}

@@ -1,0 +1,99 @@
+// Package peer connects mcpe-gen to somebody's MCP server: one at a URL, or one that it starts as a
+// child process. The verbs import and listen share it.
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/client"
+)
+
+// A Target names a server. Exactly one of URL and Command is set.
+type Target struct {
+	// URL is the server's endpoint for Streamable HTTP.
+	URL string
+	// Command is a program and its arguments that speaks MCP on its standard input and output.
+	Command []string
+	// Token is a bearer token for URL; empty sends none.
+	Token string
+}
+
+// IsURL reports whether s is meant as the URL of a server rather than as a name or a file.
+func IsURL(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+}
+
+// Check refuses what cannot work, before anything is tried.
+func (t Target) Check() error {
+	switch {
+	case t.URL == "" && len(t.Command) == 0:
+		return errors.New("name a server: its URL, or after -- the command that starts it")
+	case t.URL != "" && len(t.Command) > 0:
+		return errors.New("name one server, by URL or by command")
+	case t.URL != "" && !IsURL(t.URL):
+		return fmt.Errorf("%q is not the URL of a server: it begins with http:// or https://", t.URL)
+	case t.URL == "" && t.Token != "":
+		return errors.New("--token is sent over HTTP only; a command takes secrets by its environment")
+	}
+	return nil
+}
+
+// String names the server without what may be secret: user and password, query, arguments.
+func (t Target) String() string {
+	if t.URL == "" {
+		return filepath.Base(t.Command[0])
+	}
+	u, err := url.Parse(t.URL)
+	if err != nil {
+		return "the server"
+	}
+	u.User, u.RawQuery, u.Fragment, u.ForceQuery = nil, "", "", false
+	return u.String()
+}
+
+// Connect makes a session with the server.
+func (t Target) Connect(ctx context.Context, o client.Options) (*client.Client, error) {
+	c, err := client.Connect(ctx, t.transport(), o)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, fmt.Errorf("connecting to %s: %w", t, err)
+	}
+	return c, nil
+}
+
+func (t Target) transport() mcp.Transport {
+	if t.URL == "" {
+		return client.Command(t.Command[0], t.Command[1:]...)
+	}
+	hc := &http.Client{}
+	if t.Token != "" {
+		home, _ := url.Parse(t.URL)
+		hc.Transport = &bearer{token: t.Token, home: home}
+	}
+	return client.HTTP(t.URL, hc)
+}
+
+// A bearer adds the token to requests for the server that it was given for, so that a redirect does
+// not carry it elsewhere.
+type bearer struct {
+	token string
+	home  *url.URL
+}
+
+func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme == b.home.Scheme && r.URL.Host == b.home.Host {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+b.token)
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
