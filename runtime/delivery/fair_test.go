@@ -129,7 +129,12 @@ func TestHOOK4Bounds(t *testing.T) {
 		time.Sleep(time.Minute)
 		mu.Lock()
 		defer mu.Unlock()
-		if most["sub_0"] != 5 || most["a"] > 12 || most["b"] > 12 || most["a"] < 10 || most["all"] > 20 || most["all"] < 18 {
+		for i := range 6 {
+			if n := most[fmt.Sprint("sub_", i)]; n < 4 || n > 5 {
+				t.Errorf("%d under way for one subscription", n)
+			}
+		}
+		if most["a"] > 12 || most["b"] > 12 || most["a"] < 10 || most["all"] > 20 || most["all"] < 18 {
 			t.Errorf("most under way: %v", most)
 		}
 		if len(s.all()) != 600 {
@@ -206,6 +211,7 @@ func TestHOOK9Limits(t *testing.T) {
 		top := newTopic(store.LogOptions{MaxCount: 30})
 		h, _ := top.join(t, e, record("sub_1"), false)
 		other, _ := top.join(t, e, record("sub_2"), false)
+		synctest.Wait()
 		for i := range 100 {
 			top.emit(t, fmt.Sprint("evt_", i), "sub_1")
 		}

@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -322,59 +323,44 @@ func shutdown(tb testing.TB, e *Engine) {
 	}
 }
 
-// A network is in memory: names lead to servers over pipes.
+// A network is in memory: each port leads to a server over a pipe, whatever the name.
 type network struct {
-	mu      sync.Mutex
-	servers map[string]func(net.Conn)
-	dials   atomic.Int64
-	conns   sync.WaitGroup
+	mu    sync.Mutex
+	ports map[string]func(net.Conn)
+	dials map[string]int
+	conns sync.WaitGroup
 }
 
-func (n *network) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+func (n *network) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return []netip.Addr{netip.MustParseAddr("198.51.100.1")}, nil
+}
+
+// listen serves a port by f, which owns the connection, and returns the origin.
+func (n *network) listen(scheme, port string, f func(net.Conn)) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	i := byte(0)
-	for name := range n.servers {
-		if h, _, _ := net.SplitHostPort(name); h == host {
-			return []netip.Addr{netip.AddrFrom4([4]byte{198, 51, 100, i})}, nil
-		}
+	if n.ports == nil {
+		n.ports, n.dials = map[string]func(net.Conn){}, map[string]int{}
 	}
-	return nil, &net.DNSError{Name: host, IsNotFound: true}
+	n.ports[port] = f
+	return scheme + "://receiver.test:" + port
 }
 
-// listen serves name, "receiver.test:80", by f, which owns the connection.
-func (n *network) listen(name string, f func(net.Conn)) {
+func (n *network) dial(_ context.Context, _, address string) (net.Conn, error) {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.servers == nil {
-		n.servers = map[string]func(net.Conn){}
-	}
-	n.servers[name] = f
-}
-
-// dial is for a guard that resolves nothing: allowed hosts by name.
-func (n *network) dial(ctx context.Context, _, address string) (net.Conn, error) {
-	n.mu.Lock()
-	var f func(net.Conn)
-	for _, s := range n.servers {
-		f = s
-	}
-	if len(n.servers) > 1 {
-		_, port, _ := net.SplitHostPort(address)
-		for name, s := range n.servers {
-			if _, p, _ := net.SplitHostPort(name); p == port {
-				f = s
-			}
-		}
-	}
-	n.mu.Unlock()
+	n.dials[port]++
+	f := n.ports[port]
 	if f == nil {
-		return nil, errors.New("nobody listens")
+		return nil, syscall.ECONNREFUSED
 	}
-	n.dials.Add(1)
 	ours, theirs := net.Pipe()
 	n.conns.Go(func() { f(theirs) })
-	return ours, ctx.Err()
+	return ours, nil
 }
 
 // handle is a server of HTTP/1.1 for listen.
