@@ -24,8 +24,10 @@ func valueForbidden(u union, report func(string)) {
 	}
 }
 
+// typeRemoved lets a payload lose null: receivers only see less.
 func typeRemoved(p pair, report func(string, string)) {
-	if p.old.types()&p.new.types() == 0 {
+	harmless := p.feature == PayloadSchema && p.old.types() == null
+	if p.old.types()&p.new.types() == 0 && !harmless {
 		report("", fmt.Sprintf("was %v and is %v", p.old.types(), p.new.types()))
 	}
 }

@@ -1,0 +1,241 @@
+package breaking
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/rule"
+	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/runtime/evolve"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A side is an event type in one version.
+type side struct {
+	*schema.Event
+	of *Package
+}
+
+// at is the place of a key of the event, of its name where the key is not written.
+func (s side) at(key string) source.Range {
+	r := s.NameRange
+	if m := s.Node.Member(key); m != nil {
+		r = m.KeyRange
+	}
+	return s.of.label(r)
+}
+
+// An eventRule looks at an event type that both versions have.
+type eventRule struct {
+	rule.Rule
+	check func(old, new side, report func(at source.Range, d source.Diagnostic))
+}
+
+// eventRemoved is reported by the comparison itself.
+const eventRemoved = "EVENT_REMOVED"
+
+var eventRules = []eventRule{
+	{rule.Rule{ID: eventRemoved, Category: Wire, Purpose: "An event type was removed or renamed."}, nil},
+	{rule.Rule{ID: "DELIVERY_WITHDRAWN", Category: Wire, Purpose: "An event type can no longer be had by a delivery mode."}, deliveryWithdrawn},
+	{rule.Rule{ID: "REPLAY_WITHDRAWN", Category: Wire, Purpose: "An event type no longer has cursors to resume from."}, replayWithdrawn},
+	{rule.Rule{ID: "STABILITY_LOWERED", Category: Wire, Purpose: "A stable event type became experimental."}, stabilityLowered},
+	{rule.Rule{ID: "MATCH_CHANGED", Category: Wire, Purpose: "An argument selects other occurrences than before: its x-match changed or went."}, matchChanged},
+	{rule.Rule{ID: "DEFAULT_CHANGED", Category: Wire, Purpose: "An argument that is left out means something else."}, defaultChanged},
+	{rule.Rule{ID: "READ_TOOL_RENAMED", Category: Wire, Purpose: "The read tool of an event type, or one of its own arguments, has another name."}, readToolRenamed},
+}
+
+// events compares every event type of an old package.
+func (c *comparison) events(old *Package) {
+	for _, f := range old.Set.Files {
+		for _, e := range f.Events {
+			if e.Stability == "experimental" {
+				continue
+			}
+			was := side{e, old}
+			is, ok := c.find(old, e.Name)
+			if !ok {
+				c.removed(was)
+				continue
+			}
+			for _, r := range eventRules {
+				if r.check != nil {
+					r.check(was, is, func(at source.Range, d source.Diagnostic) { c.report(r.ID, at, e.Name, e.Name, d) })
+				}
+			}
+			c.schemas(was, is)
+		}
+	}
+}
+
+// find returns the event type of that name in the new version, first in the same package.
+func (c *comparison) find(old *Package, name string) (side, bool) {
+	var found side
+	for i := range c.new {
+		for _, f := range c.new[i].Set.Files {
+			for _, e := range f.Events {
+				if e.Name == name && (found.Event == nil || c.new[i].Key == old.Key) {
+					found = side{e, &c.new[i]}
+				}
+			}
+		}
+	}
+	return found, found.Event != nil
+}
+
+func (c *comparison) removed(was side) {
+	d := source.Diagnostic{Message: "the event type was removed", Hint: "keep it as deprecated: {replacedBy: NAME, removeAfter: DATE} for a while"}
+	if by := c.successor(was); by != "" {
+		d.Message = "the event type was removed, or renamed to " + by
+		d.Hint = fmt.Sprintf("keep it beside the new one as deprecated: {replacedBy: %s, removeAfter: DATE} for a while", by)
+	}
+	if announced := was.Deprecated; announced != nil && announced.RemoveAfter != "" {
+		if date, err := time.Parse(time.DateOnly, announced.RemoveAfter); err == nil && c.now.After(date.AddDate(0, 0, 1)) {
+			d = source.Diagnostic{Severity: source.Note, Message: "the event type was removed after " + announced.RemoveAfter + ", as announced"}
+		}
+	}
+	c.report(eventRemoved, was.of.label(was.NameRange), was.Name, was.Name, d)
+}
+
+// successor returns the name of a new event type with the schemas of one that is gone.
+func (c *comparison) successor(was side) string {
+	for i := range c.new {
+		for _, f := range c.new[i].Set.Files {
+			for _, e := range f.Events {
+				known := slices.ContainsFunc(c.old, func(p Package) bool {
+					return slices.ContainsFunc(p.Set.Files, func(f *schema.File) bool {
+						return slices.ContainsFunc(f.Events, func(o *schema.Event) bool { return o.Name == e.Name })
+					})
+				})
+				if !known && string(c.new[i].Set.Published(e.Payload)) == string(was.of.Set.Published(was.Payload)) {
+					return e.Name
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// schemas compares the two schemas of an event type by the rules of evolve.
+func (c *comparison) schemas(was, is side) {
+	descriptor := func(s side) wire.Descriptor {
+		return wire.Descriptor{Name: s.Name, InputSchema: s.of.Set.Published(s.Input), PayloadSchema: s.of.Set.Published(s.Payload)}
+	}
+	for _, change := range evolve.Differences(descriptor(was), descriptor(is)) {
+		root := func(s side) *source.Node {
+			if change.Feature == evolve.InputSchema {
+				return s.Input
+			}
+			return s.Payload
+		}
+		at, exact := locate(is.of.Set, root(is), change.Path)
+		d := source.Diagnostic{Message: change.Reason}
+		if before, _ := locate(was.of.Set, root(was), change.Path); !exact {
+			d = d.WithRelated(was.of.label(before), "it was here")
+		}
+		c.report(change.Rule, is.of.label(at), was.Name, was.Name+" "+change.Feature+change.Path, d)
+	}
+}
+
+var allModes = []string{"poll", "push", "webhook"}
+
+func modes(e side) []string {
+	if len(e.Delivery) == 0 {
+		return allModes
+	}
+	return e.Delivery
+}
+
+func deliveryWithdrawn(old, new side, report func(source.Range, source.Diagnostic)) {
+	kept := modes(new)
+	lost := slices.DeleteFunc(slices.Clone(modes(old)), func(m string) bool { return slices.Contains(kept, m) })
+	if len(lost) > 0 {
+		report(new.at("delivery"), source.Diagnostic{Message: "can no longer be had by " + strings.Join(lost, " and ")})
+	}
+}
+
+func replayWithdrawn(old, new side, report func(source.Range, source.Diagnostic)) {
+	if old.Replay && !new.Replay {
+		report(new.at("replay"), source.Diagnostic{Message: "cursors are null now: subscribers cannot resume where they left off"})
+	}
+}
+
+func stabilityLowered(_, new side, report func(source.Range, source.Diagnostic)) {
+	if new.Stability == "experimental" {
+		report(new.at("stability"), source.Diagnostic{Message: "was stable and is experimental: its subscribers were promised more"})
+	}
+}
+
+func matchChanged(old, new side, report func(source.Range, source.Diagnostic)) {
+	for _, was := range old.Match {
+		i := slices.IndexFunc(new.Match, func(m schema.MatchRule) bool { return m.Argument == was.Argument })
+		at, kept := locate(new.of.Set, new.Input, wire.Pointer("properties", was.Argument))
+		switch {
+		case !kept: // a finding of its own
+		case i < 0:
+			report(new.of.label(at), source.Diagnostic{Message: fmt.Sprintf("argument %q is no longer tied to %s of the payload", was.Argument, was.Path)})
+		case new.Match[i].Path != was.Path || new.Match[i].Op != was.Op:
+			report(new.of.label(new.Match[i].Range), source.Diagnostic{Message: fmt.Sprintf("argument %q was tied to %s by %s, and is to %s by %s",
+				was.Argument, was.Path, was.Op, new.Match[i].Path, new.Match[i].Op)})
+		}
+	}
+}
+
+func defaultChanged(old, new side, report func(source.Range, source.Diagnostic)) {
+	before, after := defaults(old), defaults(new)
+	for _, name := range arguments(old) {
+		was := before[name]
+		at, kept := locate(new.of.Set, new.Input, wire.Pointer("properties", name))
+		switch is := after[name]; {
+		case was == nil || !kept:
+		case is == nil:
+			report(new.of.label(at), source.Diagnostic{Message: fmt.Sprintf("argument %q no longer has the default %s", name, was.JSON())})
+		case !equal(was, is):
+			report(new.of.label(is.Range), source.Diagnostic{Message: fmt.Sprintf("the default of argument %q went from %s to %s", name, was.JSON(), is.JSON())})
+		}
+	}
+}
+
+func equal(a, b *source.Node) bool {
+	x, errX := wire.Canonical(a.JSON())
+	y, errY := wire.Canonical(b.JSON())
+	if errX != nil || errY != nil {
+		return string(a.JSON()) == string(b.JSON())
+	}
+	return string(x) == string(y)
+}
+
+func readToolRenamed(old, new side, report func(source.Range, source.Diagnostic)) {
+	if was, is := toolName(old), toolName(new); was != is {
+		report(new.at("x-tool-name"), source.Diagnostic{Message: fmt.Sprintf("the read tool was %s and is %s", was, is)})
+	}
+	for _, a := range []struct{ was, is, otherwise string }{
+		{old.ToolCursor, new.ToolCursor, "cursor"}, {old.ToolMaxEvents, new.ToolMaxEvents, "maxEvents"},
+	} {
+		if was, is := orElse(a.was, a.otherwise), orElse(a.is, a.otherwise); was != is {
+			report(new.at("x-tool-args"), source.Diagnostic{Message: fmt.Sprintf("the read tool's argument %s is called %s", was, is)})
+		}
+	}
+}
+
+func toolName(e side) string {
+	if e.ToolName != "" {
+		return e.ToolName
+	}
+	return "read_" + strings.Map(func(r rune) rune {
+		if strings.ContainsRune("_-", r) || r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
+			return r
+		}
+		return '_'
+	}, e.Name)
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

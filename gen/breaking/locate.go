@@ -1,0 +1,104 @@
+package breaking
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+// locate returns where a path of evolve leads in a schema: to the name of what it names. The path
+// goes as if references were written out, so it is followed through them and through allOf, anyOf
+// and oneOf. When part of it does not exist, exact is false and the place is what would hold it.
+func locate(set *schema.Set, root *source.Node, pointer string) (at source.Range, exact bool) {
+	tokens, _ := source.SplitPointer(pointer)
+	here := []*source.Node{root}
+	for len(tokens) > 0 {
+		n := 1
+		switch tokens[0] {
+		case "properties", "patternProperties", "prefixItems":
+			n = min(2, len(tokens))
+		}
+		next := step(set, here, tokens[:n])
+		if len(next) == 0 {
+			return place(here[0]), false
+		}
+		here, tokens = next, tokens[n:]
+	}
+	return place(here[0]), true
+}
+
+func place(n *source.Node) source.Range {
+	_, at := n.Key()
+	return at
+}
+
+// step returns the schemas that a keyword, and a name below it, lead to from any of the schemas.
+func step(set *schema.Set, from []*source.Node, tokens []string) []*source.Node {
+	var out []*source.Node
+	for _, n := range from {
+		for _, view := range set.Views(n) {
+			inner := view.Get(tokens[0])
+			switch items := view.Get("items"); {
+			case len(tokens) == 2:
+				if tokens[0] == "prefixItems" && inner == nil && items != nil && items.Kind == source.Array {
+					inner = items // draft-07
+				}
+				if inner != nil {
+					inner = inner.Lookup("/" + source.EscapeToken(tokens[1]))
+				}
+			case tokens[0] == "items" && inner != nil && inner.Kind == source.Array:
+				inner = view.Get("additionalItems")
+			}
+			if inner != nil && !slices.Contains(out, inner) {
+				out = append(out, inner)
+			}
+		}
+	}
+	return out
+}
+
+// arguments returns the names of the arguments of an event type in the order in which they are written.
+func arguments(e side) []string {
+	var names []string
+	for _, view := range e.of.Set.Views(e.Input) {
+		if p := view.Get("properties"); p != nil {
+			for _, m := range p.Members {
+				if !slices.Contains(names, m.Key) {
+					names = append(names, m.Key)
+				}
+			}
+		}
+	}
+	return names
+}
+
+// defaults returns the defaults of the arguments by name.
+func defaults(e side) map[string]*source.Node {
+	out := map[string]*source.Node{}
+	for _, name := range arguments(e) {
+		for _, n := range step(e.of.Set, []*source.Node{e.Input}, []string{"properties", name}) {
+			for _, view := range e.of.Set.Views(n) {
+				if d := view.Get("default"); d != nil && out[name] == nil {
+					out[name] = d
+				}
+			}
+		}
+	}
+	return out
+}
+
+// among names the first of the subjects and counts the others.
+func among(subjects []string) string {
+	subjects = slices.DeleteFunc(subjects, func(s string) bool { return s == "" })
+	switch len(subjects) {
+	case 0:
+		return ""
+	case 1:
+		return subjects[0]
+	case 2:
+		return strings.Join(subjects, " and ")
+	}
+	return subjects[0] + " and " + count(len(subjects)-1) + " more places"
+}
