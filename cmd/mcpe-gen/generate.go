@@ -33,7 +33,7 @@ needs is imported only with it, so a program that only subscribes links no serve
 // generateFlags are what the verb takes beside the global flags.
 type generateFlags struct {
 	outputs
-	check, diff, dryRun, verify bool
+	check, diff, dryRun, verify, watch bool
 }
 
 func newGenerate(c *command) *cobra.Command {
@@ -54,10 +54,21 @@ func newGenerate(c *command) *cobra.Command {
   # what would change, as a unified diff
   mcpe-gen generate --diff
 
+  # while editing event files
+  mcpe-gen generate --watch
+
   # a package for clients only
   mcpe-gen generate incidents.yaml -o incidents --emit client`,
 		ValidArgsFunction: completeEventFiles,
-		RunE:              func(cmd *cobra.Command, args []string) error { return c.generate(cmd.Context(), args, f) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case !f.watch:
+				return c.generate(cmd.Context(), args, f)
+			case f.check || f.diff || f.dryRun:
+				return usagef("--watch writes; it cannot be combined with --check, --diff or --dry-run")
+			}
+			return c.watch(cmd.Context(), args, f)
+		},
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
@@ -67,6 +78,7 @@ func newGenerate(c *command) *cobra.Command {
 	flags.BoolVar(&f.check, "check", false, "write nothing; list what is not current and exit with 4")
 	flags.BoolVar(&f.diff, "diff", false, "write nothing; print what would change as a unified diff")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "write nothing; list what would change")
+	flags.BoolVar(&f.watch, "watch", false, "write again whenever an event file or the config changes, until Ctrl-C")
 	flags.BoolVar(&f.verify, "verify", false, "type-check the code before writing it (needs the module's dependencies)")
 	completeWords(cmd, "emit", "server", "client", "tools", "types")
 	_ = cmd.MarkFlagDirname("out")

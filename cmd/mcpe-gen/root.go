@@ -117,7 +117,8 @@ func newRoot(c *command) *cobra.Command {
 	root.SetHelpCommand(newHelp())
 	root.SetUsageTemplate(usageTemplate)
 
-	root.AddCommand(newInit(c), newGenerate(c), newInspect(c), newSchema(c), newVersion(c), newCompletion(c))
+	root.AddCommand(newInit(c), newGenerate(c), newInspect(c), newSchema(c), newImport(c), newExport(c), newListen(c),
+		newVersion(c), newCompletion(c))
 	return root
 }
 

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/asyncapi"
+	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+)
+
+const exportHelp = `Write an AsyncAPI 3.0 document for event files.
+
+Files are chosen as with generate: FILE arguments, or else those of mcpe.yaml, all
+of them in one document. Each event type becomes a channel with one message, which
+the application sends. What AsyncAPI has no place for, such as the arguments of a
+subscription and delivery modes, stands in the channel's x-mcp-event; "mcpe-gen
+import" reads it back without loss.
+
+The document is YAML, or JSON when the file's name ends in .json.`
+
+// exports is what the verb was asked for.
+type exports struct {
+	out string
+	asyncapi.Options
+}
+
+func newExport(c *command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Describe event files in another format",
+		Long:  "Describe event files in another format: asyncapi.",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("export knows asyncapi, not %q", args[0])
+			}
+			return nil
+		},
+		RunE: func(*cobra.Command, []string) error { return usagef("export to what? It knows asyncapi") },
+	}
+	cmd.AddCommand(newExportAsyncAPI(c))
+	return cmd
+}
+
+func newExportAsyncAPI(c *command) *cobra.Command {
+	var e exports
+	cmd := &cobra.Command{
+		Use:   "asyncapi [FILE...]",
+		Short: "Write an AsyncAPI 3.0 document",
+		Long:  exportHelp,
+		Example: `  mcpe-gen export asyncapi -o asyncapi.yaml
+  mcpe-gen export asyncapi incidents.yaml --title Incidents --api-version 2.1.0 -o asyncapi.json`,
+		ValidArgsFunction: completeEventFiles,
+		RunE:              func(cmd *cobra.Command, args []string) error { return c.exportAsyncAPI(cmd.Context(), args, e) },
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVarP(&e.out, "out", "o", "", "`file` to write to (default: standard output)")
+	flags.StringVar(&e.Title, "title", "", "`title` of the document (default: made of the package or file)")
+	flags.StringVar(&e.Version, "api-version", "1.0.0", "`version` of what the document describes")
+	_ = cmd.MarkFlagFilename("out", "yaml", "yml", "json")
+	return cmd
+}
+
+func (c *command) exportAsyncAPI(ctx context.Context, files []string, e exports) error {
+	set, err := c.load(ctx, files)
+	if err != nil {
+		return err
+	}
+	if e.Title == "" {
+		e.Title = titleOf(set)
+	}
+	doc, found := asyncapi.Export(set, e.Options)
+	if err := c.judge(found, nil, exitDiagnostics); err != nil {
+		return err
+	}
+	text, err := asyncapi.Text(doc, strings.EqualFold(filepath.Ext(e.out), ".json"))
+	if err != nil {
+		return err
+	}
+	if e.out == "" {
+		return c.print(text)
+	}
+	return c.write(e.out, text)
+}
+
+// load reads the event files that a verb is about: all of them as one set.
+func (c *command) load(ctx context.Context, files []string) (*schema.Set, error) {
+	requests, err := c.requests(files, outputs{})
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, r := range requests {
+		for _, f := range r.Files {
+			if !slices.ContainsFunc(all, func(g string) bool { return same(f, g) }) {
+				all = append(all, f)
+			}
+		}
+	}
+	set, found := schema.Load(all, schema.Options{ReadFile: func(path string) ([]byte, error) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		return os.ReadFile(path)
+	}})
+	if err := c.judge(found, nil, exitDiagnostics); err != nil {
+		return nil, err
+	}
+	return set, nil
+}
+
+// titleOf names a set: by the package that it asks for, or by its first file.
+func titleOf(set *schema.Set) string {
+	if len(set.Files) == 0 {
+		return "Events"
+	}
+	name := set.Files[0].Package
+	if name == "" {
+		name = set.Files[0].Stem
+	}
+	if name == "" {
+		return "Events"
+	}
+	return strings.ToUpper(name[:1]) + name[1:] + " events"
+}
+
+// write writes a file that holds nothing but a verb's result.
+func (c *command) write(path string, text []byte) error {
+	if old, err := os.ReadFile(path); err == nil && string(old) == string(text) {
+		return c.printf("%s is current\n", path)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, text, 0o666); err != nil {
+		return err
+	}
+	return c.printf("%s written\n", path)
+}

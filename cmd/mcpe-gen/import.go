@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/gen/asyncapi"
+	"github.com/mcpe-gen/mcpe-gen/gen/importer"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/runtime/client"
+)
+
+const importHelp = `Write an event file for event types that exist already.
+
+They are read from a live server, which is named by its URL or started by the
+command after "--", or from an AsyncAPI 3 document. From the event file a client
+for them is generated as for events of your own.
+
+The schemas are taken as they are published, so that a server generated from the
+file would advertise the same, and a generated client notices when the server
+changes. What an event file cannot hold is left out, with a warning and a comment
+in the file.`
+
+// importTimeout bounds reading all event types of a server.
+const importTimeout = time.Minute
+
+// imports is what the verb was asked for.
+type imports struct {
+	target   peer.Target
+	document string
+	out, pkg string
+	force    bool
+}
+
+func newImport(c *command) *cobra.Command {
+	var i imports
+	cmd := &cobra.Command{
+		Use:   "import URL|FILE|-- COMMAND...",
+		Short: "Write an event file from a live server or an AsyncAPI document",
+		Long:  importHelp,
+		Example: `  mcpe-gen import https://mcp.example.com/ --token $TOKEN -o events/example.yaml
+  mcpe-gen import -o events/local.yaml -- ./server -stdio
+  mcpe-gen import asyncapi.yaml -o events/lights.yaml`,
+		ValidArgsFunction: completeEventFiles,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := i.read(args, cmd.ArgsLenAtDash()); err != nil {
+				return err
+			}
+			return c.importEvents(cmd.Context(), i)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVarP(&i.out, "out", "o", "", "`file` to write to (default: standard output)")
+	flags.BoolVar(&i.force, "force", false, "overwrite the file if it exists")
+	flags.StringVar(&i.pkg, "package", "", "`name` of the Go package that the event file asks for")
+	flags.StringVar(&i.target.Token, "token", os.Getenv(tokenVariable), tokenUsage)
+	hideDefault(cmd, "token")
+	_ = cmd.MarkFlagFilename("out", "yaml", "yml")
+	return cmd
+}
+
+// read takes the arguments; dash is how many stand before "--", or negative.
+func (i *imports) read(args []string, dash int) error {
+	if dash >= 0 {
+		i.target.Command = args[dash:]
+		args = args[:dash]
+		if len(i.target.Command) == 0 {
+			return usagef("no command after --")
+		}
+	}
+	switch {
+	case len(args) > 1:
+		return usagef("import takes one server or document, got %d", len(args))
+	case len(args) == 1 && peer.IsURL(args[0]):
+		i.target.URL = args[0]
+	case len(args) == 1 && len(i.target.Command) > 0:
+		return usagef("import takes one server or document, got %s and a command", args[0])
+	case len(args) == 1:
+		i.document = args[0]
+		return nil
+	}
+	i.target.Token = tokenFor(i.target)
+	if err := i.target.Check(); err != nil {
+		return usagef("%v", err)
+	}
+	return nil
+}
+
+func (c *command) importEvents(ctx context.Context, i imports) error {
+	if i.out != "" && !i.force {
+		if _, err := os.Lstat(i.out); err == nil {
+			return refuse(fmt.Errorf("%s exists; give --force to overwrite it, or another -o", i.out))
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	events, from, found, err := i.events(ctx)
+	if err != nil || source.HasErrors(found) {
+		return c.judge(found, err, exitDiagnostics)
+	}
+	text, more, err := importer.Write(events, importer.Options{From: from, Package: i.pkg})
+	if errors.Is(err, importer.ErrNothing) {
+		err = &exit{code: exitDiagnostics, err: fmt.Errorf("%s: %w", from, err)}
+	}
+	if err := c.judge(append(found, more...), err, exitDiagnostics); err != nil {
+		return err
+	}
+	if i.out == "" {
+		return c.print(text)
+	}
+	if err := os.WriteFile(i.out, text, 0o666); err != nil {
+		return err
+	}
+	if c.format == "json" {
+		return c.printJSON(map[string]any{"file": i.out, "events": len(events)})
+	}
+	return c.printf("%s written; next: mcpe-gen generate %s -o DIR\n", i.out, i.out)
+}
+
+// events reads the event types and says where they come from.
+func (i imports) events(ctx context.Context) (events []importer.Event, from string, found []source.Diagnostic, err error) {
+	if i.document != "" {
+		data, err := os.ReadFile(i.document)
+		if err != nil {
+			return nil, "", nil, err
+		}
+		events, title, found := asyncapi.Read(i.document, data)
+		from = filepath.Base(i.document)
+		if title != "" {
+			from = title + " (" + from + ")"
+		}
+		return events, from, found, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, importTimeout)
+	defer cancel()
+	cl, err := i.target.Connect(ctx, client.Options{})
+	if err != nil {
+		return nil, "", nil, err
+	}
+	defer cl.Close()
+	descriptors, err := cl.List(ctx)
+	if errors.Is(err, client.ErrNoEvents) {
+		return nil, "", nil, fmt.Errorf("%s is an MCP server without events", i.target)
+	}
+	if err != nil {
+		return nil, "", nil, fmt.Errorf("listing the event types of %s: %w", i.target, err)
+	}
+	return importer.Events(descriptors), i.target.String(), nil, nil
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/listen"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
+)
+
+const listenHelp = `Subscribe to an event type of any server that speaks the Events extension, and
+print what arrives: one line an event on standard output, everything else on
+standard error.
+
+The server is named by its URL, or started by the command after "--". Without
+EVENT the event types are listed, and on a terminal you are asked for one.
+Ctrl-C ends the run, with exit code 0.
+
+Arguments of the subscription are given as --arg KEY=VALUE and take the types of
+the event's inputSchema; an array is given by repeating its key.
+
+With --forward every event is posted as JSON to a URL, in order, and the answer's
+status is shown: the way to develop a receiver on this machine. With --cursor-file
+the next run goes on where this one ended.`
+
+func newListen(c *command) *cobra.Command {
+	o := listen.Options{}
+	cmd := &cobra.Command{
+		Use:   "listen URL [EVENT] | [EVENT] -- COMMAND...",
+		Short: "Print the events of a server as they arrive",
+		Long:  listenHelp,
+		Example: `  mcpe-gen listen https://mcp.example.com/ --token $TOKEN
+  mcpe-gen listen http://127.0.0.1:8080/mcp incident.created --arg severity=P1
+  mcpe-gen listen incident.created -- ./server -stdio
+  mcpe-gen listen http://127.0.0.1:8080/mcp push --forward http://localhost:3000/hook
+  mcpe-gen listen http://127.0.0.1:8080/mcp push --json | jq .data`,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := addressed(&o, args, cmd.ArgsLenAtDash()); err != nil {
+				return err
+			}
+			return c.listen(cmd.Context(), o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringArrayVar(&o.Args, "arg", nil, "argument of the subscription as `KEY=VALUE`; may be repeated")
+	flags.StringVar(&o.Mode, "mode", "auto", "delivery mode: `"+strings.Join(listen.Modes, "|")+"`")
+	flags.StringVar(&o.Target.Token, "token", os.Getenv(tokenVariable), tokenUsage)
+	flags.BoolVar(&o.JSON, "json", false, "print one JSON object a line (as --format json does)")
+	flags.StringVar(&o.Forward, "forward", "", "post every event to this `URL`")
+	flags.StringVar(&o.CursorFile, "cursor-file", "", "`file` that keeps the position from one run to the next")
+	flags.IntVarP(&o.Count, "count", "n", 0, "end after this `number` of events (default: never)")
+	hideDefault(cmd, "token")
+	completeWords(cmd, "mode", listen.Modes...)
+	_ = cmd.MarkFlagFilename("cursor-file")
+	return cmd
+}
+
+// addressed takes the arguments; dash is how many stand before "--", or negative.
+func addressed(o *listen.Options, args []string, dash int) error {
+	if dash >= 0 {
+		o.Target.Command = args[dash:]
+		args = args[:dash]
+		if len(o.Target.Command) == 0 {
+			return usagef("no command after --")
+		}
+	} else if len(args) > 0 {
+		o.Target.URL = args[0]
+		args = args[1:]
+	}
+	if len(args) > 1 {
+		return usagef("listen takes one event type, got %q and %q", args[0], args[1])
+	}
+	if len(args) == 1 {
+		if dash >= 0 && peer.IsURL(args[0]) {
+			return usagef("name one server, by URL or by command")
+		}
+		o.Event = args[0]
+	}
+	o.Target.Token = tokenFor(o.Target)
+	return nil
+}
+
+func (c *command) listen(ctx context.Context, o listen.Options) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// A second Ctrl-C ends the process at once, should the server keep the first one waiting.
+	context.AfterFunc(ctx, stop)
+	o.Stdout, o.Stderr, o.Quiet = c.stdout, c.stderr, c.quiet
+	o.JSON = o.JSON || c.format == "json"
+	o.Live = isTerminal(c.stdout) && isTerminal(c.stderr) && os.Getenv("TERM") != "dumb"
+	o.Color = c.colored() && (isTerminal(c.stdout) || c.color == "always")
+	if isTerminal(os.Stdin) && isTerminal(c.stderr) {
+		o.Stdin = os.Stdin
+	}
+	err := listen.Run(ctx, o)
+	if wrong, ok := errors.AsType[*listen.UsageError](err); ok {
+		return refuse(wrong)
+	}
+	return err
+}
+
+// isTerminal reports whether a person is at the other end.
+func isTerminal(w any) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
+}
