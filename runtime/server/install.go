@@ -70,9 +70,9 @@ func (s *Server) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		switch r := res.(type) {
 		case *mcp.InitializeResult:
-			return &initializeResult{r, s.Capabilities(false)}, nil
+			return &initializeResult{r, s.Capabilities(false), s}, nil
 		case *mcp.DiscoverResult:
-			return &discoverResult{r, s.Capabilities(true)}, nil
+			return &discoverResult{r, s.Capabilities(true), s}, nil
 		}
 		return res, nil
 	}
@@ -228,19 +228,26 @@ func (r *rawResult) UnmarshalJSON(b []byte) error {
 type initializeResult struct {
 	*mcp.InitializeResult
 	events json.RawMessage
+	server *Server
 }
 
 func (r *initializeResult) MarshalJSON() ([]byte, error) {
-	return withCapability(r.InitializeResult, r.events)
+	res := *r.InitializeResult
+	res.Capabilities = r.server.withExperimental(res.Capabilities, res.ServerInfo)
+	return withCapability(&res, r.events)
 }
 
 type discoverResult struct {
 	*mcp.DiscoverResult
 	events json.RawMessage
+	server *Server
 }
 
 func (r *discoverResult) MarshalJSON() ([]byte, error) {
-	return withCapability(r.DiscoverResult, r.events)
+	res := *r.DiscoverResult
+	info, _ := res.Meta[mcp.MetaKeyServerInfo].(*mcp.Implementation)
+	res.Capabilities = r.server.withExperimental(res.Capabilities, info)
+	return withCapability(&res, r.events)
 }
 
 func withCapability(result any, value json.RawMessage) ([]byte, error) {

@@ -54,6 +54,7 @@ type Server struct {
 	hooks   *webhooks // nil without webhook delivery
 	tickets sync.Map  // ticket → *ticket
 
+	adapters adapters
 }
 
 type quotaKey struct{ principal, event string }

@@ -25,6 +25,7 @@ type Stream struct {
 	expires   time.Time
 	truncated bool
 	source    source
+	noSlot    bool // it counts against no cap (PUSH-10)
 	wake      chan struct{}
 
 	mu      sync.Mutex
@@ -202,7 +203,9 @@ func (st *Stream) release(joined bool) {
 		if st.source != nil {
 			st.source.close()
 		}
-		s.freeSlot(st.sub.Principal, st.et.name)
+		if !st.noSlot {
+			s.freeSlot(st.sub.Principal, st.et.name)
+		}
 		s.mu.Lock()
 		delete(s.streams, st)
 		s.mu.Unlock()

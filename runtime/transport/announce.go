@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -18,23 +20,37 @@ type announcer struct {
 	http.ResponseWriter
 	rc      *http.ResponseController
 	timeout time.Duration
-	frame   []byte // list_changed as an event
+	frame   []byte          // list_changed as an event; nil when nobody asked for it
+	id      json.RawMessage // of the listen request; nil for a session
+	expires time.Time       // of the caller's token (AUTH-4)
+	opened  func()          // called when the response begins; may be nil
 
 	mu     sync.Mutex // held while writing
 	live   bool       // the response has begun
 	closed bool       // the handler is about to return
 
-	state sync.Mutex
-	owed  bool // a list_changed is due
-	busy  bool // somebody is seeing to it
+	state       sync.Mutex
+	owed        bool     // a list_changed is due
+	busy        bool     // somebody is seeing to it
+	over        bool     // nothing is queued any more
+	unsent      [][]byte // of adapters, events
+	unsentBytes int
 }
 
 func (h *handler) newAnnouncer(w http.ResponseWriter, message []byte) *announcer {
-	frame := make([]byte, 0, len(message)+32)
-	frame = append(frame, "event: message\ndata: "...)
-	frame = append(frame, message...)
-	frame = append(frame, eventTail...)
-	return &announcer{ResponseWriter: w, rc: http.NewResponseController(w), timeout: h.writeTimeout, frame: frame}
+	a := &announcer{ResponseWriter: w, rc: http.NewResponseController(w), timeout: h.writeTimeout}
+	if message != nil {
+		a.frame = asEvent(message)
+	}
+	return a
+}
+
+// asEvent is a message as an event of a response.
+func asEvent(message []byte) []byte {
+	b := make([]byte, 0, len(message)+32)
+	b = append(b, "event: message\ndata: "...)
+	b = append(b, message...)
+	return append(b, eventTail...)
 }
 
 // Unwrap gives the SDK's response controller everything but flushing.
@@ -68,6 +84,9 @@ func (a *announcer) begin() {
 	if owed {
 		go a.settle()
 	}
+	if a.opened != nil {
+		a.opened()
+	}
 }
 
 // announce makes sure that a list_changed follows. It never blocks; several that come while one
@@ -75,6 +94,9 @@ func (a *announcer) begin() {
 func (a *announcer) announce() {
 	a.state.Lock()
 	defer a.state.Unlock()
+	if a.frame == nil {
+		return
+	}
 	a.owed = true
 	if !a.busy {
 		a.busy = true
@@ -86,19 +108,25 @@ func (a *announcer) announce() {
 func (a *announcer) settle() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	var frames [][]byte
 	a.state.Lock()
-	owed := a.owed && a.live && !a.closed
-	if owed {
-		a.owed = false
+	if a.live && !a.closed {
+		if frames = a.unsent; a.owed {
+			frames = append(frames, a.frame)
+		}
+		a.owed, a.unsent, a.unsentBytes = false, nil, 0
 	}
 	a.busy = false
 	a.state.Unlock()
-	if !owed {
+	if len(frames) == 0 {
 		return
 	}
 	_ = a.rc.SetWriteDeadline(time.Now().Add(a.timeout))
-	if _, err := a.ResponseWriter.Write(a.frame); err != nil {
+	if _, err := a.ResponseWriter.Write(bytes.Join(frames, nil)); err != nil {
 		a.closed = true
+		a.state.Lock()
+		a.over = true
+		a.state.Unlock()
 		return
 	}
 	_ = a.rc.Flush()
@@ -107,6 +135,9 @@ func (a *announcer) settle() {
 
 // close waits for an announcement under way and allows no further one.
 func (a *announcer) close() {
+	a.state.Lock()
+	a.over = true
+	a.state.Unlock()
 	a.mu.Lock()
 	a.closed = true
 	a.mu.Unlock()
@@ -151,6 +182,18 @@ func (h *handler) serveGET(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a := h.newAnnouncer(w, listChanged(nil))
+	if session := httpSession(r); session != "" {
+		var closed func()
+		_, a.expires = h.caller(r)
+		a.opened = func() { closed = h.es.OpenOutlet(server.Outlet{Session: session, Send: a.send}) }
+		defer func() {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			if closed != nil {
+				closed()
+			}
+		}()
+	}
 	ctx, stop := h.listen(a, r)
 	defer stop()
 	h.legacy.ServeHTTP(a, r.WithContext(ctx))

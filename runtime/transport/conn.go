@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -34,10 +35,12 @@ type conn struct {
 	calls      map[jsonrpc.ID]*call // of the extension, unanswered
 	muted      map[jsonrpc.ID]int   // responses that the SDK still gives and nobody may see
 	listens    map[jsonrpc.ID]*listenCall
-	initialize jsonrpc.ID // the id of a legacy initialize request
-	legacy     bool       // it was answered
-	ready      bool       // and the client knows
-	announcing bool       // list_changed is on its way to a legacy client
+	initialize jsonrpc.ID            // the id of a legacy initialize request
+	legacy     bool                  // it was answered
+	ready      bool                  // and the client knows
+	session    string                // its key, for adapters
+	replies    map[jsonrpc.ID]func() // of tool calls, unanswered
+	announcing bool                  // list_changed is on its way to a legacy client
 	ending     bool
 	drained    chan struct{} // closed when ending and no call is left
 }
@@ -57,7 +60,7 @@ type call struct {
 func newConn(es *server.Server, inner mcp.Connection, lines *lineConn) *conn {
 	c := &conn{Connection: inner, es: es, lines: lines, plain: mcp.Connection(lines) == inner,
 		calls: map[jsonrpc.ID]*call{}, muted: map[jsonrpc.ID]int{}, listens: map[jsonrpc.ID]*listenCall{},
-		drained: make(chan struct{})}
+		drained: make(chan struct{}), session: "conn " + rand.Text()}
 	c.ctx, c.hangUp = context.WithCancel(context.Background())
 	c.out = newOutbox(func(error) {
 		c.hangUp()
@@ -69,6 +72,7 @@ func newConn(es *server.Server, inner mcp.Connection, lines *lineConn) *conn {
 		c.end()
 		c.out.close()
 		c.hangUp()
+		c.dropSession()
 		return inner.Close()
 	})
 	go func() {
@@ -99,10 +103,10 @@ func (c *conn) accept(req *jsonrpc.Request) {
 	case req.Method == methodCancelled:
 		c.cancelled(req.Params)
 	case req.Method == methodInitialized:
-		c.mu.Lock()
-		c.ready = c.legacy
-		c.mu.Unlock()
+		c.openSession()
 	case !req.IsCall():
+	case req.Method == methodCall:
+		c.acceptToolCall(req)
 	case req.Method == methodInitialize:
 		c.mu.Lock()
 		c.initialize = req.ID
@@ -245,7 +249,7 @@ func (c *conn) cancelled(params json.RawMessage) {
 		c.settle(k)
 	}
 	if l := c.listens[id]; l != nil {
-		delete(c.listens, id)
+		c.dropListen(id)
 		if l.held == nil {
 			c.muted[id]++ // the SDK's answer to a listen request is to come
 		} else {
@@ -280,10 +284,15 @@ func (c *conn) Write(ctx context.Context, msg jsonrpc.Message) error {
 		if resp != nil {
 			c.out.post(func() error { return c.Connection.Write(context.Background(), resp) })
 		}
+		c.replied(m.ID)
 		return nil
 	case *jsonrpc.Request:
-		req := c.notify(m)
-		return c.out.send(ctx, func() error { return c.Connection.Write(context.Background(), req) })
+		req, acknowledged := c.notify(m)
+		err := c.out.send(ctx, func() error { return c.Connection.Write(context.Background(), req) })
+		if acknowledged != nil && err == nil {
+			c.openListener(acknowledged)
+		}
+		return err
 	}
 	return c.Connection.Write(ctx, msg)
 }

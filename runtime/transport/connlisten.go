@@ -15,6 +15,8 @@ import (
 type listenCall struct {
 	id           json.RawMessage
 	label        string // the id as the SDK writes it
+	wish         wish
+	close        func() // ends what adapters know of it; nil before that
 	acknowledged bool
 	others       bool              // the SDK itself has kinds to notify about
 	held         *jsonrpc.Response // the SDK's answer, withheld
@@ -23,7 +25,8 @@ type listenCall struct {
 }
 
 func (c *conn) acceptListen(req *jsonrpc.Request) {
-	if !asksListChanged(req.Params) || !sendsListChanged(c.es) {
+	asked := wishes(c.es, req.Params)
+	if asked.none() {
 		return
 	}
 	raw, batched := c.rawID(req.ID)
@@ -31,16 +34,17 @@ func (c *conn) acceptListen(req *jsonrpc.Request) {
 		return
 	}
 	c.mu.Lock()
-	c.listens[req.ID] = &listenCall{id: raw, label: string(encodeID(req.ID))}
+	c.listens[req.ID] = &listenCall{id: raw, label: string(encodeID(req.ID)), wish: asked}
 	c.mu.Unlock()
 }
 
-// notify returns a notification of the SDK's as the client gets it.
-func (c *conn) notify(m *jsonrpc.Request) *jsonrpc.Request {
+// notify returns a notification of the SDK's as the client gets it, and the listen request that it
+// acknowledges, if any.
+func (c *conn) notify(m *jsonrpc.Request) (*jsonrpc.Request, *listenCall) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.listens) == 0 || m.IsCall() {
-		return m
+		return m, nil
 	}
 	label := string(member(member(m.Params, "_meta"), wire.MetaSubscriptionID))
 	for _, l := range c.listens {
@@ -48,17 +52,17 @@ func (c *conn) notify(m *jsonrpc.Request) *jsonrpc.Request {
 			continue
 		}
 		if m.Method != methodAcknowledged {
-			return &jsonrpc.Request{Method: m.Method, Params: relabel(m.Params, l.id)}
+			return &jsonrpc.Request{Method: m.Method, Params: relabel(m.Params, l.id)}, nil
 		}
 		var params json.RawMessage
-		params, l.others = acknowledge(m.Params, l.id)
+		params, l.others = acknowledge(m.Params, l.id, l.wish)
 		l.acknowledged = true
 		if l.owed {
 			c.announceTo(l) // queued behind the acknowledgement or before it: both are in order below
 		}
-		return &jsonrpc.Request{Method: m.Method, Params: params}
+		return &jsonrpc.Request{Method: m.Method, Params: params}, l
 	}
-	return m
+	return m, nil
 }
 
 // respondListen withholds the answer that the SDK gives at once to a request whose other kinds are
@@ -68,7 +72,7 @@ func (c *conn) respondListen(l *listenCall, m *jsonrpc.Response) *jsonrpc.Respon
 		l.held = m
 		return nil
 	}
-	delete(c.listens, m.ID)
+	c.dropListen(m.ID)
 	if m.Error != nil {
 		return m
 	}
@@ -87,7 +91,7 @@ func (c *conn) endListens() {
 		} else {
 			c.muted[id]++
 		}
-		delete(c.listens, id)
+		c.dropListen(id)
 		c.out.post(func() error { return c.Connection.Write(context.Background(), resp) })
 	}
 }
@@ -114,6 +118,9 @@ func (c *conn) announce() {
 // announceTo queues list_changed for a listen request; several that come before it is written are
 // one. c.mu is held.
 func (c *conn) announceTo(l *listenCall) {
+	if !l.wish.listChanged {
+		return
+	}
 	if !l.acknowledged {
 		l.owed = true
 		return

@@ -18,6 +18,7 @@ const (
 	headerVersion     = "Mcp-Protocol-Version"
 	headerMethod      = "Mcp-Method"
 	headerLastEventID = "Last-Event-Id"
+	headerSession     = "Mcp-Session-Id"
 )
 
 // Methods of MCP itself that this package has to recognize.
@@ -67,6 +68,7 @@ type handler struct {
 	maxBody      int64        // negative: no limit
 	writeTimeout time.Duration
 	sessions     *sessions
+	sessioned    bool // legacy revisions have sessions
 	log          *slog.Logger
 
 	mu        sync.Mutex
@@ -114,6 +116,7 @@ func NewHandler(srv *mcp.Server, es *server.Server, o HandlerOptions) http.Handl
 		writeTimeout: o.WriteTimeout,
 		log:          o.Logger,
 		listeners:    map[*announcer]struct{}{},
+		sessioned:    !base.Stateless,
 	}
 	if h.writeTimeout <= 0 {
 		h.writeTimeout = defaultWriteTimeout
@@ -133,6 +136,7 @@ func NewHandler(srv *mcp.Server, es *server.Server, o HandlerOptions) http.Handl
 // ServeHTTP routes by protocol revision and method.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Header.Del(server.TicketHeader) // only this package may hand out tickets
+	r.Header.Del(server.ReplyHeader)
 	modern := r.Header.Get(headerVersion) >= wire.RevisionStateless
 	switch {
 	case r.Method == http.MethodPost && modern:
@@ -157,6 +161,7 @@ func (h *handler) servePOST(w http.ResponseWriter, r *http.Request) {
 		h.serveListen(w, r)
 		return
 	case !strings.HasPrefix(method, wire.MethodPrefix):
+		defer h.expectReply(r, "")()
 		h.stateless.ServeHTTP(w, r)
 		return
 	}
@@ -178,6 +183,11 @@ func (h *handler) servePOST(w http.ResponseWriter, r *http.Request) {
 
 // serveLegacyPOST serves revisions without the Mcp-Method header, so it has to look at the body.
 func (h *handler) serveLegacyPOST(w http.ResponseWriter, r *http.Request) {
+	session := ""
+	if h.sessioned {
+		session = httpSession(r)
+	}
+	defer h.expectReply(r, session)()
 	body, whole := h.readBody(r)
 	if !whole || !concerns(body) {
 		h.legacy.ServeHTTP(w, r)

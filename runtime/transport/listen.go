@@ -13,7 +13,7 @@ import (
 )
 
 // serveListen serves subscriptions/listen of the stateless revision. The SDK knows a fixed set of
-// kinds; a request that also asks for eventsListChanged gets the SDK's answer with that added to
+// kinds; a request that also asks for eventsListChanged, or for the messages of an adapter, gets the SDK's answer with that added to
 // the acknowledged filter and its notifications put between the SDK's (D8, LIST-5). The SDK ends a
 // request whose known kinds are none at once; then the response is kept open here.
 func (h *handler) serveListen(w http.ResponseWriter, r *http.Request) {
@@ -22,11 +22,30 @@ func (h *handler) serveListen(w http.ResponseWriter, r *http.Request) {
 	if whole {
 		env, ok = parseEnvelope(body)
 	}
-	if !ok || !env.isCall() || !asksListChanged(env.params) || !canFlush(w) || !sendsListChanged(h.es) {
+	var asked wish
+	if ok && env.isCall() && canFlush(w) {
+		asked = wishes(h.es, env.params)
+	}
+	if asked.none() {
 		h.stateless.ServeHTTP(w, r)
 		return
 	}
-	l := &listenWriter{announcer: h.newAnnouncer(w, listChanged(env.id)), id: env.id}
+	l := &listenWriter{announcer: h.newAnnouncer(w, nil), id: env.id, wish: asked}
+	if asked.listChanged {
+		l.frame = asEvent(listChanged(env.id))
+	}
+	if len(asked.keys) > 0 {
+		closed := func() {}
+		l.announcer.id = env.id
+		var principal string
+		principal, l.expires = h.caller(r)
+		l.opened = func() { closed = openListeners(h.es, asked, principal, l.send) }
+		defer func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			closed()
+		}()
+	}
 	ctx, stop := h.listen(l.announcer, r)
 	defer stop()
 	h.stateless.ServeHTTP(l, withBody(r, body).WithContext(ctx))
@@ -59,6 +78,7 @@ func sendsListChanged(es *server.Server) bool {
 type listenWriter struct {
 	*announcer
 	id           json.RawMessage
+	wish         wish
 	partial      []byte
 	acknowledged bool
 	others       bool   // the SDK itself has kinds to notify about
@@ -103,7 +123,7 @@ func (l *listenWriter) pass(event []byte) []byte {
 	env, ok := parseEnvelope(data)
 	switch {
 	case ok && env.method == methodAcknowledged:
-		env.params, l.others = acknowledge(env.params, l.id)
+		env.params, l.others = acknowledge(env.params, l.id, l.wish)
 		data = notification(env.method, env.params)
 		l.acknowledged = true
 	case ok && env.method != "":
@@ -137,16 +157,26 @@ func finalListen(id json.RawMessage) json.RawMessage {
 	return json.RawMessage(`{"resultType":"` + wire.ResultComplete + `","_meta":{"` + wire.MetaSubscriptionID + `":` + string(id) + `}}`)
 }
 
-// acknowledge adds eventsListChanged to the filter in the params of an acknowledgement and reports
-// whether the SDK itself acknowledged anything.
-func acknowledge(ack, id json.RawMessage) (params json.RawMessage, others bool) {
+// acknowledge adds what else will be sent to the params of an acknowledgement: eventsListChanged to
+// the filter, the keys of adapters to _meta. It reports whether the SDK itself acknowledged anything.
+func acknowledge(ack, id json.RawMessage, w wish) (params json.RawMessage, others bool) {
 	members := map[string]json.RawMessage{}
 	filter := map[string]json.RawMessage{}
 	if json.Unmarshal(ack, &members) != nil || json.Unmarshal(members["notifications"], &filter) != nil {
 		filter = map[string]json.RawMessage{}
 	}
 	others = len(filter) > 0
-	filter[wire.ListenFilter] = json.RawMessage(`true`)
+	if w.listChanged {
+		filter[wire.ListenFilter] = json.RawMessage(`true`)
+	}
+	if len(w.keys) > 0 {
+		meta := map[string]json.RawMessage{}
+		_ = json.Unmarshal(members["_meta"], &meta)
+		for _, key := range w.keys {
+			meta[key] = json.RawMessage(`true`)
+		}
+		members["_meta"], _ = jsonv2.Marshal(meta, jsonv2.Deterministic(true))
+	}
 	members["notifications"], _ = jsonv2.Marshal(filter, jsonv2.Deterministic(true))
 	params, _ = jsonv2.Marshal(members, jsonv2.Deterministic(true))
 	return relabel(params, id), others

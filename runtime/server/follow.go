@@ -1,0 +1,205 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// A FollowRequest says what an adapter wants to read. For adapters.
+type FollowRequest struct {
+	// Event is the event type's name.
+	Event string
+	// Principal is who the adapter reads for: visibility, authorization, checks and hooks see it.
+	Principal string
+	// Mode is what hooks find in [Subscription.Mode]: the adapter's name.
+	Mode string
+	// Arguments are the subscription arguments; nil stands for none.
+	Arguments json.RawMessage
+	// Cursor is where to begin; nil stands for the moment of the call.
+	Cursor *string
+}
+
+// Followed is what [Follower.Next] found. For adapters.
+type Followed struct {
+	// Occurrences are in order, after the author's Match and Transform. Their Cursor is empty.
+	Occurrences []events.Occurrence
+	// Gap tells that occurrences before these were lost (PUSH-7).
+	Gap bool
+	// Cursor is the position after Occurrences; "" for a type without cursors.
+	Cursor string
+}
+
+// A Follower reads one event type for an adapter, as a push subscription does for a client: it is
+// in [Server.Subscriptions], hooks hear of it, and what ends a stream ends it (AUTH-2, EVOL-1).
+// Its methods are for one goroutine, but Close is for any.
+type Follower struct {
+	st     *Stream
+	run    run
+	cancel context.CancelFunc
+	next   sync.Mutex // held by Next
+	closed chan struct{}
+	once   sync.Once
+}
+
+// Follow opens a follower after the checks that events/stream makes. Errors are [events.Error]s or
+// internal. The adapter calls Close. For adapters.
+func (s *Server) Follow(ctx context.Context, r FollowRequest) (*Follower, error) {
+	ctx = withPrincipal(ctx, r.Principal)
+	et, d, err := s.lookup(ctx, r.Principal, r.Event)
+	if err != nil {
+		return nil, err
+	}
+	a, err := d.parse(r.Arguments)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.authorized(ctx, r.Principal, a); err != nil {
+		return nil, err
+	}
+	st := &Stream{server: s, et: et, sub: subscription(r.Mode, r.Principal, a), noSlot: true, args: a, wake: make(chan struct{}, 1)}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil, errShuttingDown
+	}
+	s.running.Add(1)
+	s.streams[st] = struct{}{}
+	s.mu.Unlock()
+	if err := s.members.join(ctx, st.sub, a); err != nil {
+		st.release(false)
+		return nil, asRefusal(err)
+	}
+	head := et.head()
+	if err := st.position(ctx, a, head, replayOf(r.Cursor, nil)); err != nil {
+		st.release(true)
+		return nil, err
+	}
+	f := &Follower{st: st, closed: make(chan struct{})}
+	hooks, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	f.cancel = cancel
+	f.run = run{st: st, ctx: hooks, hooks: hooks}
+	if every := s.options.Reauthorize; every > 0 {
+		f.run.nextAuth = time.Now().Add(every)
+	}
+	st.mu.Lock()
+	st.running, st.cancel = true, cancel
+	st.mu.Unlock()
+	return f, nil
+}
+
+func (et *eventType) head() (head store.Position) {
+	if et.topic != nil {
+		_, head = et.topic.bounds()
+	}
+	return head
+}
+
+// Cursor returns the position that the follower has passed; "" for a type without cursors. Not
+// while Next runs.
+func (f *Follower) Cursor() string {
+	f.next.Lock()
+	defer f.next.Unlock()
+	return f.cursor()
+}
+
+func (f *Follower) cursor() (text string) {
+	_ = json.Unmarshal(f.st.source.cursor(), &text)
+	return text
+}
+
+// Next waits for occurrences or a gap. It returns ctx's error when ctx ends, and the reason when
+// the subscription is over: an [events.Error], or [events.ErrClosed] when the server shuts down or
+// Close was called. What goes wrong upstream or with a single occurrence is logged.
+func (f *Follower) Next(ctx context.Context) (Followed, error) {
+	f.next.Lock()
+	defer f.next.Unlock()
+	st := f.st
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		if ended, reason := st.outcome(); ended {
+			if reason != nil {
+				return Followed{}, reason
+			}
+			return Followed{}, events.ErrClosed
+		}
+		select {
+		case <-f.closed:
+			return Followed{}, errFollowerClosed
+		default:
+		}
+		if err := ctx.Err(); err != nil {
+			return Followed{}, err
+		}
+		if !f.run.circumstances(time.Now()) {
+			continue
+		}
+		found, more, wait := f.pull()
+		if len(found.Occurrences) > 0 || found.Gap {
+			return found, nil
+		}
+		if more || wait == 0 && !st.source.park() {
+			continue
+		}
+		parked := wait == 0
+		deadline := time.Hour
+		if wait > 0 {
+			deadline = wait
+		}
+		if at := f.run.nextAuth; !at.IsZero() {
+			deadline = min(deadline, time.Until(at))
+		}
+		timer.Reset(deadline)
+		select {
+		case <-ctx.Done():
+		case <-f.closed:
+		case <-st.wake:
+		case <-timer.C:
+		}
+		if parked {
+			st.source.unpark()
+		}
+	}
+}
+
+// pull makes one pass over the source. wait is how long to leave it alone after a failure.
+func (f *Follower) pull() (found Followed, more bool, wait time.Duration) {
+	st := f.st
+	p, err := st.source.pull(f.run.hooks, f.run.outcomes[:0])
+	f.run.outcomes = p.out
+	for i := range p.out {
+		o := &p.out[i]
+		if o.err != nil {
+			st.server.logInternal(f.run.hooks, "following "+st.sub.Event, internalOnly{o.err})
+			continue
+		}
+		e := &o.rec.entry
+		found.Occurrences = append(found.Occurrences, events.Occurrence{ID: e.EventID, Name: st.sub.Event, Timestamp: e.Timestamp, Raw: o.v.data, Meta: e.Meta})
+	}
+	clear(f.run.outcomes)
+	for _, failed := range p.failed {
+		st.server.logInternal(f.run.hooks, "checking "+st.sub.Event, failed)
+	}
+	found.Gap, found.Cursor = p.gap, f.cursor()
+	if err != nil && f.run.hooks.Err() == nil {
+		st.server.logInternal(f.run.hooks, "reading "+st.sub.Event, err)
+		return found, false, retryRead
+	}
+	return found, p.more || err != nil, p.retry
+}
+
+// Close ends the subscription. It may be called more than once, also while Next runs.
+func (f *Follower) Close() {
+	f.once.Do(func() {
+		close(f.closed)
+		f.cancel()
+		f.next.Lock() // Next has left the source
+		defer f.next.Unlock()
+		f.st.release(true)
+	})
+}

@@ -1,0 +1,266 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// Bounds of what waits for one peer outside of any call. What comes beyond is refused, so that a
+// peer that reads nothing costs no more than this.
+const (
+	maxUnsent      = 1024
+	maxUnsentBytes = 8 << 20
+)
+
+// methodCall is the call by which clients reach the tools of adapters.
+const methodCall = "tools/call"
+
+// A wish is what a listen request asks for beyond the SDK's kinds: list_changed of event types, and
+// the messages of adapters by their keys.
+type wish struct {
+	listChanged bool
+	keys        []string
+}
+
+func (w wish) none() bool { return !w.listChanged && len(w.keys) == 0 }
+
+// wishes reads what a listen request asks for of what es has to offer.
+func wishes(es *server.Server, params json.RawMessage) wish {
+	w := wish{listChanged: asksListChanged(params) && sendsListChanged(es)}
+	if meta := member(params, "_meta"); meta != nil {
+		for _, key := range es.ListenKeys() {
+			if string(member(meta, key)) == "true" {
+				w.keys = append(w.keys, key)
+			}
+		}
+	}
+	return w
+}
+
+// openListeners makes a listen request known to adapters under each of its keys.
+func openListeners(es *server.Server, w wish, principal string, send func(server.Message) bool) (closed func()) {
+	var each []func()
+	for _, key := range w.keys {
+		each = append(each, es.OpenOutlet(server.Outlet{Principal: principal, Key: key, Send: send}))
+	}
+	return func() {
+		for _, f := range each {
+			f()
+		}
+	}
+}
+
+// label adds the id of a listen request to the params of a message that goes out on it, as
+// everything on it carries it.
+func label(params, id json.RawMessage) json.RawMessage {
+	if len(params) < 2 {
+		params = json.RawMessage(`{}`)
+	}
+	member := `"_meta":{"` + wire.MetaSubscriptionID + `":` + string(id) + `}}`
+	if len(params) > 2 {
+		member = "," + member
+	}
+	return append(slices.Clone(params[:len(params)-1]), member...)
+}
+
+// messageBytes is a message as JSON; id is the listen request's, nil for a session.
+func messageBytes(m server.Message, id json.RawMessage) []byte {
+	if m.Raw != nil {
+		return m.Raw
+	}
+	params := m.Params
+	if id != nil {
+		params = label(params, id)
+	}
+	return notification(m.Method, params)
+}
+
+// caller tells whose a response to r is, and from when on nothing more may be sent on it (AUTH-4).
+func (h *handler) caller(r *http.Request) (principal string, expires time.Time) {
+	return h.es.Authenticate(r.Context(), &mcp.RequestExtra{TokenInfo: auth.TokenInfoFromContext(r.Context()), Header: r.Header})
+}
+
+func expired(at time.Time) bool { return !at.IsZero() && !time.Now().Before(at) }
+
+// httpSession is the key of a legacy session.
+func httpSession(r *http.Request) string {
+	if id := r.Header.Get(headerSession); id != "" {
+		return "http " + id
+	}
+	return ""
+}
+
+// expectReply lets adapters know which session a call comes by and when its reply is written.
+func (h *handler) expectReply(r *http.Request, session string) (replied func()) {
+	ticket, replied := h.es.ExpectReply(session)
+	r.Header.Set(server.ReplyHeader, ticket)
+	return replied
+}
+
+// send queues a message for the response, between the SDK's own.
+func (a *announcer) send(m server.Message) bool {
+	frame := asEvent(messageBytes(m, a.id))
+	a.state.Lock()
+	defer a.state.Unlock()
+	if a.over || expired(a.expires) || len(a.unsent) >= maxUnsent || a.unsentBytes+len(frame) > maxUnsentBytes {
+		return false
+	}
+	a.unsent = append(a.unsent, frame)
+	a.unsentBytes += len(frame)
+	if !a.busy {
+		a.busy = true
+		go a.settle()
+	}
+	return true
+}
+
+// A sender queues messages of adapters for a message-based connection.
+type sender struct {
+	conn   *conn
+	id     json.RawMessage // of the listen request, nil for a session
+	closed atomic.Bool
+	count  atomic.Int64
+	bytes  atomic.Int64
+}
+
+func (s *sender) send(m server.Message) bool {
+	b := messageBytes(m, s.id)
+	n := int64(len(b))
+	if s.closed.Load() || s.conn.ctx.Err() != nil || s.count.Load() >= maxUnsent || s.bytes.Load()+n > maxUnsentBytes {
+		return false
+	}
+	s.count.Add(1)
+	s.bytes.Add(n)
+	s.conn.out.post(func() error {
+		s.count.Add(-1)
+		s.bytes.Add(-n)
+		if s.closed.Load() {
+			return nil
+		}
+		return s.conn.writeRaw(b)
+	})
+	return true
+}
+
+// writeRaw writes one message from within the outbox.
+func (c *conn) writeRaw(b []byte) error {
+	if c.plain {
+		_, err := c.lines.w.Write(append(b[:len(b):len(b)], '\n'))
+		return err
+	}
+	m, err := jsonrpc.DecodeMessage(b)
+	if err != nil {
+		return nil // an adapter's mistake is not the connection's
+	}
+	return c.Connection.Write(context.Background(), m)
+}
+
+// acceptToolCall lets adapters know which session the call comes by and when it was answered.
+func (c *conn) acceptToolCall(req *jsonrpc.Request) {
+	session := ""
+	c.mu.Lock()
+	if c.legacy {
+		session = c.session
+	}
+	c.mu.Unlock()
+	ticket, replied := c.es.ExpectReply(session)
+	c.mu.Lock()
+	if c.replies == nil {
+		c.replies = map[jsonrpc.ID]func(){}
+	}
+	before := c.replies[req.ID] // refused by the SDK, which has that id in flight
+	if before == nil {
+		c.replies[req.ID] = replied
+	}
+	c.mu.Unlock()
+	if before != nil {
+		replied()
+		return
+	}
+	req.Extra = server.WithReply(req.Extra, ticket)
+}
+
+// replied tells that the call is answered: what adapters send from now on comes after it.
+func (c *conn) replied(id jsonrpc.ID) {
+	c.mu.Lock()
+	f := c.replies[id]
+	delete(c.replies, id)
+	c.mu.Unlock()
+	if f != nil {
+		f()
+	}
+}
+
+// openSession makes the legacy session known to adapters, once.
+func (c *conn) openSession() {
+	c.mu.Lock()
+	if !c.legacy || c.ready || c.ending {
+		c.mu.Unlock()
+		return
+	}
+	c.ready = true
+	s := &sender{conn: c}
+	c.mu.Unlock()
+	closed := c.es.OpenOutlet(server.Outlet{Session: c.session, Send: s.send})
+	context.AfterFunc(c.ctx, func() {
+		s.closed.Store(true)
+		closed()
+	})
+}
+
+// openListener makes a listen request known to adapters.
+func (c *conn) openListener(l *listenCall) {
+	if len(l.wish.keys) == 0 {
+		return
+	}
+	principal, expires := c.es.Authenticate(c.ctx, &mcp.RequestExtra{})
+	s := &sender{conn: c, id: l.id}
+	send := func(m server.Message) bool { return !expired(expires) && s.send(m) }
+	closed := openListeners(c.es, l.wish, principal, send)
+	c.mu.Lock()
+	gone := true
+	for _, o := range c.listens {
+		gone = gone && o != l
+	}
+	l.close = func() {
+		s.closed.Store(true)
+		closed()
+	}
+	c.mu.Unlock()
+	if gone {
+		l.close()
+	}
+}
+
+// dropListen forgets a listen request. c.mu is held.
+func (c *conn) dropListen(id jsonrpc.ID) {
+	if l := c.listens[id]; l != nil && l.close != nil {
+		l.close()
+	}
+	delete(c.listens, id)
+}
+
+// dropSession ends what adapters know of the connection.
+func (c *conn) dropSession() {
+	c.mu.Lock()
+	for id := range c.listens {
+		c.dropListen(id)
+	}
+	replies := c.replies
+	c.replies = nil
+	c.mu.Unlock()
+	for _, f := range replies {
+		f()
+	}
+}
