@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/gen/rule"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
@@ -16,9 +17,6 @@ const Name = "mcpe.yaml"
 // Emits are the parts of a generated package, in the order in which they are written here.
 var Emits = []string{"server", "client", "tools"}
 
-// Categories are the categories of breaking changes.
-var Categories = []string{"WIRE", "SOURCE", "STRICT"}
-
 // A Config is one configuration file.
 type Config struct {
 	// Path is the file's path, Dir the directory that its paths are relative to.
@@ -26,8 +24,8 @@ type Config struct {
 	Packages  []Package
 	// Types maps a format of JSON Schema to a Go type as in github.com/google/uuid.UUID.
 	Types map[string]string
-	// Categories are those that `breaking` checks; WIRE when the file does not say.
-	Categories []string
+	// Lint and Breaking choose among the rules. Without settings lint uses STANDARD and breaking WIRE.
+	Lint, Breaking rule.Selection
 }
 
 // A Package is one Go package to generate.
@@ -88,7 +86,7 @@ func Load(path string, readFile func(string) ([]byte, error)) (*Config, []source
 	if node == nil {
 		return nil, found
 	}
-	l := &loader{config: &Config{Path: path, Dir: filepath.Dir(path), Types: make(map[string]string), Categories: Categories[:1]}}
+	l := &loader{config: &Config{Path: path, Dir: filepath.Dir(path), Types: make(map[string]string)}}
 	l.Report(found...)
 	l.load(node)
 	return l.config, source.Sort(l.Found)
@@ -116,15 +114,7 @@ func (l *loader) load(n *source.Node) {
 			l.mapping(m)
 		}
 	}
-	if lint := n.Get("lint"); lint != nil {
-		// The rules come with a later release; until then a setting would be without effect.
-		l.Object(lint, "lint", nil, nil)
-	}
-	if b := n.Get("breaking"); b != nil {
-		if o := l.Object(b, "breaking", nil, []string{"categories"}); o != nil && b.Get("categories") != nil {
-			l.config.Categories = l.words(o, "categories", "a category", Categories)
-		}
-	}
+	l.rules(n)
 }
 
 func (l *loader) mapping(m source.Member) {

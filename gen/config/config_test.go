@@ -10,7 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/mcpe-gen/mcpe-gen/gen/breaking"
 	"github.com/mcpe-gen/mcpe-gen/gen/config"
+	"github.com/mcpe-gen/mcpe-gen/gen/lint"
+	"github.com/mcpe-gen/mcpe-gen/gen/rule"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
@@ -25,8 +28,14 @@ packages:
   - {schemas: [events/*.yaml], out: internal/incidents, package: incidents, emit: [server, tools]}
   - {schemas: [a.yaml, b.yaml], out: ../x}
 types: {uuid: github.com/google/uuid.UUID, number-as-text: string}
-lint: {}
-breaking: {categories: [STRICT, WIRE]}
+lint:
+  use: [MINIMAL, TIME_FORMAT]
+  except: [INPUT_OPEN]
+  severity: {TIME_FORMAT: error}
+  ignore:
+    - {path: events/legacy, rules: [TIME_FORMAT]}
+    - {event: 'old.*'}
+breaking: {categories: [STRICT, WIRE], except: [FIELD_REMOVED], ignore: [{event: a, rules: [STRICT]}]}
 `)
 	if len(found) > 0 {
 		t.Fatal(found)
@@ -44,8 +53,19 @@ breaking: {categories: [STRICT, WIRE]}
 	if diff := cmp.Diff(map[string]string{"uuid": "github.com/google/uuid.UUID", "number-as-text": "string"}, c.Types); diff != "" {
 		t.Error(diff)
 	}
-	if strings.Join(c.Categories, " ") != "STRICT WIRE" {
-		t.Error(c.Categories)
+	lint := rule.Selection{
+		Use: []string{"MINIMAL", "TIME_FORMAT"}, Except: []string{"INPUT_OPEN"}, Severity: map[string]source.Severity{"TIME_FORMAT": source.Error},
+		Ignore: []rule.Ignore{{Dir: "dir", Path: "events/legacy", Rules: []string{"TIME_FORMAT"}}, {Dir: "dir", Event: "old.*"}},
+	}
+	if diff := cmp.Diff(lint, c.Lint); diff != "" {
+		t.Error(diff)
+	}
+	breaking := rule.Selection{
+		Use: []string{"STRICT", "WIRE"}, Except: []string{"FIELD_REMOVED"},
+		Ignore: []rule.Ignore{{Dir: "dir", Event: "a", Rules: []string{"STRICT"}}},
+	}
+	if diff := cmp.Diff(breaking, c.Breaking); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -89,6 +109,19 @@ func TestMistakes(t *testing.T) {
 		{"version: 1\ntypes: {uuid: not a type}\n", `dir/mcpe.yaml:2:15: error MCPE402: "not a type" is not an import path and a type`, false},
 		{"version: 1\ntypes: {uuid: 5}\n", `dir/mcpe.yaml:2:15: error MCPE121: the Go type of a format must be a string, not a number`, false},
 		{"version: 1\nlint: {rules: []}\n", `dir/mcpe.yaml:2:8: error MCPE120: lint has no key "rules"`, false},
+		{"version: 1\nlint: {use: [STANDRD]}\n", `dir/mcpe.yaml:2:14: error MCPE123: a category or rule cannot be "STANDRD"`, false},
+		{"version: 1\nlint: {use: []}\n", `dir/mcpe.yaml:2:13: error MCPE123: use is empty`, false},
+		{"version: 1\nlint: {except: [STANDARD]}\n", `dir/mcpe.yaml:2:17: error MCPE123: a rule cannot be "STANDARD"`, false},
+		{"version: 1\nlint: {severity: {TIME_FORMAT: fatal}}\n", `dir/mcpe.yaml:2:32: error MCPE123: a severity cannot be "fatal"`, false},
+		{"version: 1\nlint: {severity: {TIME_FORMT: note}}\n", `dir/mcpe.yaml:2:19: error MCPE404: there is no lint rule "TIME_FORMT"`, false},
+		{"version: 1\nlint: {ignore: [{rules: [TIME_FORMAT]}]}\n", `dir/mcpe.yaml:2:17: error MCPE122: an element of ignore needs "path" or "event"`, false},
+		{"version: 1\nlint: {ignore: [{path: /a}]}\n", `dir/mcpe.yaml:2:24: error MCPE123: path "/a" is an absolute path`, false},
+		{"version: 1\nlint: {ignore: [{path: 'a['}]}\n", `dir/mcpe.yaml:2:24: error MCPE401: "a[" is not a glob pattern`, true},
+		{"version: 1\nlint: {ignore: [{event: '['}]}\n", `dir/mcpe.yaml:2:25: error MCPE401: "[" is not a glob pattern`, true},
+		{"version: 1\nlint: {ignore: [{file: a}]}\n", `dir/mcpe.yaml:2:17: error MCPE122: an element of ignore needs "path" or "event"
+dir/mcpe.yaml:2:18: error MCPE120: an element of ignore has no key "file"`, false},
+		{"version: 1\nbreaking: {except: [FIELD_REMOVD]}\n", `dir/mcpe.yaml:2:21: error MCPE123: a rule cannot be "FIELD_REMOVD"`, false},
+		{"version: 1\nbreaking: {ignore: [{event: a, rules: [TIME_FORMAT]}]}\n", `dir/mcpe.yaml:2:40: error MCPE123: a category or rule cannot be "TIME_FORMAT"`, false},
 		{"version: 1\nbreaking: {categories: [wire]}\n", `dir/mcpe.yaml:2:25: error MCPE123: a category cannot be "wire"`, false},
 		{"version: 1\nbreaking: {categories: []}\n", `dir/mcpe.yaml:2:24: error MCPE123: categories is empty`, false},
 		{"- a\n", `dir/mcpe.yaml:1:1: error MCPE121: the configuration must be an object, not an array`, false},
@@ -175,6 +208,45 @@ func TestFiles(t *testing.T) {
 		}
 		if strings.Join(got, " ") != test.want || strings.Join(codes, " ") != test.fault {
 			t.Errorf("%s: got %v %v", test.patterns, got, found)
+		}
+	}
+}
+
+// The JSON Schema offers every category and rule that there is.
+func TestSchemaListsRules(t *testing.T) {
+	n, found := source.Parse("config.schema.json", config.ConfigSchema())
+	if len(found) > 0 {
+		t.Fatal(found)
+	}
+	ids := func(rules []rule.Rule) (list []string) {
+		for _, r := range rules {
+			list = append(list, r.ID)
+		}
+		return list
+	}
+	for name, want := range map[string][]string{
+		"lintCategory": lint.Categories, "lintRule": ids(lint.Rules()), "breakingCategory": breaking.Categories, "breakingRule": ids(breaking.Rules()),
+	} {
+		var got []string
+		if e := n.Get("$defs").Get(name).Get("enum"); e != nil {
+			for _, item := range e.Items {
+				got = append(got, item.Text)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("$defs/%s -want +got:\n%s", name, diff)
+		}
+	}
+}
+
+func TestAmong(t *testing.T) {
+	c := &config.Config{Dir: "sub"}
+	paths := []string{"sub/e/a.yaml", "sub/e/deep/b.yaml", "sub/e/.hidden/c.yaml", "shared/d.yaml"}
+	for pattern, want := range map[string]string{
+		"e/*.yaml": "sub/e/a.yaml", "e/**/*.yaml": "sub/e/a.yaml sub/e/deep/b.yaml", "../shared/*.yaml": "shared/d.yaml", "none/*": "",
+	} {
+		if got := strings.Join(c.Among(config.Package{Schemas: []config.Pattern{{Text: pattern}}}, paths), " "); got != want {
+			t.Errorf("%s: got %q, want %q", pattern, got, want)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/gen/rule"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
@@ -47,6 +48,30 @@ func (c *Config) Files(p Package) ([]string, []source.Diagnostic) {
 	return files, found
 }
 
+// Among returns the files of a package as Files does, where the directory that is searched is a list of
+// paths. What matches nothing is not reported.
+func (c *Config) Among(p Package, paths []string) []string {
+	var files []string
+	for _, pattern := range p.Schemas {
+		segments := strings.Split(path.Clean(pattern.Text), "/")
+		for _, name := range paths {
+			rel, err := filepath.Rel(c.Dir, name)
+			if err != nil || hidden(segments, filepath.ToSlash(rel)) {
+				continue
+			}
+			if rule.Glob(segments, strings.Split(filepath.ToSlash(rel), "/")) && !slices.Contains(files, name) {
+				files = append(files, name)
+			}
+		}
+	}
+	return files
+}
+
+// hidden reports whether ** would have to lead through a hidden directory.
+func hidden(pattern []string, name string) bool {
+	return slices.Contains(pattern, "**") && strings.Contains("/"+name, "/.") && !strings.HasPrefix(name, "../")
+}
+
 func (c *Config) glob(pattern string) ([]string, error) {
 	if !strings.Contains(pattern, "**") {
 		all, err := filepath.Glob(filepath.Join(literal(c.Dir), filepath.FromSlash(pattern)))
@@ -74,32 +99,12 @@ func (c *Config) glob(pattern string) ([]string, error) {
 			return nil
 		}
 		rel, err := filepath.Rel(top, at)
-		if err == nil && match(segments[fixed:], strings.Split(filepath.ToSlash(rel), "/")) {
+		if err == nil && rule.Glob(segments[fixed:], strings.Split(filepath.ToSlash(rel), "/")) {
 			files = append(files, at)
 		}
 		return err
 	})
 	return files, err
-}
-
-// match reports whether the pattern's segments cover the path's; ** covers any number.
-func match(pattern, name []string) bool {
-	if len(pattern) == 0 {
-		return len(name) == 0
-	}
-	if pattern[0] == "**" {
-		for i := 0; i <= len(name); i++ {
-			if match(pattern[1:], name[i:]) {
-				return true
-			}
-		}
-		return false
-	}
-	if len(name) == 0 {
-		return false
-	}
-	ok, err := path.Match(pattern[0], name[0])
-	return ok && err == nil && match(pattern[1:], name[1:])
 }
 
 // literal escapes what filepath.Glob would take for a pattern in a directory's name.

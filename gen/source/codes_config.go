@@ -10,4 +10,6 @@ var configCodes = []Code{
 		"`uuid: github.com/google/uuid.UUID`. A type of the language has no path: `int-as-text: string`."},
 	{ID: "MCPE403", Title: "two packages in one directory", Explanation: "Two packages of mcpe.yaml have the same `out`. A directory holds one Go package, and generation " +
 		"removes what is not part of it, so each would delete the other. Give them different directories or join their schemas."},
+	{ID: "MCPE404", Title: "unknown rule", Explanation: "The configuration gives a severity to a rule that lint does not have, for example `severity: {EVENT_NAME_STILE: note}`. " +
+		"`mcpe-gen rules lint` lists the rules; they are written in capitals."},
 }
