@@ -5,8 +5,10 @@
 //
 //	github -http 127.0.0.1:8080 -github-secret S -tokens tokens.json
 //
-// The event types come from examples/schemas/github.yaml; everything that this program adds is in
-// receive.go (GitHub's endpoint) and payloads.go (GitHub's bodies to typed payloads).
+// With -db events and subscriptions survive a restart; with -webhooks subscribers may have events
+// posted to them. The event types come from examples/schemas/github.yaml; what this program adds is
+// in receive.go (GitHub's endpoint), payloads.go (GitHub's bodies to typed payloads) and
+// webhooks.go (the options of delivery by webhook).
 package main
 
 import (
@@ -38,6 +40,7 @@ type options struct {
 	http, secret, tokens string
 	stdio                bool
 	heartbeat            time.Duration
+	webhooks             webhookOptions
 }
 
 func main() {
@@ -67,6 +70,7 @@ func parse(argv []string, stderr io.Writer) (options, error) {
 	fs.StringVar(&o.secret, "github-secret", "", "secret of GitHub's webhooks; without it bodies are not authenticated")
 	fs.StringVar(&o.tokens, "tokens", "", "JSON file with an object of bearer token to principal; without it callers are not authenticated")
 	fs.DurationVar(&o.heartbeat, "heartbeat", 0, "heartbeat interval of streams; 0 means the default of 15 s")
+	o.webhooks.flags(fs)
 	if err := fs.Parse(argv); err != nil {
 		return o, err
 	}
@@ -76,14 +80,26 @@ func parse(argv []string, stderr io.Writer) (options, error) {
 	case o.http == "" && !o.stdio:
 		return o, errors.New("give -http ADDR, -stdio or both")
 	}
-	return o, nil
+	return o, o.webhooks.check()
 }
 
 // run serves until ctx ends or, on stdio, the client goes away.
-func run(ctx context.Context, o options, stderr io.Writer) error {
+func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 	log := slog.New(slog.NewTextHandler(stderr, nil))
+	kept, err := o.webhooks.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, kept.Close()) }()
+	webhooks, err := o.webhooks.server()
+	if err != nil {
+		return err
+	}
+	if webhooks != nil && o.tokens == "" {
+		log.Warn("webhooks are on, but without -tokens nobody can own a subscription")
+	}
 	srv := mcp.NewServer(&mcp.Implementation{Name: "github-events", Version: "0.1.0"}, nil)
-	es, err := server.New(srv, server.Options{Heartbeat: o.heartbeat, NextPoll: time.Second, Logger: log})
+	es, err := server.New(srv, server.Options{Store: kept, Webhook: webhooks, Heartbeat: o.heartbeat, NextPoll: time.Second, Logger: log})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"flag"
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
+)
+
+// webhookOptions are the flags of delivery by webhook and of what it is kept in.
+type webhookOptions struct {
+	db, callbackCA string
+	on, dev        bool
+	noExpiry       bool
+	minTTL         time.Duration
+	retry          []time.Duration
+}
+
+func (o *webhookOptions) flags(fs *flag.FlagSet) {
+	fs.StringVar(&o.db, "db", "", "SQLite file that keeps events and subscriptions over a restart; without it they live in memory")
+	fs.BoolVar(&o.on, "webhooks", false, "offer delivery by webhook to callers with a token, see -tokens")
+	fs.BoolVar(&o.dev, "dev", false, "allow callbacks on the loopback interface, for trying things out")
+	fs.StringVar(&o.callbackCA, "callback-ca", "", "PEM file of a root that callbacks' certificates may come from, beside the system's")
+	fs.DurationVar(&o.minTTL, "min-ttl", 0, "shortest time until a webhook subscription must be refreshed; 0 means the default of 1 min")
+	fs.BoolVar(&o.noExpiry, "allow-no-expiry", false, "grant subscriptions without expiry to who asks for one; needs -db")
+	fs.Func("retry", "waits before the attempts of a delivery, for example 0s,1s,2s; the default is 0s,5s,30s,2m,10m", func(s string) error {
+		o.retry = nil
+		for _, w := range strings.Split(s, ",") {
+			d, err := time.ParseDuration(strings.TrimSpace(w))
+			if err != nil {
+				return err
+			}
+			o.retry = append(o.retry, d)
+		}
+		return nil
+	})
+}
+
+func (o *webhookOptions) check() error {
+	if o.noExpiry && o.db == "" {
+		return errors.New("-allow-no-expiry needs -db: such a subscription has to survive a restart")
+	}
+	return nil
+}
+
+// openStore opens what the server keeps its state in.
+func (o *webhookOptions) openStore(ctx context.Context) (store.Store, error) {
+	if o.db == "" {
+		return memory.New(), nil
+	}
+	return sqlite.Open(ctx, o.db, sqlite.Options{})
+}
+
+// server gives the server's options; nil when webhooks are off.
+func (o *webhookOptions) server() (*server.WebhookOptions, error) {
+	if !o.on {
+		return nil, nil
+	}
+	w := &server.WebhookOptions{MinTTL: o.minTTL, AllowNoExpiry: o.noExpiry, Delivery: delivery.Options{Schedule: o.retry}}
+	if o.dev {
+		w.Guard.AllowPrefixes = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+	}
+	if o.callbackCA != "" {
+		roots, err := rootsWith(o.callbackCA)
+		if err != nil {
+			return nil, err
+		}
+		w.Guard.TLS = &tls.Config{RootCAs: roots}
+	}
+	return w, nil
+}
+
+// rootsWith returns the system's roots and those of a PEM file.
+func rootsWith(file string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s holds no certificate in PEM form", file)
+	}
+	return roots, nil
+}
