@@ -15,18 +15,29 @@ import (
 type principalKey struct{}
 
 // PrincipalOf returns the principal that a check or hook runs for, "" for nobody. A check declared
-// with [WithSharedCheck] runs for nobody. Transform must not ask: its result is shared.
+// with [WithSharedCheck] runs for nobody, and so does Transform, whose result is shared.
 func PrincipalOf(ctx context.Context) string {
 	p, _ := ctx.Value(principalKey{}).(string)
 	return p
 }
 
+// withPrincipal also takes away another principal: a shared check is asked within somebody's poll.
 func withPrincipal(ctx context.Context, principal string) context.Context {
-	if principal == "" {
+	if principal == PrincipalOf(ctx) {
 		return ctx
 	}
 	return context.WithValue(ctx, principalKey{}, principal)
 }
+
+// impersonal is a context without values: what runs under it cannot tell whom it runs for. It ends
+// with the context that it wraps.
+type impersonal struct{ context.Context }
+
+// Value knows nothing: neither the principal nor what the SDK or a middleware left for a request.
+func (impersonal) Value(any) any { return nil }
+
+// AfterFunc lets the context package derive from c without a goroutine of its own.
+func (c impersonal) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(c.Context, f) }
 
 // Authenticate derives the caller of a request and when its token expires (AUTH-3, AUTH-4). For
 // carriers.
@@ -63,7 +74,7 @@ func (s *Server) authorized(ctx context.Context, principal string, a *arguments)
 		}
 	}
 	if f := a.def.authorize; f != nil {
-		if err := guard("Authorize", func() error { return f(ctx, principal, a.typed) }); err != nil {
+		if err := a.def.guard("Authorize", func() error { return f(ctx, principal, a.typed) }); err != nil {
 			return asForbidden(ctx, err)
 		}
 	}

@@ -101,7 +101,7 @@ func TestDelivery(t *testing.T) {
 	reg("three", false, []string{"webhook", "push", "poll"})
 	reg("poll", false, []string{"poll"})
 	reg("push", false, []string{"push", "webhook"})
-	reg("webhook", false, []string{"webhook"})
+	reg("none", false, []string{"push"}, WithoutPush())
 	reg("noreplay", true, nil)
 	reg("held", true, nil, WithPollWithoutReplay())
 	reg("nopush", false, nil, WithoutPush())
@@ -119,7 +119,7 @@ func TestDelivery(t *testing.T) {
 		{wire.MethodPoll, `{"name":"push"}`, "poll"},
 		{wire.MethodStream, `{"name":"all"}`, "push"}, // Call cannot carry it
 		{wire.MethodSubscribe, `{"name":"all","delivery":{"mode":"webhook","url":"https://x.example/","secret":"whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"}}`, "webhook"},
-		{wire.MethodSubscribe, `{"name":"webhook","delivery":{"mode":"smoke"}}`, "smoke"},
+		{wire.MethodSubscribe, `{"name":"push","delivery":{"mode":"smoke"}}`, "smoke"},
 	} {
 		_, err := call(s, "ann", tc[0], tc[1])
 		wantError(t, err, -32014, `{"feature":"deliveryMode","value":"`+tc[2]+`"}`)

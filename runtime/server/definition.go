@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -140,6 +141,9 @@ func (d *definition) prepare(o Options) error {
 	if d.hooked {
 		d.options.maxPayload = min(d.options.maxPayload, wire.MaxPayload) // HOOK-1
 	}
+	if err := d.reachable(o); err != nil {
+		return err
+	}
 	d.nameHash = wire.NameHash(d.info.Name)
 	d.nameJSON, _ = json.Marshal(d.info.Name)
 	fingerprint := d.info.Fingerprint
@@ -161,6 +165,21 @@ func (d *definition) prepare(o Options) error {
 	}
 	d.descriptor = wire.Descriptor{Name: d.info.Name, Description: d.info.Description,
 		InputSchema: d.info.InputSchema, PayloadSchema: d.info.PayloadSchema, Meta: meta}
+	return nil
+}
+
+// reachable refuses a type that the modes in its description leave without any delivery, so that
+// nobody would ever see it (LIST-3). What the author switched off by options is no mistake.
+func (d *definition) reachable(o Options) error {
+	if len(d.info.Delivery) == 0 || len(d.delivery(true, "anybody")) > 0 {
+		return nil
+	}
+	switch offered := strings.Join(d.info.Delivery, ", "); {
+	case d.allows(wire.ModeWebhook) && !d.options.noWebhook && o.Webhook == nil:
+		return fmt.Errorf("its delivery is [%s], and webhooks are off: set Options.Webhook, or add another mode to its delivery", offered)
+	case d.allows(wire.ModePoll) && !d.options.noPoll:
+		return fmt.Errorf("its delivery is [%s] and it is without replay: register it WithPollWithoutReplay, or add another mode to its delivery", offered)
+	}
 	return nil
 }
 

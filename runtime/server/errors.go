@@ -75,7 +75,14 @@ func (s *Server) logInternal(ctx context.Context, doing string, err error) {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return // the caller went away
 	}
-	s.options.Logger.ErrorContext(ctx, "mcp events: "+doing+" failed", "error", err)
+	attrs := []any{"error", err}
+	var p *hookPanic
+	if errors.As(err, &p) {
+		if _, known := s.panics.LoadOrStore(p.place, struct{}{}); !known {
+			attrs = append(attrs, "stack", string(p.stack))
+		}
+	}
+	s.options.Logger.ErrorContext(ctx, "mcp events: "+doing+" failed", attrs...)
 }
 
 // asForbidden makes a refusal of an Authorize hook presentable (AUTH-1).
@@ -102,22 +109,31 @@ func asUpstream(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", events.Upstream(""), err)
 }
 
-// A hookPanic is a panic of an author's hook as an error.
+// A hookPanic is a panic of an author's hook as an error. The log has its stack the first time for
+// each place: a hook may panic for every occurrence and every subscription.
 type hookPanic struct {
-	hook  string
+	place panicPlace
 	value any
 	stack []byte
 }
 
-func (p *hookPanic) Error() string {
-	return fmt.Sprintf("panic in %s: %v\n%s", p.hook, p.value, p.stack)
-}
+// A panicPlace is a hook of an event type, or of Options, which has none.
+type panicPlace struct{ hook, event string }
+
+func (p *hookPanic) Error() string { return fmt.Sprintf("panic in %s: %v", p.place.hook, p.value) }
 
 // guard runs an author's hook.
-func guard(hook string, f func() error) (err error) {
+func guard(hook string, f func() error) error { return guarded(panicPlace{hook: hook}, f) }
+
+// guard runs a hook of the type.
+func (d *definition) guard(hook string, f func() error) error {
+	return guarded(panicPlace{hook, d.info.Name}, f)
+}
+
+func guarded(at panicPlace, f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &hookPanic{hook, v, debug.Stack()}
+			err = &hookPanic{at, v, debug.Stack()}
 		}
 	}()
 	return f()

@@ -23,13 +23,15 @@ type Subscription struct {
 // They run concurrently, under a context that ends with the request or subscription that they
 // serve. A panic is logged and becomes an internal error of that request or stream (ERR-4).
 type Hooks[A, P any] struct {
-	// Match is asked after the x-match rules whether the occurrence is for these arguments. It
-	// must not change p or a, which are shared.
+	// Match is asked after the x-match rules whether the occurrence is for these arguments, anew
+	// for each subscription, so that it may ask PrincipalOf. It must not change p or a, which are
+	// shared.
 	Match func(ctx context.Context, p *P, a *A) bool
 	// Transform changes the payload for these arguments. It gets a fresh copy for each distinct
 	// arguments, and its result goes to all subscriptions with equal ones, whoever they belong to:
-	// it must depend on the payload and the arguments alone, not on PrincipalOf. The result is
-	// validated and measured again (OCC-4).
+	// so its context has no values, PrincipalOf is "", and it can depend on the payload and the
+	// arguments alone. The context ends with the request or subscription that came first; the next
+	// one then asks again. The result is validated and measured again (OCC-4).
 	Transform func(ctx context.Context, p *P, a *A) error
 	// OnSubscribe is called once for each new subscription, before its first delivery; an error
 	// refuses it (SRV-3).

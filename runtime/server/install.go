@@ -73,6 +73,8 @@ func (s *Server) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 			return &initializeResult{r, s.Capabilities(false), s}, nil
 		case *mcp.DiscoverResult:
 			return &discoverResult{r, s.Capabilities(true), s}, nil
+		case *mcp.ListToolsResult:
+			return s.shownTools(ctx, req, r), nil
 		}
 		return res, nil
 	}

@@ -58,7 +58,7 @@ func (m *memberships) join(ctx context.Context, sub Subscription, a *arguments) 
 			return nil
 		}
 		if f := a.def.onSubscribe; f != nil {
-			if err := guard("OnSubscribe", func() error { return f(ctx, sub, a.typed) }); err != nil {
+			if err := a.def.guard("OnSubscribe", func() error { return f(ctx, sub, a.typed) }); err != nil {
 				return err
 			}
 		}
@@ -98,7 +98,7 @@ func (m *memberships) leave(sub Subscription, a *arguments) {
 		if f := a.def.onUnsubscribe; f != nil {
 			ctx, cancel := m.server.hookContext(hookTime)
 			defer cancel()
-			if err := guard("OnUnsubscribe", func() error { f(withPrincipal(ctx, sub.Principal), sub, a.typed); return nil }); err != nil {
+			if err := a.def.guard("OnUnsubscribe", func() error { f(withPrincipal(ctx, sub.Principal), sub, a.typed); return nil }); err != nil {
 				m.server.logInternal(ctx, "OnUnsubscribe", err)
 			}
 		}

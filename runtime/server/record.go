@@ -83,7 +83,7 @@ func (r *record) accepts(ctx context.Context, a *arguments) (ok bool, err error)
 	if err != nil {
 		return false, fmt.Errorf("decoding payload for Match: %w", err)
 	}
-	err = guard("Match", func() error {
+	err = r.def.guard("Match", func() error {
 		ok = r.def.match(ctx, p, a.typed)
 		return nil
 	})
@@ -113,7 +113,7 @@ func (r *record) variant(ctx context.Context, a *arguments) (*variant, error) {
 	if v.done {
 		return v, v.err
 	}
-	data, err := r.transformed(ctx, a)
+	data, err := r.transformed(impersonal{ctx}, a)
 	if err != nil && ctx.Err() != nil {
 		return nil, ctx.Err() // the caller went away; the next one computes it
 	}
@@ -126,7 +126,7 @@ func (r *record) transformed(ctx context.Context, a *arguments) (json.RawMessage
 	if err != nil {
 		return nil, fmt.Errorf("decoding payload for Transform: %w", err)
 	}
-	if err := guard("Transform", func() error { return r.def.transform(ctx, p, a.typed) }); err != nil {
+	if err := r.def.guard("Transform", func() error { return r.def.transform(ctx, p, a.typed) }); err != nil {
 		return nil, err
 	}
 	data, err := events.Encode(p)

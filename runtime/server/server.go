@@ -53,6 +53,8 @@ type Server struct {
 	leases  leases
 	hooks   *webhooks // nil without webhook delivery
 	tickets sync.Map  // ticket → *ticket
+	panics  sync.Map  // panicPlace → struct{}: those whose stack is in the log
+	reads   sync.Map  // name of a read tool → name of its event
 
 	adapters adapters
 }

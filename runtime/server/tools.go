@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -17,9 +19,13 @@ import (
 
 // AddReadTools registers on the mcp.Server one tool for each descriptor, which reads the next
 // occurrences of its event type by cursor: events/poll for clients that know no events. Principal,
-// visibility and authorization are those of a poll. Nothing is registered when one descriptor is
-// unusable.
+// visibility and authorization are those of a poll; tools/list leaves out the tools of types that
+// are hidden from the caller or removed (LIST-4). The types must be registered before their tools:
+// nothing is added when one is not, or when one descriptor is unusable.
 func (s *Server) AddReadTools(tools ...readtool.Tool) error {
+	if missing := s.unregistered(tools); len(missing) > 0 {
+		return fmt.Errorf("adding read tools: register the event types first; not registered: %s", strings.Join(missing, ", "))
+	}
 	for _, t := range tools {
 		if err := checkTool(&t); err != nil {
 			return fmt.Errorf("adding read tool %q: %w", t.Tool.Name, err)
@@ -27,11 +33,49 @@ func (s *Server) AddReadTools(tools ...readtool.Tool) error {
 	}
 	for _, t := range tools {
 		descriptor := t.Tool
+		s.reads.Store(descriptor.Name, t.Event)
 		s.mcp.AddTool(&descriptor, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return s.readTool(ctx, &t, req)
 		})
 	}
 	return nil
+}
+
+// unregistered lists the events of tools that the server does not have. An empty name is checkTool's.
+func (s *Server) unregistered(tools []readtool.Tool) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var missing []string
+	for _, t := range tools {
+		if s.types[t.Event] == nil && t.Event != "" && !slices.Contains(missing, t.Event) {
+			missing = append(missing, t.Event)
+		}
+	}
+	return missing
+}
+
+// shownTools is a page of tools/list without the read tools of event types that the caller cannot
+// see (LIST-4). What is left depends on the caller, so no cache may give it to another.
+func (s *Server) shownTools(ctx context.Context, req mcp.Request, page *mcp.ListToolsResult) *mcp.ListToolsResult {
+	principal, _ := s.Authenticate(ctx, req.GetExtra())
+	shown := *page
+	shown.Tools = make([]*mcp.Tool, 0, len(page.Tools)) // never null
+	for _, t := range page.Tools {
+		event, ok := s.reads.Load(t.Name)
+		if !ok {
+			shown.Tools = append(shown.Tools, t)
+			continue
+		}
+		if s.options.Visible != nil {
+			shown.CacheScope = "private"
+		}
+		if _, _, err := s.lookup(ctx, principal, event.(string)); err == nil {
+			shown.Tools = append(shown.Tools, t)
+		} else {
+			s.logInternal(ctx, "listing tool "+t.Name, err)
+		}
+	}
+	return &shown
 }
 
 // checkTool refuses what the SDK would panic on and what could not work.

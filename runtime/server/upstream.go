@@ -74,7 +74,7 @@ var errNoCursor = errors.New("the check returned a page without a cursor")
 // ask runs the check once. Its errors are presentable (PUSH-5).
 func (u *upstream) ask(ctx context.Context, cursor string) (f found, err error) {
 	d := u.args.def
-	err = guard("Check", func() error {
+	err = d.guard("Check", func() error {
 		var err error
 		f, err = d.check(withPrincipal(ctx, u.principal), u.args.typed, cursor)
 		return err

@@ -1,0 +1,125 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+type requestValue struct{}
+
+// OCC-4: Transform's result goes to everybody with equal arguments, so the hook cannot learn who
+// came first: neither the principal nor a value of the request. Match is asked for each of them.
+// Poll, push and webhook share this.
+func TestTransformIsImpersonal(t *testing.T) {
+	bubble(t, nil, func(w *world) {
+		t := w.t
+		var asked journal
+		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{
+			Match: func(ctx context.Context, p *incident, _ *filterArgs) bool {
+				asked.add(PrincipalOf(ctx))
+				return p.ID != PrincipalOf(ctx) // nobody hears of oneself
+			},
+			Transform: func(ctx context.Context, p *incident, _ *filterArgs) error {
+				value, _ := ctx.Value(requestValue{}).(string)
+				p.Secret = PrincipalOf(ctx) + value
+				return nil
+			},
+		})
+		c := pollFrom(t, w.Server, nil, "").Cursor
+		ann, bob := streamAs(t, w.Server, "ann", `{"name":"e"}`), streamAs(t, w.Server, "bob", `{"name":"e"}`)
+		w.subscribe("cid", params(plain, secretA, ""))
+		synctest.Wait()
+		emit(t, e, incident{ID: "x"})
+		w.settle(time.Second)
+		seen := asked.lines()
+		for _, who := range []string{"ann", "bob", "cid"} {
+			if strings.Count(strings.Join(seen, " "), who) != 1 {
+				t.Errorf("Match was asked for %q", seen)
+			}
+		}
+		emit(t, e, incident{ID: "ann"})
+		w.settle(time.Second)
+
+		r, err := w.Call(context.WithValue(t.Context(), requestValue{}, "dan's"), Request{Method: wire.MethodPoll, Principal: "dan",
+			Params: json.RawMessage(fmt.Sprintf(`{"name":"e","cursor":%q}`, *c)), ID: json.RawMessage("1")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantStrings(t, "ann", ann.ids(), "x")
+		wantStrings(t, "bob", bob.ids(), "x", "ann")
+		if got := string(bob.frames()[1].params.Data); got != `{"id":"x"}` {
+			t.Errorf("push: %s", got)
+		}
+		if got := string(w.r.last().body.Data); got != `{"id":"ann"}` {
+			t.Errorf("webhook: %s", got)
+		}
+		if strings.Contains(string(r), "secret") || !strings.Contains(string(r), `{"id":"ann"}`) {
+			t.Errorf("poll: %s", r)
+		}
+	})
+}
+
+// OCC-4: a Transform whose first caller goes away ends with it, and runs anew for the next one.
+func TestTransformEndsWithItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, Options{})
+		first := true
+		e := register(t, s, "e", Hooks[filterArgs, incident]{Transform: func(ctx context.Context, p *incident, _ *filterArgs) error {
+			if first {
+				first = false
+				derived, cancel := context.WithTimeout(ctx, time.Hour)
+				defer cancel()
+				<-derived.Done()
+				return context.Cause(derived)
+			}
+			p.Secret = "again"
+			return nil
+		}})
+		c := pollFrom(t, s, nil, "").Cursor
+		emit(t, e, incident{ID: "x"})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		p := json.RawMessage(fmt.Sprintf(`{"name":"e","cursor":%q}`, *c))
+		if _, err := s.Call(ctx, Request{Method: wire.MethodPoll, Params: p, ID: json.RawMessage("1")}); err == nil {
+			t.Fatal("the poll outlived its context")
+		}
+		r := pollFrom(t, s, c, "")
+		if wantStrings(t, "poll", r.ids(), "x"); !strings.Contains(string(r.Events[0]), "again") {
+			t.Errorf("%s", r.Events[0])
+		}
+	})
+}
+
+// SRV-1: a check declared shared is asked for nobody, also where somebody's poll asks it.
+func TestSharedCheckIsImpersonal(t *testing.T) {
+	s := newServer(t, Options{})
+	m := &mailbox{}
+	registerMailbox(t, s, m, WithSharedCheck())
+	c := pollAs(t, s, "ann", `{"name":"e"}`).Cursor
+	pollAs(t, s, "bob", fmt.Sprintf(`{"name":"e","cursor":%q}`, *c))
+	wantStrings(t, "asked", m.questions(), "/", "/0")
+}
+
+// A withPrincipal context that asks for nobody has nobody.
+func TestWithPrincipal(t *testing.T) {
+	ctx := withPrincipal(t.Context(), "ann")
+	if PrincipalOf(ctx) != "ann" || PrincipalOf(withPrincipal(ctx, "")) != "" || withPrincipal(ctx, "ann") != ctx {
+		t.Error("withPrincipal keeps somebody else")
+	}
+	ended, cancel := context.WithCancelCause(t.Context())
+	derived, stop := context.WithCancel(impersonal{ended})
+	defer stop()
+	cancel(errTest)
+	<-derived.Done()
+	if !errors.Is(impersonal{ended}.Err(), context.Canceled) {
+		t.Error("an impersonal context does not end")
+	}
+}

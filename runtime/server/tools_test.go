@@ -1,0 +1,100 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
+)
+
+func readTool(event string) readtool.Tool {
+	return readtool.New(incidentType(event).Info, "read_"+event, "cursor", "maxEvents")
+}
+
+// A read tool of a type that is not registered would be listed and fail for ever.
+func TestReadToolsNeedTheirTypes(t *testing.T) {
+	s := newServer(t, Options{})
+	register(t, s, "a", Hooks[filterArgs, incident]{})
+	err := s.AddReadTools(readTool("a"), readTool("b"), readTool("c"), readTool("b"))
+	if err == nil || !strings.HasSuffix(err.Error(), "register the event types first; not registered: b, c") {
+		t.Fatal(err)
+	}
+	c := connect(t, s)
+	c.initialize()
+	if res := c.send("tools/list", `{}`); res.Error == nil && strings.Contains(string(res.Result), "read_") {
+		t.Errorf("a part was added: %s", res.Result)
+	}
+}
+
+// LIST-4: what Visible hides from a principal is hidden in tools/list too, in both eras, and its
+// read tool answers NotFound. A page that depends on the caller is not for shared caches.
+func TestReadToolsVisibility(t *testing.T) {
+	principal := "ann"
+	s := newServer(t, Options{
+		Principal: func(context.Context, *mcp.RequestExtra) string { return principal },
+		Visible:   func(_ context.Context, who, event string) bool { return who == "ann" || event != "secret" },
+	})
+	register(t, s, "open", Hooks[filterArgs, incident]{})
+	register(t, s, "secret", Hooks[filterArgs, incident]{})
+	if err := s.AddReadTools(readTool("open"), readTool("secret")); err != nil {
+		t.Fatal(err)
+	}
+	s.mcp.AddTool(&mcp.Tool{Name: "other", InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
+	legacy, stateless := connect(t, s), connect(t, s)
+	legacy.initialize()
+	tools := func(c *rawSession, params string) (names []string, scope string) {
+		t.Helper()
+		res := c.send("tools/list", params)
+		var r struct {
+			Tools      []struct{ Name string }
+			CacheScope string
+		}
+		if res.Error != nil || json.Unmarshal(res.Result, &r) != nil {
+			t.Fatalf("%v %s", res.Error, res.Result)
+		}
+		for _, tool := range r.Tools {
+			names = append(names, tool.Name)
+		}
+		slices.Sort(names)
+		return names, r.CacheScope
+	}
+	expect := func(when string, want ...string) {
+		t.Helper()
+		names, _ := tools(legacy, `{}`)
+		wantStrings(t, when, names, want...)
+		names, scope := tools(stateless, `{`+statelessMeta+`}`)
+		wantStrings(t, when, names, want...)
+		if scope != "private" {
+			t.Errorf("cacheScope is %q", scope)
+		}
+	}
+	expect("ann", "other", "read_open", "read_secret")
+	principal = "bob"
+	expect("bob", "other", "read_open")
+	res := legacy.send("tools/call", `{"name":"read_secret","arguments":{}}`)
+	if got := string(res.Result); !strings.Contains(got, `"isError":true`) || !strings.Contains(got, "NotFound") {
+		t.Errorf("%s %v", got, res.Error)
+	}
+	principal = "ann"
+	if err := s.Remove("secret"); err != nil {
+		t.Fatal(err)
+	}
+	expect("removed", "other", "read_open")
+}
+
+// Without Visible the list of tools is everybody's.
+func TestReadToolsCacheable(t *testing.T) {
+	s := newServer(t, Options{})
+	register(t, s, "open", Hooks[filterArgs, incident]{})
+	if err := s.AddReadTools(readTool("open")); err != nil {
+		t.Fatal(err)
+	}
+	if res := connect(t, s).send("tools/list", `{`+statelessMeta+`}`); !strings.Contains(string(res.Result), `"cacheScope":"public"`) {
+		t.Errorf("%s", res.Result)
+	}
+}
