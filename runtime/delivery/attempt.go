@@ -258,7 +258,7 @@ func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r resu
 	ctx, cancel := e.attemptContext()
 	defer cancel()
 	e.mu.Lock()
-	if h.gone && kind != wire.EnvelopeTerminated || h.expired(time.Now()) && !h.gone {
+	if e.base.Err() != nil || h.gone && kind != wire.EnvelopeTerminated || h.expired(time.Now()) && !h.gone {
 		e.mu.Unlock()
 		return result{aborted: true}, nil
 	}
@@ -303,11 +303,13 @@ func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r resu
 	return r, nil
 }
 
+// attemptContext is not derived from e.base, where all attempts would meet at one lock; cutOff
+// cancels it.
 func (e *Engine) attemptContext() (context.Context, context.CancelFunc) {
 	if e.o.AttemptTimeout > 0 {
-		return context.WithTimeout(e.base, e.o.AttemptTimeout)
+		return context.WithTimeout(context.Background(), e.o.AttemptTimeout)
 	}
-	return context.WithCancel(e.base)
+	return context.WithCancel(context.Background())
 }
 
 // conclude draws the consequences of an attempt at an occurrence; true when the subscription was

@@ -70,13 +70,13 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	case <-e.idle:
 	case <-ctx.Done():
 		err = ctx.Err()
-		e.abort()
+		e.cutOff()
 		select {
 		case <-e.idle:
-		case <-time.After(cutOff):
+		case <-time.After(graceTime):
 		}
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), cutOff)
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), graceTime)
 		defer cancel()
 	}
 	if flushErr := e.Flush(ctx); err == nil {
@@ -87,9 +87,19 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// cutOff is how long a shutdown whose time is over waits for attempts that were cut off, and for
-// the store.
-const cutOff = time.Second
+// graceTime is how long a shutdown whose time is over waits for attempts that were cut off, and
+// for the store.
+const graceTime = time.Second
+
+// cutOff cancels everything that is under way.
+func (e *Engine) cutOff() {
+	e.abort()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for h := range e.handles {
+		h.cancel()
+	}
+}
 
 func (e *Engine) closeAll() {
 	e.mu.Lock()

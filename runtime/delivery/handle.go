@@ -68,6 +68,9 @@ type Entry struct {
 	// Subscription is the record; its Progress counts in the Reader's positions.
 	Subscription store.Subscription
 	Reader       Reader
+	// Begin, when set, is called with the handle before any method of Reader, so that the reader
+	// knows whom to wake.
+	Begin func(*Handle)
 	// Log is the log that Progress counts in, when its positions mean something after a restart;
 	// nil for others, such as feeds of a check, whose progress is kept as Progress.Upstream.
 	Log *Log
@@ -106,9 +109,13 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 	if h.health.Suspended {
 		h.failing = now
 	}
+	if n.Begin != nil {
+		n.Begin(h)
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closing {
+		h.gone = true
 		return nil, ErrClosed
 	}
 	h.host = e.hostOf(strings.ToLower(u.Host))
@@ -315,6 +322,14 @@ func (h *Handle) terminate(err wire.ErrorObject) {
 
 // end stops deliveries and envelopes. The caller calls release when nothing follows.
 func (h *Handle) end() {
+	h.cancel()
+	h.gone, h.controls, h.stats, h.limiter = true, nil, nil, nil
+	h.forget()
+	h.e.due.remove(h)
+}
+
+// cancel cuts off what is under way.
+func (h *Handle) cancel() {
 	for _, u := range h.window {
 		if u.cancel != nil {
 			u.cancel()
@@ -325,9 +340,6 @@ func (h *Handle) end() {
 			c.cancel()
 		}
 	}
-	h.gone, h.controls, h.stats, h.limiter = true, nil, nil, nil
-	h.forget()
-	h.e.due.remove(h)
 }
 
 // forget drops what is unsettled, whatever becomes of attempts under way.

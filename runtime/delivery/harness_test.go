@@ -207,25 +207,15 @@ func (t *topic) join(tb testing.TB, e *Engine, s store.Subscription, restored bo
 	t.all[v] = struct{}{}
 	log := t.track
 	t.mu.Unlock()
-	// Nothing is read before Add, and a Wake needs a Park.
-	h, err := e.Add(context.Background(), Entry{Subscription: s, Reader: &lateView{v}, Log: log, Restored: restored})
+	h, err := e.Add(context.Background(), Entry{Subscription: s, Reader: v, Log: log, Restored: restored, Begin: func(h *Handle) {
+		t.mu.Lock()
+		v.h = h
+		t.mu.Unlock()
+	}})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	t.mu.Lock()
-	v.h = h
-	t.mu.Unlock()
 	return h, v
-}
-
-// A lateView waits with Park until the handle is known.
-type lateView struct{ *view }
-
-func (v *lateView) Park(after store.Position) bool {
-	v.t.mu.Lock()
-	known := v.h != nil
-	v.t.mu.Unlock()
-	return known && v.view.Park(after)
 }
 
 // A got is one request that came to the sender.

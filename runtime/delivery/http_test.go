@@ -123,6 +123,10 @@ func TestHOOK3Faults(t *testing.T) {
 	raw := func(f func(c net.Conn)) func(net.Conn) {
 		return func(c net.Conn) {
 			defer c.Close()
+			// It speaks when it is spoken to.
+			if _, err := c.Read(make([]byte, 1)); err != nil {
+				return
+			}
 			go func() { _, _ = io.Copy(io.Discard, c) }() // ends with c
 			f(c)
 		}

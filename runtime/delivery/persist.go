@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -238,7 +239,11 @@ func (e *Engine) collect() *snapshot {
 	for _, h := range s.handles {
 		h.dirty = false
 	}
-	for _, h := range s.handles {
+	for i, h := range s.handles {
+		if i%yield == yield-1 {
+			e.mu.Unlock() // nobody waits for thousands of subscriptions
+			e.mu.Lock()
+		}
 		h.passParked()
 		if h.gone {
 			continue
@@ -265,10 +270,16 @@ func (e *Engine) collect() *snapshot {
 	return s
 }
 
+const (
+	yield = 128
+	// maxBatch bounds what one step of the store writes.
+	maxBatch = 1000
+)
+
 // write stores a snapshot.
 func (e *Engine) write(ctx context.Context, s *snapshot) error {
-	if len(s.updates) > 0 {
-		if err := e.o.Store.SaveProgress(ctx, s.updates); err != nil {
+	for batch := range slices.Chunk(s.updates, maxBatch) {
+		if err := e.o.Store.SaveProgress(ctx, batch); err != nil {
 			return fmt.Errorf("delivery: save progress: %w", err)
 		}
 	}
@@ -278,8 +289,17 @@ func (e *Engine) write(ctx context.Context, s *snapshot) error {
 		}
 	}
 	for l, to := range s.to {
-		if err := e.o.Store.Dispatched(ctx, l.name, to, s.concerns[l]); err != nil {
-			return fmt.Errorf("delivery: record what log %s is dispatched to: %w", l.name, err)
+		concerns := s.concerns[l]
+		for first := true; first || len(concerns) > 0; first = false {
+			n := min(len(concerns), maxBatch)
+			upto := to
+			if n < len(concerns) {
+				upto = 0 // with the last ones
+			}
+			if err := e.o.Store.Dispatched(ctx, l.name, upto, concerns[:n]); err != nil {
+				return fmt.Errorf("delivery: record what log %s is dispatched to: %w", l.name, err)
+			}
+			concerns = concerns[n:]
 		}
 	}
 	return nil

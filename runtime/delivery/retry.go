@@ -55,9 +55,13 @@ func (o *Options) again(t *try, now, wish time.Time) bool {
 	return true
 }
 
+// maxLate is how long after its time an attempt may still begin; what is due at the end of its
+// window is never quite punctual.
+const maxLate = 10 * time.Second
+
 // spent reports whether the window closed while the try waited for its turn.
 func (o *Options) spent(t *try, now time.Time) bool {
-	return !t.first.IsZero() && now.After(t.first.Add(o.RetryWindow))
+	return !t.first.IsZero() && now.After(t.first.Add(o.RetryWindow+maxLate))
 }
 
 func (o *Options) spread(d time.Duration) time.Duration {

@@ -30,7 +30,14 @@ type telemetry struct {
 	outcomes metric.Int64Counter
 	latency  metric.Float64Histogram
 	observed metric.Registration
+
+	// attributes of what was counted before, under the engine's lock: few, because events and
+	// categories are.
+	counted map[counted]metric.MeasurementOption
 }
+
+// A counted is what tells one count from another; event is empty for latencies.
+type counted struct{ event, outcome, category string }
 
 func (t *telemetry) init(e *Engine) error {
 	t.tracer = e.o.Tracer
@@ -117,24 +124,46 @@ func (e *Engine) census() census {
 	return s
 }
 
+// attributes are those of c.
+func (t *telemetry) attributes(c counted) metric.MeasurementOption {
+	o, ok := t.counted[c]
+	if !ok {
+		set := []attribute.KeyValue{attribute.String("error.type", c.category)}
+		if c.event != "" {
+			set = append(set, attribute.String("mcpe.event", c.event), attribute.String("mcpe.outcome", c.outcome))
+		}
+		o = metric.WithAttributeSet(attribute.NewSet(set...))
+		if t.counted == nil {
+			t.counted = map[counted]metric.MeasurementOption{}
+		}
+		t.counted[c] = o
+	}
+	return o
+}
+
 func (t *telemetry) outcome(h *Handle, outcome, category string) {
-	t.outcomes.Add(h.e.base, 1, metric.WithAttributes(attribute.String("mcpe.event", h.event),
-		attribute.String("mcpe.outcome", outcome), attribute.String("error.type", category)))
+	t.outcomes.Add(h.e.base, 1, t.attributes(counted{h.event, outcome, category}))
 }
 
 // begin opens the span of an attempt; the returned function closes it and counts the time.
 func (t *telemetry) begin(ctx context.Context, h *Handle, kind string, number int) (context.Context, func(result)) {
 	start := time.Now()
-	ctx, span := t.tracer.Start(ctx, "deliver "+h.event, trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(
-		attribute.String("mcpe.event", h.event), attribute.String("mcpe.subscription", h.id),
-		attribute.String("mcpe.envelope", kind), attribute.Int("mcpe.attempt", number)))
+	ctx, span := t.tracer.Start(ctx, "deliver "+h.event, trace.WithSpanKind(trace.SpanKindProducer))
+	if span.IsRecording() {
+		span.SetAttributes(attribute.String("mcpe.event", h.event), attribute.String("mcpe.subscription", h.id),
+			attribute.String("mcpe.envelope", kind), attribute.Int("mcpe.attempt", number))
+	}
 	return ctx, func(r result) {
 		if r.category != "" {
 			span.SetStatus(codes.Error, string(r.category))
 		}
 		span.End()
 		if !r.aborted {
-			t.latency.Record(ctx, time.Since(start).Seconds(), metric.WithAttributes(attribute.String("error.type", string(r.category))))
+			took := time.Since(start).Seconds()
+			h.e.mu.Lock()
+			o := t.attributes(counted{category: string(r.category)})
+			h.e.mu.Unlock()
+			t.latency.Record(ctx, took, o)
 		}
 	}
 }
