@@ -16,6 +16,7 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"mcpe-gen": func() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, testVersion())) },
+		"peer":     servePeer,
 	})
 }
 
@@ -30,9 +31,12 @@ func testVersion() version {
 }
 
 // TestScript runs testdata/script: every verb, flag and exit code, with the command in a process of
-// its own. Scripts have one command beside testscript's:
+// its own. Scripts have three commands beside testscript's, and the program peer, a server on standard
+// input and output:
 //
 //	exits CODE mcpe-gen ARGS…
+//	serve FILE [TOKEN]
+//	sink STATUS FILE
 func TestScript(t *testing.T) {
 	checkout, err := filepath.Abs("../..")
 	if err != nil {
@@ -42,7 +46,7 @@ func TestScript(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "serve": serve, "sink": sink},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("CHECKOUT", checkout)
 			// Under -race every process would wait a second at its end.

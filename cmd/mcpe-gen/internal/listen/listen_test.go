@@ -1,0 +1,158 @@
+package listen
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+func catalog(names ...string) []wire.Descriptor {
+	var ds []wire.Descriptor
+	for _, n := range names {
+		ds = append(ds, wire.Descriptor{Name: n, Description: "About " + n + ".", Delivery: []string{"poll"}})
+	}
+	return ds
+}
+
+// A person chooses by number, name or a beginning that only one has, and is asked again otherwise.
+func TestChoose(t *testing.T) {
+	types := catalog("incident.created", "incident.updated", "push")
+	for _, test := range []struct {
+		answers, want string
+		asked         int
+	}{
+		{"2\n", "incident.updated", 1},
+		{"push\n", "push", 1},
+		{"p\n", "push", 1},
+		{"incident\n\n0\n9\nincident.c\n", "incident.created", 5},
+		{"", "", 1},
+	} {
+		var out bytes.Buffer
+		o := Options{Target: peer.Target{URL: "http://a.example/?key=secret"}, Stdin: strings.NewReader(test.answers), Stderr: &out}
+		d, err := o.choose(t.Context(), types)
+		if d.Name != test.want || (err == nil) != (test.want != "") {
+			t.Errorf("%q: got %q, %v", test.answers, d.Name, err)
+		}
+		if n := strings.Count(out.String(), "Listen to (1-3 or a name): "); n != test.asked {
+			t.Errorf("%q: asked %d times:\n%s", test.answers, n, &out)
+		}
+		if strings.Contains(out.String(), "secret") {
+			t.Error("the query of the URL is shown")
+		}
+	}
+	var out bytes.Buffer
+	o := Options{Target: peer.Target{Command: []string{"server"}}, Stdin: strings.NewReader(""), Stderr: &out}
+	if d, err := o.choose(t.Context(), catalog("only")); err != nil || d.Name != "only" {
+		t.Error("the only type is not chosen:", err)
+	}
+	if _, err := o.choose(t.Context(), nil); err == nil {
+		t.Error("no types, no error")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	o.Stdin = blocked{}
+	if _, err := o.choose(ctx, types); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// blocked is a standard input on which nobody types.
+type blocked struct{}
+
+func (blocked) Read([]byte) (int, error) { return 0, errors.New("closed") }
+
+// Arguments take the types of the schema; mistakes are explained with what the event takes.
+func TestArguments(t *testing.T) {
+	schema := json.RawMessage(`{"type":"object","properties":{"s":{"type":"string"},"n":{"type":"integer"},"b":{"type":"boolean"},"e":{"$ref":"#/$defs/E"},
+		"list":{"type":"array","items":{"type":"string"}},"maybe":{"type":["string","null"]},"any":{}},"required":["s"],"additionalProperties":false,"$defs":{"E":{"type":"string","enum":["x","y"]}}}`)
+	for args, want := range map[string]string{
+		"s=1":                       `{"s":"1"}`,
+		"s=a=b":                     `{"s":"a=b"}`,
+		"s= n=3 b=true e=x":         `{"b":true,"e":"x","n":3,"s":""}`,
+		"s=a list=x list=y":         `{"list":["x","y"],"s":"a"}`,
+		"s=a list=x":                `{"list":["x"],"s":"a"}`,
+		`s=a list=["x"]`:            `{"list":["x"],"s":"a"}`,
+		"s=a maybe=null any=1":      `{"any":"1","maybe":null,"s":"a"}`,
+		"":                          "the arguments do not fit",
+		"s=a n=x":                   "not a JSON integer",
+		"s=a s=b":                   "given 2 times, but it is no array",
+		"s=a e=z":                   "/e",
+		"s=a unknown=1":             "unknown",
+		"s=a n=1.5":                 "any=value, b=boolean, e=x|y, list=array, maybe=string|null, n=integer, s=string (required)",
+		"s=\x1b[2Jx unknown\x1b=1 ": `\x1b`,
+	} {
+		raw, err := arguments(strings.Fields(args), schema)
+		got := string(raw)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != want && (err == nil || !strings.Contains(got, want)) {
+			t.Errorf("%q: got %s, want %s", args, got, want)
+		}
+		if _, usage := errors.AsType[*UsageError](err); err != nil && !usage {
+			t.Errorf("%q: %v is no usage error", args, err)
+		}
+	}
+}
+
+// What a server sends cannot reach the terminal's controls.
+func TestUntrustedText(t *testing.T) {
+	var out, log bytes.Buffer
+	d := newDisplay(Options{Stdout: &out, Stderr: &log})
+	hostile := "a\x1b]0;title\a\r\n\u202eb\u009bc"
+	data, err := json.Marshal(map[string]string{"k": "\u202e\u009b ok é"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.event(events.Occurrence{ID: hostile, Name: hostile, Raw: data}, "poll", nil); err != nil {
+		t.Fatal(err)
+	}
+	d.fail(errors.New(hostile))
+	d.interrupted(hostile)
+	for _, text := range []string{out.String(), log.String()} {
+		for _, r := range text {
+			if r != '\n' && hidden(r) {
+				t.Errorf("%U reaches the terminal: %q", r, text)
+			}
+		}
+	}
+	if strings.Count(out.String(), "\n") != 2 || !strings.Contains(out.String(), "ok é") {
+		t.Errorf("%q", out.String())
+	}
+}
+
+// On a terminal the counts stand below the last event, and gaps and errors are counted.
+func TestLiveCounts(t *testing.T) {
+	var screen bytes.Buffer
+	o := Options{Stdout: &screen, Stderr: &screen, Live: true, Forward: "http://127.0.0.1/"}
+	d := newDisplay(o)
+	d.begin("a", "push", o)
+	for range 2 {
+		if err := d.event(events.Occurrence{ID: "1", Name: "a", Raw: json.RawMessage(`{ "x": 1 }`)}, "push", &passedOn{Status: 200}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.gap(events.Gap{})
+	d.fail(errors.New("bad"))
+	d.finish(o)
+	lines := strings.Split(strings.TrimSpace(screen.String()), "\n")
+	for i, want := range []string{
+		"a by push from ",
+		"0 events, 0 gaps, 0 errors, 0 forwarded, 0 not\r\x1b[K", // taken away by the first event
+		"1 event, 0 gaps, 0 errors, 1 forwarded, 0 not\r\x1b[K",
+		"2 events, 0 gaps, 0 errors, 2 forwarded, 0 not\r\x1b[K-- gap",
+		"2 events, 1 gap, 0 errors, 2 forwarded, 0 not\r\x1b[K!! bad",
+		"2 events, 1 gap, 1 error, 2 forwarded, 0 not\r\x1b[K2 events, 1 gap, 1 error, 2 forwarded, 0 not in 0s",
+	} {
+		if i >= len(lines) || !strings.HasPrefix(lines[i], want) {
+			t.Fatalf("line %d is not %q:\n%q", i, want, lines)
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A peerServer is a server of the event types of an event file, without generated code.
+type peerServer struct {
+	mcp    *mcp.Server
+	events *server.Server
+	emit   []*server.Emitter[json.RawMessage]
+	once   sync.Once
+}
+
+// newPeer registers the events of the file; pages of events/list hold two.
+func newPeer(file string, o server.Options) (*peerServer, error) {
+	set, found := schema.Load([]string{file}, schema.Options{})
+	if source.HasErrors(found) {
+		return nil, fmt.Errorf("%v", found)
+	}
+	p := &peerServer{mcp: mcp.NewServer(&mcp.Implementation{Name: "peer", Version: "1"}, nil)}
+	o.PageSize, o.NextPoll = 2, 20*time.Millisecond
+	es, err := server.New(p.mcp, o)
+	if err != nil {
+		return nil, err
+	}
+	p.events = es
+	for _, e := range set.Files[0].Events {
+		t := events.Type[json.RawMessage, json.RawMessage]{Info: events.Info{Name: e.Name, Description: e.Description, Delivery: e.Delivery,
+			InputSchema: set.Published(e.Input), PayloadSchema: set.Published(e.Payload)}}
+		if t.Fingerprint, err = wire.Fingerprint(t.InputSchema, t.PayloadSchema); err != nil {
+			return nil, err
+		}
+		for _, m := range e.Match {
+			t.Match = append(t.Match, events.MatchRule{Argument: m.Argument, Path: m.Path, Op: events.MatchOp(m.Op)})
+		}
+		emitter, err := server.Register(es, t, server.Hooks[json.RawMessage, json.RawMessage]{})
+		if err != nil {
+			return nil, err
+		}
+		p.emit = append(p.emit, emitter)
+	}
+	return p, nil
+}
+
+// report emits the same three events as soon as somebody subscribes, and then again and again, so that
+// one who subscribes late has something to receive.
+func (p *peerServer) report(ctx context.Context) {
+	p.once.Do(func() {
+		go func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				time.Sleep(20 * time.Millisecond)
+				if len(p.events.Subscriptions()) == 0 {
+					continue
+				}
+				data := fmt.Sprintf(`{"incidentId":"INC-%d","severity":"P%d","openedAt":"2026-11-20T08:00:00Z"}`, n, n%2+1)
+				if p.emit[0].Emit(ctx, json.RawMessage(data), events.WithID(fmt.Sprintf("evt_%d", n))) != nil {
+					return
+				}
+			}
+		}()
+	})
+}
+
+// servePeer is the command "peer FILE" of scripts: the server on standard input and output.
+func servePeer() {
+	p, err := newPeer(os.Args[1], server.Options{})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	p.report(context.Background())
+	// Somebody's logging on standard output must not disturb a client.
+	fmt.Println("peer is listening")
+	if err := transport.Run(context.Background(), p.mcp, p.events, &mcp.StdioTransport{}); err != nil {
+		os.Exit(1)
+	}
+}
+
+// serve is the script command "serve FILE [TOKEN]": the server over HTTP, whose address it puts into
+// $URL. With a token it refuses requests that do not carry it.
+func serve(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: serve FILE [TOKEN]")
+	}
+	p, err := newPeer(ts.MkAbs(args[0]), server.Options{})
+	ts.Check(err)
+	handler := transport.NewHandler(p.mcp, p.events, transport.HandlerOptions{})
+	guarded := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(args) == 2 && r.Header.Get("Authorization") != "Bearer "+args[1] {
+			http.Error(w, "unauthorized", http.StatusUnauthorized)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
+	hs := httptest.NewServer(guarded)
+	ctx, cancel := context.WithCancel(context.Background())
+	ts.Defer(func() {
+		cancel()
+		end, done := context.WithTimeout(context.Background(), 5*time.Second)
+		defer done()
+		_ = p.events.Shutdown(end)
+		hs.Close()
+	})
+	p.report(ctx)
+	ts.Setenv("URL", hs.URL)
+}
+
+// sink is the script command "sink STATUS FILE": an HTTP server that answers with the status and
+// appends the bodies to the file, one a line; its address goes into $SINK.
+func sink(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: sink STATUS FILE")
+	}
+	status := 0
+	if _, err := fmt.Sscan(args[0], &status); err != nil {
+		ts.Check(err)
+	}
+	file := ts.MkAbs(args[1])
+	ts.Check(os.MkdirAll(filepath.Dir(file), 0o777))
+	var mu sync.Mutex
+	hs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		body, _ := io.ReadAll(r.Body)
+		f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
+		if err == nil {
+			fmt.Fprintf(f, "%s %s %s\n", r.Method, r.Header.Get("Content-Type"), body)
+			f.Close()
+		}
+		w.WriteHeader(status)
+	}))
+	ts.Defer(hs.Close)
+	ts.Setenv("SINK", hs.URL)
+}
