@@ -1,6 +1,7 @@
 // Command demo shows the main job end to end with real processes: it starts the GitHub events server
 // over HTTP and over stdio, subscribes by poll and by push with different filters, replays real
-// bodies of GitHub's webhooks and shows what each subscriber received. It exits with 1 when an event
+// bodies of GitHub's webhooks and shows what each subscriber received; then it subscribes by webhook
+// with a receiver that fails, rotates the secret and kills the server. It exits with 1 when an event
 // is missing, doubled or not asked for.
 package main
 
@@ -104,6 +105,9 @@ func run(ctx context.Context, bin, bodies string) error {
 	}
 	failures = append(failures, server.end())
 	if err := errors.Join(failures...); err != nil {
+		return err
+	}
+	if err := webhooks(ctx, github, bodies, tokens.Name()); err != nil {
 		return err
 	}
 	fmt.Println("\nEvery subscriber received exactly what it asked for, once.")

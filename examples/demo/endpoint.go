@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// An endpoint is a callback of the demo: a TLS server on loopback that verifies every signature and
+// can be told to fail.
+type endpoint struct {
+	url    string
+	caPEM  []byte
+	server *http.Server
+
+	mu       sync.Mutex
+	secrets  []webhook.Secret // every one of them must have signed
+	failures int              // how many of the next deliveries are refused
+	verified int
+	taken    []string // webhook-ids in order of first acceptance
+	refused  []string
+	bad      []error
+	change   chan struct{} // closed and replaced at every request
+}
+
+func newEndpoint() (*endpoint, error) {
+	cert, caPEM, err := selfSigned()
+	if err != nil {
+		return nil, err
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	e := &endpoint{url: fmt.Sprintf("https://%s/hooks/demo", ln.Addr()), caPEM: caPEM, change: make(chan struct{})}
+	e.server = &http.Server{Handler: e, TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}}, ErrorLog: log.New(io.Discard, "", 0)}
+	go e.server.ServeTLS(ln, "", "")
+	return e, nil
+}
+
+// selfSigned makes a certificate for loopback and its PEM form for the server's -callback-ca.
+func selfSigned() (tls.Certificate, []byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "mcpe-gen demo"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return tls.Certificate{}, nil, err
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
+}
+
+// ServeHTTP verifies, answers the challenge, and takes or refuses a delivery.
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost { // for example the well-known document, which we do not publish
+		http.NotFound(w, r)
+		return
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, wire.MaxBody))
+	if err != nil {
+		http.Error(w, "unreadable", http.StatusBadRequest)
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	defer func() {
+		close(e.change)
+		e.change = make(chan struct{})
+	}()
+	var stamp webhook.Stamp
+	for _, s := range e.secrets {
+		if stamp, err = (webhook.Verifier{Secrets: []webhook.Secret{s}}).Verify(r.Header, body); err != nil {
+			e.bad = append(e.bad, fmt.Errorf("%s: %w", r.Header.Get(wire.HeaderWebhookID), err))
+			http.Error(w, "bad signature", http.StatusUnauthorized)
+			return
+		}
+	}
+	var envelope wire.Envelope
+	if err := json.Unmarshal(body, &envelope); err == nil && envelope.Type == wire.EnvelopeVerification {
+		e.verified++
+		json.NewEncoder(w).Encode(wire.ChallengeAnswer{Challenge: envelope.Challenge})
+		return
+	}
+	if e.failures > 0 {
+		e.failures--
+		e.refused = append(e.refused, stamp.ID)
+		http.Error(w, "not now", http.StatusServiceUnavailable)
+		return
+	}
+	// Delivery is at least once: what a killed server had not noted as taken comes again, under the
+	// same id.
+	if !slices.Contains(e.taken, stamp.ID) {
+		e.taken = append(e.taken, stamp.ID)
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// fail makes the endpoint refuse the next n deliveries.
+func (e *endpoint) fail(n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.failures = n
+}
+
+// accept sets the secrets that must have signed every delivery.
+func (e *endpoint) accept(secrets ...webhook.Secret) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.secrets = secrets
+}
+
+// until waits for a condition that looks at the endpoint under its lock.
+func (e *endpoint) until(ctx context.Context, what string, holds func() bool) error {
+	for {
+		e.mu.Lock()
+		ok, change, bad := holds(), e.change, e.bad
+		e.mu.Unlock()
+		if len(bad) > 0 {
+			return bad[0]
+		}
+		if ok {
+			return nil
+		}
+		select {
+		case <-change:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w", what, ctx.Err())
+		}
+	}
+}
