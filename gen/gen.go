@@ -42,6 +42,9 @@ type Request struct {
 	// Types maps a schema's format to the Go type of its values, such as
 	// uuid → github.com/google/uuid.UUID.
 	Types map[string]string
+	// Refs says which files stand for remote schemas: the beginning of a URL to a path. A beginning
+	// that ends in a slash stands for a directory.
+	Refs map[string]string
 }
 
 // A UsageError tells that a run was asked for in a way that cannot be done, whatever the event
@@ -112,7 +115,7 @@ func model(ctx context.Context, r Request) (*modelled, []source.Diagnostic, erro
 		}
 	}
 	var failed error
-	set, diags := schema.Load(r.Files, schema.Options{ReadFile: func(p string) ([]byte, error) {
+	set, diags := schema.Load(r.Files, schema.Options{Refs: r.Refs, ReadFile: func(p string) ([]byte, error) {
 		if err := ctx.Err(); err != nil {
 			failed = err
 			return nil, err

@@ -34,7 +34,7 @@ func module(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-func write(t *testing.T, dir, name, content string) {
+func write(t testing.TB, dir, name, content string) {
 	t.Helper()
 	path := filepath.Join(dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {

@@ -9,8 +9,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen"
 )
 
-// TestVerify type-checks planned output that is nowhere on disk, in a module that uses ours.
-func TestVerify(t *testing.T) {
+// consumerModule makes dir the module example.com/m, which uses ours with the same requirements.
+func consumerModule(t testing.TB, dir string) {
+	t.Helper()
 	root, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)
@@ -25,9 +26,14 @@ func TestVerify(t *testing.T) {
 	}
 	_, requires, _ := strings.Cut(string(mods), "\ngo 1")
 	_, requires, _ = strings.Cut(requires, "\n")
-	dir := t.TempDir()
 	write(t, dir, "go.mod", "module example.com/m\n\ngo 1.26.0\n\nrequire github.com/mcpe-gen/mcpe-gen v0.1.0\n\nreplace github.com/mcpe-gen/mcpe-gen => "+root+"\n"+requires)
 	write(t, dir, "go.sum", string(sums))
+}
+
+// TestVerify type-checks planned output that is nowhere on disk, in a module that uses ours.
+func TestVerify(t *testing.T) {
+	dir := t.TempDir()
+	consumerModule(t, dir)
 	write(t, dir, "bad.yaml", strings.ReplaceAll(eventFile("bad.x"), "{type: string}", "{type: string, x-go-type: example.com/missing.Type}"))
 	write(t, dir, "own.yaml", strings.ReplaceAll(eventFile("own.x"), "{type: string}", "{type: string, x-go-type: example.com/m/out.Own}"))
 	write(t, dir, "out/own.go", "package out\n\n// Own is the author's.\ntype Own string\n")

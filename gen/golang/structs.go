@@ -1,9 +1,6 @@
 package golang
 
 import (
-	"strconv"
-	"strings"
-
 	"github.com/dave/jennifer/jen"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/ir"
@@ -18,8 +15,8 @@ func (w *writer) structure(d *ir.Decl) {
 		if lines := fieldDoc(f); len(lines) > 0 {
 			fields = append(fields, comment(lines...))
 		}
-		if f.JSON == "-" || !plainTag(f.JSON) {
-			fields = append(fields, jen.Comment("//lint:ignore SA5008 the member is named "+strings.Trim(strconv.QuoteToASCII(f.JSON), `"`)))
+		if f.JSON == "-" {
+			fields = append(fields, jen.Comment("//lint:ignore SA5008 the member is named -"))
 		}
 		fields = append(fields, jen.Id(f.Name).Add(typeCode(f.Type)).Tag(map[string]string{"json": fieldTag(f)}))
 	}
@@ -39,31 +36,13 @@ func (w *writer) structure(d *ir.Decl) {
 }
 
 func fieldTag(f *ir.Field) string {
-	name := f.JSON
-	if !plainTag(name) {
-		name = quotedName(name)
-	}
 	switch {
 	case f.OmitZero:
-		return name + ",omitzero"
-	case name == "-": // alone it would hide the field
+		return f.JSON + ",omitzero"
+	case f.JSON == "-": // alone it would hide the field
 		return "-,case:strict"
 	}
-	return name
-}
-
-// plainTag reports whether a member name can stand in a struct tag without quotes.
-func plainTag(name string) bool {
-	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
-		return strings.ContainsRune(",\\'\"`", r) || !strconv.IsPrint(r)
-	})
-}
-
-// quotedName is the codec's form for any other name: a Go string in single quotes.
-func quotedName(name string) string {
-	inner := strconv.QuoteToASCII(name)
-	inner = strings.ReplaceAll(inner[1:len(inner)-1], `\"`, `"`)
-	return "'" + strings.ReplaceAll(inner, "'", `\'`) + "'"
+	return f.JSON
 }
 
 func fieldDoc(f *ir.Field) []string {

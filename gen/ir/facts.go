@@ -111,11 +111,9 @@ func (b *builder) add(f *facts, n *source.Node) {
 			f.unions = append(f.unions, alternatives{n, k, v.Items})
 		}
 	}
-	if n.Get("if") != nil {
-		for _, k := range []string{"if", "then", "else"} {
-			if v := n.Get(k); v != nil {
-				f.branches = append(f.branches, branch{k, v})
-			}
+	for _, k := range []string{"if", "then", "else", "not"} {
+		if v := n.Get(k); v != nil && (k == "not" || n.Get("if") != nil) {
+			f.branches = append(f.branches, branch{k, v})
 		}
 	}
 	for _, k := range []string{"dependentSchemas", "dependencies"} {

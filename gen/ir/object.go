@@ -2,6 +2,7 @@ package ir
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
@@ -28,6 +29,9 @@ type member struct {
 func (b *builder) objectShape(f *facts) shape {
 	o := &object{}
 	o.open, o.extra = b.others(f)
+	if b.untagged(f) {
+		o.open, o.extra = true, nil
+	}
 	if !b.named(f, o) {
 		return shape{}
 	}
@@ -51,7 +55,7 @@ func (b *builder) named(f *facts, o *object) bool {
 	seen := map[string]bool{}
 	for _, p := range f.parts {
 		for _, m := range membersOf(p.Get("properties")) {
-			if seen[m.Key] {
+			if seen[m.Key] || !tagged(m.Key) {
 				continue
 			}
 			seen[m.Key] = true
@@ -71,23 +75,46 @@ func (b *builder) named(f *facts, o *object) bool {
 			o.members = append(o.members, member{m.Key, m.KeyRange, node, f.requires(m.Key)})
 		}
 	}
-	for _, p := range f.parts {
-		for _, r := range itemsOf(p.Get("required")) {
-			if seen[r.Text] || o.open {
-				continue
-			}
-			seen[r.Text] = true
-			node := b.memberSchema(f, r.Text)
-			if b.allowed(node) == 0 {
-				b.noValue(f, "the required member "+r.Text+" is not allowed", r)
+	for _, r := range namesOnly(f) {
+		if seen[r.at.Text] || o.open {
+			continue
+		}
+		seen[r.at.Text] = true
+		if node := b.memberSchema(f, r.at.Text); b.allowed(node) == 0 {
+			if r.required {
+				b.noValue(f, "the required member "+r.at.Text+" is not allowed", r.at)
 				return false
 			}
-			b.report(source.New("MCPE212", r.Range, "required member %q is not in properties; its Go type is json.RawMessage", r.Text).
-				WithHint("describe it in properties"))
-			o.members = append(o.members, member{r.Text, r.Range, nil, true})
+			continue
 		}
+		b.report(source.New("MCPE212", r.at.Range, "%s names the member %q, which is not in properties; its Go type is json.RawMessage", r.keyword, r.at.Text).
+			WithHint("describe it in properties"))
+		o.members = append(o.members, member{r.at.Text, r.at.Range, nil, r.required})
 	}
 	return true
+}
+
+// untagged reports members whose names cannot stand in a struct tag: they are kept in Extra.
+func (b *builder) untagged(f *facts) bool {
+	found := false
+	for _, p := range f.parts {
+		for _, m := range membersOf(p.Get("properties")) {
+			if tagged(m.Key) || m.Value.Kind == source.Bool && !m.Value.True() {
+				continue
+			}
+			found = true
+			b.report(source.New("MCPE211", m.KeyRange, "the member name %q does not fit into a Go struct tag; its JSON is in the field Extra", m.Key))
+		}
+	}
+	for _, r := range namesOnly(f) {
+		found = found || !tagged(r.at.Text)
+	}
+	return found
+}
+
+// tagged reports whether a member name can stand in a json struct tag.
+func tagged(name string) bool {
+	return name != "" && !strings.ContainsAny(name, ",\\'\"`\uFEFF")
 }
 
 // never reports whether n is the schema false, references followed.
@@ -138,7 +165,7 @@ func (b *builder) others(f *facts) (open bool, extra *source.Node) {
 			switch isFalse := un.Kind != source.Object && !un.True(); {
 			case !excepted:
 				ap = un
-			case isFalse && len(patterns) == 0:
+			case isFalse && len(patterns) == 0 && !b.branchesOpen(f, map[*source.Node]bool{}):
 				continue
 			default:
 				o.any = true
@@ -225,47 +252,4 @@ func (b *builder) alike(nodes []*source.Node) bool {
 		}
 	}
 	return true
-}
-
-// conditional adds the members that only branches name. They apply to some values, so that nothing
-// is certain of the others: such members stay JSON.
-func (b *builder) conditional(f *facts, o *object) {
-	known := map[string]bool{}
-	for _, p := range f.parts {
-		for _, m := range membersOf(p.Get("properties")) {
-			known[m.Key] = true
-		}
-	}
-	for _, m := range o.members {
-		known[m.key] = true
-	}
-	b.branchMembers(f, o, known, map[*source.Node]bool{})
-}
-
-func (b *builder) branchMembers(f *facts, o *object, known map[string]bool, seen map[*source.Node]bool) {
-	branches := slices.Clone(f.branches)
-	for _, u := range f.unions {
-		for _, v := range u.variants {
-			branches = append(branches, branch{u.keyword, v})
-		}
-	}
-	for _, br := range branches {
-		if seen[br.node] || br.node.Kind != source.Object {
-			continue
-		}
-		seen[br.node] = true
-		inner := b.gather(br.node)
-		for _, p := range inner.parts {
-			for _, m := range membersOf(p.Get("properties")) {
-				if known[m.Key] || m.Value.Kind != source.Object && !m.Value.True() {
-					continue
-				}
-				known[m.Key] = true
-				b.report(source.New("MCPE217", m.KeyRange, "the member %q is described only below %s; its Go type is json.RawMessage", m.Key, br.keyword).
-					WithHint("describe it in the properties beside %s too", br.keyword))
-				o.members = append(o.members, member{m.Key, m.KeyRange, nil, false})
-			}
-		}
-		b.branchMembers(inner, o, known, seen)
-	}
 }

@@ -2,6 +2,7 @@ package ir
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
@@ -39,13 +40,29 @@ func (b *builder) siteOf(n *source.Node) (site, bool) {
 			s.role, s.name = "a value of "+s.name, s.name+segment(path[i], "Value")
 		case (key == "oneOf" || key == "anyOf") && i+1 < len(path):
 			i++
-			if tag, ok := b.tagOf(path[i], at); ok {
-				s.role, s.name = "the variant "+tag+" of "+s.name, s.name+segment(path[i], Suffix(unquoted(tag)))
+			tag, ok := b.tagOf(path[i], at)
+			add := Suffix(unquoted(tag))
+			if !ok {
+				add = place(key, path[i])
 			}
+			s.role, s.name = "the variant "+add+" of "+s.name, s.name+segment(path[i], add)
+		case i+1 < len(path): // a list or a map of schemas
+			i++
+			s.role, s.name = "a part of "+s.name, s.name+segment(path[i], place(key, path[i]))
+		default:
+			s.role, s.name = "a part of "+s.name, s.name+segment(path[i], GoName(key))
 		}
 		at = path[i]
 	}
 	return s, true
+}
+
+// place names an element of a keyword's list or map by its number or key.
+func place(keyword string, n *source.Node) string {
+	if key, _ := n.Key(); key != "" {
+		return GoName(keyword) + Suffix(key)
+	}
+	return GoName(keyword) + strconv.Itoa(slices.Index(n.Parent.Items, n)+1)
 }
 
 // tagOf returns the tag of an inline variant of the union at.

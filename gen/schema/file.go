@@ -2,8 +2,10 @@ package schema
 
 import (
 	"go/token"
+	"net/url"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
@@ -57,6 +59,16 @@ func (l *loader) file(f *File) {
 	for _, n := range o.List("events") {
 		l.event(f, n)
 	}
+}
+
+// document reads a file that is one plain JSON Schema: its only entry, named after the file. Without
+// $schema it has the dialect of the schema that led to it.
+func (l *loader) document(f *File, base *url.URL, from *dialect) {
+	f.Document = true
+	f.Stem = strings.TrimSuffix(f.Stem, ".schema")
+	e := &Entry{Name: f.Stem, File: f, Node: f.Root, NameRange: f.Root.Range}
+	f.Schemas = append(f.Schemas, e)
+	l.roots = append(l.roots, &root{file: f, node: f.Root, entry: e, name: f.Stem, base: base, dialect: from})
 }
 
 func (l *loader) goPackage(name string, at source.Range) bool {

@@ -18,6 +18,8 @@ type root struct {
 	// name is the entry's, or the event's with the part.
 	name    string
 	dialect *dialect
+	// base is the URL that a document stands for, nil for others.
+	base *url.URL
 	// ids holds the resources by their absolute $id.
 	ids map[string]*resource
 	// refs are the schema objects with a $ref, in order; samples those with a default or examples.
@@ -59,7 +61,9 @@ type place struct {
 // index walks through the schema of r: it notes what every node is and checks keyword by keyword
 // what needs no other schema.
 func (l *loader) index(r *root) {
-	r.dialect = draft2020
+	if r.dialect == nil {
+		r.dialect = draft2020
+	}
 	r.ids = make(map[string]*resource)
 	if s := r.node.Get("$schema"); s != nil && s.Kind == source.String {
 		if d := dialectOf(s.Text); d != nil {
@@ -70,6 +74,10 @@ func (l *loader) index(r *root) {
 		}
 	}
 	top := &resource{node: r.node, base: &url.URL{}, anchors: make(map[string]*source.Node)}
+	if r.base != nil {
+		top.base = r.base
+		r.ids[withoutFragment(r.base)] = top
+	}
 	l.walk(r, top, r.node)
 }
 
@@ -155,7 +163,7 @@ func (l *loader) identify(r *root, res *resource, n *source.Node) *resource {
 	if id := n.Get("$id"); id != nil && id.Kind == source.String && (!r.dialect.refAlone || n.Get("$ref") == nil) {
 		u, err := url.Parse(id.Text)
 		switch {
-		case err != nil || u.Scheme != "" && u.Opaque == "" && u.Host == "":
+		case err != nil || u.Scheme != "" && u.Opaque == "" && u.Host == "" && (u.Scheme != "file" || u.Path == ""):
 			r.mark(id)
 			l.fail(r, source.New("MCPE137", id.Range, "$id %q is not a URI reference", id.Text))
 		case r.dialect == draft07 && strings.HasPrefix(id.Text, "#") && len(id.Text) > 1:
@@ -168,7 +176,7 @@ func (l *loader) identify(r *root, res *resource, n *source.Node) *resource {
 		default:
 			base := res.base.ResolveReference(u)
 			key := withoutFragment(base)
-			if first := r.ids[key]; first != nil {
+			if first := r.ids[key]; first != nil && first.node != n {
 				l.fail(r, source.New("MCPE137", id.Range, "$id %q is given twice", id.Text).
 					WithRelated(first.node.Get("$id").Range, "also given here"))
 				break

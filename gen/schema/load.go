@@ -3,6 +3,7 @@ package schema
 import (
 	"errors"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,8 +22,9 @@ func Load(paths []string, o Options) (*Set, []source.Diagnostic) {
 		set: &Set{places: make(map[*source.Node]*place), files: make(map[string]*opened), kinds: make(map[*source.Node]kinds)},
 		o:   o,
 	}
+	l.set.refs = mappings(o.Refs)
 	for _, path := range paths {
-		f := l.open(path, true)
+		f := l.open(path, true, nil, nil)
 		if f.fault != "" {
 			l.Report(source.New("MCPE100", source.InFile(path), "%s", f.fault))
 		}
@@ -65,12 +67,11 @@ type opened struct {
 	garbled bool
 }
 
-// open returns the file at path, which it reads when it is met for the first time.
-func (l *loader) open(path string, given bool) *opened {
-	key, err := filepath.Abs(path)
-	if err != nil {
-		key = filepath.Clean(path)
-	}
+// open returns the file at path, which it reads when it is met for the first time; base is the URL
+// that it stands for, nil when it is reached as a file, and from the dialect of the schema that
+// refers to it.
+func (l *loader) open(path string, given bool, base *url.URL, from *dialect) *opened {
+	key := absolute(path)
 	if f, ok := l.set.files[key]; ok {
 		return f
 	}
@@ -81,8 +82,8 @@ func (l *loader) open(path string, given bool) *opened {
 		f.fault = "the file cannot be read: " + reason(err)
 		return f
 	}
-	base := filepath.Base(path)
-	f.file = &File{Path: path, Stem: strings.TrimSuffix(base, filepath.Ext(base)), Given: given, named: make(map[string]*Entry)}
+	name := filepath.Base(path)
+	f.file = &File{Path: path, Stem: strings.TrimSuffix(name, filepath.Ext(name)), Given: given, named: make(map[string]*Entry)}
 	l.set.Files = append(l.set.Files, f.file)
 	node, found := source.Parse(path, content)
 	l.Report(found...)
@@ -92,7 +93,11 @@ func (l *loader) open(path string, given bool) *opened {
 		return f
 	}
 	f.file.Root = node
-	l.file(f.file)
+	if !given && node.Get("schemas") == nil && node.Get("events") == nil {
+		l.document(f.file, base, from)
+	} else {
+		l.file(f.file)
+	}
 	return f
 }
 

@@ -8,6 +8,8 @@ type Set struct {
 	// the order they were met.
 	Files []*File
 
+	// refs are the beginnings of URLs that files stand for, longest first.
+	refs []mapping
 	// places knows the schema root and resource of every schema node.
 	places map[*source.Node]*place
 	// files holds the files by absolute path; read is false for those that could not be.
@@ -25,7 +27,10 @@ type File struct {
 	Stem string
 	// Given is false for a file that only a $ref reached.
 	Given bool
-	Root  *source.Node
+	// Document is true for a file that is one plain JSON Schema, which only a $ref reaches. It has
+	// one entry, named after the file.
+	Document bool
+	Root     *source.Node
 	// Package is the Go package that the file asks for, empty when it does not.
 	Package string
 	Schemas []*Entry
@@ -95,6 +100,9 @@ type MatchRule struct {
 type Options struct {
 	// ReadFile reads a file; nil means os.ReadFile.
 	ReadFile func(string) ([]byte, error)
+	// Refs says which files stand for remote schemas: the beginning of a URL to the path that takes
+	// its place. A beginning that ends in a slash stands for a directory.
+	Refs map[string]string
 }
 
 // A Target is what a $ref points at.

@@ -1,9 +1,11 @@
 package schema
 
 import (
+	"cmp"
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
@@ -56,11 +58,11 @@ func (s *Set) resolve(p *place, ref *source.Node) (Target, *source.Diagnostic) {
 			return local(s.inResource(res, fragment, ref))
 		}
 	}
-	name, d := otherFile(ref, path, fragment)
+	name, _, d := s.elsewhere(p, ref, path)
 	if d != nil {
 		return Target{}, d
 	}
-	o := s.files[absolute(p.root.file, name)]
+	o := s.files[absolute(name)]
 	switch {
 	case o == nil:
 		return fail(source.New("MCPE141", ref.Range, "$ref %q: the file was not read", ref.Text))
@@ -68,6 +70,11 @@ func (s *Set) resolve(p *place, ref *source.Node) (Target, *source.Diagnostic) {
 		return fail(source.New("MCPE141", ref.Range, "$ref %q: %s", ref.Text, o.fault))
 	case o.garbled:
 		return fail(source.New("MCPE141", ref.Range, "$ref %q: %s is not valid YAML", ref.Text, o.file.Path))
+	case o.file.Document:
+		return s.inResource(s.places[o.file.Root].resource, fragment, ref)
+	case !strings.HasPrefix(fragment, "/schemas/"):
+		return fail(source.New("MCPE140", ref.Range, "$ref %q names no schema of the other file", ref.Text).
+			WithHint("write %s#/schemas/NAME", path))
 	}
 	return s.inFile(o.file, fragment, ref)
 }
@@ -77,39 +84,60 @@ func local(t Target, d *source.Diagnostic) (Target, *source.Diagnostic) {
 	return t, d
 }
 
-// otherFile returns the path in a reference to another file.
-func otherFile(ref *source.Node, path, fragment string) (string, *source.Diagnostic) {
-	var d source.Diagnostic
+// A mapping is the beginning of a URL and the path that stands for it.
+type mapping struct{ prefix, path string }
+
+func mappings(refs map[string]string) []mapping {
+	var all []mapping
+	for prefix, path := range refs {
+		all = append(all, mapping{prefix, path})
+	}
+	slices.SortFunc(all, func(a, b mapping) int {
+		return cmp.Or(cmp.Compare(len(b.prefix), len(a.prefix)), cmp.Compare(a.prefix, b.prefix))
+	})
+	return all
+}
+
+// elsewhere returns the path of the file that the part of a reference before the fragment names, and
+// the URL that the file stands for if it is mapped.
+func (s *Set) elsewhere(p *place, ref *source.Node, path string) (string, *url.URL, *source.Diagnostic) {
+	fail := func(d source.Diagnostic) (string, *url.URL, *source.Diagnostic) { return "", nil, &d }
+	if u, err := url.Parse(path); err == nil {
+		u = p.resource.base.ResolveReference(u)
+		text := withoutFragment(u)
+		for _, m := range s.refs {
+			rest, ok := strings.CutPrefix(text, m.prefix)
+			switch {
+			case !ok || !u.IsAbs():
+			case strings.HasSuffix(m.prefix, "/"):
+				if rest, err := url.PathUnescape(rest); err == nil && filepath.IsLocal(filepath.FromSlash(rest)) {
+					return filepath.Join(m.path, filepath.FromSlash(rest)), u, nil
+				}
+			case rest == "":
+				return m.path, u, nil
+			}
+		}
+	}
 	name, err := url.PathUnescape(path)
 	switch {
-	case scheme.MatchString(path):
-		d = source.New("MCPE142", ref.Range, "$ref %q is remote; only files are read", ref.Text).
-			WithHint("copy the schema into a file and refer to that")
+	case scheme.MatchString(path) || p.root.base != nil:
+		return fail(source.New("MCPE142", ref.Range, "$ref %q is remote; only files are read", ref.Text).
+			WithHint("copy the schema into a file and map it in mcpe.yaml: refs: {%q: PATH}", path))
 	case err != nil:
-		d = source.New("MCPE140", ref.Range, "$ref %q has a bad escape", ref.Text)
+		return fail(source.New("MCPE140", ref.Range, "$ref %q has a bad escape", ref.Text))
 	case filepath.IsAbs(name) || strings.HasPrefix(name, "/"):
-		d = source.New("MCPE140", ref.Range, "$ref %q is an absolute path", ref.Text).
-			WithHint("write the path relative to this file")
-	case !strings.HasPrefix(fragment, "/schemas/"):
-		d = source.New("MCPE140", ref.Range, "$ref %q names no schema of the other file", ref.Text).
-			WithHint("write %s#/schemas/NAME", path)
-	default:
-		return name, nil
+		return fail(source.New("MCPE140", ref.Range, "$ref %q is an absolute path", ref.Text).
+			WithHint("write the path relative to this file"))
 	}
-	return "", &d
+	return filepath.Join(filepath.Dir(p.root.file.Path), filepath.FromSlash(name)), nil, nil
 }
 
-// below returns the path of a file that f refers to as name.
-func below(f *File, name string) string {
-	return filepath.Join(filepath.Dir(f.Path), filepath.FromSlash(name))
-}
-
-func absolute(f *File, name string) string {
-	path := below(f, name)
+// absolute is the key of a file.
+func absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs
 	}
-	return path
+	return filepath.Clean(path)
 }
 
 // reach reads the file that a reference names, so that its schemas are indexed too.
@@ -124,9 +152,9 @@ func (l *loader) reach(r *root, n, ref *source.Node) {
 			return
 		}
 	}
-	if fragment, err := url.PathUnescape(fragment); err == nil {
-		if name, d := otherFile(ref, path, fragment); d == nil {
-			l.open(below(r.file, name), false)
+	if _, err := url.PathUnescape(fragment); err == nil {
+		if name, base, d := l.set.elsewhere(l.set.places[n], ref, path); d == nil {
+			l.open(name, false, base, r.dialect)
 		}
 	}
 }
@@ -203,7 +231,7 @@ func (l *loader) checkRefs() {
 				l.fail(r, *d)
 				continue
 			}
-			if to := l.set.places[t.Node].root; to.dialect != r.dialect {
+			if to := l.set.places[t.Node].root; to.dialect != r.dialect && to.node.Kind == source.Object {
 				l.fail(r, source.New("MCPE144", n.Get("$ref").Range, "$ref leads from a %s schema to a %s schema", r.dialect.name, to.dialect.name).
 					WithRelated(to.node.Range, "the other schema").WithHint("a published schema has one dialect: give both the same $schema"))
 			}

@@ -18,6 +18,8 @@ var typeCodes = []Code{
 		"A value of the enum or const is not of the type that stands beside it, so it can never occur. Correct the value or the `type`. Values of several types are allowed where `type` allows them: the Go type is then a string of JSON text with a constant for each."},
 	{"MCPE210", "discriminator that does not fit", Error,
 		"Each variant of a discriminated union is an object schema with one tag: by the mapping, by the const of its tag member, or by the name of the schema that its $ref names. Tags are distinct, and a mapping agrees with the const."},
+	{"MCPE211", "member name without a struct tag", Warning,
+		"Go struct tags cannot hold a comma, a backslash, a quote or an empty name, so the member has no field of its own: its JSON is in the field Extra, under its name. Rename the member, or give the object an `x-go-type`."},
 	{"MCPE212", "required member without a schema", Warning,
 		"`required` names a member that `properties` does not describe, so its value may be anything and the Go field is json.RawMessage. Describe the member in `properties`."},
 	{"MCPE213", "object without members", Note,

@@ -36,6 +36,7 @@ type Tuple = []json.RawMessage
 type Conditional struct {
 	A *string         `json:"a,omitzero"`
 	B json.RawMessage `json:"b,omitzero"`
+	C json.RawMessage `json:"c,omitzero"`
 }
 
 // UnmarshalJSON matches member names exactly.

@@ -9,28 +9,7 @@ import (
 )
 
 // Commas is the shared type Commas.
-type Commas struct {
-	//lint:ignore SA5008 the member is named a,b
-	AB *string `json:"'a,b',omitzero"`
-	//lint:ignore SA5008 the member is named a'b
-	AApostropheB *string `json:"'a\\'b',omitzero"`
-	//lint:ignore SA5008 the member is named a\\b
-	ABackslashB *string `json:"'a\\\\b',omitzero"`
-	//lint:ignore SA5008 the member is named
-	Empty *string `json:"'',omitzero"`
-}
-
-// UnmarshalJSON matches member names exactly.
-func (v *Commas) UnmarshalJSON(data []byte) error {
-	type plain Commas
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v Commas) MarshalJSON() ([]byte, error) {
-	type plain Commas
-	return events.Encode(plain(v))
-}
+type Commas = map[string]json.RawMessage
 
 // Required is the shared type Required.
 type Required struct {
