@@ -22,25 +22,14 @@ type hookReader interface {
 	attach(h *delivery.Handle)
 }
 
-// A bell wakes a handle that is made after its reader: what rings before is not lost.
+// A bell wakes the subscription's handle.
 type bell struct {
-	handle atomic.Pointer[delivery.Handle]
-	rung   atomic.Bool
+	handle *delivery.Handle // set before anything reads or parks
 }
 
-func (b *bell) ring() {
-	b.rung.Store(true)
-	if h := b.handle.Load(); h != nil {
-		h.Wake()
-	}
-}
+func (b *bell) ring() { b.handle.Wake() }
 
-func (b *bell) attach(h *delivery.Handle) {
-	b.handle.Store(h)
-	if b.rung.Load() {
-		h.Wake()
-	}
-}
+func (b *bell) attach(h *delivery.Handle) { b.handle = h }
 
 // A binding is a subscription's arguments, taken over to the type's present definition when that
 // has changed additively (EVOL-3).

@@ -41,7 +41,7 @@ func (w *webhooks) start(ctx context.Context, et *eventType, a *arguments, r sto
 			return nil, false, err
 		}
 	}
-	h.handle, err = w.engine.Add(ctx, delivery.Entry{Subscription: r, Reader: h.reader, Log: w.logOf(et), Restored: from == stored})
+	h.handle, err = w.engine.Add(ctx, delivery.Entry{Subscription: r, Reader: h.reader, Log: w.logOf(et), Restored: from == stored, Begin: h.reader.attach})
 	if err != nil {
 		h.reader.Close()
 		if from == asked {
@@ -50,13 +50,14 @@ func (w *webhooks) start(ctx context.Context, et *eventType, a *arguments, r sto
 		return nil, false, err
 	}
 	w.enlist(h)
-	h.reader.attach(h.handle)
 	w.log(ctx, "webhook subscription begins", h, slog.Bool("restored", from != asked))
 	// The type may have been changed while nobody could see the subscription.
 	if d := et.current(); d == nil {
 		w.end(h, notFound("event"))
 	} else if d.lineage != a.def.lineage {
 		w.end(h, schemaChanged(d.changed))
+	} else if e := et.refuses(); e != nil {
+		w.end(h, e)
 	}
 	return h, truncated, nil
 }

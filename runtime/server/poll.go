@@ -91,6 +91,9 @@ func (s *Server) pollAnswer(ctx context.Context, principal string, p *wire.PollP
 	if !d.polls() {
 		return nil, unsupportedMode(wire.ModePoll)
 	}
+	if err := et.refuses(); err != nil {
+		return nil, err
+	}
 	q := &pollRequest{et: et, limit: s.options.MaxEvents, replay: replayOf(p.Cursor, p.MaxAgeMs), wait: s.options.DefaultWait}
 	if et.topic != nil {
 		_, q.head = et.topic.bounds()

@@ -83,6 +83,7 @@ func (r *run) loop() (json.RawMessage, error) {
 			continue
 		}
 		more := r.collect()
+		r.frames = st.signals(r.frames)
 		if now = time.Now(); !now.Before(r.nextBeat) {
 			r.frames = append(r.frames, heartbeatFrame(st.source.cursor(), st.tail))
 			if r.nextBeat = r.nextBeat.Add(options.Heartbeat); r.nextBeat.Before(now) {

@@ -97,6 +97,8 @@ type eventType struct {
 	def     *definition // nil once removed
 	feeds   map[feedKey]*feed
 	origins origins // for a type with both sources
+
+	terminated *events.Error // an operator has closed the type
 }
 
 // current returns the definition, nil once the type is removed.
@@ -231,7 +233,7 @@ const (
 // under the new payloadSchema (OCC-1).
 func (et *eventType) adopt(d *definition, reset bool) {
 	et.mu.Lock()
-	et.def = d
+	et.def, et.terminated = d, nil
 	feeds := et.feeds
 	et.feeds = map[feedKey]*feed{}
 	et.mu.Unlock()

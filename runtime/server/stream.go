@@ -32,7 +32,8 @@ type Stream struct {
 	args    *arguments
 	running bool
 	ended   bool
-	reason  *events.Error // of the end; nil for one without terminated
+	reason  *events.Error   // of the end; nil for one without terminated
+	raised  []*events.Error // by an operator; nil is a gap
 	cancel  context.CancelFunc
 	free    sync.Once
 }
@@ -85,6 +86,9 @@ func (s *Server) open(ctx context.Context, r *Request) (*Stream, error) {
 	}
 	if !d.pushes() || !r.CanStream {
 		return nil, unsupportedMode(wire.ModePush)
+	}
+	if err := et.refuses(); err != nil {
+		return nil, err
 	}
 	var head store.Position
 	if et.topic != nil {

@@ -47,6 +47,9 @@ func (s *Server) subscribe(ctx context.Context, r *Request) (json.RawMessage, er
 	if p.Delivery.Mode != wire.ModeWebhook || !d.webhooks() {
 		return nil, unsupportedMode(p.Delivery.Mode)
 	}
+	if err := et.refuses(); err != nil {
+		return nil, err
+	}
 	q := &subscribeRequest{et: et, rawURL: p.Delivery.URL, dialect: s.dialect(r.DeclaresExtension),
 		replay: replayOf(p.Cursor, p.MaxAgeMs), ttl: p.TTLMs, forever: p.NoExpiry}
 	if et.topic != nil {

@@ -2,11 +2,13 @@ package server
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
 func TestSUB1SubscribeDeliverUnsubscribe(t *testing.T) {
 	bubble(t, nil, func(w *world) {
+		t := w.t
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		emit(t, e, incident{ID: "before"})
 		s := w.subscribe("alice", params(plain, secretA, ""))
@@ -14,6 +16,7 @@ func TestSUB1SubscribeDeliverUnsubscribe(t *testing.T) {
 			t.Errorf("got %+v, until %s", s, got)
 		}
 		emit(t, e, incident{ID: "i1"})
+		synctest.Wait()
 		emit(t, e, incident{ID: "i2"})
 		w.settle(time.Second)
 		wantStrings(t, "delivered", w.r.shorts(), "i1", "i2")

@@ -8,7 +8,6 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
@@ -83,7 +82,7 @@ const (
 )
 
 // withDefaults fills in what is open and refuses what contradicts itself.
-func (o WebhookOptions) withDefaults(s store.Store) (WebhookOptions, error) {
+func (o WebhookOptions) withDefaults(s interface{ Durable() bool }) (WebhookOptions, error) {
 	durable := s.Durable()
 	switch {
 	case o.RequireDurableStore && !durable:

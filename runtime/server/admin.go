@@ -1,0 +1,278 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// KeySetPath is where the handler of [Server.KeySet] belongs on the server's origin (HOOK-10).
+const KeySetPath = wire.PathKeySet
+
+// KeySet serves the public keys of the server's webhook signatures as a JWK set; without an
+// identity it answers 404 (HOOK-10).
+func (s *Server) KeySet() http.Handler {
+	if s.hooks == nil || s.hooks.o.Identity == nil {
+		return http.NotFoundHandler()
+	}
+	return s.hooks.o.Identity
+}
+
+// Admin is the operator's view of a server's subscriptions (SRV-8). It knows no principal: whoever
+// can call it may do everything. Its methods are safe for concurrent use; an unknown subscription
+// is events.ErrNotFound.
+type Admin struct {
+	s *Server
+}
+
+// Admin returns the operator's view.
+func (s *Server) Admin() *Admin { return &Admin{s} }
+
+// A State is what becomes of the deliveries of a webhook subscription.
+type State string
+
+// The states.
+const (
+	StateActive    State = "active"
+	StateSuspended State = "suspended" // until a refresh, see HOOK-5
+	StateAbsent    State = "absent"
+)
+
+// A SubscriptionKey is what identifies a webhook subscription (SUB-4).
+type SubscriptionKey struct {
+	Principal, URL, Event string
+	// Arguments are JSON; nil is {}.
+	Arguments json.RawMessage
+}
+
+// id is the derived id, or an error about the arguments.
+func (k *SubscriptionKey) id() (string, error) {
+	canonical, err := wire.Canonical(k.Arguments)
+	if err != nil {
+		return "", invalidArguments(err)
+	}
+	return wire.SubscriptionID(wire.ModeWebhook, k.Principal, k.URL, k.Event, canonical), nil
+}
+
+// A WebhookInfo describes a webhook subscription. It holds no secret.
+type WebhookInfo struct {
+	ID          string          `json:"id"`
+	Principal   string          `json:"principal"`
+	Event       string          `json:"event"`
+	Arguments   json.RawMessage `json:"arguments"`
+	URL         string          `json:"url"`
+	State       State           `json:"state"`
+	CreatedAt   time.Time       `json:"createdAt"`
+	RefreshedAt time.Time       `json:"refreshedAt"`
+	// ExpiresAt is zero for a subscription without expiry.
+	ExpiresAt time.Time `json:"expiresAt,omitzero"`
+	// Cursor is the watermark; nil for a type without replay, and until the subscription is
+	// restored after a start.
+	Cursor         *string   `json:"cursor"`
+	LastDeliveryAt time.Time `json:"lastDeliveryAt,omitzero"`
+	LastError      string    `json:"lastError,omitempty"`
+	FailedSince    time.Time `json:"failedSince,omitzero"`
+	Throttled      bool      `json:"throttled,omitempty"`
+	// Truncated tells of a gap that no subscribe response has reported yet.
+	Truncated bool `json:"truncated,omitempty"`
+}
+
+// info describes a record together with what its live subscription knows better.
+func (w *webhooks) info(r *store.Subscription) WebhookInfo {
+	i := WebhookInfo{ID: r.ID, Principal: r.Principal, Event: r.Event, Arguments: r.Arguments, URL: r.URL, State: StateActive,
+		CreatedAt: r.CreatedAt, RefreshedAt: r.RefreshedAt, ExpiresAt: r.ExpiresAt, Truncated: r.Truncated,
+		LastDeliveryAt: r.Health.LastDeliveryAt, LastError: r.Health.LastError, FailedSince: r.Health.FailedSince}
+	suspended := r.Health.Suspended
+	if h := w.get(r.ID); h != nil && h.generation == r.Generation {
+		s := h.handle.Status()
+		i.Cursor, i.LastDeliveryAt, i.LastError, i.FailedSince, i.Throttled = h.handle.Watermark(), s.LastDeliveryAt, string(s.LastError), s.FailedSince, s.Throttled
+		suspended = !s.Active
+	}
+	switch {
+	case lapsed(r, time.Now()):
+		i.State = StateAbsent
+	case suspended:
+		i.State = StateSuspended
+	}
+	return i
+}
+
+var errNoWebhooks = errors.New("server: webhooks are not configured")
+
+// List returns up to limit webhook subscriptions with ids above after, in order of id, from the
+// store.
+func (a *Admin) List(ctx context.Context, after string, limit int) ([]WebhookInfo, error) {
+	w := a.s.hooks
+	if w == nil {
+		return nil, nil
+	}
+	page, err := w.store.Subscriptions(ctx, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("listing webhook subscriptions: %w", err)
+	}
+	infos := make([]WebhookInfo, len(page))
+	for i := range page {
+		infos[i] = w.info(&page[i])
+	}
+	return infos, nil
+}
+
+// Get returns the webhook subscription of an id, as the store has it.
+func (a *Admin) Get(ctx context.Context, id string) (WebhookInfo, error) {
+	w := a.s.hooks
+	if w == nil {
+		return WebhookInfo{}, notFound("subscription")
+	}
+	r, ok, err := w.store.Subscription(ctx, id)
+	if err != nil {
+		return WebhookInfo{}, fmt.Errorf("reading webhook subscription %s: %w", id, err)
+	}
+	if !ok || lapsed(&r, time.Now()) {
+		return WebhookInfo{}, notFound("subscription")
+	}
+	return w.info(&r), nil
+}
+
+// Lookup returns the webhook subscription of a key.
+func (a *Admin) Lookup(ctx context.Context, k SubscriptionKey) (WebhookInfo, error) {
+	id, err := k.id()
+	if err != nil {
+		return WebhookInfo{}, err
+	}
+	return a.Get(ctx, id)
+}
+
+// State tells the state of a webhook subscription; of an unknown one it is [StateAbsent].
+func (a *Admin) State(ctx context.Context, id string) (State, error) {
+	i, err := a.Get(ctx, id)
+	if errors.Is(err, events.ErrNotFound) {
+		return StateAbsent, nil
+	}
+	return i.State, err
+}
+
+// Resume reactivates a suspended webhook subscription as a refresh does (HOOK-5).
+func (a *Admin) Resume(ctx context.Context, id string) error {
+	h, unlock, err := a.lock(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	h.handle.Resume()
+	return nil
+}
+
+// Replay delivers again everything after the cursor, as far as the log or the upstream still has
+// it; what it has not is signalled as a gap (SRV-8).
+func (a *Admin) Replay(ctx context.Context, id, cursor string) error {
+	h, unlock, err := a.lock(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := a.s.hooks.replay(ctx, h, cursor); err != nil {
+		return fmt.Errorf("replaying webhook subscription %s: %w", id, err)
+	}
+	return nil
+}
+
+// lock returns the live subscription of an id, which nobody else begins, refreshes or ends by
+// request until unlock.
+func (a *Admin) lock(ctx context.Context, id string) (h *hook, unlock func(), err error) {
+	w := a.s.hooks
+	if w == nil {
+		return nil, nil, notFound("subscription")
+	}
+	if unlock, err = w.keys.lock(ctx, id); err != nil {
+		return nil, nil, err
+	}
+	if h = w.get(id); h == nil {
+		unlock()
+		return nil, nil, notFound("subscription")
+	}
+	return h, unlock, nil
+}
+
+// AllowOrigin allows callbacks on one exact origin, such as http://127.0.0.1:9000, until revoke is
+// called: its address is not judged and it need not be https. Verification stays (SRV-8). Anything
+// but scheme, host and port is refused.
+func (a *Admin) AllowOrigin(origin string) (revoke func(), err error) {
+	if a.s.hooks == nil {
+		return nil, errNoWebhooks
+	}
+	return a.s.hooks.guard.AllowOrigin(origin)
+}
+
+// A Registration is a webhook subscription that an operator makes for a principal.
+type Registration struct {
+	SubscriptionKey
+	// Secret signs the deliveries, in its text form whsec_…; when empty one is generated that
+	// nobody knows, which the subscriber replaces by a refresh.
+	Secret string
+	// TTL is the time until it must be refreshed, within the server's bounds; 0 is the default and
+	// negative asks for no expiry.
+	TTL time.Duration
+	// Cursor is where it starts; nil is now.
+	Cursor *string
+}
+
+// Register makes or refreshes a subscription whose callback has been verified by other means,
+// which is recorded: no handshake takes place, now or later (VER-1). The URL's form, the arguments
+// and quotas are checked, authorization and visibility are not. It returns the id.
+func (a *Admin) Register(ctx context.Context, r Registration) (id string, err error) {
+	w := a.s.hooks
+	if w == nil {
+		return "", errNoWebhooks
+	}
+	fail := func(err error) (string, error) {
+		return "", fmt.Errorf("registering a webhook subscription to %s: %w", r.Event, err)
+	}
+	a.s.mu.Lock()
+	et := a.s.types[r.Event]
+	a.s.mu.Unlock()
+	if et == nil || et.current() == nil {
+		return fail(notFound("event"))
+	}
+	d := et.current()
+	if !d.webhooks() {
+		return fail(unsupportedMode(wire.ModeWebhook))
+	}
+	if r.Principal == "" {
+		return fail(errors.New("it has no principal"))
+	}
+	q := &subscribeRequest{et: et, rawURL: r.URL, dialect: a.s.dialect(false), replay: replay{cursor: r.Cursor}, forever: r.TTL < 0, secret: webhook.NewSecret()}
+	if et.topic != nil {
+		_, q.head = et.topic.bounds()
+	}
+	if r.TTL > 0 {
+		ms := r.TTL.Milliseconds()
+		q.ttl = &ms
+	}
+	if q.args, err = d.parse(r.Arguments); err != nil {
+		return fail(err)
+	}
+	if q.url, err = w.guard.ParseURL(r.URL); err != nil {
+		return fail(err)
+	}
+	if r.Secret != "" {
+		if q.secret, err = webhook.ParseSecret(r.Secret); err != nil {
+			return fail(err)
+		}
+	}
+	q.sub = webhookSubscription(r.Principal, r.URL, q.args)
+	if err := w.store.PutVerification(ctx, store.Verification{Principal: r.Principal, URL: r.URL, Method: byRecord, At: time.Now()}); err != nil {
+		return fail(err)
+	}
+	if _, err := w.subscribe(withPrincipal(ctx, r.Principal), q); err != nil {
+		return fail(err)
+	}
+	return q.sub.ID, nil
+}

@@ -1,0 +1,231 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A Target is whom an operator's signal is for: all live subscriptions to an event type, or the
+// ones of an id, which may be several streams.
+type Target struct {
+	// Event names the type; used when ID is empty.
+	Event string
+	// ID is a subscription's id.
+	ID string
+}
+
+// find returns the live streams and webhook subscriptions of the target, and its type.
+func (a *Admin) find(t Target) (et *eventType, streams []*Stream, hooks []*hook, err error) {
+	if t.ID == "" {
+		a.s.mu.Lock()
+		et = a.s.types[t.Event]
+		a.s.mu.Unlock()
+		if et == nil {
+			return nil, nil, nil, notFound("event")
+		}
+	}
+	for _, st := range a.s.streamsOf(et) {
+		if et != nil || st.sub.ID == t.ID {
+			streams = append(streams, st)
+		}
+	}
+	if w := a.s.hooks; w != nil {
+		w.each(func(h *hook) bool { return h.et == et || et == nil && h.sub.ID == t.ID }, func(h *hook) { hooks = append(hooks, h) })
+	}
+	if et == nil && len(streams)+len(hooks) == 0 {
+		return nil, nil, nil, notFound("subscription")
+	}
+	return et, streams, hooks, nil
+}
+
+// RaiseError sends the error as notifications/events/error on the target's streams, which stay
+// open; webhooks know no such signal (PUSH-5). It returns the number of streams.
+func (a *Admin) RaiseError(_ context.Context, t Target, e *events.Error) (int, error) {
+	_, streams, _, err := a.find(t)
+	if err != nil {
+		return 0, fmt.Errorf("raising an error: %w", err)
+	}
+	for _, st := range streams {
+		st.raise(e)
+	}
+	return len(streams), nil
+}
+
+// RaiseGap tells the target's subscriptions that occurrences may be missing before a cursor that
+// is new: streams by a fresh active with truncated true (PUSH-7), webhooks by a gap envelope
+// (HOOK-7). It returns the number of subscriptions.
+func (a *Admin) RaiseGap(ctx context.Context, t Target) (int, error) {
+	et, streams, hooks, err := a.find(t)
+	if err != nil {
+		return 0, fmt.Errorf("raising a gap: %w", err)
+	}
+	marked := map[*eventType]bool{}
+	mark := func(et *eventType) error {
+		if marked[et] || et.topic == nil {
+			return nil
+		}
+		marked[et] = true
+		return et.mark(ctx)
+	}
+	if et != nil {
+		err = mark(et)
+	}
+	for _, st := range streams {
+		if err == nil {
+			err = mark(st.et)
+		}
+	}
+	for _, h := range hooks {
+		if err == nil {
+			err = mark(h.et)
+		}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("raising a gap: %w", err)
+	}
+	for _, st := range streams {
+		st.raise(nil)
+	}
+	for _, h := range hooks {
+		h.handle.Gap()
+	}
+	return len(streams) + len(hooks), nil
+}
+
+// nobody is the target of an entry that only moves positions on.
+const nobody = "-"
+
+// mark appends an entry that concerns nobody, so that the cursor after it is a new one.
+func (et *eventType) mark(ctx context.Context) error {
+	_, err := et.topic.log.Append(ctx, store.Entry{EventID: "gap", Timestamp: events.NewTime(time.Now().UTC()), Data: json.RawMessage(`{}`), Targets: []string{nobody}})
+	return err
+}
+
+// Terminate ends the target's live subscriptions with the error, nil for Forbidden: streams by
+// terminated, webhooks by an envelope. A type stays closed: until it is registered again its
+// methods answer the same error after the check of the mode. It returns the number of
+// subscriptions.
+func (a *Admin) Terminate(_ context.Context, t Target, e *events.Error) (int, error) {
+	et, streams, hooks, err := a.find(t)
+	if err != nil {
+		return 0, fmt.Errorf("terminating: %w", err)
+	}
+	if e == nil {
+		e = events.Forbidden("terminated")
+	}
+	if et != nil {
+		et.mu.Lock()
+		et.terminated = e
+		et.mu.Unlock()
+		// Those that came in between.
+		if _, streams, hooks, err = a.find(t); err != nil {
+			return 0, fmt.Errorf("terminating: %w", err)
+		}
+		a.s.leases.endType(et)
+	}
+	for _, st := range streams {
+		st.end(e)
+	}
+	for _, h := range hooks {
+		a.s.hooks.end(h, e)
+	}
+	return len(streams) + len(hooks), nil
+}
+
+// refuses returns the error with which an operator has closed the type, nil when it is open.
+func (et *eventType) refuses() *events.Error {
+	et.mu.Lock()
+	defer et.mu.Unlock()
+	return et.terminated
+}
+
+// Revoke ends one webhook subscription with a terminated envelope; nil for Forbidden. For all of a
+// principal see [Server.Revoke].
+func (a *Admin) Revoke(ctx context.Context, id string, e *events.Error) error {
+	h, unlock, err := a.lock(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if e == nil {
+		e = events.Forbidden("access revoked")
+	}
+	a.s.hooks.end(h, e)
+	return nil
+}
+
+// replay goes back to the cursor. The caller holds the key.
+func (w *webhooks) replay(ctx context.Context, h *hook, cursor string) error {
+	a := h.reader.arguments()
+	if a == nil {
+		return notFound("event")
+	}
+	if a.def.check == nil {
+		_, head := h.et.topic.bounds()
+		from, err := resolveCursor(ctx, h.et.topic, a.def, head, replay{cursor: &cursor})
+		if err != nil {
+			return err
+		}
+		if err := h.handle.Rewind(ctx, from.pos); err != nil {
+			return err
+		}
+		if from.truncated {
+			h.handle.Gap()
+		}
+		return nil
+	}
+	// What a check found is numbered for one life of its reader: begin another one.
+	r, ok, err := w.store.Subscription(ctx, h.sub.ID)
+	if err != nil || !ok {
+		return errGone
+	}
+	r.Generation = newGeneration()
+	r.Progress = store.Progress{Upstream: cursor}
+	h.handle.Remove()
+	if !w.delist(h) {
+		return errGone
+	}
+	w.mu.Lock()
+	w.occupy(h.sub.Principal, 1)
+	w.mu.Unlock()
+	next, truncated, err := w.start(ctx, h.et, a, r, cursor, asked)
+	if err != nil {
+		w.giveBack(h.sub.Principal)
+		w.leave(h)
+		return err
+	}
+	if truncated {
+		next.handle.Gap()
+	}
+	return nil
+}
+
+// raise queues a signal for the stream: an error, or nil for a gap.
+func (st *Stream) raise(e *events.Error) {
+	st.mu.Lock()
+	st.raised = append(st.raised, e)
+	st.mu.Unlock()
+	st.signal()
+}
+
+// signals are the frames of what was raised.
+func (st *Stream) signals(into []Frame) []Frame {
+	st.mu.Lock()
+	raised := st.raised
+	st.raised = nil
+	st.mu.Unlock()
+	for _, e := range raised {
+		if e == nil {
+			into = append(into, activeFrame(st.source.cursor(), true, st.tail))
+		} else {
+			into = append(into, errorFrame(wire.NotificationError, errorObject(e, st.dialect), st.tail))
+		}
+	}
+	return into
+}

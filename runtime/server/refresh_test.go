@@ -1,0 +1,394 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// durable is a memory store that claims to survive.
+type durable struct{ *memory.Store }
+
+func (durable) Durable() bool { return true }
+
+// TestSUB6TTL negotiates the time until a refresh with all clamps (SUB-6).
+func TestSUB6TTL(t *testing.T) {
+	ms := func(n int64) *int64 { return &n }
+	now := time.Unix(1_800_000_000, 123_456_789)
+	floor := now.Truncate(time.Millisecond).Sub(now) // grants end on a whole millisecond
+	for _, c := range []struct {
+		name    string
+		store   durableOrNot
+		o       WebhookOptions
+		ttl     *int64
+		forever bool
+		want    time.Duration // 0: no expiry
+	}{
+		{"absent", false, WebhookOptions{}, nil, false, 30 * time.Minute},
+		{"absent, own default", true, WebhookOptions{DefaultTTL: 2 * time.Hour}, nil, false, 2 * time.Hour},
+		{"absent, default above the max of a memory store", false, WebhookOptions{DefaultTTL: 2 * time.Hour}, nil, false, time.Hour},
+		{"as suggested", false, WebhookOptions{}, ms(600_000), false, 10 * time.Minute},
+		{"zero", false, WebhookOptions{}, ms(0), false, time.Minute},
+		{"negative", false, WebhookOptions{}, ms(-5), false, time.Minute},
+		{"the least", false, WebhookOptions{}, ms(math.MinInt64), false, time.Minute},
+		{"below the floor", false, WebhookOptions{}, ms(1), false, time.Minute},
+		{"own floor", false, WebhookOptions{MinTTL: 2 * time.Second}, ms(1), false, 2 * time.Second},
+		{"huge", false, WebhookOptions{}, ms(math.MaxInt64), false, time.Hour},
+		{"huge, durable", true, WebhookOptions{}, ms(math.MaxInt64), false, 24 * time.Hour},
+		{"just too much for nanoseconds", true, WebhookOptions{}, ms(math.MaxInt64/1_000_000 + 1), false, 24 * time.Hour},
+		{"own max", true, WebhookOptions{MaxTTL: 45 * time.Minute}, ms(math.MaxInt64), false, 45 * time.Minute},
+		{"own max above what is possible", true, WebhookOptions{MaxTTL: 999 * time.Hour}, ms(math.MaxInt64), false, 24 * time.Hour},
+		{"null, not allowed", true, WebhookOptions{}, nil, true, 24 * time.Hour},
+		{"null, memory", false, WebhookOptions{}, nil, true, time.Hour},
+		{"null, allowed", true, WebhookOptions{AllowNoExpiry: true}, nil, true, 0},
+		{"a number where null is allowed", true, WebhookOptions{AllowNoExpiry: true}, ms(math.MaxInt64), false, 24 * time.Hour},
+	} {
+		o, err := c.o.withDefaults(c.store)
+		if err != nil {
+			t.Fatal(c.name, err)
+		}
+		got := o.grantTTL(c.ttl, c.forever, now)
+		switch {
+		case c.want == 0 && !got.IsZero():
+			t.Errorf("%s: got %s, want no expiry", c.name, got)
+		case c.want != 0 && got.Sub(now) != c.want+floor:
+			t.Errorf("%s: got %s, want %s", c.name, got.Sub(now), c.want)
+		}
+	}
+	for _, o := range []WebhookOptions{{AllowNoExpiry: true}, {RequireDurableStore: true}, {MinTTL: 2 * time.Hour}} {
+		if _, err := o.withDefaults(durableOrNot(false)); err == nil {
+			t.Errorf("%+v is accepted without a durable store", o)
+		}
+	}
+}
+
+type durableOrNot bool
+
+func (d durableOrNot) Durable() bool { return bool(d) }
+
+// TestSUB5Refresh refreshes with another secret: deliveries are signed with both for the grace
+// window, so that a receiver that knows only one accepts them, and with the new one after it
+// (SUB-5, trap 6).
+func TestSUB5Refresh(t *testing.T) {
+	bubble(t, nil, func(w *world) {
+		t := w.t
+		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		first := w.subscribe("alice", params(plain, secretA, `,"ttlMs":3600000`))
+		emit(t, e, incident{ID: "i1"})
+		w.settle(time.Second)
+		second := w.subscribe("alice", params(plain, secretB, `,"ttlMs":3600000,"cursor":"ignored on a live subscription"`))
+		if second.ID != first.ID || second.Truncated || second.until(t) != time.Hour || *second.Cursor == *first.Cursor {
+			t.Errorf("refresh gave %+v after %+v", second, first)
+		}
+		if d := second.DeliveryStatus; d == nil || !d.Active || d.LastDeliveryAt == nil || d.LastError != nil || d.FailedSince != nil {
+			t.Errorf("HOOK-8: %+v", d)
+		}
+		check := func(id string, old, current bool) {
+			t.Helper()
+			emit(t, e, incident{ID: id})
+			synctest.Wait()
+			d := w.r.last()
+			if d.short() != id || d.signedBy(secretA) != old || d.signedBy(secretB) != current {
+				t.Errorf("%s: %s, old %v, new %v", id, d.header.Get("webhook-signature"), d.signedBy(secretA), d.signedBy(secretB))
+			}
+		}
+		check("i2", true, true)
+		w.subscribe("alice", params(plain, secretB, "")) // the same secret extends nothing
+		w.settle(5*time.Minute - time.Nanosecond)
+		check("i3", true, true)
+		w.settle(time.Second)
+		check("i4", false, true)
+		if n := len(w.r.challenges()); n != 1 {
+			t.Errorf("VER-3: %d challenges", n)
+		}
+	})
+}
+
+// TestSUB5ExpiryAgainstRefresh refreshes just before, at and just after the end of the grant
+// (SUB-5, SUB-6, trap 6).
+func TestSUB5ExpiryAgainstRefresh(t *testing.T) {
+	for _, c := range []struct {
+		after time.Duration
+		live  bool
+	}{{time.Minute - time.Nanosecond, true}, {time.Minute, false}, {time.Minute + time.Nanosecond, false}, {time.Hour, false}} {
+		bubble(t, nil, func(w *world) {
+			t := w.t
+			hooks := &journal{}
+			e := register(t, w.Server, "e", Hooks[filterArgs, incident]{
+				OnSubscribe:   func(context.Context, Subscription, *filterArgs) error { hooks.add("on"); return nil },
+				OnUnsubscribe: func(context.Context, Subscription, *filterArgs) { hooks.add("off") },
+			})
+			first := w.subscribe("alice", params(plain, secretA, `,"ttlMs":60000`))
+			time.Sleep(c.after)
+			second := w.subscribe("alice", params(plain, secretA, fmt.Sprintf(`,"cursor":%q`, *first.Cursor)))
+			if (second.DeliveryStatus != nil) != c.live {
+				t.Errorf("after %s: %+v", c.after, second)
+			}
+			synctest.Wait()
+			want := []string{"on"}
+			if !c.live {
+				want = []string{"on", "off", "on"} // SRV-3
+			}
+			wantStrings(t, "hooks after "+c.after.String(), hooks.lines(), want...)
+			emit(t, e, incident{ID: "i1"})
+			w.settle(time.Second)
+			wantStrings(t, "delivered after "+c.after.String(), w.r.shorts(), "i1")
+			if n := len(w.Subscriptions()); n != 1 {
+				t.Errorf("%d subscriptions", n)
+			}
+		})
+	}
+}
+
+// TestSUB5LapsedRestartsFromCursor lets a subscription lapse: nothing is delivered after its end,
+// and a subscribe from its cursor brings what was missed (SUB-5, CUR-4).
+func TestSUB5LapsedRestartsFromCursor(t *testing.T) {
+	bubble(t, nil, func(w *world) {
+		t := w.t
+		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		first := w.subscribe("alice", params(plain, secretA, `,"ttlMs":60000`))
+		w.settle(time.Minute)
+		if subs := w.Subscriptions(); len(subs) != 0 {
+			t.Errorf("still live: %v", subs)
+		}
+		w.nothingLeft(nil)
+		emit(t, e, incident{ID: "i1"})
+		w.settle(time.Minute)
+		wantStrings(t, "delivered", w.r.shorts())
+		w.subscribe("alice", params(plain, secretA, fmt.Sprintf(`,"cursor":%q`, *first.Cursor)))
+		w.settle(time.Second)
+		wantStrings(t, "delivered", w.r.shorts(), "i1")
+		again := w.subscribe("alice", params(plain, secretA, ""))
+		if *again.Cursor == *first.Cursor {
+			t.Error("CUR-4: the cursor of a refresh stands still")
+		}
+	})
+}
+
+// TestHOOK8DeliveryStatus suspends a subscription: the refresh that reactivates it reports the
+// state that it found, the next one that it is active; what was emitted meanwhile is delivered, and
+// suspended time does not eat the retry window (HOOK-5, HOOK-8, trap 13).
+func TestHOOK8DeliveryStatus(t *testing.T) {
+	bubble(t, func(o *Options) {
+		o.Webhook.Delivery.Suspend = delivery.Suspension{Min: 3, Window: time.Hour}
+		o.Webhook.Delivery.Schedule = []time.Duration{0, time.Second, time.Second, time.Second}
+		o.Webhook.Delivery.RetryWindow = time.Minute
+	}, func(w *world) {
+		t := w.t
+		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		s := w.subscribe("alice", params(plain, secretA, ""))
+		fails := func(rw http.ResponseWriter, d *delivered) bool {
+			if d.body.Type != "" {
+				return false
+			}
+			http.Error(rw, "nothing of this may leak", http.StatusBadGateway)
+			return true
+		}
+		w.r.on(fails)
+		emit(t, e, incident{ID: "i1"})
+		w.settle(time.Minute)
+		if st, err := w.Admin().State(t.Context(), s.ID); st != StateSuspended || err != nil {
+			t.Fatalf("%s %v", st, err)
+		}
+		before := len(w.r.all())
+		emit(t, e, incident{ID: "i2"})
+		w.settle(10 * time.Minute)
+		if n := len(w.r.all()); n != before {
+			t.Errorf("%d deliveries while suspended", n-before)
+		}
+		w.r.on(nil)
+		found := w.subscribe("alice", params(plain, secretA, ""))
+		if d := found.DeliveryStatus; d == nil || d.Active || d.LastError == nil || *d.LastError != wire.HTTP5xx || d.FailedSince == nil {
+			raw, _ := json.Marshal(d)
+			t.Errorf("found %s", raw)
+		}
+		w.settle(time.Minute)
+		got := strings.Join(w.r.shorts()[before:], " ")
+		if got != "i1 i2" && got != "i2 i1" {
+			t.Errorf("after the refresh: %s", got)
+		}
+		if d := w.subscribe("alice", params(plain, secretA, "")).DeliveryStatus; d == nil || !d.Active || d.FailedSince != nil || d.LastDeliveryAt == nil {
+			t.Errorf("next: %+v", d)
+		}
+	})
+}
+
+// TestD7TruncatedUntilReported signals a gap by envelope and reports it in one subscribe response
+// (D7, HOOK-7).
+func TestD7TruncatedUntilReported(t *testing.T) {
+	bubble(t, func(o *Options) { o.Retention = Retention{MaxCount: 4} }, func(w *world) {
+		t := w.t
+		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		s := w.subscribe("alice", params(plain, secretA, ""))
+		w.r.on(func(rw http.ResponseWriter, d *delivered) bool { time.Sleep(3 * time.Second); return false })
+		for i := range 30 {
+			emit(t, e, incident{ID: fmt.Sprint("i", i)})
+		}
+		w.settle(20 * time.Minute)
+		gaps := 0
+		for _, d := range w.r.all() {
+			if d.body.Type == wire.EnvelopeGap {
+				gaps++
+				if d.body.Cursor == nil || !d.signedBy(secretA) || !strings.HasPrefix(d.header.Get("webhook-id"), "msg_gap_") {
+					t.Errorf("HOOK-7: %s %v", d.raw, d.header)
+				}
+			}
+		}
+		if i, _ := w.Admin().Get(t.Context(), s.ID); gaps == 0 || !i.Truncated {
+			t.Fatalf("%d gaps, %+v", gaps, i)
+		}
+		if r := w.subscribe("alice", params(plain, secretA, "")); !r.Truncated || !r.DeliveryStatus.Active {
+			t.Errorf("the gap is not reported: %+v", r)
+		}
+		if r := w.subscribe("alice", params(plain, secretA, "")); r.Truncated {
+			t.Errorf("the gap is reported twice: %+v", r)
+		}
+	})
+}
+
+// TestSUB8Quota refuses a subscription beyond the principal's number or all, before verification
+// and OnSubscribe, and never a refresh (SUB-8, ERR-2).
+func TestSUB8Quota(t *testing.T) {
+	bubble(t, func(o *Options) { o.Webhook.Quota = Quota{PerPrincipal: 2, Total: 3} }, func(w *world) {
+		t := w.t
+		hooks := &journal{}
+		register(t, w.Server, "e", Hooks[filterArgs, incident]{OnSubscribe: func(context.Context, Subscription, *filterArgs) error { hooks.add("on"); return nil }})
+		at := func(i int) string { return params(fmt.Sprint(plain, i), secretA, "") }
+		w.subscribe("alice", at(1))
+		w.subscribe("alice", at(2))
+		_, rerr := call(w.Server, "alice", wire.MethodSubscribe, at(3))
+		wantError(t, rerr, -32013, `{"limit":"subscriptions","max":2}`)
+		w.subscribe("bob", at(1))
+		_, rerr = call(w.Server, "bob", wire.MethodSubscribe, at(2))
+		wantError(t, rerr, -32013, `{"limit":"subscriptions","max":3}`)
+		w.subscribe("alice", at(1))
+		w.subscribe("bob", at(1))
+		if n := len(w.r.challenges()); n != 3 || len(hooks.lines()) != 3 {
+			t.Errorf("%d challenges, %d hooks", n, len(hooks.lines()))
+		}
+		w.unsubscribe("alice", plain+"1")
+		w.subscribe("alice", at(3))
+	})
+}
+
+// TestSUB10Principals keeps two principals with one callback and one filter apart (SUB-10).
+func TestSUB10Principals(t *testing.T) {
+	bubble(t, nil, func(w *world) {
+		t := w.t
+		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		a, b := w.subscribe("alice", params(plain, secretA, "")), w.subscribe("bob", params(plain, secretB, ""))
+		if a.ID == b.ID || b.DeliveryStatus != nil {
+			t.Fatalf("%+v %+v", a, b)
+		}
+		w.unsubscribe("alice", plain)
+		emit(t, e, incident{ID: "i1"})
+		w.settle(time.Second)
+		wantStrings(t, "delivered", w.r.shorts(), "i1")
+		if d := w.r.last(); d.header.Get("X-MCP-Subscription-Id") != b.ID || d.signedBy(secretA) {
+			t.Errorf("%v", d.header)
+		}
+	})
+}
+
+// TestSUB4Identity subscribes with arguments and URLs that are one key, and with others that are
+// not, whatever they mean (SUB-4, trap 9).
+func TestSUB4Identity(t *testing.T) {
+	bubble(t, func(o *Options) {
+		o.Webhook.AllowReceivers = []string{"https://receiver.test", "https://RECEIVER.test:443"}
+	}, func(w *world) {
+		t := w.t
+		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		id := func(url, arguments string) string {
+			t.Helper()
+			more := ""
+			if arguments != "" {
+				more = `,"arguments":` + arguments
+			}
+			return w.subscribe("alice", params(url, secretA, more)).ID
+		}
+		for _, class := range [][]string{
+			{"", "null", "{}", " { } "},
+			{`{"minLevel":1}`, `{"minLevel":1.0}`, `{"minLevel":1e0}`, `{ "minLevel" : 10e-1 }`},
+			{`{"severity":"P1","service":"ä"}`, `{"service":"\u00e4","severity":"\u0050\u0031"}`},
+			{`{"service":"ä"}`},  // not normalized: another text is another key
+			{`{"redact":false}`}, // a default is not filled in
+		} {
+			for _, other := range class[1:] {
+				if id(secure, class[0]) != id(secure, other) {
+					t.Errorf("%s and %s are two keys", class[0], other)
+				}
+			}
+		}
+		seen := map[string]string{}
+		for _, u := range []string{secure, secure + "/", strings.Replace(secure, "receiver", "RECEIVER", 1), strings.Replace(secure, ".test", ".test:443", 1), secure + "?a", strings.Replace(secure, "hooks", "%68ooks", 1), strings.Replace(secure, ".test", ".test.", 1)} {
+			got := id(u, "")
+			if other, ok := seen[got]; ok {
+				t.Errorf("%s and %s are one key", u, other)
+			}
+			seen[got] = u
+		}
+		if got := id(secure, ""); got != wire.SubscriptionID("webhook", "alice", secure, "e", []byte("{}")) || got != w.subscribe("alice", params(secure, secretB, `,"ttlMs":5,"maxAgeMs":1`)).ID {
+			t.Error("the id is not that of the key")
+		}
+	})
+}
+
+// failingStore fails where it is told to.
+type failingStore struct {
+	*memory.Store
+	fail atomic.Pointer[string] // the operation that fails
+}
+
+// TestStoreFailures acknowledges nothing that is not stored: each failure is an internal error
+// without its text, and leaves an existing subscription as it was (ERR-2, ERR-4).
+func TestStoreFailures(t *testing.T) {
+	f := &failingStore{Store: memory.New()}
+	bubble(t, func(o *Options) { o.Store = f }, func(w *world) {
+		t := w.t
+		hooks := &journal{}
+		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{
+			OnSubscribe:   func(context.Context, Subscription, *filterArgs) error { hooks.add("on"); return nil },
+			OnUnsubscribe: func(context.Context, Subscription, *filterArgs) { hooks.add("off") },
+		})
+		failing := func(op string) {
+			f.fail.Store(&op)
+		}
+		for _, op := range []string{"verification", "put verification", "put", "dispatched"} {
+			failing(op)
+			_, rerr := call(w.Server, "alice", wire.MethodSubscribe, params(plain, secretA, ""))
+			wantError(t, rerr, -32603, "")
+			f.fail.Store(nil)
+			w.nothingLeft(hooks)
+		}
+		w.subscribe("alice", params(plain, secretA, ""))
+		for _, op := range []string{"put", "get", "verification"} {
+			failing(op)
+			_, rerr := call(w.Server, "alice", wire.MethodSubscribe, params(plain, secretB, ""))
+			wantError(t, rerr, -32603, "")
+		}
+		for _, op := range []string{"get", "delete"} {
+			failing(op)
+			_, rerr := call(w.Server, "alice", wire.MethodUnsubscribe, `{"name":"e","delivery":{"url":"`+plain+`"}}`)
+			wantError(t, rerr, -32603, "")
+		}
+		f.fail.Store(nil)
+		emit(t, e, incident{ID: "i1"})
+		w.settle(time.Second)
+		if d := w.r.last(); d.short() != "i1" || !d.signedBy(secretA) || d.signedBy(secretB) {
+			t.Errorf("%s %v", d.short(), d.header)
+		}
+		w.unsubscribe("alice", plain)
+		w.nothingLeft(hooks)
+	})
+}
