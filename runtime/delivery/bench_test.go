@@ -191,3 +191,36 @@ func BenchmarkPlainPosts(b *testing.B) {
 	b.ReportMetric(float64(requests.Load())/time.Since(start).Seconds(), "deliveries/s")
 	b.ReportMetric(float64(conns.Load()), "conns")
 }
+
+// null answers without a network.
+type null struct{ n atomic.Int64 }
+
+func (s *null) Send(*http.Request) (*netguard.Answer, error) {
+	s.n.Add(1)
+	return &netguard.Answer{Status: http.StatusNoContent}, nil
+}
+
+// BenchmarkFanOut is what the engine itself costs: one occurrence to 10,000 subscriptions at 1,000
+// hosts, without a network, with progress stored in memory.
+func BenchmarkFanOut(b *testing.B) {
+	s := &null{}
+	e := newEngine(b, Options{Sender: s, Store: memory.New()})
+	defer shutdown(b, e)
+	top := newTopic(store.LogOptions{})
+	const n = 10_000
+	for i := range n {
+		r := record(fmt.Sprint("sub_", i))
+		r.URL = fmt.Sprintf("https://receiver-%d.example/hooks/%d", i%1000, i)
+		top.join(b, e, r, false)
+	}
+	b.ReportAllocs()
+	want := int64(0)
+	for b.Loop() {
+		top.emit(b, "evt")
+		want += n
+		for s.n.Load() < want {
+			time.Sleep(100 * time.Microsecond)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(want), "ns/delivery")
+}
