@@ -57,6 +57,8 @@ type fake struct {
 	// refuse may answer an HTTP request before anything else looks at it.
 	refuse func(w http.ResponseWriter, r *http.Request, m *jsonrpc.Request) bool
 
+	// hooks answers events/subscribe and events/unsubscribe.
+	hooks *hooks
 	// override may answer events/list in place of list.
 	override func(m *jsonrpc.Request) any
 
@@ -207,6 +209,10 @@ func (f *fake) answer(m *jsonrpc.Request) (any, *jsonrpc.Error) {
 			return nil, &jsonrpc.Error{Code: -32602, Message: fmt.Sprint(err)}
 		}
 		return f.poll(p)
+	case wire.MethodSubscribe, wire.MethodUnsubscribe:
+		if f.hooks != nil {
+			return f.hooks.answer(m)
+		}
 	}
 	return nil, &jsonrpc.Error{Code: -32601, Message: "Method not found"}
 }
