@@ -23,6 +23,7 @@ import (
 type adapters struct {
 	mu           sync.Mutex
 	experimental []experimental
+	topLevel     map[string]any
 	hub          hub
 	replies      sync.Map // ticket → *reply
 }

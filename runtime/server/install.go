@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -236,7 +237,7 @@ type initializeResult struct {
 func (r *initializeResult) MarshalJSON() ([]byte, error) {
 	res := *r.InitializeResult
 	res.Capabilities = r.server.withExperimental(res.Capabilities, res.ServerInfo)
-	return withCapability(&res, r.events)
+	return r.server.withCapability(&res, r.events)
 }
 
 type discoverResult struct {
@@ -249,10 +250,10 @@ func (r *discoverResult) MarshalJSON() ([]byte, error) {
 	res := *r.DiscoverResult
 	info, _ := res.Meta[mcp.MetaKeyServerInfo].(*mcp.Implementation)
 	res.Capabilities = r.server.withExperimental(res.Capabilities, info)
-	return withCapability(&res, r.events)
+	return r.server.withCapability(&res, r.events)
 }
 
-func withCapability(result any, value json.RawMessage) ([]byte, error) {
+func (s *Server) withCapability(result any, value json.RawMessage) ([]byte, error) {
 	b, err := json.Marshal(result)
 	if err != nil {
 		return nil, err
@@ -269,6 +270,11 @@ func withCapability(result any, value json.RawMessage) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	others, err := s.topLevel()
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(capabilities, others)
 	capabilities[wire.CapabilityKey] = value
 	extensions[wire.ExtensionID] = value
 	if capabilities["extensions"], err = json.Marshal(extensions); err != nil {

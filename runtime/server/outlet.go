@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"slices"
@@ -39,6 +40,7 @@ type hub struct {
 	listeners map[listenerKey][]*Outlet
 	keys      []string
 	opened    map[int]func(Outlet)
+	notified  map[string]map[int]func(context.Context, Notification)
 	lastID    int
 }
 

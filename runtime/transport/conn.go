@@ -105,6 +105,7 @@ func (c *conn) accept(req *jsonrpc.Request) {
 	case req.Method == methodInitialized:
 		c.openSession()
 	case !req.IsCall():
+		c.notified(req)
 	case req.Method == methodCall:
 		c.acceptToolCall(req)
 	case req.Method == methodInitialize:
@@ -116,6 +117,18 @@ func (c *conn) accept(req *jsonrpc.Request) {
 	case strings.HasPrefix(req.Method, wire.MethodPrefix):
 		c.acceptCall(req)
 	}
+}
+
+// notified hands a notification to the adapter that waits for it; the SDK drops it afterwards.
+func (c *conn) notified(req *jsonrpc.Request) {
+	if !c.es.Awaits(req.Method) {
+		return
+	}
+	principal, _ := c.es.Authenticate(c.ctx, nil)
+	c.mu.Lock()
+	session := c.session
+	c.mu.Unlock()
+	c.es.Notified(c.ctx, server.Notification{Method: req.Method, Params: req.Params, Principal: principal, Session: session})
 }
 
 // rawID returns the bytes of a call's id, and whether the call came in a batch.

@@ -189,8 +189,12 @@ func (h *handler) serveLegacyPOST(w http.ResponseWriter, r *http.Request) {
 	}
 	defer h.expectReply(r, session)()
 	body, whole := h.readBody(r)
-	if !whole || !concerns(body) {
+	if !whole {
 		h.legacy.ServeHTTP(w, r)
+		return
+	}
+	if !concerns(body) {
+		h.serveNotification(w, r, h.legacy, session, body)
 		return
 	}
 	env, ok := parseEnvelope(body)

@@ -264,3 +264,40 @@ func (c *conn) dropSession() {
 		f()
 	}
 }
+
+// serveNotification passes a request to the SDK and, when that has accepted what is a notification
+// of an adapter, hands it over. The SDK's checks of host, session and caller come first that way.
+func (h *handler) serveNotification(w http.ResponseWriter, r *http.Request, sdk http.Handler, session string, body []byte) {
+	env, ok := parseEnvelope(body)
+	if !ok || env.isCall() || env.method == "" || !h.es.Awaits(env.method) {
+		sdk.ServeHTTP(w, r)
+		return
+	}
+	principal, _ := h.caller(r)
+	status := &statusWriter{ResponseWriter: w}
+	sdk.ServeHTTP(status, r)
+	if status.code >= 200 && status.code < 300 {
+		// The request is over; what comes of the notification is not.
+		h.es.Notified(context.WithoutCancel(r.Context()), server.Notification{Method: env.method, Params: env.params, Principal: principal, Session: session})
+	}
+}
+
+// A statusWriter remembers the status of a response.
+type statusWriter struct {
+	http.ResponseWriter
+	code int
+}
+
+func (w *statusWriter) WriteHeader(code int) {
+	w.code = code
+	w.ResponseWriter.WriteHeader(code)
+}
+
+func (w *statusWriter) Write(b []byte) (int, error) {
+	if w.code == 0 {
+		w.code = http.StatusOK
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

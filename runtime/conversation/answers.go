@@ -1,0 +1,115 @@
+package conversation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Answers speaks the notification form with one server: messages go out as notifications, and the
+// answers come back as conversation/context notifications that carry the messageId (CONV-2). It
+// works on message connections such as stdio; the SDK's HTTP client cannot be tapped that way.
+type Answers struct {
+	mu      sync.Mutex
+	conn    mcp.Connection
+	waiting map[string]chan *answer
+}
+
+// NotificationForm wraps a transport of a client for the notification form. Connect the client with
+// the transport that it returns, and give Answers to [Hub.Add] in ServerOptions.Notify.
+func NotificationForm(t mcp.Transport) (*Answers, mcp.Transport) {
+	a := &Answers{waiting: map[string]chan *answer{}}
+	return a, &notifyTransport{t, a}
+}
+
+var errNotConnected = errors.New("conversation: the transport of the notification form is not connected")
+
+func (a *Answers) exchange(ctx context.Context, method string, m Message) (*answer, error) {
+	ch := make(chan *answer, 1)
+	a.mu.Lock()
+	conn := a.conn
+	_, busy := a.waiting[m.MessageID]
+	if conn != nil && !busy {
+		a.waiting[m.MessageID] = ch
+	}
+	a.mu.Unlock()
+	switch {
+	case conn == nil:
+		return nil, errNotConnected
+	case busy:
+		return nil, fmt.Errorf("conversation: message %q is under way already", m.MessageID)
+	}
+	defer func() {
+		a.mu.Lock()
+		delete(a.waiting, m.MessageID)
+		a.mu.Unlock()
+	}()
+	params, err := json.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	if err := conn.Write(ctx, &jsonrpc.Request{Method: method, Params: params}); err != nil {
+		return nil, err
+	}
+	select {
+	case got := <-ch:
+		return got, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// take reads an answering notification; one that nobody waits for is late and discarded.
+func (a *Answers) take(params json.RawMessage) {
+	var p contextParams
+	if json.Unmarshal(params, &p) != nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if ch := a.waiting[p.MessageID]; ch != nil {
+		ch <- &p.answer
+		delete(a.waiting, p.MessageID)
+	}
+}
+
+type notifyTransport struct {
+	mcp.Transport
+	answers *Answers
+}
+
+func (t *notifyTransport) Connect(ctx context.Context) (mcp.Connection, error) {
+	c, err := t.Transport.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t.answers.mu.Lock()
+	t.answers.conn = c
+	t.answers.mu.Unlock()
+	return &notifyConn{c, t.answers}, nil
+}
+
+type notifyConn struct {
+	mcp.Connection
+	answers *Answers
+}
+
+// Read takes the answering notifications out; the SDK knows nothing of them.
+func (c *notifyConn) Read(ctx context.Context) (jsonrpc.Message, error) {
+	for {
+		m, err := c.Connection.Read(ctx)
+		if err != nil {
+			return m, err
+		}
+		if r, ok := m.(*jsonrpc.Request); ok && !r.IsCall() && r.Method == NotificationContext {
+			c.answers.take(r.Params)
+			continue
+		}
+		return m, nil
+	}
+}

@@ -1,0 +1,143 @@
+// Package conversation lets a server see the messages of a conversation and answer with context for
+// the model's prompt: the conversation event subscriptions proposal.
+//
+// A server declares the capability conversationEvents and handles each user message with a
+// [Handler]; start with [Register]. A client keeps a [Hub] over its sessions: it sends a message to
+// those servers that declare the capability and that the user has approved, and merges what they
+// answer into one marked, bounded text; start with [NewHub]. What comes back is untrusted data.
+package conversation
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// Methods and notifications of the protocol.
+const (
+	// MethodUserMessage carries a user's message, as a request or as a notification (CONV-2).
+	MethodUserMessage = "conversation/userMessage"
+	// MethodAssistantResponse carries the model's response under the same rules (CONV-8).
+	MethodAssistantResponse = "conversation/assistantResponse"
+	// NotificationContext answers a message that came as a notification (CONV-2).
+	NotificationContext = "conversation/context"
+)
+
+// CapabilityKey is the server capability, at the top level of capabilities and mirrored below
+// experimental (CONV-1).
+const CapabilityKey = "conversationEvents"
+
+// A Capability is the value of [CapabilityKey].
+type Capability struct {
+	OnUserMessage       bool `json:"onUserMessage,omitempty"`
+	OnAssistantResponse bool `json:"onAssistantResponse,omitempty"`
+}
+
+// A Role says who spoke.
+type Role string
+
+// The roles of a conversation.
+const (
+	User      Role = "user"
+	Assistant Role = "assistant"
+)
+
+// A Turn is one earlier message of the conversation.
+type Turn struct {
+	Role    Role   `json:"role"`
+	Content string `json:"content"`
+}
+
+// A Message is what a server is shown (CONV-2).
+type Message struct {
+	// MessageID identifies the message within the conversation; required.
+	MessageID string `json:"messageId"`
+	// Content is the text.
+	Content string `json:"content"`
+	// RecentHistory are earlier turns, oldest first; only with the user's consent to history.
+	RecentHistory []Turn `json:"recentHistory,omitempty"`
+}
+
+// A Memory is one remembered fact (CONV-3).
+type Memory struct {
+	Content string `json:"content"`
+	// Relevance is from 0 to 1.
+	Relevance float64 `json:"relevance"`
+	// Source says where it comes from; "" for nothing said.
+	Source string `json:"source,omitzero"`
+}
+
+// Memories is the structured context of servers that declare no members of their own.
+type Memories struct {
+	Memories []Memory `json:"memories,omitempty"`
+}
+
+// An Answer is what a server adds to the prompt; the zero value adds nothing.
+type Answer[S any] struct {
+	// Context is plain text; "" for none.
+	Context string
+	// Structured is the structured context; nil for none.
+	Structured *S
+}
+
+// answer is the wire form of an Answer.
+type answer struct {
+	ResultType        string          `json:"resultType,omitempty"`
+	Context           *string         `json:"context,omitempty"`
+	StructuredContext json.RawMessage `json:"structuredContext,omitempty"`
+}
+
+// contextParams are the params of NotificationContext.
+type contextParams struct {
+	MessageID string `json:"messageId"`
+	answer
+}
+
+// decodeMessage reads params; its error is a *wire.FieldErrors.
+func decodeMessage(params json.RawMessage) (m Message, err error) {
+	// Pointers tell an absent member from an empty one.
+	var p struct {
+		MessageID     *string `json:"messageId"`
+		Content       *string `json:"content"`
+		RecentHistory []struct {
+			Role    *Role   `json:"role"`
+			Content *string `json:"content"`
+		} `json:"recentHistory"`
+	}
+	if len(params) == 0 {
+		params = json.RawMessage("{}")
+	}
+	if err := json.Unmarshal(params, &p); err != nil {
+		path := ""
+		if t, ok := err.(*json.UnmarshalTypeError); ok && t.Field != "" {
+			path = "/" + t.Field
+		}
+		return m, fieldErrors(wire.FieldError{Path: path, Message: "has the wrong type"})
+	}
+	var errs []wire.FieldError
+	if p.MessageID == nil || *p.MessageID == "" {
+		errs = append(errs, wire.FieldError{Path: "/messageId", Message: "is required"})
+	}
+	if p.Content == nil {
+		errs = append(errs, wire.FieldError{Path: "/content", Message: "is required"})
+	}
+	for i, t := range p.RecentHistory {
+		if t.Role == nil || *t.Role != User && *t.Role != Assistant {
+			errs = append(errs, wire.FieldError{Path: fmt.Sprintf("/recentHistory/%d/role", i), Message: "must be user or assistant"})
+		}
+		if t.Content == nil {
+			errs = append(errs, wire.FieldError{Path: fmt.Sprintf("/recentHistory/%d/content", i), Message: "is required"})
+		}
+	}
+	if len(errs) > 0 {
+		return m, fieldErrors(errs...)
+	}
+	m = Message{MessageID: *p.MessageID, Content: *p.Content}
+	for _, t := range p.RecentHistory {
+		m.RecentHistory = append(m.RecentHistory, Turn{*t.Role, *t.Content})
+	}
+	return m, nil
+}
+
+func fieldErrors(errs ...wire.FieldError) error { return &wire.FieldErrors{Errors: errs} }

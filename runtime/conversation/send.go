@@ -1,0 +1,228 @@
+package conversation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// An Injection is what the servers add to the model's prompt.
+type Injection struct {
+	// Text is marked, bounded and escaped (CONV-6); "" when no server added anything.
+	Text string
+	// Contributions are the single answers in the order of Text.
+	Contributions []Contribution
+}
+
+// A Contribution is what became of one server.
+type Contribution struct {
+	Server string
+	// Context and Structured are the answer as it came, unescaped; untrusted.
+	Context    string
+	Structured json.RawMessage
+	// Truncated tells that the text did not fit its bound.
+	Truncated bool
+	// Err says why the server added nothing; nil also for an empty answer.
+	Err error
+}
+
+// Reasons for which a server adds nothing.
+var (
+	// ErrTimeout says that the server did not answer in time; a late answer is discarded.
+	ErrTimeout = errors.New("conversation: no answer in time")
+	// ErrLeftOut says that the server kept timing out and rests.
+	ErrLeftOut = errors.New("conversation: server is left out for a while")
+	// ErrRevoked says that the consent was taken back while the message was under way.
+	ErrRevoked = errors.New("conversation: consent was revoked")
+	// ErrBadAnswer says that the answer is not what the protocol asks for.
+	ErrBadAnswer = errors.New("conversation: server's answer is malformed")
+)
+
+// UserMessage shows a user's message to all servers that declare onUserMessage and that the user
+// has approved, at once, and returns what they add. A server that fails or is late adds nothing;
+// the only errors returned are those of ctx and of the consents (CONV-4).
+func (h *Hub) UserMessage(ctx context.Context, m Message) (*Injection, error) {
+	return h.send(ctx, MethodUserMessage, m, func(c Capability, _ Consent) bool { return c.OnUserMessage })
+}
+
+// AssistantResponse shows a response of the model under the same rules to servers that declare
+// onAssistantResponse and whose consent covers it; it does nothing unless it is switched on
+// (CONV-8).
+func (h *Hub) AssistantResponse(ctx context.Context, m Message) (*Injection, error) {
+	if !h.options.AssistantResponses {
+		return &Injection{}, nil
+	}
+	return h.send(ctx, MethodAssistantResponse, m, func(c Capability, consent Consent) bool { return c.OnAssistantResponse && consent.AssistantResponses })
+}
+
+func (h *Hub) send(ctx context.Context, method string, msg Message, wants func(Capability, Consent) bool) (*Injection, error) {
+	if msg.MessageID == "" {
+		return nil, errors.New("conversation: a message needs an id")
+	}
+	var asked []*member
+	var consents []Consent
+	for _, m := range h.ordered() {
+		consent, ok, err := h.options.Consents.Consent(ctx, m.name)
+		if err != nil {
+			return nil, fmt.Errorf("read consent for %s: %w", m.name, err)
+		}
+		if ok && wants(m.capability, consent) {
+			asked, consents = append(asked, m), append(consents, consent)
+		}
+	}
+	all := make([]Contribution, len(asked))
+	memories := make([][]Memory, len(asked))
+	var wg sync.WaitGroup
+	for i, m := range asked {
+		wg.Go(func() { all[i], memories[i] = h.ask(ctx, m, method, msg, consents[i]) })
+	}
+	wg.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return h.merge(ctx, all, memories)
+}
+
+// ask sends the message to one server and reads its answer.
+func (h *Hub) ask(ctx context.Context, m *member, method string, msg Message, consent Consent) (Contribution, []Memory) {
+	c := Contribution{Server: m.name}
+	var memories []Memory
+	if !m.breaker.allow() {
+		c.Err = ErrLeftOut
+		return c, nil
+	}
+	if !consent.History {
+		msg.RecentHistory = nil
+	}
+	call, cancel := context.WithTimeout(ctx, h.options.Timeout)
+	done := m.track(cancel)
+	defer done()
+	a, err := m.exchange(call, method, msg)
+	switch {
+	case err == nil:
+		m.breaker.answered()
+		c.Context, c.Structured, memories, c.Err = read(a)
+	case ctx.Err() != nil:
+		m.breaker.abandoned()
+		c.Err = ctx.Err()
+	case errors.Is(call.Err(), context.DeadlineExceeded):
+		m.breaker.timedOut()
+		c.Err = ErrTimeout
+	case call.Err() != nil:
+		m.breaker.abandoned()
+		c.Err = ErrRevoked
+	default:
+		m.breaker.answered()
+		c.Err = err
+	}
+	if c.Err != nil && ctx.Err() == nil {
+		h.options.Logger.Warn("conversation: server adds nothing", "server", m.name, "error", c.Err)
+	}
+	m.mu.Lock()
+	m.lastErr = c.Err
+	m.mu.Unlock()
+	return c, memories
+}
+
+// exchange is one request, or one notification and the one that answers it.
+func (m *member) exchange(ctx context.Context, method string, msg Message) (*answer, error) {
+	if m.options.Notify != nil {
+		return m.options.Notify.exchange(ctx, method, msg)
+	}
+	r, err := mcp.CallCustomMethod[*messageParams, *answerResult](ctx, m.session, method, &messageParams{Message: msg})
+	if err != nil {
+		return nil, err
+	}
+	return &r.answer, nil
+}
+
+// read checks an answer. An answer that is malformed counts as none.
+func read(a *answer) (context string, structured json.RawMessage, memories []Memory, err error) {
+	if a.Context != nil {
+		context = *a.Context
+	}
+	if len(a.StructuredContext) == 0 || string(a.StructuredContext) == "null" {
+		return context, nil, nil, nil
+	}
+	var s Memories
+	if err := json.Unmarshal(a.StructuredContext, &s); err != nil {
+		return "", nil, nil, fmt.Errorf("%w: structuredContext: %w", ErrBadAnswer, err)
+	}
+	for i, m := range s.Memories {
+		if err := m.check(); err != nil {
+			return "", nil, nil, fmt.Errorf("%w: structuredContext.memories[%d]: %w", ErrBadAnswer, i, err)
+		}
+	}
+	return context, a.StructuredContext, s.Memories, nil
+}
+
+func (m Memory) check() error {
+	if math.IsNaN(m.Relevance) || m.Relevance < 0 || m.Relevance > 1 {
+		return fmt.Errorf("relevance %v is not from 0 to 1", m.Relevance)
+	}
+	return nil
+}
+
+// merge marks and bounds the answers. Consent is asked once more: what was revoked meanwhile is not
+// used.
+func (h *Hub) merge(ctx context.Context, all []Contribution, memories [][]Memory) (*Injection, error) {
+	var b strings.Builder
+	room := h.options.MaxBytes
+	for i := range all {
+		c := &all[i]
+		if _, ok, err := h.options.Consents.Consent(ctx, c.Server); err != nil {
+			return nil, fmt.Errorf("read consent for %s: %w", c.Server, err)
+		} else if !ok {
+			*c = Contribution{Server: c.Server, Err: ErrRevoked}
+			continue
+		}
+		raw := render(c.Context, memories[i])
+		if c.Err != nil || raw == "" {
+			continue
+		}
+		var text string
+		text, c.Truncated = escape(raw, min(room, h.options.MaxServerBytes))
+		if text == "" {
+			continue
+		}
+		room -= len(text)
+		if b.Len() == 0 {
+			b.WriteString(preamble)
+		}
+		opening, closing := mark(c.Server)
+		b.WriteString(opening)
+		b.WriteString(text)
+		b.WriteString(closing)
+	}
+	return &Injection{Text: b.String(), Contributions: all}, nil
+}
+
+// messageParams and answerResult are the protocol's shapes as the SDK wants them.
+type messageParams struct {
+	mcp.ParamsBase
+	Message
+}
+
+type answerResult struct {
+	mcp.ResultBase
+	answer
+}
+
+// Decode reads a contribution's structured context into the type that a server's event file
+// declares; generated code calls it. It returns nil when there is none.
+func Decode[S any](c Contribution) (*S, error) {
+	if c.Structured == nil {
+		return nil, nil
+	}
+	s := new(S)
+	if err := json.Unmarshal(c.Structured, s); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBadAnswer, err)
+	}
+	return s, nil
+}

@@ -1,0 +1,218 @@
+package conversation
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A Handler answers the messages of a conversation with context whose structured part is S. At
+// least one function is set; which ones are is what the server declares.
+type Handler[S any] struct {
+	// OnUserMessage is shown each user message. Its context ends when the client gives up;
+	// [server.PrincipalOf] names the caller. A plain error is logged and adds nothing; an
+	// *events.Error is answered as it is.
+	OnUserMessage func(ctx context.Context, m Message) (Answer[S], error)
+	// OnAssistantResponse is shown each response of the model, by clients that do so (CONV-8).
+	OnAssistantResponse func(ctx context.Context, m Message) (Answer[S], error)
+}
+
+// Options configure [Register]; the zero value is usable.
+type Options struct {
+	// MaxPending bounds the messages that came as notifications and are being answered; default
+	// 64. Beyond it they are dropped, as a client may do with any.
+	MaxPending int
+	// NotificationTimeout bounds the answer to a notification, whose sender cannot cancel; default
+	// 5 s.
+	NotificationTimeout time.Duration
+}
+
+// Register declares the capability and serves the protocol on es: requests, and notifications,
+// which are answered with conversation/context where the sender has a session (CONV-1, CONV-2).
+// It is called once, before the server runs.
+func Register[S any](es *server.Server, h Handler[S], o Options) error {
+	if h.OnUserMessage == nil && h.OnAssistantResponse == nil {
+		return errors.New("conversation: the handler has no function")
+	}
+	if o.MaxPending <= 0 {
+		o.MaxPending = 64
+	}
+	if o.NotificationTimeout <= 0 {
+		o.NotificationTimeout = 5 * time.Second
+	}
+	s := &service{es: es, options: o, slots: make(chan struct{}, o.MaxPending)}
+	for method, f := range map[string]func(context.Context, Message) (Answer[S], error){
+		MethodUserMessage: h.OnUserMessage, MethodAssistantResponse: h.OnAssistantResponse,
+	} {
+		if f == nil {
+			continue
+		}
+		handle := func(ctx context.Context, m Message) (*answer, error) { return call(ctx, f, m) }
+		if err := s.serve(method, handle); err != nil {
+			return err
+		}
+	}
+	es.AdvertiseTopLevel(CapabilityKey, Capability{OnUserMessage: h.OnUserMessage != nil, OnAssistantResponse: h.OnAssistantResponse != nil})
+	return nil
+}
+
+// call runs the author's function and encodes what it returns; a panic is an error.
+func call[S any](ctx context.Context, f func(context.Context, Message) (Answer[S], error), m Message) (a *answer, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			a, err = nil, fmt.Errorf("conversation handler panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
+	out, err := f(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	a = &answer{}
+	if out.Context != "" {
+		a.Context = &out.Context
+	}
+	if out.Structured == nil {
+		return a, nil
+	}
+	if a.StructuredContext, err = events.Encode(out.Structured); err != nil {
+		return nil, fmt.Errorf("encode structured context: %w", err)
+	}
+	// What a client would refuse is an error of the author's, seen here first.
+	if _, _, _, err := read(a); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// service is what is common to the methods.
+type service struct {
+	es      *server.Server
+	options Options
+	slots   chan struct{} // one is held for each pending notification
+}
+
+func (s *service) serve(method string, handle func(context.Context, Message) (*answer, error)) error {
+	err := mcp.AddReceivingCustomMethod(s.es.MCP(), method, func(ctx context.Context, ss *mcp.ServerSession, p *requestParams) (*answerResult, error) {
+		if p == nil {
+			p = &requestParams{} // a request without params
+		}
+		m, err := decodeMessage(p.raw)
+		if err != nil {
+			return nil, jsonrpcError(events.NewError(wire.InvalidParams, err))
+		}
+		a, err := s.answer(ctx, m, handle)
+		if err != nil {
+			return nil, err
+		}
+		if version, _ := p.Meta[mcp.MetaKeyProtocolVersion].(string); version >= wire.RevisionStateless {
+			a.ResultType = wire.ResultComplete
+		}
+		return &answerResult{answer: *a}, nil
+	})
+	if err != nil {
+		return fmt.Errorf("conversation: %w", err)
+	}
+	s.es.MCP().AddReceivingMiddleware(s.identify(method))
+	s.es.OnNotification(method, func(ctx context.Context, n server.Notification) { s.notified(ctx, n, handle) })
+	return nil
+}
+
+// identify puts the caller into the context of the method's handler, which the SDK gives no request.
+func (s *service) identify(method string) mcp.Middleware {
+	return func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, m string, req mcp.Request) (mcp.Result, error) {
+			if m == method {
+				principal, _ := s.es.Authenticate(ctx, req.GetExtra())
+				ctx = server.WithPrincipal(ctx, principal)
+			}
+			return next(ctx, m, req)
+		}
+	}
+}
+
+// answer handles one message; its error is ready for the wire and says nothing of the inside.
+func (s *service) answer(ctx context.Context, m Message, handle func(context.Context, Message) (*answer, error)) (*answer, error) {
+	a, err := handle(ctx, m)
+	var e *events.Error
+	switch {
+	case err == nil:
+		return a, nil
+	case errors.As(err, &e):
+		return nil, jsonrpcError(e)
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	}
+	s.es.Logger().ErrorContext(ctx, "conversation: message not answered", "error", err)
+	return nil, jsonrpcError(events.NewError(wire.Internal, nil))
+}
+
+func jsonrpcError(e *events.Error) error {
+	return &jsonrpc.Error{Code: wire.Sketch.Code(e.Kind), Message: e.Kind.String(), Data: e.Data}
+}
+
+// notified answers a message that came as a notification, if there is a way to its sender. The
+// answers that are being made end with the server.
+func (s *service) notified(ctx context.Context, n server.Notification, handle func(context.Context, Message) (*answer, error)) {
+	select {
+	case s.slots <- struct{}{}:
+	default:
+		s.es.Logger().WarnContext(ctx, "conversation: too many messages at once, one is dropped")
+		return
+	}
+	go func() {
+		defer func() { <-s.slots }()
+		ctx, cancel := context.WithTimeout(server.WithPrincipal(ctx, n.Principal), s.options.NotificationTimeout)
+		defer cancel()
+		go func() {
+			select {
+			case <-s.es.Closing():
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		m, err := decodeMessage(n.Params)
+		if err != nil {
+			return // a notification has no error to answer with
+		}
+		a, err := s.answer(ctx, m, handle)
+		if err != nil {
+			return
+		}
+		params, err := json.Marshal(contextParams{MessageID: m.MessageID, answer: *a})
+		if err != nil {
+			return
+		}
+		if n.Session == "" || !s.es.Send(n.Session, server.Message{Method: NotificationContext, Params: params}) {
+			s.es.Logger().DebugContext(ctx, "conversation: no way back to the sender of a notification")
+		}
+	}()
+}
+
+// requestParams keep the bytes of the params, so that what is wrong with them can be said.
+type requestParams struct {
+	mcp.ParamsBase
+	raw json.RawMessage
+}
+
+// UnmarshalJSON keeps the bytes and decodes _meta for the SDK.
+func (p *requestParams) UnmarshalJSON(b []byte) error {
+	p.raw = bytes.Clone(b)
+	var head struct {
+		Meta map[string]any `json:"_meta"`
+	}
+	if json.Unmarshal(b, &head) == nil {
+		p.Meta = head.Meta
+	}
+	return nil
+}
