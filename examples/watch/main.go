@@ -3,6 +3,10 @@
 //
 //	watch -url http://127.0.0.1:8080/mcp -event push -arg repo=octo/hello
 //	watch -event push -- ./github -stdio
+//	watch -url https://events.example/mcp -event push -listen :8443 -public-url https://me.example:8443 -tls-cert c.pem -tls-key k.pem
+//
+// The last form receives by webhook, for which the server has to reach this program. With
+// -cursor-file it keeps its callback too, so that the next run takes the subscription up.
 //
 // It knows no event type at compile time: it reads the server's descriptors and uses the client's
 // dynamic subscription. Programs that know their events use generated stubs instead.
@@ -36,6 +40,7 @@ type options struct {
 	args                                []string
 	count                               int
 	command                             []string
+	receiver                            receiverOptions
 }
 
 // errUsage marks a mistake on the command line; main exits with 2.
@@ -64,9 +69,10 @@ func parse(argv []string, stderr io.Writer) (options, error) {
 	fs.StringVar(&o.url, "url", "", "URL of a server on Streamable HTTP; otherwise give a command after --")
 	fs.StringVar(&o.token, "token", "", "bearer token sent with every request")
 	fs.StringVar(&o.event, "event", "", "event type to subscribe to")
-	fs.StringVar(&o.mode, "mode", "auto", "delivery mode: auto, poll or push")
+	fs.StringVar(&o.mode, "mode", "auto", "delivery mode: auto, poll, push or webhook")
 	fs.StringVar(&o.cursorFile, "cursor-file", "", "file that keeps the cursor, so that the next run goes on where this one ended")
 	fs.IntVar(&o.count, "n", 0, "exit after this many events; 0 means never")
+	o.receiver.register(fs)
 	fs.Func("arg", "subscription argument as key=value; may be given several times", func(s string) error {
 		if !strings.Contains(s, "=") {
 			return errors.New("want key=value")
@@ -90,8 +96,13 @@ func parse(argv []string, stderr io.Writer) (options, error) {
 		return o, fmt.Errorf("%w: give either -url or a command after --", errUsage)
 	case o.event == "":
 		return o, fmt.Errorf("%w: -event is missing", errUsage)
-	case !slices.Contains([]string{"auto", wire.ModePoll, wire.ModePush}, o.mode):
-		return o, fmt.Errorf("%w: -mode %q is none of auto, poll, push", errUsage, o.mode)
+	case !slices.Contains([]string{"auto", wire.ModePoll, wire.ModePush, wire.ModeWebhook}, o.mode):
+		return o, fmt.Errorf("%w: -mode %q is none of auto, poll, push, webhook", errUsage, o.mode)
+	case o.mode == wire.ModeWebhook && o.receiver.listen == "":
+		return o, fmt.Errorf("%w: -mode webhook needs -listen", errUsage)
+	}
+	if err := o.receiver.check(); err != nil {
+		return o, fmt.Errorf("%w: %w", errUsage, err)
 	}
 	return o, nil
 }
@@ -107,7 +118,11 @@ func run(ctx context.Context, argv []string, stdout, stderr io.Writer) error {
 			return err
 		}
 	}
-	c, err := client.Connect(ctx, o.transport(), client.Options{Cursors: cursors})
+	hooks, err := o.receiver.open()
+	if err != nil {
+		return err
+	}
+	c, err := client.Connect(ctx, o.transport(), client.Options{Cursors: cursors, Webhook: hooks})
 	if err != nil {
 		return ended(ctx, err)
 	}

@@ -13,6 +13,9 @@ func TestUsage(t *testing.T) {
 		{"-url http://127.0.0.1:1 -event x -- cmd", "give either -url or a command"},
 		{"-url http://127.0.0.1:1", "-event is missing"},
 		{"-url http://127.0.0.1:1 -event x -mode carrier-pigeon", "carrier-pigeon"},
+		{"-url http://127.0.0.1:1 -event x -mode webhook", "-mode webhook needs -listen"},
+		{"-url http://127.0.0.1:1 -event x -listen :0 -tls-cert c", "-tls-cert and -tls-key go together"},
+		{"-url http://127.0.0.1:1 -event x -public-url https://x", "need -listen"},
 		{"-url http://127.0.0.1:1 -event x -arg repo", "want key=value"},
 		{"-nope", "nope"},
 	} {

@@ -24,7 +24,7 @@ type hooks struct {
 	t *testing.T
 	f *fake
 	// post sends one request to a callback; by default it goes to receiver.
-	post     func(r *http.Request) int
+	post     func(r *http.Request) (status int, body string)
 	receiver http.Handler
 
 	noReplay bool
@@ -44,7 +44,6 @@ type hooks struct {
 	head         int
 	subscribed   []subscribeCall
 	unsubscribed []string
-	echoed       string
 }
 
 type hookSub struct {
@@ -67,11 +66,10 @@ func (c subscribeCall) cursor() string {
 
 func newHooks(t *testing.T, f *fake, receiver http.Handler) *hooks {
 	h := &hooks{t: t, f: f, receiver: receiver, ttl: 24 * time.Hour, subs: map[string]*hookSub{}}
-	h.post = func(r *http.Request) int {
+	h.post = func(r *http.Request) (int, string) {
 		w := httptest.NewRecorder()
 		h.receiver.ServeHTTP(w, r)
-		h.echoed = w.Body.String()
-		return w.Code
+		return w.Code, w.Body.String()
 	}
 	f.hooks = h
 	f.list = func() []wire.Descriptor { return []wire.Descriptor{descriptor("tick", "poll", "push", "webhook")} }
@@ -117,7 +115,7 @@ func (h *hooks) subscribe(p wire.SubscribeParams) (any, *jsonrpc.Error) {
 		sub = &hookSub{id: "sub_1", url: p.Delivery.URL, ring: webhook.NewRing(secret)}
 		body, _ := webhook.Verification("nonce")
 		id := webhook.NewMessageID(wire.EnvelopeVerification)
-		if status := h.send(sub, id, body); status != 200 || !strings.Contains(h.echoed, `"nonce"`) {
+		if status, echo := h.exchange(sub, id, body); status != 200 || !strings.Contains(echo, `"nonce"`) {
 			return nil, h.f.err(wire.CallbackEndpointError, `{"reason":"challenge_failed"}`)
 		}
 	}
@@ -165,6 +163,11 @@ func (h *hooks) cursor(n int) any {
 
 // send posts one message and returns the status.
 func (h *hooks) send(sub *hookSub, id string, body []byte) int {
+	status, _ := h.exchange(sub, id, body)
+	return status
+}
+
+func (h *hooks) exchange(sub *hookSub, id string, body []byte) (int, string) {
 	r, err := webhook.Signer{Ring: sub.ring}.NewRequest(h.t.Context(), sub.url, webhook.Message{ID: id, Subscription: sub.id, Body: body})
 	if err != nil {
 		h.t.Error(err)
@@ -258,7 +261,8 @@ func (h *hooks) unsigned(url string) int {
 	if err := stranger.Sign(r.Header, webhook.Message{ID: "msg_x", Body: []byte(`{"type":"verification","challenge":"x"}`)}, time.Now()); err != nil {
 		h.t.Error(err)
 	}
-	return h.post(r)
+	status, _ := h.post(r)
+	return status
 }
 
 // hooked is a fake server and a client of it that receives by webhook.
