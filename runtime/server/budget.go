@@ -4,6 +4,9 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A failureBudget bounds failed verifications per destination host and per principal in a sliding
@@ -30,6 +33,8 @@ const (
 	minSweep = 1024
 )
 
+var errOverBudget = events.NewError(wire.ResourceExhausted, map[string]string{"limit": "verifications"})
+
 // begin takes part in the budget of both keys, waiting for others' outcomes where it has to. The
 // caller calls finish with the outcome.
 func (b *failureBudget) begin(ctx context.Context, principal, host string, limit int) (finish func(ok bool), err error) {
@@ -37,7 +42,7 @@ func (b *failureBudget) begin(ctx context.Context, principal, host string, limit
 	for {
 		wait, over := b.enter(keys, limit)
 		if over {
-			return nil, exhausted("verifications", limit)
+			return nil, errOverBudget
 		}
 		if wait == nil {
 			var once sync.Once
@@ -47,7 +52,7 @@ func (b *failureBudget) begin(ctx context.Context, principal, host string, limit
 		case <-wait:
 		case <-ctx.Done():
 			if ctx.Err() == context.DeadlineExceeded {
-				return nil, exhausted("verifications", limit)
+				return nil, errOverBudget
 			}
 			return nil, ctx.Err()
 		}

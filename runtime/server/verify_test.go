@@ -1,0 +1,492 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// TestVER2Challenge looks at the handshake: one signed POST like any delivery, with a nonce of its
+// own each time (VER-2).
+func TestVER2Challenge(t *testing.T) {
+	bubble(t, nil, func(w *world) {
+		t := w.t
+		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		a := w.subscribe("alice", params(plain, secretA, ""))
+		w.subscribe("bob", params(plain, secretA, ""))
+		got := w.r.challenges()
+		if len(got) != 2 || got[0].body.Challenge == got[1].body.Challenge || len(got[0].body.Challenge) < 22 {
+			t.Fatalf("%d challenges", len(got))
+		}
+		d := got[0]
+		if want := fmt.Sprintf(`{"type":"verification","challenge":%q}`, d.body.Challenge); string(d.raw) != want {
+			t.Errorf("body %s", d.raw)
+		}
+		if !d.signedBy(secretA) || !strings.HasPrefix(d.header.Get("webhook-id"), "msg_verification_") ||
+			d.header.Get("X-MCP-Subscription-Id") != a.ID || d.header.Get("Content-Type") != "application/json" {
+			t.Errorf("headers %v", d.header)
+		}
+	})
+}
+
+// answers are endpoints that do not pass the handshake, and what the subscriber is told.
+var answers = []struct {
+	name   string
+	answer func(w http.ResponseWriter, d *delivered)
+	want   wire.Category
+}{
+	{"wrong challenge", func(w http.ResponseWriter, d *delivered) { fmt.Fprint(w, `{"challenge":"LEAK"}`) }, wire.ChallengeFailed},
+	{"challenge with a suffix", func(w http.ResponseWriter, d *delivered) { fmt.Fprintf(w, `{"challenge":"%sx"}`, d.body.Challenge) }, wire.ChallengeFailed},
+	{"challenge under another name", func(w http.ResponseWriter, d *delivered) { fmt.Fprintf(w, `{"Challenge":%q}`, d.body.Challenge) }, wire.ChallengeFailed},
+	{"challenge twice", func(w http.ResponseWriter, d *delivered) {
+		fmt.Fprintf(w, `{"challenge":"LEAK","challenge":%q}`, d.body.Challenge)
+	}, wire.ChallengeFailed},
+	{"challenge as text", func(w http.ResponseWriter, d *delivered) { fmt.Fprint(w, d.body.Challenge) }, wire.ChallengeFailed},
+	{"echo of the body in a list", func(w http.ResponseWriter, d *delivered) { fmt.Fprintf(w, "[%s]", d.raw) }, wire.ChallengeFailed},
+	{"empty body", func(w http.ResponseWriter, d *delivered) {}, wire.ChallengeFailed},
+	{"204", func(w http.ResponseWriter, d *delivered) { w.WriteHeader(204) }, wire.ChallengeFailed},
+	{"huge body", func(w http.ResponseWriter, d *delivered) {
+		fmt.Fprintf(w, `{"challenge":%q,"pad":%q}`, d.body.Challenge, strings.Repeat("LEAK", 20_000))
+	}, wire.ChallengeFailed},
+	{"301", func(w http.ResponseWriter, d *delivered) {
+		w.Header().Set("Location", "https://receiver.test/other")
+		w.WriteHeader(301)
+		answerChallenge(w, d)
+	}, wire.ChallengeFailed},
+	{"307", func(w http.ResponseWriter, d *delivered) {
+		w.Header().Set("Location", "http://169.254.169.254/")
+		w.WriteHeader(307)
+	}, wire.ChallengeFailed},
+	{"400", func(w http.ResponseWriter, d *delivered) { w.WriteHeader(400); answerChallenge(w, d) }, wire.ChallengeFailed},
+	{"404", func(w http.ResponseWriter, d *delivered) { http.Error(w, "LEAK", 404) }, wire.ChallengeFailed},
+	{"410", func(w http.ResponseWriter, d *delivered) { http.Error(w, "LEAK", 410) }, wire.ChallengeFailed},
+	{"413", func(w http.ResponseWriter, d *delivered) { http.Error(w, "LEAK", 413) }, wire.ChallengeFailed},
+	{"500", func(w http.ResponseWriter, d *delivered) { w.WriteHeader(500); answerChallenge(w, d) }, wire.ChallengeFailed},
+	{"503", func(w http.ResponseWriter, d *delivered) {
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "LEAK", 503)
+	}, wire.ChallengeFailed},
+	{"hangs", func(w http.ResponseWriter, d *delivered) { time.Sleep(time.Minute) }, wire.Timeout},
+	{"hangs in the body", func(w http.ResponseWriter, d *delivered) {
+		io.WriteString(w, `{"challenge":`)
+		w.(http.Flusher).Flush()
+		time.Sleep(time.Minute)
+	}, wire.Timeout},
+	{"one byte a second", func(w http.ResponseWriter, d *delivered) {
+		for _, b := range fmt.Sprintf(`{"challenge":%q}`, d.body.Challenge) {
+			io.WriteString(w, string(b))
+			w.(http.Flusher).Flush()
+			time.Sleep(time.Second)
+		}
+	}, wire.Timeout},
+	{"resets", func(w http.ResponseWriter, d *delivered) { panic(http.ErrAbortHandler) }, wire.ConnectionRefused},
+	{"answers no HTTP", func(w http.ResponseWriter, d *delivered) {
+		c, _, _ := w.(http.Hijacker).Hijack()
+		io.WriteString(c, "LEAK LEAK LEAK\r\n\r\n")
+		c.Close()
+	}, wire.ConnectionRefused},
+}
+
+// TestVER2BadAnswers: each endpoint that misbehaves ends in its category within ten seconds, is
+// asked once, leaks nothing and leaves nothing behind (VER-2, ERR-1, ERR-2).
+func TestVER2BadAnswers(t *testing.T) {
+	for _, c := range answers {
+		bubble(t, nil, func(w *world) {
+			t := w.t
+			hooks := &journal{}
+			register(t, w.Server, "e", Hooks[filterArgs, incident]{OnSubscribe: func(context.Context, Subscription, *filterArgs) error { hooks.add("on"); return nil }})
+			w.r.on(func(rw http.ResponseWriter, d *delivered) bool { c.answer(rw, d); return true })
+			began := time.Now()
+			_, rerr := call(w.Server, "alice", wire.MethodSubscribe, params(secure, secretA, ""))
+			if rerr == nil || rerr.Code != -32015 || rerr.Message != "CallbackEndpointError" || string(rerr.Data) != fmt.Sprintf(`{"reason":%q}`, c.want) {
+				t.Errorf("%s: got %v, want %s", c.name, rerr, c.want)
+			}
+			if took := time.Since(began); took >= 10*time.Second {
+				t.Errorf("%s: took %s", c.name, took)
+			}
+			w.settle(2 * time.Minute)
+			if n := len(w.r.challenges()); n != 1 || len(hooks.lines()) != 0 {
+				t.Errorf("%s: %d challenges, hooks %q", c.name, n, hooks.lines())
+			}
+			w.nothingLeft(hooks)
+		})
+	}
+}
+
+// TestVER2NoConnection: what keeps a connection from being made is told by its category (VER-2,
+// ERR-1).
+func TestVER2NoConnection(t *testing.T) {
+	ask := func(t testing.TB, w *world, url string, want wire.Category) {
+		t.Helper()
+		_, rerr := call(w.Server, "alice", wire.MethodSubscribe, params(url, secretA, ""))
+		wantError(t, rerr, -32015, fmt.Sprintf(`{"reason":%q}`, want))
+		w.nothingLeft(nil)
+	}
+	bubble(t, nil, func(w *world) {
+		t := w.t
+		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		w.r.answer = func(string) ([]string, error) { return nil, &net.DNSError{Err: "LEAK", IsNotFound: true} }
+		ask(t, w, secure, wire.ConnectionRefused)
+		w.r.answer = nil
+		pipes{&w.r.network}.Close()
+		ask(t, w, secure, wire.ConnectionRefused)
+	})
+	bubble(t, func(o *Options) { o.Webhook.Guard.TLS = nil }, func(w *world) {
+		register(w.t, w.Server, "e", Hooks[filterArgs, incident]{})
+		ask(w.t, w, secure, wire.TLSError)
+	})
+	// Rebinding: public when asked, private when dialed (SSRF-1, trap 8).
+	bubble(t, nil, func(w *world) {
+		t := w.t
+		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		lookups := 0
+		w.r.answer = func(string) ([]string, error) {
+			if lookups++; lookups > 1 {
+				return []string{"10.0.0.1"}, nil
+			}
+			return []string{"93.184.216.34"}, nil
+		}
+		ask(t, w, secure, wire.ConnectionRefused)
+		if n := w.r.packets(); n != 0 {
+			t.Errorf("%d connections", n)
+		}
+	})
+}
+
+// TestSSRF1RebindingAtDelivery verifies a callback whose name then moves inside: no delivery
+// reaches it (SSRF-1, SSRF-3, ERR-1, trap 8).
+func TestSSRF1RebindingAtDelivery(t *testing.T) {
+	bubble(t, nil, func(w *world) {
+		t := w.t
+		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		s := w.subscribe("alice", params(secure, secretA, ""))
+		w.settle(10 * time.Minute) // the connection of the handshake is closed
+		w.r.answer = func(string) ([]string, error) { return []string{"169.254.169.254"}, nil }
+		before := w.r.packets()
+		emit(t, e, incident{ID: "i1"})
+		w.settle(time.Hour / 4)
+		if n := w.r.packets(); n != before {
+			t.Errorf("%d connections", n-before)
+		}
+		if i, _ := w.Admin().Get(t.Context(), s.ID); i.LastError != string(wire.ConnectionRefused) {
+			t.Errorf("%+v", i)
+		}
+	})
+}
+
+// TestVER1Ways accepts a callback by allow-list without a packet, by an operator's record, and by
+// the origin's well-known document without a challenge (VER-1).
+func TestVER1Ways(t *testing.T) {
+	bubble(t, func(o *Options) {
+		o.Webhook.AllowReceivers = []string{"https://trusted.test", "https://partly.test:8443/hooks"}
+	}, func(w *world) {
+		t := w.t
+		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		for _, u := range []string{"https://trusted.test/", "https://TRUSTED.test:443/any?x", "https://partly.test:8443/hooks", "https://partly.test:8443/hooks/1", "https://partly.test:8443/x/../hooks/1"} {
+			w.subscribe("alice", params(u, secretA, ""))
+		}
+		if n := w.r.packets(); n != 0 {
+			t.Errorf("%d connections for allowed receivers", n)
+		}
+		w.r.on(func(rw http.ResponseWriter, d *delivered) bool { rw.WriteHeader(500); return true })
+		for _, u := range []string{"https://partly.test:8443/hooksevil", "https://partly.test/hooks", "https://partly.test:8443/hooks/../x", "https://sub.trusted.test/"} {
+			if _, rerr := call(w.Server, "alice", wire.MethodSubscribe, params(u, secretA, "")); rerr == nil {
+				t.Errorf("%s is accepted", u)
+			}
+		}
+		err := w.hooks.store.PutVerification(t.Context(), store.Verification{Principal: "alice", URL: secure, Method: "stored"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.subscribe("alice", params(secure, secretA, ""))
+		if _, rerr := call(w.Server, "bob", wire.MethodSubscribe, params(secure, secretA, "")); rerr == nil {
+			t.Error("VER-3: the record serves another principal")
+		}
+	})
+	bubble(t, nil, func(w *world) {
+		t := w.t
+		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		w.r.on(func(rw http.ResponseWriter, d *delivered) bool { rw.WriteHeader(500); return d.body.Type != "" })
+		w.r.document = func(rw http.ResponseWriter) {
+			rw.Header().Set("Cache-Control", "max-age=600")
+			fmt.Fprint(rw, `{"receivers":["/hooks/","/exact"],"later":1}`)
+		}
+		for i, c := range []struct {
+			url string
+			ok  bool
+		}{{secure, true}, {"https://receiver.test/exact", true}, {"https://receiver.test/hooks/", true}, {"https://receiver.test/hooks", false},
+			{"https://receiver.test/hooks/../admin", false}, {"https://receiver.test/hooks/%2e%2e/admin", false}, {"https://receiver.test/hooks%2Fx", false},
+			{"https://receiver.test/", false}, {plain, false}} {
+			_, rerr := call(w.Server, fmt.Sprint("p", i), wire.MethodSubscribe, params(c.url, secretA, ""))
+			if (rerr == nil) != c.ok {
+				t.Errorf("%s: %v, want accepted %v", c.url, rerr, c.ok)
+			}
+		}
+		if w.r.fetched != 1 {
+			t.Errorf("the document was fetched %d times", w.r.fetched)
+		}
+		w.settle(10 * time.Minute)
+		w.r.document = nil
+		if _, rerr := call(w.Server, "new", wire.MethodSubscribe, params(secure, secretA, "")); rerr == nil || w.r.fetched != 2 {
+			t.Errorf("consent outlives its document: %v, fetched %d times", rerr, w.r.fetched)
+		}
+	})
+}
+
+// TestVER1DocumentCaching keeps the well-known document as HTTP allows, within our bound (VER-1).
+func TestVER1DocumentCaching(t *testing.T) {
+	for _, c := range []struct {
+		header http.Header
+		want   time.Duration
+	}{
+		{nil, 5 * time.Minute},
+		{http.Header{"Cache-Control": {"max-age=60"}}, time.Minute},
+		{http.Header{"Cache-Control": {"public, max-age=60"}, "Age": {"45"}}, 15 * time.Second},
+		{http.Header{"Cache-Control": {"max-age=60"}, "Age": {"90"}}, 0},
+		{http.Header{"Cache-Control": {"max-age=99999999"}}, time.Hour},
+		{http.Header{"Cache-Control": {"max-age=-1"}}, 5 * time.Minute},
+		{http.Header{"Cache-Control": {"private", "no-store"}}, 0},
+		{http.Header{"Cache-Control": {"No-Cache, max-age=60"}}, 0},
+	} {
+		if got := freshness(c.header); got != c.want {
+			t.Errorf("%v: %s, want %s", c.header, got, c.want)
+		}
+	}
+}
+
+// TestVER3Cache verifies a pair once for all its subscriptions, for a bounded time after the last
+// of them, and for each principal anew (VER-3).
+func TestVER3Cache(t *testing.T) {
+	bubble(t, nil, func(w *world) {
+		t := w.t
+		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		challenged := func(want int) {
+			t.Helper()
+			if n := len(w.r.challenges()); n != want {
+				t.Fatalf("%d challenges, want %d", n, want)
+			}
+		}
+		w.subscribe("alice", params(plain, secretA, ""))
+		w.subscribe("alice", params(plain, secretA, `,"arguments":{"severity":"P1"}`))
+		challenged(1)
+		w.subscribe("bob", params(plain, secretA, ""))
+		challenged(2)
+		for range 10 {
+			w.settle(25 * time.Minute)
+			w.subscribe("alice", params(plain, secretB, ""))
+		}
+		challenged(2)
+		w.unsubscribe("alice", plain)
+		w.settle(59 * time.Minute)
+		w.subscribe("alice", params(plain, secretA, ""))
+		challenged(2)
+		w.unsubscribe("alice", plain)
+		w.settle(time.Hour)
+		w.subscribe("alice", params(plain, secretA, ""))
+		challenged(3)
+	})
+}
+
+// TestVER3FailedReverification leaves a live subscription as it was when its callback does not
+// pass any more (VER-3, trap 6).
+func TestVER3FailedReverification(t *testing.T) {
+	bubble(t, nil, func(w *world) {
+		t := w.t
+		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		s := w.subscribe("alice", params(plain, secretA, ""))
+		if err := w.hooks.store.DeleteVerification(t.Context(), "alice", plain); err != nil {
+			t.Fatal(err)
+		}
+		w.r.on(func(rw http.ResponseWriter, d *delivered) bool { return d.body.Type == wire.EnvelopeVerification })
+		w.settle(10 * time.Minute)
+		_, rerr := call(w.Server, "alice", wire.MethodSubscribe, params(plain, secretB, ""))
+		wantError(t, rerr, -32015, `{"reason":"challenge_failed"}`)
+		emit(t, e, incident{ID: "i1"})
+		w.settle(time.Second)
+		if d := w.r.last(); d.short() != "i1" || !d.signedBy(secretA) || d.signedBy(secretB) {
+			t.Errorf("%s %v", d.short(), d.header)
+		}
+		if i, err := w.Admin().Get(t.Context(), s.ID); err != nil || time.Until(i.ExpiresAt) > 20*time.Minute {
+			t.Errorf("%+v %v", i, err)
+		}
+	})
+}
+
+// TestVER3Budget bounds failed verifications per host and per principal, whatever the mix of URLs,
+// ports, spellings, principals and answers, and forgets them after a minute (VER-3, trap 7).
+func TestVER3Budget(t *testing.T) {
+	bubble(t, nil, func(w *world) {
+		t := w.t
+		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		w.r.on(func(rw http.ResponseWriter, d *delivered) bool { rw.WriteHeader(500); return true })
+		over := 0
+		ask := func(i int, principal, url string) {
+			_, rerr := call(w.Server, principal, wire.MethodSubscribe, params(url, secretA, ""))
+			if rerr != nil && rerr.Code == -32013 && string(rerr.Data) == `{"limit":"verifications"}` {
+				over++
+			}
+		}
+		for i := range 40 {
+			host := []string{"receiver.test", "RECEIVER.test", "receiver.test.", "receiver.test:444", fmt.Sprint("receiver.test:", 1000+i)}[i%5]
+			ask(i, fmt.Sprint("p", i), fmt.Sprintf("https://%s/hooks/%d", host, i))
+		}
+		if n := len(w.r.challenges()); n != 10 || over != 30 || w.r.fetched > 10 {
+			t.Errorf("one host: %d challenges, %d refused, %d documents", n, over, w.r.fetched)
+		}
+		w.settle(time.Minute)
+		for i := range 40 {
+			ask(i, "mallory", fmt.Sprintf("https://h%d.test/", i))
+		}
+		if n := len(w.r.challenges()); n != 20 || over != 60 {
+			t.Errorf("one principal: %d challenges, %d refused", n, over)
+		}
+		w.settle(time.Minute)
+		ask(0, "mallory", "https://h0.test/")
+		if n := len(w.r.challenges()); n != 21 {
+			t.Errorf("after a minute: %d challenges", n)
+		}
+		w.nothingLeft(nil)
+	})
+}
+
+// TestVER3BudgetAtOnce sends many subscribes at once: failures stay within the budget although
+// none is known when the others begin, and successes of a busy shared receiver are all let through
+// (VER-3, trap 7).
+func TestVER3BudgetAtOnce(t *testing.T) {
+	for _, good := range []bool{true, false} {
+		bubble(t, nil, func(w *world) {
+			t := w.t
+			register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+			w.r.on(func(rw http.ResponseWriter, d *delivered) bool {
+				time.Sleep(50 * time.Millisecond)
+				if !good {
+					rw.WriteHeader(500)
+				}
+				return !good
+			})
+			var wg sync.WaitGroup
+			refused := make(chan *jsonrpc.Error, 200)
+			for i := range 200 {
+				wg.Go(func() {
+					if _, rerr := call(w.Server, fmt.Sprint("p", i), wire.MethodSubscribe, params(fmt.Sprint(plain, i), secretA, "")); rerr != nil {
+						refused <- rerr
+					}
+				})
+			}
+			wg.Wait()
+			n := len(w.r.challenges())
+			if good && (n != 200 || len(refused) != 0) || !good && (n != 10 || len(refused) != 200) {
+				t.Errorf("good %v: %d challenges, %d refused", good, n, len(refused))
+			}
+		})
+	}
+}
+
+// TestVER3SingleFlight subscribes with many arguments at once: the callback is asked once, also
+// when the first caller goes away, and when it subscribes by itself while it is asked nothing
+// locks up (VER-3, trap 7).
+func TestVER3SingleFlight(t *testing.T) {
+	bubble(t, nil, func(w *world) {
+		t := w.t
+		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		w.r.on(func(rw http.ResponseWriter, d *delivered) bool { time.Sleep(time.Second); return false })
+		var wg sync.WaitGroup
+		for i := range 50 {
+			wg.Go(func() {
+				w.subscribe("alice", params(plain, secretA, fmt.Sprintf(`,"arguments":{"minLevel":%d}`, i)))
+			})
+		}
+		wg.Wait()
+		if n := len(w.r.challenges()); n != 1 {
+			t.Errorf("%d challenges", n)
+		}
+		// The first goes away, the second verifies.
+		gone, cancel := context.WithCancel(t.Context())
+		wg.Go(func() {
+			_, err := w.Call(gone, Request{Method: wire.MethodSubscribe, Params: []byte(params(plain, secretA, "")), Principal: "bob", Stateless: true})
+			if err == nil {
+				t.Error("accepted for nobody")
+			}
+		})
+		synctest.Wait()
+		wg.Go(func() { w.subscribe("bob", params(plain, secretA, `,"arguments":{"minLevel":1}`)) })
+		synctest.Wait()
+		cancel()
+		wg.Wait()
+		if n := len(w.r.challenges()); n != 3 {
+			t.Errorf("%d challenges", n)
+		}
+		// The callback subscribes while it is asked.
+		w.r.on(func(rw http.ResponseWriter, d *delivered) bool {
+			_, rerr := call(w.Server, "carol", wire.MethodSubscribe, params(plain, secretA, ""))
+			return rerr != nil && false
+		})
+		began := time.Now()
+		call(w.Server, "carol", wire.MethodSubscribe, params(plain, secretA, ""))
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("took %s", took)
+		}
+		w.r.on(nil)
+		w.settle(time.Minute)
+		w.subscribe("carol", params(plain, secretA, ""))
+	})
+}
+
+// TestERR2LastRefusals fails where a subscription almost begins: OnSubscribe refuses, or panics
+// (ERR-2, SRV-3).
+func TestERR2LastRefusals(t *testing.T) {
+	bubble(t, nil, func(w *world) {
+		t := w.t
+		hooks := &journal{}
+		var refuse error
+		register(t, w.Server, "e", Hooks[filterArgs, incident]{OnSubscribe: func(context.Context, Subscription, *filterArgs) error {
+			if refuse == nil {
+				panic("secret internal text")
+			}
+			return refuse
+		}, OnUnsubscribe: func(context.Context, Subscription, *filterArgs) { hooks.add("off") }})
+		_, rerr := call(w.Server, "alice", wire.MethodSubscribe, params(plain, secretA, ""))
+		wantError(t, rerr, -32603, "")
+		w.nothingLeft(hooks)
+		refuse = errTest
+		_, rerr = call(w.Server, "alice", wire.MethodSubscribe, params(plain, secretA, ""))
+		wantError(t, rerr, -32603, "")
+		refuse = events.Forbidden("full")
+		_, rerr = call(w.Server, "alice", wire.MethodSubscribe, params(plain, secretA, ""))
+		wantError(t, rerr, -32012, `{"reason":"full"}`)
+		w.nothingLeft(hooks)
+		if len(hooks.lines()) != 0 {
+			t.Errorf("OnUnsubscribe without OnSubscribe: %q", hooks.lines())
+		}
+	})
+}
+
+// TestNormalPath: a path with two readings has none.
+func TestNormalPath(t *testing.T) {
+	for raw, want := range map[string]string{
+		"https://h": "/", "https://h/": "/", "https://h/a/": "/a/", "https://h/a/./b": "/a/b", "https://h/a/../b": "/b", "https://h/../b": "/b",
+		"https://h/%61": "/a", "https://h/a%2Fb": "", "https://h/a%5cb": "", "https://h//a": "", "https://h/%2e%2e/a": "", "https://h/a%00": "", "https://h/%252e": "",
+	} {
+		u, err := url.Parse(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := normalPath(u); got != want || ok != (want != "") {
+			t.Errorf("%s: %q %v, want %q", raw, got, ok, want)
+		}
+	}
+}
