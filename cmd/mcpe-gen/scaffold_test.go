@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -29,6 +30,7 @@ func TestScaffold(t *testing.T) {
 			t.Parallel()
 			dir := scaffold(t, transport)
 			goRun(t, dir, "build", "-o", "server.exe", ".")
+			writeReadme(t, dir)
 			goRun(t, dir, "vet", "./...")
 			goRun(t, dir, "test", "./...")
 			goRun(t, dir, "generate")
@@ -62,6 +64,34 @@ func scaffold(t *testing.T, transport string) string {
 	}
 	goRun(t, dir, "list", "-deps", "-test", "./...", "tool")
 	return dir
+}
+
+// writeReadme adds the Go code that README.md shows for such a project, each block in a function of
+// its own, so that vet compiles it as it is shown.
+func writeReadme(t *testing.T, dir string) {
+	t.Helper()
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```\n").FindAllSubmatch(readme, -1)
+	if len(blocks) != 2 {
+		t.Fatalf("README.md has %d blocks of Go, want the server's and the client's", len(blocks))
+	}
+	const module = "github.com/mcpe-gen/mcpe-gen/runtime/"
+	var text strings.Builder
+	text.WriteString("package main\n\nimport (\n")
+	for _, path := range []string{"context", "fmt", "log", "net/http", "time", "github.com/modelcontextprotocol/go-sdk/mcp",
+		module + "client", module + "events", module + "server", module + "transport", "example.com/demo/internal/notes"} {
+		fmt.Fprintf(&text, "\t%q\n", path)
+	}
+	text.WriteString(")\n\nvar _, _ = readme0, readme1\n")
+	for i, block := range blocks {
+		fmt.Fprintf(&text, "\nfunc readme%d(ctx context.Context, srv *mcp.Server) error {\n%sreturn nil\n}\n", i, block[1])
+	}
+	if err := os.WriteFile(filepath.Join(dir, "readme.go"), []byte(text.String()), 0o666); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func goRun(t *testing.T, dir string, args ...string) {

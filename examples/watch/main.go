@@ -201,8 +201,12 @@ func watch(ctx context.Context, c *client.Client, o options, stdout, stderr io.W
 	out.SetEscapeHTML(false)
 	seen := 0
 	for ev, err := range sub.Events() {
-		if err != nil {
+		if client.Final(err) {
 			return err
+		}
+		if err != nil {
+			fmt.Fprintln(stderr, "watch:", err) // the subscription goes on
+			continue
 		}
 		if ev.Gap != nil {
 			fmt.Fprintln(stderr, "watch: gap: events may be missing here")

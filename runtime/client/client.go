@@ -117,7 +117,8 @@ type Client struct {
 // Connect makes a session over t, which bounds only the connecting: the client lives until Close.
 // A lost session is connected again when t comes from [HTTP], [Command] or [Dial] or is an
 // *mcp.StreamableClientTransport; other transports serve one session. A server without events is
-// no error here; calls then return [ErrNoEvents].
+// no error here; calls then return [ErrNoEvents]. Where HTTP status 401 or 403 was the answer, the
+// error says that the server refused the credentials and wraps a [StatusError].
 func Connect(ctx context.Context, t mcp.Transport, o Options) (*Client, error) {
 	o.setDefaults()
 	w, err := newWebhooks(&o)

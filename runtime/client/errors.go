@@ -35,6 +35,19 @@ var (
 	ErrIterating = errors.New("client: subscription is already being iterated")
 )
 
+// Final reports whether err, as an iteration of [Subscription.Events] yields it, is its last item.
+// It is false for nil and for what only stands between events: a [RecoverableError], a
+// [PayloadError] or a [CommitError].
+func Final(err error) bool {
+	switch {
+	case err == nil:
+		return false
+	case errors.As(err, new(*TerminatedError)):
+		return true
+	}
+	return !errors.As(err, new(*RecoverableError)) && !errors.As(err, new(*PayloadError)) && !errors.As(err, new(*CommitError))
+}
+
 // Reasons for connecting again that the application never sees as errors.
 var (
 	errStreamEnded = errors.New("client: stream ended")
@@ -145,6 +158,22 @@ func (e *StatusError) Error() string {
 	}
 	return msg
 }
+
+// A refusedError says that the server refused the caller, where the SDK says it by the way.
+type refusedError struct {
+	status *StatusError
+	cause  error
+}
+
+func (e *refusedError) Error() string {
+	msg := fmt.Sprintf("the server refused the credentials: HTTP status %d %s", e.status.Status, http.StatusText(e.status.Status))
+	if e.status.Text != "" {
+		msg += ": " + e.status.Text
+	}
+	return msg
+}
+
+func (e *refusedError) Unwrap() []error { return []error{e.status, e.cause} }
 
 // permanent reports whether asking again is of no use.
 func (e *StatusError) permanent() bool {

@@ -122,6 +122,24 @@ type board struct {
 	shaking   bool             // until the handshake is over
 	topLevel  json.RawMessage  // capabilities.events, which the SDK does not decode
 	extension json.RawMessage  // capabilities.extensions[wire.ExtensionID]
+	refusal   *StatusError     // of the newest answer outside of events calls; nil unless 401 or 403
+}
+
+// refused keeps the newest refusal of the caller, or that there is none any more.
+func (b *board) refused(e *StatusError) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refusal = e
+}
+
+// refusalOf is err, or what says plainly that the server refused the caller.
+func (b *board) refusalOf(err error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.refusal == nil {
+		return err
+	}
+	return &refusedError{b.refusal, err}
 }
 
 func newBoard(shared bool) *board {

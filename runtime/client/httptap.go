@@ -76,6 +76,8 @@ func (t *httpTap) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if own != nil {
 		t.translate(req, resp, own)
+	} else if req.Method == http.MethodPost {
+		t.notice(resp)
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {
@@ -129,6 +131,30 @@ func requestID(req *http.Request) string {
 		return ""
 	}
 	return string(m.ID)
+}
+
+// notice keeps a refusal of the caller, of which the SDK tells only the status text, and leaves the
+// answer as it is.
+func (t *httpTap) notice(resp *http.Response) {
+	if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
+		t.board.refused(nil)
+		return
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
+	if err != nil {
+		body = nil
+	}
+	replaceBody(resp, body)
+	t.board.refused(&StatusError{Status: resp.StatusCode, Text: clipped(body)})
+}
+
+// clipped is the beginning of a refusal's body, for an error's text.
+func clipped(body []byte) string {
+	text := strings.TrimSpace(string(body))
+	if len(text) > 200 {
+		text = text[:200]
+	}
+	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
 // observe shows the board a JSON answer of the handshake.
@@ -193,12 +219,8 @@ func (t *httpTap) translate(req *http.Request, resp *http.Response, own *call) {
 }
 
 func (t *httpTap) refuse(resp *http.Response, own *call, body []byte) {
-	text := strings.TrimSpace(string(body))
-	if len(text) > 200 {
-		text = text[:200]
-	}
 	own.mu.Lock()
-	own.status, own.text, own.retryAfter = resp.StatusCode, text, retryAfter(resp)
+	own.status, own.text, own.retryAfter = resp.StatusCode, clipped(body), retryAfter(resp)
 	own.mu.Unlock()
 	answer := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":"refused","error":{"code":%d,"message":"HTTP status %d"}}`,
 		jsonrpc.CodeInternalError, resp.StatusCode)

@@ -66,7 +66,7 @@ func (c *Client) connect(ctx context.Context) (*session, error) {
 	}
 	if err != nil {
 		b.abort()
-		return nil, fmt.Errorf("client: connecting: %w", err)
+		return nil, fmt.Errorf("client: connecting: %w", b.refusalOf(err))
 	}
 	s := &session{cs: cs, board: b}
 	s.events, s.listChanged = b.shaken()
