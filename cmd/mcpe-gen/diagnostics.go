@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"os"
+	"slices"
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
@@ -26,26 +29,49 @@ func (c *command) each(requests []gen.Request, call func(gen.Request) ([]source.
 // judge reports what a library call found and turns it into the outcome of the verb. An err comes
 // before diagnostics, whose exit code is the one given.
 func (c *command) judge(ds []source.Diagnostic, err error, code int) error {
-	var failing []source.Diagnostic
+	c.report(c.shown(ds))
+	if err != nil {
+		return err
+	}
+	return c.verdict(ds, code)
+}
+
+// result prints what a verb was asked to find. Findings are its result, not its trouble: they go to
+// standard output.
+func (c *command) result(ds []source.Diagnostic, code int) error {
+	var b bytes.Buffer
+	if err := source.Write(&b, c.shown(ds), c.writing(c.stdout)); err != nil {
+		return err
+	}
+	if err := c.print(b.Bytes()); err != nil {
+		return err
+	}
+	return c.verdict(ds, code)
+}
+
+// shown leaves out what -q hides.
+func (c *command) shown(ds []source.Diagnostic) []source.Diagnostic {
+	if !c.quiet {
+		return ds
+	}
+	return slices.DeleteFunc(slices.Clone(ds), func(d source.Diagnostic) bool { return !c.fails(d) })
+}
+
+// verdict is the outcome of a run whose diagnostics have been shown.
+func (c *command) verdict(ds []source.Diagnostic, code int) error {
+	failing := 0
 	for _, d := range ds {
 		if c.fails(d) {
-			failing = append(failing, d)
+			failing++
 		}
 	}
-	if c.quiet {
-		c.report(failing)
-	} else {
-		c.report(ds)
-	}
 	switch {
-	case err != nil:
-		return err
-	case len(failing) == 0:
+	case failing == 0:
 		return nil
 	case source.HasErrors(ds):
 		return silent(code)
 	}
-	return &exit{code: code, err: fmt.Errorf("stopped by --strict: %s", count(len(failing), "warning", "warnings"))}
+	return &exit{code: exitDiagnostics, err: fmt.Errorf("stopped by --strict: %s", count(failing, "warning", "warnings"))}
 }
 
 // fails reports whether a diagnostic stops the run.
@@ -55,11 +81,20 @@ func (c *command) fails(d source.Diagnostic) bool {
 
 // report prints diagnostics on standard error.
 func (c *command) report(ds []source.Diagnostic) {
+	o := c.writing(c.stderr)
+	if o.Format == source.SARIF {
+		o.Format = source.Text // the log is on standard output
+	}
 	// A failure to write has nowhere to go: standard error is where it would be told.
-	_ = source.Write(c.stderr, ds, source.WriteOptions{
+	_ = source.Write(c.stderr, ds, o)
+}
+
+func (c *command) writing(to io.Writer) source.WriteOptions {
+	return source.WriteOptions{
 		Format:   source.Format(c.format),
-		Excerpt:  c.stderrIsTerminal(),
-		Color:    c.colored(),
+		Excerpt:  c.excerpts(to),
+		Color:    c.coloredOn(to),
 		ReadFile: os.ReadFile,
-	})
+		Describe: describe,
+	}
 }

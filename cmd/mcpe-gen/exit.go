@@ -5,15 +5,17 @@ import (
 	"fmt"
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
+	"github.com/mcpe-gen/mcpe-gen/gen/breaking/against"
 )
 
-// The exit codes of every verb. 5 is kept for breaking changes.
+// The exit codes of every verb.
 const (
 	exitOK          = 0
 	exitFailure     = 1 // internal or I/O failure
 	exitUsage       = 2 // usage or config error
 	exitDiagnostics = 3 // errors in event files; with --strict also warnings
 	exitDrift       = 4 // --check found files to create, update or delete
+	exitBreaking    = 5 // breaking found changes that break somebody
 )
 
 // An exit ends a run with a code. A nil err means that everything worth saying has been said.
@@ -53,6 +55,9 @@ func asExit(err error) *exit {
 		return e
 	}
 	if e, ok := errors.AsType[*gen.UsageError](err); ok {
+		return &exit{code: exitUsage, err: e}
+	}
+	if e, ok := errors.AsType[*against.RevisionError](err); ok {
 		return &exit{code: exitUsage, err: e}
 	}
 	return &exit{code: exitFailure, err: err}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 )
 
@@ -36,13 +37,13 @@ func (c *command) printJSON(v any) error {
 	return c.print(b.Bytes())
 }
 
-// stderrIsTerminal reports whether diagnostics are read by a person: then they come with their
-// source line. --color always asks for the same in a pipe.
-func (c *command) stderrIsTerminal() bool {
+// excerpts reports whether diagnostics are read by a person: then they come with their source line.
+// --color always asks for the same in a pipe.
+func (c *command) excerpts(to io.Writer) bool {
 	if c.color == "always" {
 		return true
 	}
-	f, ok := c.stderr.(*os.File)
+	f, ok := to.(*os.File)
 	if !ok {
 		return false
 	}
@@ -50,14 +51,17 @@ func (c *command) stderrIsTerminal() bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// colored reports whether diagnostics carry color. NO_COLOR (no-color.org) and TERM=dumb are obeyed
-// in mode auto.
-func (c *command) colored() bool {
+// colored reports whether diagnostics on standard error carry color.
+func (c *command) colored() bool { return c.coloredOn(c.stderr) }
+
+// coloredOn reports whether what is written there carries color. NO_COLOR (no-color.org) and
+// TERM=dumb are obeyed in mode auto.
+func (c *command) coloredOn(to io.Writer) bool {
 	switch c.color {
 	case "always":
 		return true
 	case "never":
 		return false
 	}
-	return c.stderrIsTerminal() && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return c.excerpts(to) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }

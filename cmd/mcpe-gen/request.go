@@ -87,6 +87,7 @@ func (c *command) loadConfig(path string) (*config.Config, error) {
 	if err := c.judge(ds, nil, exitUsage); err != nil {
 		return nil, err
 	}
+	c.loaded = cfg
 	return cfg, nil
 }
 

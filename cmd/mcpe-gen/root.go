@@ -9,6 +9,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/config"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
 // A command is one run of mcpe-gen: where it writes and what the global flags say.
@@ -22,6 +25,9 @@ type command struct {
 	format string // --format
 	quiet  bool   // -q
 	strict bool   // --strict
+
+	// loaded is the configuration that was read, nil when none was.
+	loaded *config.Config
 }
 
 // run is mcpe-gen without the process around it.
@@ -45,9 +51,13 @@ func run(args []string, stdout, stderr io.Writer, v version) int {
 // fail prints why a run failed, in one line.
 func (c *command) fail(verb *cobra.Command, e *exit) {
 	message := e.Error()
-	if c.format == "json" {
+	switch c.format {
+	case "json":
 		line, _ := json.Marshal(failure{"error", message})
 		fmt.Fprintf(c.stderr, "%s\n", line)
+		return
+	case "github":
+		fmt.Fprintf(c.stderr, "::error::%s\n", source.CommandData(message))
 		return
 	}
 	if e.misused {
@@ -76,15 +86,18 @@ A new project starts with "mcpe-gen init". In a project with an mcpe.yaml,
 "mcpe-gen generate --check" tells whether somebody forgot to.
 
 Diagnostics go to standard error as "file:line:col: error CODE: message",
-followed on a terminal by the line and a caret. With --format json each is one
-JSON object a line.
+followed on a terminal by the line and a caret; "mcpe-gen explain CODE" tells more.
+With --format json each is one JSON object a line, with --format github a workflow
+command of GitHub Actions. What lint and breaking find goes to standard output, and
+with --format sarif as one SARIF log.
 
 Exit codes:
   0  done; warnings do not count, unless --strict is given
   1  an internal failure, or a file that could not be read or written
   2  a mistake in the command line or in mcpe.yaml
   3  errors in event files, or warnings with --strict
-  4  generate --check found files to create, update or delete`
+  4  generate --check found files to create, update or delete
+  5  breaking found changes that break somebody`
 
 // newRoot is the command tree.
 func newRoot(c *command) *cobra.Command {
@@ -95,12 +108,14 @@ func newRoot(c *command) *cobra.Command {
 		Example: `  mcpe-gen init demo --module example.com/demo
   mcpe-gen generate
   mcpe-gen generate incidents.yaml -o internal/incidents --package incidents
-  mcpe-gen generate --check`,
+  mcpe-gen generate --check
+  mcpe-gen lint
+  mcpe-gen breaking --against git:main`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		Args:              unknownVerb,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRunE: func(*cobra.Command, []string) error { return c.begin() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return c.begin(cmd) },
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
 	flags := root.PersistentFlags()
@@ -109,25 +124,31 @@ func newRoot(c *command) *cobra.Command {
 	flags.StringVarP(&c.dir, "directory", "C", "", "change to this `dir` before doing anything else")
 	flags.BoolVarP(&c.quiet, "quiet", "q", false, "print only errors and what was asked for")
 	flags.BoolVar(&c.strict, "strict", false, "treat warnings as errors")
-	flags.StringVar(&c.format, "format", "text", "print results and diagnostics as `text|json`")
+	flags.StringVar(&c.format, "format", "text", "print results and diagnostics as `text|json|github|sarif`")
 	flags.StringVar(&c.color, "color", "auto", "color diagnostics: `auto|always|never`; always also shows source lines in a pipe")
-	completeWords(root, "format", "text", "json")
+	completeWords(root, "format", formats...)
 	completeWords(root, "color", "auto", "always", "never")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%w", err) })
 	root.SetHelpCommand(newHelp())
 	root.SetUsageTemplate(usageTemplate)
 
-	root.AddCommand(newInit(c), newGenerate(c), newInspect(c), newSchema(c), newImport(c), newExport(c), newListen(c),
+	root.AddCommand(newInit(c), newGenerate(c), newLint(c), newBreaking(c), newRules(c), newExplain(c), newInspect(c), newSchema(c), newImport(c), newExport(c), newListen(c),
 		newVersion(c), newCompletion(c))
 	return root
 }
 
+// formats are the values of --format.
+var formats = []string{"text", "json", "github", "sarif"}
+
 // begin checks the global flags and changes the directory, before any verb runs.
-func (c *command) begin() error {
-	if !slices.Contains([]string{"text", "json"}, c.format) {
-		given := c.format
+func (c *command) begin(verb *cobra.Command) error {
+	switch given := c.format; {
+	case !slices.Contains(formats, given):
 		c.format = "text"
-		return usagef("--format %s: must be text or json", given)
+		return usagef("--format %s: must be text, json, github or sarif", given)
+	case given == "sarif" && verb.Annotations["sarif"] == "":
+		c.format = "text"
+		return usagef("--format sarif: only lint and breaking write it")
 	}
 	if !slices.Contains([]string{"auto", "always", "never"}, c.color) {
 		return usagef("--color %s: must be auto, always or never", c.color)

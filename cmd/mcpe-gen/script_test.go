@@ -9,14 +9,20 @@ import (
 	"runtime/debug"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"mcpe-gen": func() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, testVersion())) },
-		"peer":     servePeer,
+		"mcpe-gen": func() {
+			if t, err := time.Parse(time.DateOnly, os.Getenv("MCPE_GEN_TEST_NOW")); err == nil {
+				now = func() time.Time { return t }
+			}
+			os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, testVersion()))
+		},
+		"peer": servePeer,
 	})
 }
 

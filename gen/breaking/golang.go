@@ -48,7 +48,7 @@ func (c *comparison) golang() {
 		if !ok {
 			continue
 		}
-		if before.name != after.name {
+		if before.name != after.name && before.name != "" && after.name != "" {
 			c.report(goPackage, now.label(at), "", "package "+before.name, source.Diagnostic{Message: "the package is called " + after.name + " now"})
 		}
 		c.names(old, now, before, after)

@@ -66,8 +66,8 @@ func Rules() []rule.Rule {
 	return all
 }
 
-// Check returns the findings about all files of a set that was loaded without errors. The code of a
-// finding is the ID of its rule.
+// Check returns the findings about the given files of a set that was loaded without errors; those
+// that only a $ref reached count as its surroundings. The code of a finding is the ID of its rule.
 func Check(set *schema.Set, o Options) []source.Diagnostic {
 	if o.ReadFile == nil {
 		o.ReadFile = os.ReadFile
@@ -90,6 +90,9 @@ func Check(set *schema.Set, o Options) []source.Diagnostic {
 			continue
 		}
 		for _, f := range c.files {
+			if !f.file.Given {
+				continue
+			}
 			e.check(&pass{checker: c, File: f.file, sites: f.sites, report: func(at source.Range, event *schema.Event, d source.Diagnostic) {
 				d.Code, d.Severity, d.Range = e.ID, level, at
 				name := ""

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/breaking"
+	"github.com/mcpe-gen/mcpe-gen/gen/breaking/against"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+const breakingHelp = `Compare event files with an older version of them and report the changes that break
+somebody: callers whose arguments are refused now, receivers whose payloads are no
+longer what they were, and Go code that uses the generated package.
+
+Files are chosen as with generate: FILE arguments, or else those of mcpe.yaml. The
+older version is what --against names:
+
+  git:REF         the same files at a revision: git:main, git:v1.2.0, git:HEAD~1
+  git:REF:PATH    a file or directory at a revision; PATH begins at the top of the
+                  repository, ./PATH in the current directory
+  DIR             the same files in another directory, such as a second checkout
+  FILE            one event file
+
+A whole older version is read with its own mcpe.yaml, so that files may have moved.
+
+Changes are of three categories, and only WIRE counts unless mcpe.yaml or --category
+says otherwise:
+
+  WIRE     what is published: an event type or field removed, an argument narrowed, a
+           payload field that may be absent, null or of another type
+  SOURCE   names and types of the generated Go package
+  STRICT   what only strict receivers mind: an enum of a payload widened, a bound
+           relaxed, a field added to a closed object
+
+Event types with "stability: experimental" may change in any way, and one that was
+deprecated may go once its removeAfter has passed. What cannot be compared, such as a
+changed "not", is reported as SCHEMA_INCOMPARABLE rather than passed over.
+
+  breaking:
+    categories: [WIRE, SOURCE]
+    except: [DEFAULT_CHANGED]
+    ignore:
+      - {event: incident.created, rules: [SCHEMA_INCOMPARABLE]}
+
+Findings go to standard output, at their place in the new files, or in the old ones
+for what is gone; with any of them the exit code is 5. An older version that cannot be
+read gives 3, a revision that does not exist 2. "mcpe-gen rules breaking" lists the
+rules and "mcpe-gen explain RULE" shows what one is about.`
+
+// comparing is what the verb was asked for.
+type comparing struct {
+	against    string
+	categories []string
+}
+
+func newBreaking(c *command) *cobra.Command {
+	var o comparing
+	cmd := &cobra.Command{
+		Use:   "breaking [FILE...] --against OLD",
+		Short: "Report changes of event files that break somebody",
+		Long:  breakingHelp,
+		Example: `  mcpe-gen breaking --against git:main
+  mcpe-gen breaking --against git:origin/main --category WIRE,SOURCE
+  mcpe-gen breaking incidents.yaml --against git:v1.2.0:events/incidents.yaml
+  mcpe-gen breaking incidents.yaml --against ../release/incidents.yaml
+  mcpe-gen --format github breaking --against git:origin/$GITHUB_BASE_REF`,
+		Annotations:       map[string]string{"sarif": "yes"},
+		ValidArgsFunction: completeEventFiles,
+		RunE:              func(cmd *cobra.Command, args []string) error { return c.breaking(cmd.Context(), args, o) },
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&o.against, "against", "", "the `old` version: git:REF, git:REF:PATH, a directory or a file")
+	flags.StringSliceVar(&o.categories, "category", nil, "the `categories` that count, of WIRE,SOURCE,STRICT (default the config's, else WIRE)")
+	completeWords(cmd, "category", breaking.Categories...)
+	return cmd
+}
+
+func (c *command) breaking(ctx context.Context, files []string, o comparing) error {
+	if o.against == "" {
+		return usagef("breaking needs --against: git:REF, a directory or a file")
+	}
+	for _, category := range o.categories {
+		if !slices.Contains(breaking.Categories, category) {
+			return usagef("--category %s: must be of %s", category, strings.Join(breaking.Categories, ", "))
+		}
+	}
+	sets, err := c.sets(files)
+	if err != nil {
+		return err
+	}
+	old, found, err := against.Load(ctx, o.against, c.newVersion(files, sets))
+	if errors.Is(err, against.ErrNoGit) {
+		return fmt.Errorf("--against %s: %w", o.against, err)
+	}
+	if err != nil {
+		return fmt.Errorf("--against %w", err)
+	}
+	var new []breaking.Package
+	for _, s := range sets {
+		found = append(found, s.found...)
+		key := ""
+		if len(files) == 0 {
+			key = against.KeyOf(c.settings(), s.request.Out)
+		}
+		new = append(new, against.Package(key, s.request.Package, s.request.Types, emits(s.request.Emit, "tools"), s.set))
+	}
+	if source.HasErrors(found) {
+		return c.result(source.Sort(found), exitDiagnostics)
+	}
+	rules := c.settings().Breaking
+	if len(o.categories) > 0 {
+		rules.Use = o.categories
+	}
+	changes := breaking.Compare(old, new, breaking.Options{Rules: rules, Now: now()})
+	code := exitBreaking
+	if slices.ContainsFunc(changes, func(d source.Diagnostic) bool { return strings.HasPrefix(d.Code, "MCPE") }) {
+		code = exitDiagnostics // part of it could not be compared
+	}
+	return c.result(source.Sort(append(found, changes...)), code)
+}
+
+// newVersion is what the old version is looked for by.
+func (c *command) newVersion(files []string, sets []loaded) against.New {
+	if len(files) == 0 {
+		return against.New{Config: c.settings()}
+	}
+	return against.New{Files: files, Types: sets[0].request.Types}
+}
+
+// emits reports whether a part is among those to emit, of which none means all.
+func emits(parts []string, part string) bool {
+	return len(parts) == 0 || slices.Contains(parts, part)
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/tools/txtar"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+// An explanation is what is known about a code or a rule.
+type explanation struct {
+	ID       string          `json:"id"`
+	Title    string          `json:"title"`
+	Severity source.Severity `json:"severity"`
+	// Verb and Category belong to a rule.
+	Verb     string `json:"verb,omitempty"`
+	Category string `json:"category,omitempty"`
+	// Cause is a paragraph.
+	Cause string `json:"cause"`
+	// Examples are files, each with what it shows.
+	Examples []example `json:"examples"`
+}
+
+// An example is one file.
+type example struct {
+	Label string `json:"label"`
+	File  string `json:"file"`
+	Text  string `json:"text"`
+}
+
+func newExplain(c *command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "explain CODE",
+		Short: "Explain a diagnostic or a rule",
+		Long: `Explain a diagnostic such as MCPE141, or a rule of lint or breaking: the cause, an
+example that gives it, and one that does not.`,
+		Example: `  mcpe-gen explain MCPE141
+  mcpe-gen explain INPUT_OPEN
+  mcpe-gen --format json explain FIELD_REMOVED`,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return explainable(), cobra.ShellCompDirectiveNoFileComp
+		},
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("explain takes one argument: a code such as MCPE141, or a rule")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return c.explain(args[0]) },
+	}
+}
+
+func (c *command) explain(id string) error {
+	e, ok := explain(strings.ToUpper(id))
+	if !ok {
+		if near := source.Suggest(strings.ToUpper(id), explainable()); near != "" {
+			return usagef("there is no code or rule %q; did you mean %s?", id, near)
+		}
+		return usagef("there is no code or rule %q; codes are MCPE and three digits, and \"mcpe-gen rules\" lists the rules", id)
+	}
+	if c.format == "json" {
+		return c.printJSON(e)
+	}
+	var b bytes.Buffer
+	about := e.Severity.String()
+	if e.Verb != "" {
+		about = fmt.Sprintf("%s rule, %s, %s", e.Verb, e.Category, about)
+	}
+	fmt.Fprintf(&b, "%s: %s (%s)\n\n%s\n", e.ID, e.Title, about, wrap(e.Cause, 80))
+	for _, x := range e.Examples {
+		fmt.Fprintf(&b, "\n%s\n\n%s", x.Label, indent(x.Text))
+	}
+	return c.print(b.Bytes())
+}
+
+// explain finds a code or a rule.
+func explain(id string) (explanation, bool) {
+	if code, ok := source.Lookup(id); ok {
+		e := explanation{ID: id, Title: code.Title, Severity: code.Severity, Cause: code.Explanation}
+		e.Examples = examplesIn(source.Example(id), map[string]string{"wrong": "What gives it", "right": "What does not"})
+		return e, true
+	}
+	for _, book := range rulebooks {
+		for _, r := range book.rules() {
+			if r.ID != id {
+				continue
+			}
+			archive := book.example(id)
+			e := explanation{
+				ID: id, Title: strings.TrimSuffix(r.Purpose, "."), Severity: r.Severity, Verb: book.verb, Category: r.Category,
+				Cause: strings.Join(strings.Fields(string(txtar.Parse(archive).Comment)), " "),
+			}
+			e.Examples = examplesIn(archive, map[string]string{
+				"bad.yaml": "What gives it", "good.yaml": "What does not", "old.yaml": "The old version", "new.yaml": "A new version that breaks it",
+			})
+			return e, true
+		}
+	}
+	return explanation{}, false
+}
+
+// examplesIn reads a txtar archive; labels are by the name of a file or of its directory.
+func examplesIn(archive []byte, labels map[string]string) []example {
+	list := []example{}
+	for _, f := range txtar.Parse(archive).Files {
+		top, name, inDir := strings.Cut(f.Name, "/")
+		label := labels[top]
+		if !inDir {
+			name = "events.yaml"
+		}
+		if inDir {
+			label += fmt.Sprintf(" (%s)", name)
+		}
+		list = append(list, example{Label: label + ":", File: name, Text: string(f.Data)})
+	}
+	return list
+}
+
+// describe is what SARIF says about a code or a rule.
+func describe(id string) (source.Code, bool) {
+	e, ok := explain(id)
+	return source.Code{ID: e.ID, Title: e.Title, Severity: e.Severity, Explanation: e.Cause}, ok
+}
+
+// explainable lists all codes and rules.
+func explainable() []string {
+	var ids []string
+	for _, c := range source.Codes() {
+		ids = append(ids, c.ID)
+	}
+	for _, book := range rulebooks {
+		for _, r := range book.rules() {
+			ids = append(ids, r.ID)
+		}
+	}
+	return ids
+}
+
+// wrap breaks a paragraph into lines.
+func wrap(text string, width int) string {
+	var b strings.Builder
+	line := 0
+	for i, word := range strings.Fields(text) {
+		n := len([]rune(word))
+		switch {
+		case i == 0:
+		case line+1+n > width:
+			b.WriteByte('\n')
+			line = 0
+		default:
+			b.WriteByte(' ')
+			line++
+		}
+		b.WriteString(word)
+		line += n
+	}
+	return b.String()
+}
+
+func indent(text string) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	for i, line := range lines {
+		if line != "" {
+			lines[i] = "    " + line
+		}
+	}
+	return strings.Join(lines, "\n") + "\n"
+}

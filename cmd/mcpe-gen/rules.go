@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/breaking"
+	"github.com/mcpe-gen/mcpe-gen/gen/lint"
+	"github.com/mcpe-gen/mcpe-gen/gen/rule"
+)
+
+// rulebooks are the verbs that have rules, in the order in which they are listed.
+var rulebooks = []struct {
+	verb    string
+	rules   func() []rule.Rule
+	example func(id string) []byte
+}{
+	{"lint", lint.Rules, lint.Example},
+	{"breaking", breaking.Rules, breaking.Example},
+}
+
+// listed is one line of the table.
+type listed struct {
+	Verb string `json:"verb"`
+	rule.Rule
+}
+
+func newRules(c *command) *cobra.Command {
+	verbs := []string{"lint", "breaking"}
+	return &cobra.Command{
+		Use:   "rules [lint|breaking]",
+		Short: "List the rules of lint and breaking",
+		Long: `List the rules of lint and breaking: for each its ID, its category, the severity of
+its findings and what it asks for. "mcpe-gen explain RULE" tells why, with an example.
+
+With --format json the list is one JSON document.`,
+		Example: `  mcpe-gen rules
+  mcpe-gen rules breaking
+  mcpe-gen --format json rules | jq -r '.rules[] | select(.category == "WIRE") | .id'`,
+		ValidArgs: verbs,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 || len(args) == 1 && !slices.Contains(verbs, args[0]) {
+				return usagef("rules takes at most one argument: %s", strings.Join(verbs, " or "))
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return c.rules(args) },
+	}
+}
+
+func (c *command) rules(args []string) error {
+	list := []listed{}
+	for _, book := range rulebooks {
+		if len(args) == 0 || args[0] == book.verb {
+			for _, r := range book.rules() {
+				list = append(list, listed{book.verb, r})
+			}
+		}
+	}
+	if c.format == "json" {
+		return c.printJSON(map[string]any{"rules": list})
+	}
+	var b bytes.Buffer
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "VERB\tRULE\tCATEGORY\tSEVERITY\tPURPOSE")
+	for _, l := range list {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.Verb, l.ID, l.Category, l.Severity, l.Purpose)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return c.print(b.Bytes())
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/gen"
+	"github.com/mcpe-gen/mcpe-gen/gen/config"
+	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+// A loaded package is its event files and what was found wrong with them.
+type loaded struct {
+	request gen.Request
+	set     *schema.Set
+	found   []source.Diagnostic
+}
+
+// sets loads the event files of every package, chosen as with generate.
+func (c *command) sets(files []string) ([]loaded, error) {
+	requests, err := c.requests(files, outputs{})
+	if err != nil {
+		return nil, err
+	}
+	var all []loaded
+	for _, r := range requests {
+		set, found := schema.Load(r.Files, schema.Options{})
+		all = append(all, loaded{r, set, found})
+	}
+	return all, nil
+}
+
+// settings is the configuration that the run has read, an empty one when it has read none.
+func (c *command) settings() *config.Config {
+	if c.loaded == nil {
+		return &config.Config{}
+	}
+	return c.loaded
+}
+
+// now returns the time by which dates in event files are judged.
+var now = time.Now
