@@ -124,9 +124,9 @@ func (r *roundTrips) run(t *testing.T) {
 		}
 		got := lines.Text()
 		if message, failed := strings.CutPrefix(got, "!"); failed {
-			t.Errorf("%s: %s does not hold %s: %s", d.label, d.typ, d.data, message)
+			t.Errorf("%s: %s does not hold %.300s: %s", d.label, d.typ, d.data, message)
 		} else if at := difference(decode(t, d.data), decode(t, []byte(got)), d.names, ""); at != "" {
-			t.Errorf("%s: %s writes %s as %s: %s", d.label, d.typ, d.data, got, at)
+			t.Errorf("%s: %s writes %.300s as %.300s: %s", d.label, d.typ, d.data, got, at)
 		}
 	}
 	t.Logf("%d documents went through %d types of %d packages", len(r.documents), len(seen), len(r.requests))

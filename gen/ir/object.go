@@ -41,9 +41,14 @@ func (b *builder) objectShape(f *facts) shape {
 	if len(o.members) == 0 && o.open {
 		return shape{kind: mapShape, elem: o.extra}
 	}
-	if len(o.members) == 0 {
-		if r := b.roots[f.node]; f.get("properties") == nil && f.get("additionalProperties") == nil && (r == nil || !r.input) {
-			b.report(source.New("MCPE213", f.node.Range, "the object has no members; its Go type is an empty struct").
+	if len(o.members) == 0 && f.get("properties") == nil && f.get("additionalProperties") == nil {
+		switch r := b.roots[f.node]; {
+		case r == nil || r.shared:
+			b.report(source.New("MCPE213", f.node.Range, "the object has no members; its Go type is map[string]json.RawMessage").
+				WithHint("write additionalProperties: true when members of any name are meant, false when none are"))
+			return shape{kind: mapShape}
+		case !r.input:
+			b.report(source.New("MCPE213", f.node.Range, "the payload has no members; its Go type is an empty struct").
 				WithHint("write additionalProperties: true when members of any name are meant"))
 		}
 	}

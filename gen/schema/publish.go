@@ -23,7 +23,7 @@ func (s *Set) Published(n *source.Node) json.RawMessage {
 	if p == nil || n.Kind != source.Object {
 		return n.JSON()
 	}
-	b := &bundle{set: s, top: n, root: p.root, names: make(map[*root]string), taken: make(map[string]bool)}
+	b := &bundle{set: s, top: n, root: p.root, names: make(map[*source.Node]string), taken: make(map[string]bool)}
 	b.flat = p.root.node != n || p.root.nested && b.leaves()
 	if defs := n.Get(p.root.dialect.defs); defs != nil {
 		for _, m := range defs.Members {
@@ -40,10 +40,10 @@ type bundle struct {
 	root *root
 	// flat tells that references of the top are rewritten as those of copies are.
 	flat  bool
-	names map[*root]string
+	names map[*source.Node]string
 	taken map[string]bool
 	// copies are the schemas to put below $defs, in the order they were met.
-	copies []*root
+	copies []*source.Node
 }
 
 // leaves reports whether any reference of the top's root leads out of it.
@@ -71,13 +71,13 @@ func (b *bundle) publish() json.RawMessage {
 	}
 	var list []byte
 	for i := 0; i < len(b.copies); i++ {
-		r := b.copies[i]
+		copied := b.copies[i]
 		if i > 0 {
 			list = append(list, ',')
 		}
-		list = source.AppendString(list, b.names[r])
+		list = source.AppendString(list, b.names[copied])
 		list = append(list, ':')
-		list = b.schema(list, r.node, true)
+		list = b.schema(list, copied, true)
 	}
 	switch {
 	case len(list) == 0:
@@ -117,6 +117,9 @@ func generatorOnly(key string) bool {
 func (b *bundle) member(out []byte, n *source.Node, m source.Member, moved bool) []byte {
 	if generatorOnly(m.Key) {
 		return out
+	}
+	if p := b.set.places[n]; n != b.top && (m.Key == "$defs" || m.Key == "definitions") && p != nil && p.root.file.Document && p.root.node == n {
+		return out // each definition is copied by itself
 	}
 	if moved && n != b.top && (m.Key == "$id" || m.Key == "$schema") || moved && m.Key == "$anchor" {
 		return out
@@ -181,16 +184,32 @@ func (b *bundle) pointer(t Target, text string, moved bool) string {
 		}
 		return "#" + escapeFragment(t.Node.PointerFrom(b.top))
 	}
-	name, ok := b.names[to]
+	unit, wanted := b.unit(to, t.Node)
+	name, ok := b.names[unit]
 	if !ok {
-		name = to.name
+		name = wanted
 		for i := 2; b.taken[name]; i++ {
-			name = fmt.Sprintf("%s_%d", to.name, i)
+			name = fmt.Sprintf("%s_%d", wanted, i)
 		}
-		b.names[to], b.taken[name] = name, true
-		b.copies = append(b.copies, to)
+		b.names[unit], b.taken[name] = name, true
+		b.copies = append(b.copies, unit)
 	}
-	return "#" + escapeFragment("/"+b.root.dialect.defs+"/"+source.EscapeToken(name)+t.Node.PointerFrom(to.node))
+	return "#" + escapeFragment("/"+b.root.dialect.defs+"/"+source.EscapeToken(name)+t.Node.PointerFrom(unit))
+}
+
+// unit returns what is copied for the sake of n, and under which name: all of its root, or of a
+// document the definition that n belongs to, since documents may hold hundreds of them.
+func (b *bundle) unit(r *root, n *source.Node) (*source.Node, string) {
+	if r.file.Document {
+		for at := n; at != r.node && at.Parent != nil; at = at.Parent {
+			list := at.Parent
+			if key, _ := list.Key(); list.Parent == r.node && (key == "$defs" || key == "definitions") {
+				name, _ := at.Key()
+				return at, name
+			}
+		}
+	}
+	return r.node, r.name
 }
 
 func within(n, top *source.Node) bool {

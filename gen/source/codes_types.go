@@ -23,7 +23,7 @@ var typeCodes = []Code{
 	{"MCPE212", "required member without a schema", Warning,
 		"`required` names a member that `properties` does not describe, so its value may be anything and the Go field is json.RawMessage. Describe the member in `properties`."},
 	{"MCPE213", "object without members", Note,
-		"The schema has type object and describes no members, so the Go type is an empty struct. Write `additionalProperties: true` (or a schema) when members of any name are meant: the Go type becomes a map."},
+		"The schema has type object and says nothing about its members, so the Go type is map[string]json.RawMessage, or an empty struct at the top of a payload. Write `additionalProperties: true` (or a schema) when members of any name are meant, `additionalProperties: false` when there are none."},
 	{"MCPE214", "reference that never ends", Error,
 		"The references lead back to where they began without describing a value."},
 	{"MCPE215", "schema that no value satisfies", Error,

@@ -50,7 +50,9 @@ func compileFull(doc any) (*jsonschema.Schema, error) {
 	c.AssertFormat()
 	c.UseLoader(noLoader{})
 	c.UseRegexpEngine(compilePattern)
-	c.RegisterFormat(dateTime)
+	for _, f := range formats {
+		c.RegisterFormat(f)
+	}
 	if err := c.AddResource(base, doc); err != nil {
 		return nil, err
 	}
@@ -96,16 +98,6 @@ func (e *Error) Error() string {
 	}
 	return strings.Join(parts, "; ")
 }
-
-// dateTime accepts exactly what events.Time can hold, so that what is valid also decodes.
-var dateTime = &jsonschema.Format{Name: "date-time", Validate: func(v any) error {
-	text, ok := v.(string)
-	if !ok {
-		return nil
-	}
-	_, err := events.ParseTime(text)
-	return err
-}}
 
 // noLoader refuses to load anything; a schema comes from its author or from a server and must not
 // make us open a file or a connection.

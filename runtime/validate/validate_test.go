@@ -282,3 +282,17 @@ func BenchmarkCompile(b *testing.B) {
 		compile(b, benchSchema)
 	}
 }
+
+// The format uri-template is RFC 6570's: GitHub's payloads are full of {/path}.
+func TestURITemplate(t *testing.T) {
+	s := compile(t, `{"format":"uri-template"}`)
+	for text, valid := range map[string]bool{
+		"": true, "https://api.github.com/users/a/events{/privacy}": true, "{?q,page*,n:3}": true, "/a{+b.c}{;d}%20é": true,
+		"{": false, "}": false, "{}": false, "{/}": false, "a b": false, "{a:0}": false, "%2": false, "{a b}": false, "<a>": false,
+	} {
+		raw, _ := json.Marshal(text)
+		if err := s.Validate(raw); (err == nil) != valid {
+			t.Errorf("%q: %v, want valid %v", text, err, valid)
+		}
+	}
+}

@@ -44,7 +44,7 @@ type ThingHappenedPayload struct {
 	Count   *int64                     `json:"count,omitzero"`
 	Half    *int64                     `json:"half,omitzero"`
 	Huge    *int64                     `json:"huge,omitzero"`
-	Empty   *ThingHappenedPayloadEmpty `json:"empty,omitzero"`
+	Empty   map[string]json.RawMessage `json:"empty,omitzero"`
 }
 
 // UnmarshalJSON matches member names exactly.
@@ -56,21 +56,6 @@ func (v *ThingHappenedPayload) UnmarshalJSON(data []byte) error {
 // MarshalJSON writes required slices and maps even when nil.
 func (v ThingHappenedPayload) MarshalJSON() ([]byte, error) {
 	type plain ThingHappenedPayload
-	return events.Encode(plain(v))
-}
-
-// ThingHappenedPayloadEmpty is the member empty of ThingHappenedPayload.
-type ThingHappenedPayloadEmpty struct{}
-
-// UnmarshalJSON matches member names exactly.
-func (v *ThingHappenedPayloadEmpty) UnmarshalJSON(data []byte) error {
-	type plain ThingHappenedPayloadEmpty
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v ThingHappenedPayloadEmpty) MarshalJSON() ([]byte, error) {
-	type plain ThingHappenedPayloadEmpty
 	return events.Encode(plain(v))
 }
 
