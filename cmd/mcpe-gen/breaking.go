@@ -131,7 +131,7 @@ func (c *command) newVersion(files []string, sets []loaded) against.New {
 	if len(files) == 0 {
 		return against.New{Config: c.settings()}
 	}
-	return against.New{Files: files, Types: sets[0].request.Types}
+	return against.New{Files: files, Types: sets[0].request.Types, Refs: sets[0].request.Refs}
 }
 
 // emits reports whether a part is among those to emit, of which none means all.

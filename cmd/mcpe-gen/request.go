@@ -34,7 +34,7 @@ func (c *command) requests(files []string, o outputs) ([]gen.Request, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.Types = cfg.Types
+		r.Types, r.Refs = cfg.Types, cfg.Refs
 		if p := holding(cfg, files); p != nil {
 			fill(&r, *p)
 		}
@@ -75,7 +75,7 @@ func (c *command) configured(o outputs) ([]gen.Request, error) {
 		if err := c.judge(ds, nil, exitUsage); err != nil {
 			return nil, err
 		}
-		r := gen.Request{Files: files, Out: o.out, Package: o.pkg, Emit: o.emit, Types: cfg.Types}
+		r := gen.Request{Files: files, Out: o.out, Package: o.pkg, Emit: o.emit, Types: cfg.Types, Refs: cfg.Refs}
 		fill(&r, p)
 		rs = append(rs, r)
 	}

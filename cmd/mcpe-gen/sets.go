@@ -24,7 +24,7 @@ func (c *command) sets(files []string) ([]loaded, error) {
 	}
 	var all []loaded
 	for _, r := range requests {
-		set, found := schema.Load(r.Files, schema.Options{})
+		set, found := schema.Load(r.Files, schema.Options{Refs: r.Refs})
 		all = append(all, loaded{r, set, found})
 	}
 	return all, nil

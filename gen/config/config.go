@@ -2,6 +2,7 @@ package config
 
 import (
 	"go/token"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,6 +25,8 @@ type Config struct {
 	Packages  []Package
 	// Types maps a format of JSON Schema to a Go type as in github.com/google/uuid.UUID.
 	Types map[string]string
+	// Refs says which files stand for remote schemas: the beginning of a URL to a path joined to Dir.
+	Refs map[string]string
 	// Lint and Breaking choose among the rules. Without settings lint uses STANDARD and breaking WIRE.
 	Lint, Breaking rule.Selection
 }
@@ -86,7 +89,7 @@ func Load(path string, readFile func(string) ([]byte, error)) (*Config, []source
 	if node == nil {
 		return nil, found
 	}
-	l := &loader{config: &Config{Path: path, Dir: filepath.Dir(path), Types: make(map[string]string)}}
+	l := &loader{config: &Config{Path: path, Dir: filepath.Dir(path), Types: make(map[string]string), Refs: make(map[string]string)}}
 	l.Report(found...)
 	l.load(node)
 	return l.config, source.Sort(l.Found)
@@ -98,7 +101,7 @@ type loader struct {
 }
 
 func (l *loader) load(n *source.Node) {
-	o := l.Object(n, "the configuration", []string{"version"}, []string{"packages", "types", "lint", "breaking"})
+	o := l.Object(n, "the configuration", []string{"version"}, []string{"packages", "types", "refs", "lint", "breaking"})
 	if o == nil {
 		return
 	}
@@ -114,7 +117,28 @@ func (l *loader) load(n *source.Node) {
 			l.mapping(m)
 		}
 	}
+	if r := n.Get("refs"); r != nil && l.Is(r, source.Object, "refs") {
+		for _, m := range r.Members {
+			l.ref(m)
+		}
+	}
 	l.rules(n)
+}
+
+// ref reads one file or directory that stands for what is remote.
+func (l *loader) ref(m source.Member) {
+	if !l.Is(m.Value, source.String, "the path of a remote schema") || !l.relative(m.Value, "the path of a remote schema") {
+		return
+	}
+	u, err := url.Parse(m.Key)
+	switch {
+	case err != nil || !u.IsAbs() || u.Fragment != "":
+		l.Report(source.New("MCPE405", m.KeyRange, "%q is no URL without a fragment", m.Key).WithHint("as in https://example.com/schemas/"))
+	case strings.HasSuffix(m.Key, "/") != strings.HasSuffix(m.Value.Text, "/"):
+		l.Report(source.New("MCPE405", m.Value.Range, "a URL that ends in a slash stands for a directory, and its path ends in one too"))
+	default:
+		l.config.Refs[m.Key] = filepath.Join(l.config.Dir, filepath.FromSlash(m.Value.Text))
+	}
 }
 
 func (l *loader) mapping(m source.Member) {

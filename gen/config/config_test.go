@@ -28,6 +28,7 @@ packages:
   - {schemas: [events/*.yaml], out: internal/incidents, package: incidents, emit: [server, tools]}
   - {schemas: [a.yaml, b.yaml], out: ../x}
 types: {uuid: github.com/google/uuid.UUID, number-as-text: string}
+refs: {'https://example.com/schemas/': third/, 'https://example.com/one.json': third/one.json}
 lint:
   use: [MINIMAL, TIME_FORMAT]
   except: [INPUT_OPEN]
@@ -51,6 +52,9 @@ breaking: {categories: [STRICT, WIRE], except: [FIELD_REMOVED], ignore: [{event:
 		t.Errorf("%+v", q)
 	}
 	if diff := cmp.Diff(map[string]string{"uuid": "github.com/google/uuid.UUID", "number-as-text": "string"}, c.Types); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[string]string{"https://example.com/schemas/": filepath.Join("dir", "third"), "https://example.com/one.json": filepath.Join("dir", "third", "one.json")}, c.Refs); diff != "" {
 		t.Error(diff)
 	}
 	lint := rule.Selection{
@@ -109,6 +113,10 @@ func TestMistakes(t *testing.T) {
 		{"version: 1\ntypes: {uuid: not a type}\n", `dir/mcpe.yaml:2:15: error MCPE402: "not a type" is not an import path and a type`, false},
 		{"version: 1\ntypes: {uuid: 5}\n", `dir/mcpe.yaml:2:15: error MCPE121: the Go type of a format must be a string, not a number`, false},
 		{"version: 1\nlint: {rules: []}\n", `dir/mcpe.yaml:2:8: error MCPE120: lint has no key "rules"`, false},
+		{"version: 1\nrefs: {example.com: a.json}\n", `dir/mcpe.yaml:2:8: error MCPE405: "example.com" is no URL without a fragment`, false},
+		{"version: 1\nrefs: {'https://e.x/a#b': a.json}\n", `dir/mcpe.yaml:2:8: error MCPE405: "https://e.x/a#b" is no URL without a fragment`, false},
+		{"version: 1\nrefs: {'https://e.x/': a.json}\n", `dir/mcpe.yaml:2:24: error MCPE405: a URL that ends in a slash stands for a directory, and its path ends in one too`, false},
+		{"version: 1\nrefs: {'https://e.x/a': /a.json}\n", `dir/mcpe.yaml:2:25: error MCPE123: the path of a remote schema "/a.json" is an absolute path`, false},
 		{"version: 1\nlint: {use: [STANDRD]}\n", `dir/mcpe.yaml:2:14: error MCPE123: a category or rule cannot be "STANDRD"`, false},
 		{"version: 1\nlint: {use: []}\n", `dir/mcpe.yaml:2:13: error MCPE123: use is empty`, false},
 		{"version: 1\nlint: {except: [STANDARD]}\n", `dir/mcpe.yaml:2:17: error MCPE123: a rule cannot be "STANDARD"`, false},

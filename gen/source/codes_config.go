@@ -12,4 +12,6 @@ var configCodes = []Code{
 		"removes what is not part of it, so each would delete the other. Give them different directories or join their schemas."},
 	{ID: "MCPE404", Title: "unknown rule", Explanation: "The configuration gives a severity to a rule that lint does not have, for example `severity: {EVENT_NAME_STILE: note}`. " +
 		"`mcpe-gen rules lint` lists the rules; they are written in capitals."},
+	{ID: "MCPE405", Title: "bad mapping of a remote schema", Explanation: "`refs` says which files stand for schemas that a $ref names by URL, so that generation needs no network: the URL of one schema to a file, " +
+		"or the beginning of URLs to a directory, both ending in a slash. Paths are relative to the directory of mcpe.yaml."},
 }

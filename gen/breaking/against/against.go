@@ -27,8 +27,9 @@ type New struct {
 	// Files are the event files when they were named one by one; else Config is what lists them.
 	Files  []string
 	Config *config.Config
-	// Types are the Go types of formats when Files are given; a configuration has its own.
-	Types map[string]string
+	// Types are the Go types of formats and Refs the files of remote schemas when Files are given; a
+	// configuration has its own.
+	Types, Refs map[string]string
 }
 
 // A version is a tree of files: a directory, or a revision of a repository.
@@ -63,7 +64,7 @@ func Load(ctx context.Context, spec string, new New) ([]breaking.Package, []sour
 		return nil, []source.Diagnostic{missing(spec, "there is no such file or directory")}, nil
 	case !info.IsDir():
 		v := version{read: os.ReadFile}
-		packages, ds := v.packages([]group{{files: []string{spec}, tools: true, types: new.Types}})
+		packages, ds := v.packages([]group{{files: []string{spec}, tools: true, types: new.Types, refs: new.Refs}})
 		return packages, ds, nil
 	}
 	v := version{base: spec, root: spec, read: os.ReadFile}
@@ -81,10 +82,10 @@ func missing(spec, format string, args ...any) source.Diagnostic {
 
 // A group is the files of one package of the old version.
 type group struct {
-	key, name string
-	types     map[string]string
-	files     []string
-	tools     bool
+	key, name   string
+	types, refs map[string]string
+	files       []string
+	tools       bool
 }
 
 // groups finds the files that a version has.
@@ -92,7 +93,7 @@ func (v *version) groups(spec string, new New) ([]group, *source.Diagnostic) {
 	var groups []group
 	if len(new.Files) > 0 {
 		if files := v.named(new.Files); len(files) > 0 {
-			groups = []group{{files: files, tools: true, types: new.Types}}
+			groups = []group{{files: files, tools: true, types: new.Types, refs: rebase(new.Refs, ".", v.base)}}
 		}
 	} else {
 		groups = v.configured(new.Config)
@@ -134,6 +135,7 @@ func (v *version) configured(now *config.Config) []group {
 	if old == nil || len(old.Packages) == 0 {
 		moved := *now
 		moved.Dir = filepath.Clean(v.root)
+		moved.Refs = rebase(now.Refs, now.Dir, moved.Dir)
 		for i, p := range moved.Packages {
 			if rel, err := filepath.Rel(now.Dir, p.Out); err == nil {
 				moved.Packages = slices.Clone(moved.Packages)
@@ -151,10 +153,22 @@ func (v *version) configured(now *config.Config) []group {
 			files, _ = old.Files(p) // a pattern may have had no match yet
 		}
 		if len(files) > 0 {
-			groups = append(groups, group{key: KeyOf(old, p.Out), name: p.Name, types: old.Types, files: files, tools: slices.Contains(p.Emit, "tools")})
+			groups = append(groups, group{key: KeyOf(old, p.Out), name: p.Name, types: old.Types, refs: old.Refs, files: files, tools: slices.Contains(p.Emit, "tools")})
 		}
 	}
 	return groups
+}
+
+// rebase moves paths from below one directory to below another.
+func rebase(paths map[string]string, from, to string) map[string]string {
+	out := map[string]string{}
+	for key, p := range paths {
+		if rel, err := filepath.Rel(from, p); err == nil {
+			p = filepath.Join(to, rel)
+		}
+		out[key] = p
+	}
+	return out
 }
 
 // KeyOf is what the packages of two versions of a configuration are matched by: the output directory
@@ -193,7 +207,7 @@ func (v *version) packages(groups []group) ([]breaking.Package, []source.Diagnos
 	var packages []breaking.Package
 	var errors []source.Diagnostic
 	for _, g := range groups {
-		set, found := schema.Load(g.files, schema.Options{ReadFile: v.read})
+		set, found := schema.Load(g.files, schema.Options{Refs: g.refs, ReadFile: v.read})
 		for _, d := range found {
 			if d.Severity == source.Error {
 				errors = append(errors, v.relabel(d))
