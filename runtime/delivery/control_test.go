@@ -64,7 +64,7 @@ func TestHOOK7Gap(t *testing.T) {
 	})
 }
 
-// TestHOOK7Parked never sends a gap to a parked subscription, whatever retention takes away
+// TestTrap15ParkedNeverGaps never sends a gap to a parked subscription, whatever retention takes away
 // (design: a parked reader never gaps).
 func TestTrap15ParkedNeverGaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -77,13 +77,14 @@ func TestTrap15ParkedNeverGaps(t *testing.T) {
 		for i := range 100 {
 			top.emit(t, fmt.Sprint("evt_", i), "nobody")
 		}
-		if c := *h.Watermark(); c != "c100" {
-			t.Errorf("watermark %s", c)
-		}
 		top.emit(t, "evt_x", "sub_1")
 		time.Sleep(time.Second)
 		if gots := s.all(); len(gots) != 1 || gots[0].cursor != "c101" || top.reads.Load() != 1 {
 			t.Errorf("%+v, %d entries read", gots, top.reads.Load())
+		}
+		top.emit(t, "evt_y", "nobody")
+		if c := *h.Watermark(); c != "c102" {
+			t.Errorf("watermark %s", c)
 		}
 	})
 }
@@ -192,7 +193,7 @@ func TestOCC4Gap(t *testing.T) {
 	})
 }
 
-// TestRetriedEntryGone signals a gap when retention took an entry that waits for its retry.
+// TestHOOK7RetriedEntryGone signals a gap when retention took an entry that waits for its retry.
 func TestHOOK7RetriedEntryGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{answer: func(_ context.Context, g got) (int, http.Header, error) {

@@ -125,9 +125,10 @@ func TestTrap1Crash(t *testing.T) {
 			plans[i] = p
 		}
 		ordered := rapid.Bool().Draw(rt, "ordered")
+		batch := rapid.IntRange(1, 4).Draw(rt, "batch")
 		var failure error
 		synctest.Test(t, func(t *testing.T) {
-			failure = crashes(t, ordered, subs, n, func(i int) ([]string, time.Duration) { return plans[i].targets, plans[i].pause },
+			failure = crashes(t, ordered, batch, subs, n, func(i int) ([]string, time.Duration) { return plans[i].targets, plans[i].pause },
 				func(i, s int) (int, time.Duration) { return plans[i].fails[s], plans[i].latency })
 		})
 		if failure != nil {
@@ -136,7 +137,7 @@ func TestTrap1Crash(t *testing.T) {
 	})
 }
 
-func crashes(t *testing.T, ordered bool, subs, n int, emit func(i int) ([]string, time.Duration), fate func(i, s int) (int, time.Duration)) error {
+func crashes(t *testing.T, ordered bool, batch, subs, n int, emit func(i int) ([]string, time.Duration), fate func(i, s int) (int, time.Duration)) error {
 	ctx := context.Background()
 	o := Options{Schedule: []time.Duration{0, time.Second, 2 * time.Second}, MaxUnsettled: 8}
 	if ordered {
@@ -200,6 +201,7 @@ func crashes(t *testing.T, ordered bool, subs, n int, emit func(i int) ([]string
 	}
 	o.Store = spy
 	e := newEngine(t, o)
+	e.saver.batch = batch
 	var err error
 	if top.track, err = e.OpenLog(ctx, "test", top.Head); err != nil {
 		return err
@@ -287,6 +289,11 @@ func restart(t *testing.T, top *topic, st *state, matching map[string]store.Posi
 		fmt.Sscanf(key, "%s", &who)
 		if !slices.ContainsFunc(st.subs, func(s store.Subscription) bool { return s.ID == who }) {
 			continue // subscribed later
+		}
+		if p := matching[key]; after[key] > 0 && slices.ContainsFunc(st.subs, func(s store.Subscription) bool {
+			return s.ID == who && (p <= s.Progress.Base || slices.ContainsFunc(s.Progress.Settled, func(x store.Span) bool { return x.From <= p && p <= x.To }))
+		}) {
+			return fmt.Errorf("%s at %d was delivered again although it is stored as settled", key, p)
 		}
 		if !st.acked[key] && after[key] == 0 {
 			return fmt.Errorf("%s was lost: dispatched to %d, concerns %v, records %v", key, st.to, st.concerns, st.subs)

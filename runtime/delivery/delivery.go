@@ -250,7 +250,7 @@ func New(o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{o: o, handles: map[*Handle]struct{}{}, hosts: map[string]*host{}, idle: make(chan struct{})}
-	e.due.fire = e.tick
+	e.due.fire, e.saver.batch = e.tick, maxBatch
 	e.base, e.abort = context.WithCancel(context.Background())
 	if err := e.metrics.init(e); err != nil {
 		return nil, err

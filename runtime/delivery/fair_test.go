@@ -47,7 +47,7 @@ func TestHOOK4DeadEndpoints(t *testing.T) {
 				o := Options{Sender: s, Workers: 64}
 				dead := 500
 				if shared {
-					dead = 5 // more would take all places of one host
+					dead = 20 // more than the host has places
 				}
 				e := newEngine(t, o)
 				defer shutdown(t, e)
@@ -178,7 +178,7 @@ func TestHOOK4Fair(t *testing.T) {
 	})
 }
 
-// TestUnsettledBound pauses reading when too much is unsettled, and reports it as throttled
+// TestHOOK8UnsettledBound pauses reading when too much is unsettled, and reports it as throttled
 // (HOOK-8).
 func TestHOOK8UnsettledBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

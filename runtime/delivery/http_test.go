@@ -253,7 +253,7 @@ func TestHOOK3Faults(t *testing.T) {
 	})
 }
 
-// TestSlowEndpointIsBounded cuts an attempt off at the engine's own time limit.
+// TestHOOK3AttemptTimeout cuts an attempt off at the engine's own time limit.
 func TestHOOK3AttemptTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{answer: func(ctx context.Context, _ got) (int, http.Header, error) {

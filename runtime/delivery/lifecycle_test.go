@@ -177,6 +177,9 @@ func TestTrap6LateAnswers(t *testing.T) {
 				if _, ok := h.Refresh(r); ok {
 					t.Error("the old handle was refreshed")
 				}
+				if st := h.Status(); st.Active || !st.LastDeliveryAt.IsZero() {
+					t.Errorf("the late answer counted for the old handle: %+v", st)
+				}
 				stored, _, _ := db.Subscription(ctx, r.ID)
 				if c := *h2.Watermark(); c != "c0" || stored.Progress.Base != 0 || !stored.Health.LastDeliveryAt.IsZero() || h2.Status().LastError != wire.HTTP5xx {
 					t.Errorf("a late answer counted: %s, %+v, %+v", c, stored, h2.Status())

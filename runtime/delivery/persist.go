@@ -103,6 +103,7 @@ type saver struct {
 	armed bool
 	off   bool
 	pause time.Duration // before the next writing, while they fail
+	batch int           // how much one step writes at most
 }
 
 func (s *saver) stop() {
@@ -271,6 +272,7 @@ func (e *Engine) collect() *snapshot {
 }
 
 const (
+	// yield is after how many subscriptions collect gives the lock to others.
 	yield = 128
 	// maxBatch bounds what one step of the store writes.
 	maxBatch = 1000
@@ -278,7 +280,7 @@ const (
 
 // write stores a snapshot.
 func (e *Engine) write(ctx context.Context, s *snapshot) error {
-	for batch := range slices.Chunk(s.updates, maxBatch) {
+	for batch := range slices.Chunk(s.updates, e.saver.batch) {
 		if err := e.o.Store.SaveProgress(ctx, batch); err != nil {
 			return fmt.Errorf("delivery: save progress: %w", err)
 		}
@@ -291,7 +293,7 @@ func (e *Engine) write(ctx context.Context, s *snapshot) error {
 	for l, to := range s.to {
 		concerns := s.concerns[l]
 		for first := true; first || len(concerns) > 0; first = false {
-			n := min(len(concerns), maxBatch)
+			n := min(len(concerns), e.saver.batch)
 			upto := to
 			if n < len(concerns) {
 				upto = 0 // with the last ones

@@ -128,6 +128,36 @@ func TestTrap13RestoredSuspended(t *testing.T) {
 	})
 }
 
+// TestHOOK5Again counts anew after a refresh: what led to a suspension does not lead to the next.
+func TestHOOK5Again(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{answer: refuse(500)}
+		e := newEngine(t, Options{Sender: s, Schedule: []time.Duration{0}})
+		defer shutdown(t, e)
+		top := newTopic(store.LogOptions{})
+		r := record("sub_1")
+		h, _ := top.join(t, e, r, false)
+		for i := range 199 {
+			if i == 100 {
+				if h.Status().Active {
+					t.Error("not suspended")
+				}
+				h.Refresh(r)
+			}
+			top.emit(t, fmt.Sprint("evt_", i))
+			time.Sleep(time.Second)
+		}
+		if !h.Status().Active {
+			t.Error("suspended after 99 attempts")
+		}
+		top.emit(t, "evt_last")
+		time.Sleep(time.Second)
+		if h.Status().Active || s.count("sub_1") != 200 {
+			t.Errorf("%d attempts, %+v", s.count("sub_1"), h.Status())
+		}
+	})
+}
+
 // TestHOOK5Thresholds suspends neither below the number of attempts nor at the rate, forgets what
 // is older than the window, and counts neither 410 nor 413.
 func TestHOOK5Thresholds(t *testing.T) {
