@@ -120,6 +120,9 @@ type Item[P any] struct {
 	ID string
 	// Timestamp is when it happened; the zero value means the time of the check.
 	Timestamp time.Time
+	// TimestampText, when set, is published unchanged in place of Timestamp: RFC 3339 as another
+	// server wrote it (CLI-11).
+	TimestampText string
 	// Data is the payload.
 	Data P
 }

@@ -58,6 +58,7 @@ type found struct {
 type foundItem struct {
 	id   string
 	time time.Time
+	text string // of the time, when it is to stay as it is
 	data json.RawMessage
 	err  error // the payload could not be encoded
 }
@@ -75,7 +76,7 @@ func newDefinition[A, P any](s *Server, t events.Type[A, P], h Hooks[A, P], c Ch
 			for i := range page.Items {
 				it := &page.Items[i]
 				data, err := events.Encode(&it.Data)
-				f.items[i] = foundItem{id: it.ID, time: it.Timestamp, data: data, err: err}
+				f.items[i] = foundItem{id: it.ID, time: it.Timestamp, text: it.TimestampText, data: data, err: err}
 			}
 			return f, nil
 		}

@@ -144,6 +144,13 @@ func (u *upstream) entry(it *foundItem, cursor string, i int, checked time.Time)
 	} else if err := wire.CheckEventID(e.EventID); err != nil {
 		return e, fmt.Errorf("item %d: %w", i, err)
 	}
+	if it.text != "" {
+		var err error
+		if e.Timestamp, err = events.ParseTime(it.text); err != nil {
+			return e, fmt.Errorf("item %d: %w", i, err)
+		}
+		return e, nil
+	}
 	at := it.time
 	if at.IsZero() {
 		at = checked
