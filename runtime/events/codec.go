@@ -66,28 +66,6 @@ func Decode(data []byte, v any) error {
 	return decodeError(err)
 }
 
-// Encode writes v as generated types need it: nil slices and maps as [] and {}, map members
-// sorted, no HTML escaping, json.Number as it is. Generated MarshalJSON methods call it with their
-// type's twin that has no methods.
-func Encode(v any) ([]byte, error) {
-	opts := encodeOptions
-	if t := traitsOf(reflect.TypeOf(v)); t.number || t.open {
-		opts = encodeNumberOptions
-	}
-	data, err := json.Marshal(v, opts)
-	if err == nil {
-		return data, nil
-	}
-	if sem := (*json.SemanticError)(nil); errors.As(err, &sem) {
-		cause := sem.Err
-		if cause == nil {
-			cause = fmt.Errorf("%v cannot be written as JSON", sem.GoType)
-		}
-		return nil, fmt.Errorf("events: encode %s: %w", sem.JSONPointer, cause)
-	}
-	return nil, fmt.Errorf("events: encode: %w", err)
-}
-
 var (
 	decodeNumberOptions = json.WithUnmarshalers(json.UnmarshalFromFunc(readNumber))
 	decodeWideOptions   = json.WithUnmarshalers(json.JoinUnmarshalers(

@@ -51,13 +51,19 @@ func (t Time) String() string {
 // IsZero reports whether t was never set. A time that was read is not zero, whatever it says.
 func (t Time) IsZero() bool { return t.text == "" && t.Time.IsZero() }
 
+var errUnset = errors.New("is not set: a zero events.Time has no text to write")
+
 var errYear = errors.New("events: year outside of 0 to 9999 cannot be written as RFC 3339")
 
-// MarshalText writes the text unchanged.
+// MarshalText writes the text unchanged. A Time that was never set is an error, so that a required
+// member that was forgotten does not go out as the year 1.
 func (t Time) MarshalText() ([]byte, error) { return t.AppendText(nil) }
 
 // AppendText appends what MarshalText writes.
 func (t Time) AppendText(b []byte) ([]byte, error) {
+	if t.IsZero() {
+		return b, errUnset
+	}
 	text := t.String()
 	if _, ok := parseRFC3339(text); !ok {
 		return b, errYear
@@ -75,7 +81,7 @@ func (t *Time) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalJSON writes the text unchanged as a JSON string.
+// MarshalJSON writes the text unchanged as a JSON string; errors are those of MarshalText.
 func (t Time) MarshalJSON() ([]byte, error) {
 	b, err := t.AppendText([]byte{'"'})
 	if err != nil {

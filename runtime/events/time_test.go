@@ -2,6 +2,8 @@ package events_test
 
 import (
 	"encoding/json"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,6 +103,40 @@ func TestTimeIsZero(t *testing.T) {
 	}
 	if got := decode[events.Time](t, "null"); !got.IsZero() {
 		t.Errorf("null is %s", got)
+	}
+}
+
+// OCC-1: a required time that was forgotten is refused at its place, by our codec and by
+// encoding/json; the year 1 goes out where it was read or made on purpose.
+func TestTimeNotSet(t *testing.T) {
+	now := events.NewTime(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC))
+	type list struct {
+		At []events.Time          `json:"at"`
+		By map[string]events.Time `json:"by"`
+	}
+	for want, v := range map[string]any{
+		"":                 events.Time{},
+		"/openedAt":        Incident{},
+		"/parent/openedAt": Incident{OpenedAt: now, Parent: &Incident{}},
+		"/at/1":            list{At: []events.Time{now, {}}},
+		"/by/a~1b":         &list{By: map[string]events.Time{"a/b": {}}},
+	} {
+		_, err := events.Encode(v)
+		var ee *events.EncodeError
+		if !errors.As(err, &ee) || ee.Pointer != want || !strings.Contains(err.Error(), "is not set") {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	if _, err := json.Marshal(events.Time{}); err == nil {
+		t.Error("encoding/json writes a time that was never set")
+	}
+	if got := encode(t, Incident{OpenedAt: now, ClosedAt: &events.Time{}}); strings.Contains(got, "closedAt") {
+		t.Errorf("an optional time that was never set is written: %s", got)
+	}
+	for _, at := range []events.Time{decodeTime("0001-01-01T00:00:00Z"), events.NewTime(time.Time{}), {Time: now.Time}} {
+		if b, err := events.Encode(at); err != nil || string(b) != `"`+at.String()+`"` {
+			t.Errorf("%s, %v", b, err)
+		}
 	}
 }
 

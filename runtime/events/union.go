@@ -92,7 +92,7 @@ func (u *Union[V]) Encode(v V) ([]byte, error) {
 		return nil, err
 	}
 	if jsontext.Value(data).Kind() != '{' {
-		return nil, fmt.Errorf("events: encode: variant %v is not an object", rv.Type())
+		return nil, &EncodeError{Err: fmt.Errorf("variant %v is not an object", rv.Type())}
 	}
 	raw, found, err := u.find(data)
 	if err != nil {
@@ -102,10 +102,10 @@ func (u *Union[V]) Encode(v V) ([]byte, error) {
 		return data, nil
 	}
 	if found && !isBlank(raw) {
-		return nil, fmt.Errorf("events: encode %s: tag %s does not belong to %v, want %s", pointerTo(u.Property), clip(string(raw)), rv.Type(), strings.Join(tags, " or "))
+		return nil, &EncodeError{pointerTo(u.Property), fmt.Errorf("tag %s does not belong to %v, want %s", clip(string(raw)), rv.Type(), strings.Join(tags, " or "))}
 	}
 	if len(tags) != 1 {
-		return nil, fmt.Errorf("events: encode %s: %v has several tags, set one of %s", pointerTo(u.Property), rv.Type(), strings.Join(tags, ", "))
+		return nil, &EncodeError{pointerTo(u.Property), fmt.Errorf("%v has several tags, set one of %s", rv.Type(), strings.Join(tags, ", "))}
 	}
 	return u.insert(data, tags[0], found)
 }
@@ -133,7 +133,7 @@ func (u *Union[V]) encodeUnknown(v V, rv reflect.Value) ([]byte, error) {
 			return field.Bytes(), nil
 		}
 	}
-	return nil, fmt.Errorf("events: encode: %v is not a variant", rv.Type())
+	return nil, &EncodeError{Err: fmt.Errorf("%v is not a variant", rv.Type())}
 }
 
 var rawType = reflect.TypeFor[stdjson.RawMessage]()

@@ -1,0 +1,65 @@
+package events
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// An EncodeError says which member of a value could not be written.
+type EncodeError struct {
+	// Pointer is the JSON Pointer (RFC 6901) of the member; "" is the value itself.
+	Pointer string
+	// Err says what is wrong with it.
+	Err error
+}
+
+// Error names the place and what is wrong there.
+func (e *EncodeError) Error() string {
+	if e.Pointer == "" {
+		return "events: encode: " + e.Err.Error()
+	}
+	return "events: encode " + e.Pointer + ": " + e.Err.Error()
+}
+
+// Unwrap returns Err.
+func (e *EncodeError) Unwrap() error { return e.Err }
+
+// Encode writes v as generated types need it: nil slices and maps as [] and {}, map members
+// sorted, no HTML escaping, json.Number as it is. A [Time] that was never set is refused. Generated
+// MarshalJSON methods call it with their type's twin that has no methods. Errors are of type
+// [*EncodeError].
+func Encode(v any) ([]byte, error) {
+	opts := encodeOptions
+	if t := traitsOf(reflect.TypeOf(v)); t.number || t.open {
+		opts = encodeNumberOptions
+	}
+	data, err := json.Marshal(v, opts)
+	if err == nil {
+		return data, nil
+	}
+	return nil, encodeError(err)
+}
+
+func encodeError(err error) error {
+	if own, ok := err.(*EncodeError); ok {
+		return own
+	}
+	if sem := (*json.SemanticError)(nil); errors.As(err, &sem) {
+		pointer, cause := string(sem.JSONPointer), sem.Err
+		if inner, ok := cause.(*EncodeError); ok { // of a nested type's own MarshalJSON
+			return &EncodeError{Pointer: pointer + inner.Pointer, Err: inner.Err}
+		}
+		if cause == nil {
+			cause = fmt.Errorf("%v cannot be written as JSON", sem.GoType)
+		}
+		return &EncodeError{Pointer: pointer, Err: cause}
+	}
+	if syn := (*jsontext.SyntacticError)(nil); errors.As(err, &syn) {
+		return &EncodeError{Pointer: string(syn.JSONPointer), Err: syn.Err}
+	}
+	return &EncodeError{Err: err}
+}
