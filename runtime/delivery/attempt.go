@@ -63,7 +63,7 @@ func (e *Engine) read(h *Handle) {
 		h.woken = true
 		return
 	case err != nil:
-		h.woken, h.readFrom = true, time.Now().Add(retryRead)
+		h.woken, h.readFrom = true, instantOf(time.Now().Add(retryRead))
 		if e.base.Err() == nil {
 			e.note(slog.LevelError, "reading the log for a webhook subscription", h, slog.Any("error", err))
 		}
@@ -215,8 +215,8 @@ func (e *Engine) miss(h *Handle, u *unsettled) {
 // abandon settles an occurrence after its last attempt.
 func (e *Engine) abandon(h *Handle, u *unsettled) {
 	h.settle(u)
-	e.metrics.outcome(h, outcomeAbandoned, h.health.LastError)
-	e.note(slog.LevelWarn, "webhook delivery abandoned", h, slog.Int("attempts", u.attempts), slog.String("category", h.health.LastError))
+	e.metrics.outcome(h, outcomeAbandoned, h.health.lastError)
+	e.note(slog.LevelWarn, "webhook delivery abandoned", h, slog.Int("attempts", u.attempts), slog.String("category", h.health.lastError))
 }
 
 // sendControl makes one attempt at a control envelope.
@@ -329,7 +329,7 @@ func (e *Engine) conclude(h *Handle, u *unsettled, r result) (removed bool) {
 		e.metrics.outcome(h, outcomeAcknowledged, "")
 	case r.final:
 		// About this occurrence only; lastError tells why it did not arrive.
-		h.health.LastError = string(r.category)
+		h.health.lastError = string(r.category)
 		e.abandon(h, u)
 	default:
 		e.metrics.outcome(h, outcomeFailed, string(r.category))
@@ -348,8 +348,8 @@ func (e *Engine) conclude(h *Handle, u *unsettled, r result) (removed bool) {
 
 func (h *Handle) succeeded(now time.Time) {
 	h.width = min(h.width+1, h.e.o.PerSubscription)
-	h.failing = time.Time{}
-	h.health.FailedSince, h.health.LastDeliveryAt = time.Time{}, now
+	h.failing = 0
+	h.health.failedSince, h.health.lastDelivery = 0, instantOf(now)
 	h.count(now, false)
 	h.e.touch(h)
 }
@@ -358,20 +358,18 @@ func (h *Handle) failed(now time.Time, r result) {
 	if h.width = 1; h.proven {
 		h.width = max(1, h.e.o.PerSubscription/4)
 	}
-	if h.failing.IsZero() {
-		h.failing = now
+	if h.failing == 0 {
+		h.failing = instantOf(now)
 	}
-	if h.health.FailedSince.IsZero() || h.health.LastError != string(r.category) {
+	if h.health.failedSince == 0 || h.health.lastError != string(r.category) {
 		h.e.touch(h)
 	}
-	if h.health.FailedSince.IsZero() {
-		h.health.FailedSince = now
+	if h.health.failedSince == 0 {
+		h.health.failedSince = instantOf(now)
 	}
-	h.health.LastError = string(r.category)
-	if limit := now.Add(h.e.o.RetryWindow); r.pause && r.wish.After(h.notUntil) {
-		h.notUntil = r.wish
-		if h.notUntil.After(limit) {
-			h.notUntil = limit
-		}
+	h.health.lastError = string(r.category)
+	if r.pause && !r.wish.IsZero() {
+		limit := instantOf(now.Add(h.e.o.RetryWindow))
+		h.notUntil = max(h.notUntil, min(instantOf(r.wish), limit))
 	}
 }

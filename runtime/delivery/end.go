@@ -16,14 +16,14 @@ func (e *Engine) tick() {
 		return
 	}
 	now := time.Now()
-	for h := e.due.due(now.UnixNano()); h != nil; h = e.due.due(now.UnixNano()) {
+	for h := e.due.due(instantOf(now)); h != nil; h = e.due.due(instantOf(now)) {
 		switch {
 		case !h.gone && h.expired(now):
 			e.note(slog.LevelInfo, "webhook subscription expired", h)
 			h.end()
 			h.release()
 			expired = append(expired, h)
-		case !h.gone && h.health.Suspended && h.hopeless(now):
+		case !h.gone && h.health.suspended && h.hopeless(now):
 			h.giveUp()
 			failed = append(failed, h)
 		default:

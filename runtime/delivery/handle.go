@@ -32,18 +32,18 @@ type Handle struct {
 
 	// Below: under e.mu.
 	ring     webhook.Ring
-	expires  int64 // Unix nanoseconds; 0: never
+	expires  instant // 0: never
 	marks    Watermark
 	window   []*unsettled // parallel to the open positions of marks
 	controls []*control
 	stats    *attempts
 	limiter  *rate.Limiter
-	health   store.Health
-	failing  time.Time // first failure of the present run since this engine started
-	notUntil time.Time // no attempt before: a limit, or the endpoint asked for it
-	readFrom time.Time // no read before: the log failed
-	wakeAt   int64     // place in e.due is kept for this time
-	slot     int       // in e.due, -1 when not there
+	health   health
+	failing  instant // first failure of the present run since this engine started
+	notUntil instant // no attempt before: a limit, or the endpoint asked for it
+	readFrom instant // no read before: the log failed
+	wakeAt   instant // place in e.due is kept for this time
+	slot     int     // in e.due, -1 when not there
 	inFlight int
 	width    int // attempts that may be under way now
 	turn     int // counts rewinds; parkedIn is its value at the last Park
@@ -94,7 +94,7 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 	}
 	h := &Handle{
 		e: e, log: n.Log, reader: n.Reader, id: s.ID, event: s.Event, url: s.URL, generation: s.Generation, epoch: s.Progress.Epoch,
-		dialect: wire.Dialect(s.Codes), ring: ring, expires: nanos(s.ExpiresAt), marks: NewWatermark(s.Progress), health: s.Health,
+		dialect: wire.Dialect(s.Codes), ring: ring, expires: instantOf(s.ExpiresAt), marks: NewWatermark(s.Progress), health: healthOf(s.Health),
 		gapped: s.Truncated, slot: -1, width: startWidth(e.o.PerSubscription), woken: true,
 	}
 	if n.Log != nil && n.Restored {
@@ -106,8 +106,8 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 		h.row = true
 	}
 	now := time.Now()
-	if h.health.Suspended {
-		h.failing = now
+	if h.health.suspended {
+		h.failing = instantOf(now)
 	}
 	if n.Begin != nil {
 		n.Begin(h)
@@ -145,13 +145,6 @@ func ringOf(secrets []store.Secret) (webhook.Ring, error) {
 	return r, nil
 }
 
-func nanos(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
-}
-
 // ID is the subscription's id.
 func (h *Handle) ID() string { return h.id }
 
@@ -187,7 +180,7 @@ func (h *Handle) Refresh(s store.Subscription) (found Status, ok bool) {
 	if err != nil || h.gone || e.closing || h.expired(now) || s.Generation != h.generation {
 		return found, false
 	}
-	h.ring, h.dialect, h.expires = ring, wire.Dialect(s.Codes), nanos(s.ExpiresAt)
+	h.ring, h.dialect, h.expires = ring, wire.Dialect(s.Codes), instantOf(s.ExpiresAt)
 	h.resume(now)
 	h.touched = true
 	e.changed(h)
@@ -372,7 +365,7 @@ func (h *Handle) release() {
 }
 
 func (h *Handle) expired(now time.Time) bool {
-	return h.expires != 0 && now.UnixNano() >= h.expires
+	return h.expires != 0 && instantOf(now) >= h.expires
 }
 
 // logAttrs are what every line about a subscription says of it.

@@ -172,7 +172,7 @@ func (e *Engine) pin(ctx context.Context, h *Handle) error {
 
 // quiet reports whether nothing is left to do for h and its reader will say when there is.
 func (h *Handle) quiet() bool {
-	return h.parked && !h.woken && !h.reading && len(h.window) == 0 && len(h.controls) == 0 && !h.health.Suspended
+	return h.parked && !h.woken && !h.reading && len(h.window) == 0 && len(h.controls) == 0 && !h.health.suspended
 }
 
 // A snapshot is what one writing stores.
@@ -253,7 +253,7 @@ func (e *Engine) collect() *snapshot {
 		if quiet && !h.row && !h.touched {
 			continue // what is dispatched covers it
 		}
-		s.updates = append(s.updates, store.Update{ID: h.id, Generation: h.generation, Progress: h.progress(), Health: h.health, Idle: quiet})
+		s.updates = append(s.updates, store.Update{ID: h.id, Generation: h.generation, Progress: h.progress(), Health: h.health.stored(), Idle: quiet})
 		s.owners = append(s.owners, h)
 		h.touched = false
 		switch {

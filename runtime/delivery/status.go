@@ -31,13 +31,12 @@ func (h *Handle) Status() Status {
 
 func (h *Handle) status(now time.Time) Status {
 	s := Status{
-		Active:         !h.gone && !h.health.Suspended && !h.expired(now),
-		LastDeliveryAt: h.health.LastDeliveryAt,
-		LastError:      wire.Category(h.health.LastError),
-		FailedSince:    h.health.FailedSince,
+		Active:         !h.gone && !h.health.suspended && !h.expired(now),
+		LastDeliveryAt: h.health.lastDelivery.time(),
+		LastError:      wire.Category(h.health.lastError),
+		FailedSince:    h.health.failedSince.time(),
 	}
-	until := h.notUntil
-	if until.After(now) && (len(h.window) > 0 || h.woken) {
+	if until := h.notUntil.time(); until.After(now) && (len(h.window) > 0 || h.woken) {
 		s.Throttled, s.RetryAfter = true, until.Sub(now)
 	} else if len(h.window) >= h.e.o.MaxUnsettled {
 		s.Throttled = true

@@ -5,10 +5,26 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-// slices divide the window of a [Suspension].
+// health is a store.Health in less memory.
+type health struct {
+	suspended                              bool
+	suspendedAt, failedSince, lastDelivery instant
+	lastError                              string
+}
+
+func healthOf(s store.Health) health {
+	return health{s.Suspended, instantOf(s.SuspendedAt), instantOf(s.FailedSince), instantOf(s.LastDeliveryAt), s.LastError}
+}
+
+func (h *health) stored() store.Health {
+	return store.Health{Suspended: h.suspended, SuspendedAt: h.suspendedAt.time(), FailedSince: h.failedSince.time(), LastDeliveryAt: h.lastDelivery.time(), LastError: h.lastError}
+}
+
+// windowSlices is into how many parts the window of a [Suspension] is counted.
 const windowSlices = 12
 
 // attempts counts attempts and failures of a sliding window, to a twelfth of it.
@@ -48,24 +64,24 @@ func (h *Handle) count(now time.Time, failed bool) {
 	}
 	o := &h.e.o
 	h.stats.add(now, o.Suspend.Window, failed)
-	if failed && !h.health.Suspended && h.stats.exceeds(o.Suspend) {
-		h.health.Suspended, h.health.SuspendedAt = true, now
+	if failed && !h.health.suspended && h.stats.exceeds(o.Suspend) {
+		h.health.suspended, h.health.suspendedAt = true, instantOf(now)
 		h.stats = nil
 		for _, u := range h.window {
 			u.item = nil // read again after a refresh
 		}
 		h.e.touch(h)
-		h.e.note(slog.LevelWarn, "webhook subscription suspended", h, slog.String("category", h.health.LastError))
+		h.e.note(slog.LevelWarn, "webhook subscription suspended", h, slog.String("category", h.health.lastError))
 	}
 }
 
 // resume ends a suspension: what was waiting goes on where it stood, and the time between counts
 // for no retry window.
 func (h *Handle) resume(now time.Time) {
-	if !h.health.Suspended {
+	if !h.health.suspended {
 		return
 	}
-	pause := max(now.Sub(h.health.SuspendedAt), 0)
+	pause := max(now.Sub(h.health.suspendedAt.time()), 0)
 	for _, u := range h.window {
 		if !u.first.IsZero() {
 			u.first = u.first.Add(pause)
@@ -76,8 +92,8 @@ func (h *Handle) resume(now time.Time) {
 			c.first = c.first.Add(pause)
 		}
 	}
-	h.health.Suspended, h.health.SuspendedAt = false, time.Time{}
-	h.notUntil = time.Time{}
+	h.health.suspended, h.health.suspendedAt = false, 0
+	h.notUntil = 0
 	h.e.touch(h)
 	h.e.note(slog.LevelInfo, "webhook subscription resumed", h)
 }
@@ -85,12 +101,12 @@ func (h *Handle) resume(now time.Time) {
 // hopeless reports whether a subscription without expiry has failed for too long. While it is
 // suspended time alone decides, else it takes another failure.
 func (h *Handle) hopeless(now time.Time) bool {
-	return h.expires == 0 && !h.failing.IsZero() && now.Sub(h.failing) >= h.e.o.NoExpiryRemoval
+	return h.expires == 0 && h.failing != 0 && now.Sub(h.failing.time()) >= h.e.o.NoExpiryRemoval
 }
 
 // giveUp ends a hopeless subscription.
 func (h *Handle) giveUp() {
-	data, _ := json.Marshal(map[string]string{"reason": h.health.LastError}) // of strings: cannot fail
-	h.e.note(slog.LevelWarn, "webhook subscription without expiry removed", h, slog.String("category", h.health.LastError))
+	data, _ := json.Marshal(map[string]string{"reason": h.health.lastError}) // of strings: cannot fail
+	h.e.note(slog.LevelWarn, "webhook subscription without expiry removed", h, slog.String("category", h.health.lastError))
 	h.terminate(wire.ErrorObject{Code: h.dialect.Code(wire.CallbackEndpointError), Message: wire.CallbackEndpointError.String(), Data: data})
 }

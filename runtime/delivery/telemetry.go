@@ -109,7 +109,7 @@ func (e *Engine) census() census {
 			continue
 		}
 		s.live++
-		if h.health.Suspended {
+		if h.health.suspended {
 			s.suspended++
 		}
 		if h.log == nil {

@@ -2,17 +2,34 @@ package delivery
 
 import "time"
 
+// An instant is a time in eight bytes, Unix nanoseconds; 0 is no time. A subscription has many.
+type instant int64
+
+func instantOf(t time.Time) instant {
+	if t.IsZero() {
+		return 0
+	}
+	return instant(t.UnixNano())
+}
+
+func (i instant) time() time.Time {
+	if i == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, int64(i))
+}
+
 // timers is a heap of handles by the time at which there is something to do for them, with one
 // timer for all. The engine's lock guards it.
 type timers struct {
 	heap  []*Handle
 	timer *time.Timer
-	armed int64 // what timer is set to, 0 for nothing
+	armed instant // what timer is set to, 0 for nothing
 	fire  func()
 }
 
-// set moves h to at, in Unix nanoseconds; 0 takes it out.
-func (t *timers) set(h *Handle, at int64) {
+// set moves h to at; 0 takes it out.
+func (t *timers) set(h *Handle, at instant) {
 	switch {
 	case at == 0:
 		t.remove(h)
@@ -46,7 +63,7 @@ func (t *timers) remove(h *Handle) {
 }
 
 // due takes out and returns a handle whose time has come, or nil.
-func (t *timers) due(now int64) *Handle {
+func (t *timers) due(now instant) *Handle {
 	if len(t.heap) == 0 || t.heap[0].wakeAt > now {
 		return nil
 	}
@@ -66,7 +83,7 @@ func (t *timers) arm() {
 		return
 	}
 	t.armed = at
-	wait := time.Until(time.Unix(0, at))
+	wait := time.Until(at.time())
 	if t.timer == nil {
 		t.timer = time.AfterFunc(wait, t.fire)
 		return

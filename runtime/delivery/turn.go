@@ -108,7 +108,7 @@ func startWidth(limit int) int { return min(limit, 2) }
 // job finds what h could do now, if anything.
 func (h *Handle) job(now time.Time) (j job, ok bool) {
 	j.h = h
-	if h.health.Suspended && !h.gone || !h.gone && h.expired(now) || now.Before(h.notUntil) {
+	if h.health.suspended && !h.gone || !h.gone && h.expired(now) || instantOf(now) < h.notUntil {
 		return j, false
 	}
 	if h.inFlight < h.width {
@@ -132,7 +132,7 @@ func (h *Handle) job(now time.Time) (j job, ok bool) {
 				break // in order
 			}
 		}
-		if h.mayRead() && !now.Before(h.readFrom) {
+		if h.mayRead() && instantOf(now) >= h.readFrom {
 			j.read = true
 			return j, true
 		}
@@ -160,35 +160,33 @@ func (h *Handle) nextDue() time.Time {
 	return first
 }
 
-// nextTime is when to look at h again although nothing happens, in Unix nanoseconds; 0 for never.
-func (h *Handle) nextTime(now time.Time) int64 {
-	next := int64(0)
-	sooner := func(t time.Time) {
-		if t.Before(h.notUntil) {
-			t = h.notUntil
-		}
-		if !t.After(now) {
+// nextTime is when to look at h again although nothing happens; 0 for never.
+func (h *Handle) nextTime(now time.Time) instant {
+	next := instant(0)
+	sooner := func(t instant) {
+		t = max(t, h.notUntil)
+		if t <= instantOf(now) {
 			return // waits for a place, not for a time
 		}
-		if n := t.UnixNano(); next == 0 || n < next {
-			next = n
+		if next == 0 || t < next {
+			next = t
 		}
 	}
 	for _, c := range h.controls {
-		if !c.busy && (!h.health.Suspended || h.gone) {
-			sooner(c.due)
+		if !c.busy && (!h.health.suspended || h.gone) {
+			sooner(instantOf(c.due))
 		}
 	}
 	if h.gone {
 		return next
 	}
-	if h.health.Suspended {
+	if h.health.suspended {
 		if h.expires == 0 {
-			next = h.failing.Add(h.e.o.NoExpiryRemoval).UnixNano()
+			next = h.failing + instant(h.e.o.NoExpiryRemoval)
 		}
 	} else {
 		if len(h.window) > 0 {
-			sooner(h.nextDue())
+			sooner(instantOf(h.nextDue()))
 		}
 		if h.mayRead() {
 			sooner(h.readFrom)
@@ -244,7 +242,7 @@ func (e *Engine) admit(h *Handle, now time.Time) bool {
 		}
 	}
 	if at.After(now) {
-		h.notUntil = at
+		h.notUntil = instantOf(at)
 		return false
 	}
 	return true
