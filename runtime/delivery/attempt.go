@@ -26,8 +26,10 @@ const (
 	// readBatch is how many occurrences are read at a time; they wait as references to the log's
 	// bytes.
 	readBatch = 16
-	// retryRead is how long a subscription waits after its log failed.
-	retryRead = time.Second
+	// retryRead is how long a subscription waits after its log failed; it doubles with each
+	// failure, maxStumbles times at most.
+	retryRead   = time.Second
+	maxStumbles = 5
 )
 
 // read takes in what the log has, and parks the reader when that is all.
@@ -63,12 +65,16 @@ func (e *Engine) read(h *Handle) {
 		h.woken = true
 		return
 	case err != nil:
-		h.woken, h.readFrom = true, instantOf(time.Now().Add(retryRead))
-		if e.base.Err() == nil {
+		h.woken, h.readFrom = true, instantOf(time.Now().Add(retryRead<<h.stumbles))
+		if h.stumbles < maxStumbles {
+			h.stumbles++
+		}
+		if h.stumbles == 1 && e.base.Err() == nil {
 			e.note(slog.LevelError, "reading the log for a webhook subscription", h, slog.Any("error", err))
 		}
 		return
 	}
+	h.stumbles = 0
 	h.take(f, time.Now())
 	if f.Gap {
 		e.note(slog.LevelWarn, "webhook subscription fell behind the log's retention", h)

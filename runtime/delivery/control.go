@@ -32,11 +32,17 @@ func (e *Engine) gapped(h *Handle) {
 // addGap puts a gap envelope on its way.
 func (h *Handle) addGap() {
 	h.gapped = true
-	// One that nobody has seen tells of this gap as well.
 	for _, c := range h.controls {
-		if c.attempts == 0 && !c.busy {
-			return
+		if c.busy {
+			continue
 		}
+		if c.attempts == 0 {
+			return // nobody has seen it: it tells of this gap as well
+		}
+		// A receiver may have seen that one without saying so and would take another attempt for
+		// a repetition. A new one tells of both.
+		h.drop(c)
+		break
 	}
 	h.controls = append(h.controls, newGap())
 	h.e.changed(h)

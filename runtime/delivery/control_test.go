@@ -130,6 +130,33 @@ func TestHOOK7Retries(t *testing.T) {
 	})
 }
 
+// TestHOOK7GapsDoNotPile keeps one envelope waiting for its retry, however many gaps there are;
+// each gap after an attempt has a webhook-id of its own, for receivers drop repetitions.
+func TestHOOK7GapsDoNotPile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{answer: refuse(500)}
+		e := newEngine(t, Options{Sender: s})
+		defer shutdown(t, e)
+		top := newTopic(store.LogOptions{})
+		r := record("sub_1")
+		r.ExpiresAt = time.Time{}
+		h, _ := top.join(t, e, r, false)
+		for range 100 {
+			h.Gap()
+			time.Sleep(time.Second)
+		}
+		ids := map[string]bool{}
+		for _, g := range s.controls() {
+			ids[g.id] = true
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if len(h.controls) != 1 || len(ids) != 100 {
+			t.Errorf("%d envelopes wait, %d were sent", len(h.controls), len(ids))
+		}
+	})
+}
+
 // TestHOOK7Terminated ends deliveries at once and retries its envelope, through a suspension too.
 func TestHOOK7Terminated(t *testing.T) {
 	for _, suspended := range []bool{false, true} {
@@ -238,6 +265,9 @@ func TestLogFails(t *testing.T) {
 		time.Sleep(time.Minute)
 		if n := s.count("sub_1"); n != 1 {
 			t.Fatalf("%d attempts", n)
+		}
+		if n := v.fails.Load(); n > 5+60 {
+			t.Errorf("%d reads of a log that fails", n)
 		}
 		v.fail.Store(false)
 		time.Sleep(time.Minute)

@@ -49,6 +49,8 @@ type Handle struct {
 	turn     int // counts rewinds; parkedIn is its value at the last Park
 	parkedIn int
 
+	stumbles uint8 // reads that failed one after another
+
 	queued  bool // in host.ready
 	reading bool
 	parked  bool

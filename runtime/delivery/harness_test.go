@@ -87,6 +87,7 @@ type view struct {
 	closed atomic.Bool
 	bad    func(store.Entry) bool // cannot be encoded
 	fail   atomic.Bool            // reads fail
+	fails  atomic.Int64           // how many did
 
 	h      *Handle // under t.mu, and so below
 	parked bool
@@ -110,6 +111,7 @@ var errLog = errors.New("the log is away")
 
 func (v *view) Read(ctx context.Context, after store.Position, limit int) (Found, error) {
 	if v.fail.Load() {
+		v.fails.Add(1)
 		return Found{}, errLog
 	}
 	b, err := v.t.log.Read(ctx, after, 32)
