@@ -1,0 +1,205 @@
+package docs
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/ir"
+	"github.com/mcpe-gen/mcpe-gen/gen/sample"
+	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A Page is the reference of a set of event files.
+type Page struct {
+	// Title is the heading of the page.
+	Title string
+	// Events are in the order of the files.
+	Events []Event
+	// Modes are the delivery modes that any event offers.
+	Modes []Mode
+	// Since names what Changes compares with; empty when nothing was compared.
+	Since   string
+	Changes []Change
+}
+
+// An Event is one event type of a [Page].
+type Event struct {
+	// Anchor is unique in the page.
+	Anchor, Name, Description string
+	// GoName is what names of generated code begin with.
+	GoName   string
+	Delivery []string
+	Source   string
+	Replay   bool
+	// Experimental tells that the type may change in any way.
+	Experimental bool
+	Deprecated   *schema.Deprecated
+	// Replacement is the anchor of the event that replaces a deprecated one, when it is on the page.
+	Replacement string
+	// OpenArguments and OpenPayload tell that members beyond the rows are allowed.
+	Arguments, Payload []Row
+	// Filters are the arguments that are compared with the payload.
+	Filters []Filter
+	// Subscribe is an example of arguments, Example one of an occurrence; nil when none was found.
+	Subscribe, Example json.RawMessage
+	// Fingerprint identifies the schemas (EVOL-4).
+	Fingerprint string
+}
+
+// A Filter is an x-match in words.
+type Filter struct{ Argument, Place, Says string }
+
+// A Mode is a way of delivery with what a reader has to know of it.
+type Mode struct {
+	// Name is poll, push or webhook.
+	Name, Title, Text string
+	// Diagram is who sends what to whom.
+	Diagram Diagram
+}
+
+// Options says what a page holds.
+type Options struct {
+	Title string
+	// Since names an older version and Changes what has changed since.
+	Since   string
+	Changes []Change
+}
+
+// New makes the page of the given event files: those reached by $ref show in types only.
+func New(set *schema.Set, o Options) *Page {
+	p := &Page{Title: o.Title, Since: o.Since, Changes: o.Changes}
+	taken := map[string]bool{}
+	anchors := map[string]string{}
+	for _, f := range set.Files {
+		if !f.Given {
+			continue
+		}
+		for _, e := range f.Events {
+			anchor := anchorOf(e.Name, taken)
+			anchors[e.Name] = anchor
+			p.Events = append(p.Events, event(set, e, anchor))
+		}
+	}
+	for i, e := range p.Events {
+		if e.Deprecated != nil {
+			p.Events[i].Replacement = anchors[e.Deprecated.ReplacedBy]
+		}
+	}
+	for i, c := range p.Changes {
+		p.Changes[i].Anchor = anchors[c.Event]
+	}
+	for _, m := range modes {
+		if slices.ContainsFunc(p.Events, func(e Event) bool { return slices.Contains(e.Delivery, m.Name) }) {
+			p.Modes = append(p.Modes, m)
+		}
+	}
+	return p
+}
+
+// anchorOf is a fragment for the event, which differs from that of every other.
+func anchorOf(name string, taken map[string]bool) string {
+	base := "event-" + strings.Map(func(r rune) rune {
+		if r == '.' || r == '_' {
+			return '-'
+		}
+		return r
+	}, strings.ToLower(name))
+	anchor := base
+	for taken[anchor] {
+		anchor += "-"
+	}
+	taken[anchor] = true
+	return anchor
+}
+
+func event(set *schema.Set, e *schema.Event, anchor string) Event {
+	input, payload := set.Published(e.Input), set.Published(e.Payload)
+	out := Event{
+		Anchor: anchor, Name: e.Name, Description: strings.TrimSpace(e.Description), GoName: e.GoName, Delivery: e.Delivery,
+		Source: e.Source, Replay: e.Replay, Experimental: e.Stability == "experimental", Deprecated: e.Deprecated,
+		Arguments: Rows(input), Payload: Rows(payload),
+	}
+	if out.GoName == "" {
+		out.GoName = ir.GoName(e.Name)
+	}
+	if len(out.Delivery) == 0 {
+		out.Delivery = []string{wire.ModePoll, wire.ModePush, wire.ModeWebhook}
+	}
+	for _, m := range e.Match {
+		out.Filters = append(out.Filters, Filter{Argument: m.Argument, Place: place(m.Path), Says: says(m)})
+	}
+	for i, r := range out.Arguments {
+		for _, m := range out.Filters {
+			if r.Path == m.Argument {
+				out.Arguments[i].Filter = m.Says
+			}
+		}
+	}
+	// A schema that cannot be hashed was reported when it was loaded; the page does without.
+	out.Fingerprint, _ = wire.Fingerprint(input, payload)
+	out.Subscribe, _ = sample.Value(input)
+	if data, ok := sample.Value(payload); ok {
+		out.Example = occurrence(e.Name, data)
+	}
+	return out
+}
+
+// occurrence wraps an example of a payload as it is delivered.
+func occurrence(name string, data json.RawMessage) json.RawMessage {
+	out := []byte(`{"eventId":"evt_1","name":`)
+	out = source.AppendString(out, name)
+	out = append(out, `,"timestamp":"2026-11-20T08:00:00Z","data":`...)
+	return append(append(out, data...), '}')
+}
+
+// place is a JSON Pointer as the tables write it.
+func place(pointer string) string {
+	tokens, _ := source.SplitPointer(pointer)
+	return strings.Join(tokens, ".")
+}
+
+// says is a filter in words.
+func says(m schema.MatchRule) string {
+	at := place(m.Path)
+	switch m.Op {
+	case "in":
+		return "delivers events whose " + at + " is one of these"
+	case "glob":
+		return "delivers events whose " + at + " fits this pattern (* any text, ? one character)"
+	case "prefix":
+		return "delivers events whose " + at + " begins with this"
+	case "min":
+		return "delivers events whose " + at + " is at least this"
+	case "max":
+		return "delivers events whose " + at + " is at most this"
+	}
+	return "delivers events whose " + at + " equals this"
+}
+
+// Command is a line for a terminal that listens to the event.
+func (e Event) Command() string {
+	line := "mcpe-gen listen URL " + e.Name
+	var args map[string]any
+	if len(e.Subscribe) > 0 && json.Unmarshal(e.Subscribe, &args) == nil {
+		for _, r := range e.Arguments {
+			if s, ok := args[r.Path].(string); ok && (r.Required || r.Filter != "") && !strings.ContainsAny(s, " '\"$*?`\\") {
+				line += " --arg " + r.Path + "=" + s
+			}
+		}
+	}
+	return line
+}
+
+// Sources says where occurrences come from.
+func (e Event) Sources() string {
+	switch e.Source {
+	case "check":
+		return "found by asking an upstream system"
+	case "both":
+		return "emitted by the server, and found by asking an upstream system"
+	}
+	return "emitted by the server"
+}
