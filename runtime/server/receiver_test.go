@@ -385,3 +385,14 @@ func (w *world) settle(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
+
+// onlyFails refuses one event.
+func onlyFails(id string) func(http.ResponseWriter, *delivered) bool {
+	return func(w http.ResponseWriter, d *delivered) bool {
+		if d.body.EventID != id {
+			return false
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return true
+	}
+}
