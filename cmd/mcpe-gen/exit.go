@@ -57,8 +57,8 @@ func asExit(err error) *exit {
 	if e, ok := errors.AsType[*gen.UsageError](err); ok {
 		return &exit{code: exitUsage, err: e}
 	}
-	if e, ok := errors.AsType[*against.RevisionError](err); ok {
-		return &exit{code: exitUsage, err: e}
+	if _, ok := errors.AsType[*against.RevisionError](err); ok {
+		return &exit{code: exitUsage, err: err}
 	}
 	return &exit{code: exitFailure, err: err}
 }

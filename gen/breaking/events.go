@@ -131,13 +131,22 @@ func (c *comparison) schemas(was, is side) {
 			}
 			return s.Payload
 		}
-		at, exact := locate(is.of.Set, root(is), change.Path)
+		now, exact := locate(is.of.Set, root(is), change.Path)
+		before, _ := locate(was.of.Set, root(was), change.Path)
 		d := source.Diagnostic{Message: change.Reason}
-		if before, _ := locate(was.of.Set, root(was), change.Path); !exact {
-			d = d.WithRelated(was.of.label(before), "it was here")
+		switch {
+		case !exact:
+			d = d.WithRelated(was.of.label(place(before)), "it was here")
+		case !aboutMember[change.Rule]:
+			_, now = shared(was, is, before, now)
 		}
-		c.report(change.Rule, is.of.label(at), was.Name, was.Name+" "+change.Feature+change.Path, d)
+		c.report(change.Rule, is.of.label(place(now)), was.Name, was.Name+" "+change.Feature+change.Path, d)
 	}
+}
+
+// aboutMember are the rules about a member of an object rather than its value.
+var aboutMember = map[string]bool{
+	"INPUT_REQUIRED_ADDED": true, "PAYLOAD_REQUIRED_REMOVED": true, "INPUT_NAME_CLAIMED": true, "PAYLOAD_FIELD_ADDED": true,
 }
 
 var allModes = []string{"poll", "push", "webhook"}
@@ -172,11 +181,11 @@ func stabilityLowered(_, new side, report func(source.Range, source.Diagnostic))
 func matchChanged(old, new side, report func(source.Range, source.Diagnostic)) {
 	for _, was := range old.Match {
 		i := slices.IndexFunc(new.Match, func(m schema.MatchRule) bool { return m.Argument == was.Argument })
-		at, kept := locate(new.of.Set, new.Input, wire.Pointer("properties", was.Argument))
+		n, kept := locate(new.of.Set, new.Input, wire.Pointer("properties", was.Argument))
 		switch {
 		case !kept: // a finding of its own
 		case i < 0:
-			report(new.of.label(at), source.Diagnostic{Message: fmt.Sprintf("argument %q is no longer tied to %s of the payload", was.Argument, was.Path)})
+			report(new.of.label(place(n)), source.Diagnostic{Message: fmt.Sprintf("argument %q is no longer tied to %s of the payload", was.Argument, was.Path)})
 		case new.Match[i].Path != was.Path || new.Match[i].Op != was.Op:
 			report(new.of.label(new.Match[i].Range), source.Diagnostic{Message: fmt.Sprintf("argument %q was tied to %s by %s, and is to %s by %s",
 				was.Argument, was.Path, was.Op, new.Match[i].Path, new.Match[i].Op)})
@@ -188,11 +197,11 @@ func defaultChanged(old, new side, report func(source.Range, source.Diagnostic))
 	before, after := defaults(old), defaults(new)
 	for _, name := range arguments(old) {
 		was := before[name]
-		at, kept := locate(new.of.Set, new.Input, wire.Pointer("properties", name))
+		n, kept := locate(new.of.Set, new.Input, wire.Pointer("properties", name))
 		switch is := after[name]; {
 		case was == nil || !kept:
 		case is == nil:
-			report(new.of.label(at), source.Diagnostic{Message: fmt.Sprintf("argument %q no longer has the default %s", name, was.JSON())})
+			report(new.of.label(place(n)), source.Diagnostic{Message: fmt.Sprintf("argument %q no longer has the default %s", name, was.JSON())})
 		case !equal(was, is):
 			report(new.of.label(is.Range), source.Diagnostic{Message: fmt.Sprintf("the default of argument %q went from %s to %s", name, was.JSON(), is.JSON())})
 		}

@@ -8,10 +8,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
-// locate returns where a path of evolve leads in a schema: to the name of what it names. The path
-// goes as if references were written out, so it is followed through them and through allOf, anyOf
-// and oneOf. When part of it does not exist, exact is false and the place is what would hold it.
-func locate(set *schema.Set, root *source.Node, pointer string) (at source.Range, exact bool) {
+// locate returns the schema that a path of evolve leads to. The path goes as if references were
+// written out, so it is followed through them and through allOf, anyOf and oneOf. When part of it
+// does not exist, exact is false and the schema is what would hold it.
+func locate(set *schema.Set, root *source.Node, pointer string) (n *source.Node, exact bool) {
 	tokens, _ := source.SplitPointer(pointer)
 	here := []*source.Node{root}
 	for len(tokens) > 0 {
@@ -22,16 +22,46 @@ func locate(set *schema.Set, root *source.Node, pointer string) (at source.Range
 		}
 		next := step(set, here, tokens[:n])
 		if len(next) == 0 {
-			return place(here[0]), false
+			return holder(set, here, tokens[0]), false
 		}
 		here, tokens = next, tokens[n:]
 	}
-	return place(here[0]), true
+	return here[0], true
 }
 
+// holder returns the one of the schemas, or of what they refer to, that has the keyword.
+func holder(set *schema.Set, nodes []*source.Node, keyword string) *source.Node {
+	for _, n := range nodes {
+		for _, view := range set.Views(n) {
+			if view.Get(keyword) != nil {
+				return view
+			}
+		}
+	}
+	return nodes[0]
+}
+
+// place is the name of a schema where it has one.
 func place(n *source.Node) source.Range {
 	_, at := n.Key()
 	return at
+}
+
+// shared follows a reference that both versions have: what changed is what it names.
+func shared(was, is side, old, new *source.Node) (*source.Node, *source.Node) {
+	for range 100 { // references that lead in circles are errors
+		before, after := old.Get("$ref"), new.Get("$ref")
+		if before == nil || after == nil || before.Text != after.Text {
+			break
+		}
+		from, d1 := was.of.Set.Resolve(old)
+		to, d2 := is.of.Set.Resolve(new)
+		if d1 != nil || d2 != nil {
+			break
+		}
+		old, new = from.Node, to.Node
+	}
+	return old, new
 }
 
 // step returns the schemas that a keyword, and a name below it, lead to from any of the schemas.

@@ -131,7 +131,12 @@ func (v *version) named(files []string) []string {
 // configured returns the packages of the old version's configuration, or of the new one as if it
 // stood there.
 func (v *version) configured(now *config.Config) []group {
-	old, _ := config.Load(filepath.Join(v.root, filepath.Base(now.Path)), v.read)
+	var old *config.Config
+	for _, name := range []string{filepath.Base(now.Path), config.Name} {
+		if old, _ = config.Load(filepath.Join(v.root, name), v.read); old != nil && len(old.Packages) > 0 {
+			break
+		}
+	}
 	if old == nil || len(old.Packages) == 0 {
 		moved := *now
 		moved.Dir = filepath.Clean(v.root)
