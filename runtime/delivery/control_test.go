@@ -244,6 +244,42 @@ func TestHOOK7RetriedEntryGone(t *testing.T) {
 	})
 }
 
+// TestHOOK7GapOverRetries loses, with what was not read, also what waits for a retry below it.
+func TestHOOK7GapOverRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{answer: func(_ context.Context, g got) (int, http.Header, error) {
+			if g.id == "evt_0" || g.id == "evt_1" || g.id == "evt_2" {
+				return 503, http.Header{"Retry-After": {map[string]string{"evt_0": "5", "evt_1": "60", "evt_2": "60"}[g.id]}}, nil
+			}
+			return 200, nil, nil
+		}}
+		e := newEngine(t, Options{Sender: s, MaxUnsettled: 3})
+		defer shutdown(t, e)
+		top := newTopic(store.LogOptions{MaxCount: 4})
+		h, _ := top.join(t, e, record("sub_1"), false)
+		for i := range 3 {
+			top.emit(t, fmt.Sprint("evt_", i))
+		}
+		time.Sleep(time.Second)
+		for i := range 17 {
+			top.emit(t, fmt.Sprint("evt_", i+3))
+		}
+		time.Sleep(10 * time.Second)
+		if *h.Watermark() != "c20" || len(h.Progress().Settled) != 0 || len(s.controls()) == 0 || len(s.controls()) > 2 {
+			t.Errorf("watermark %s, %d gaps", *h.Watermark(), len(s.controls()))
+		}
+		delivered := map[string]bool{}
+		for _, g := range s.all() {
+			delivered[g.id] = true
+		}
+		for i := 16; i < 20; i++ {
+			if !delivered[fmt.Sprint("evt_", i)] {
+				t.Errorf("evt_%d is missing", i)
+			}
+		}
+	})
+}
+
 // TestLogFails reads again after a pause while the log fails, for retries as well.
 func TestLogFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -75,6 +75,12 @@ func TestTrap15Restart(t *testing.T) {
 		if err != nil || to != top.Head() || len(concerns) != 0 {
 			t.Errorf("dispatched to %d of %d, concerns %v, %v", to, top.Head(), concerns, err)
 		}
+		top.track.Close() // as of a type that is removed
+		top.emit(t, "evt_of_nobody", "nobody")
+		time.Sleep(time.Minute)
+		if again, _, _ := db.Resume(ctx, "test"); again != to {
+			t.Errorf("dispatched to %d after Close", again)
+		}
 	})
 }
 

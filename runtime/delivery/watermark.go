@@ -69,14 +69,6 @@ func (w *Watermark) Settle(p store.Position) bool {
 	return true
 }
 
-// Lowest returns the lowest open position, if there is one.
-func (w *Watermark) Lowest() (store.Position, bool) {
-	if len(w.open) == 0 {
-		return 0, false
-	}
-	return w.open[0], true
-}
-
 // Base is the position up to which everything is settled.
 func (w *Watermark) Base() store.Position {
 	if len(w.open) > 0 {
