@@ -102,7 +102,7 @@ func (c *command) load(ctx context.Context, files []string) (*schema.Set, error)
 			}
 		}
 	}
-	set, found := schema.Load(all, schema.Options{ReadFile: func(path string) ([]byte, error) {
+	set, found := schema.Load(all, schema.Options{Refs: c.settings().Refs, ReadFile: func(path string) ([]byte, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
