@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// An upstream is the relay as a client: it receives, and keeps what it received in the database.
+type upstream struct {
+	o         options
+	log       *slog.Logger
+	db        *sqlite.Store
+	client    *client.Client
+	publicURL string
+	relayed   []*relayed
+	receiving sync.WaitGroup
+}
+
+// A relayed is one event type on its way through.
+type relayed struct {
+	descriptor wire.Descriptor
+	args       json.RawMessage
+	log        *eventLog
+	sub        *client.Subscription[json.RawMessage, json.RawMessage]
+}
+
+// bearer is a RoundTripper that sends the token.
+type bearer string
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+string(b))
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// connect opens the database, connects to the upstream server, and finds what is to be relayed.
+func connect(ctx context.Context, o options, log *slog.Logger) (_ *upstream, err error) {
+	up := &upstream{o: o, log: log}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, up.close())
+		}
+	}()
+	if up.db, err = sqlite.Open(ctx, o.db, sqlite.Options{}); err != nil {
+		return nil, err
+	}
+	hooks, err := up.webhooks()
+	if err != nil {
+		return nil, err
+	}
+	hc := &http.Client{}
+	if o.token != "" {
+		hc.Transport = bearer(o.token)
+	}
+	// The database is everything that the client keeps: cursors, bodies and callbacks.
+	if up.client, err = client.Connect(ctx, client.HTTP(o.upstream, hc), client.Options{Cursors: up.db, Webhook: hooks, Logger: log}); err != nil {
+		return nil, err
+	}
+	catalog, err := up.client.List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list event types: %w", err)
+	}
+	return up, up.choose(ctx, catalog)
+}
+
+func (up *upstream) webhooks() (*client.WebhookOptions, error) {
+	// A relay that ends will be back: its subscriptions stay, and the upstream goes on trying.
+	w := &client.WebhookOptions{PublicURL: up.o.publicURL, Received: up.db, Keep: true}
+	if up.o.cert != "" {
+		pair, err := tls.LoadX509KeyPair(up.o.cert, up.o.key)
+		if err != nil {
+			return nil, err
+		}
+		w.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"}}
+	}
+	var err error
+	if w.Listener, err = net.Listen("tcp", up.o.listen); err != nil {
+		return nil, err
+	}
+	if w.PublicURL == "" {
+		w.PublicURL = "https://" + w.Listener.Addr().String()
+	}
+	up.publicURL = w.PublicURL
+	return w, nil
+}
+
+// choose finds the descriptors of what is to be relayed and opens their logs.
+func (up *upstream) choose(ctx context.Context, catalog []wire.Descriptor) error {
+	selections := up.o.selections
+	if len(selections) == 0 {
+		for _, d := range catalog {
+			selections = append(selections, selection{event: d.Name})
+		}
+	}
+	for _, s := range selections {
+		i := slices.IndexFunc(catalog, func(d wire.Descriptor) bool { return d.Name == s.event })
+		if i < 0 {
+			return fmt.Errorf("the upstream has no event type %q", s.event)
+		}
+		args, err := arguments(s.args, catalog[i].InputSchema)
+		if err != nil {
+			return fmt.Errorf("-event %s: %w", s.event, err)
+		}
+		log, err := openLog(ctx, up.db, up.key(s.event), up.o.keep)
+		if err != nil {
+			return err
+		}
+		up.relayed = append(up.relayed, &relayed{descriptor: catalog[i], args: args, log: log})
+	}
+	return nil
+}
+
+// key names what the database has of an event type: one database may serve relays of several
+// servers, one after the other.
+func (up *upstream) key(event string) string { return "relay " + up.o.upstream + " " + event }
+
+// arguments makes the JSON arguments of a selection. A value is a string where the schema asks for
+// one, else JSON.
+func arguments(values url.Values, inputSchema json.RawMessage) (json.RawMessage, error) {
+	var schema struct {
+		Properties map[string]struct {
+			Type any `json:"type"`
+		} `json:"properties"`
+	}
+	if err := json.Unmarshal(inputSchema, &schema); err != nil {
+		return nil, fmt.Errorf("read inputSchema: %w", err)
+	}
+	args := map[string]json.RawMessage{}
+	for k := range values {
+		v := values.Get(k)
+		switch t, _ := schema.Properties[k].Type.(string); t {
+		case "integer", "number", "boolean", "array", "object":
+			if !json.Valid([]byte(v)) {
+				return nil, fmt.Errorf("argument %s: %q is no JSON %s", k, v, t)
+			}
+			args[k] = json.RawMessage(v)
+		default:
+			text, err := json.Marshal(v)
+			if err != nil {
+				return nil, err
+			}
+			args[k] = text
+		}
+	}
+	return json.Marshal(args)
+}
+
+// subscribe subscribes to everything and starts moving events into the logs.
+func (up *upstream) subscribe(ctx context.Context, failed context.CancelCauseFunc, terminated func(event string, reason *events.Error)) error {
+	for _, r := range up.relayed {
+		var err error
+		name := r.descriptor.Name
+		r.sub, err = client.Subscribe(ctx, up.client, client.Dynamic(name), r.args, client.WithCursorKey(up.key(name)))
+		if err != nil {
+			return fmt.Errorf("subscribe to %s: %w", name, err)
+		}
+		up.receiving.Go(func() {
+			err := r.receive(ctx)
+			var told *client.TerminatedError
+			var reason *events.Error
+			switch {
+			case ctx.Err() != nil:
+			case errors.As(err, &told) && errors.As(err, &reason):
+				up.log.Warn("the upstream ended the subscription", "event", name, "reason", reason)
+				terminated(name, reason)
+			case err != nil:
+				failed(fmt.Errorf("receiving %s: %w", name, err))
+			}
+		})
+	}
+	return nil
+}
+
+// receive appends what arrives to the log. The next item is asked for, and with that this one
+// committed, only when the log has it.
+func (r *relayed) receive(ctx context.Context) error {
+	for ev, err := range r.sub.Events() {
+		var recoverable *client.RecoverableError
+		switch {
+		case errors.As(err, &recoverable):
+			continue // the client has logged it, and what is missing comes later
+		case err != nil:
+			return err
+		case ev.Gap != nil:
+			err = r.log.gap(ctx)
+		default:
+			err = r.log.append(ctx, store.Entry{EventID: ev.ID, Timestamp: ev.Timestamp, Data: ev.Raw})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// close ends receiving and then the database.
+func (up *upstream) close() error {
+	var err error
+	if up.client != nil {
+		err = up.client.Close()
+	}
+	up.receiving.Wait()
+	if up.db != nil {
+		err = errors.Join(err, up.db.Close())
+	}
+	return err
+}
