@@ -33,6 +33,12 @@ func serve(kind string) error {
 		if err := serveOurs(mux); err != nil {
 			return err
 		}
+	case "webhook":
+		if err := serveWebhook(mux); err != nil {
+			return err
+		}
+	case "receiver":
+		return serveReceiver()
 	default:
 		return fmt.Errorf("unknown server %q", kind)
 	}

@@ -8,42 +8,36 @@ import (
 	"encoding/json"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// eventBenchSample describes the event type bench.sample.
 var eventBenchSample = events.Type[BenchSampleArguments, BenchSamplePayload]{Info: events.Info{
 	Name:          "bench.sample",
 	Description:   "A sample of the benchmarks.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"severity":{"type":"string","enum":["P1","P2","P3","P4"]},"service":{"type":"string"}},"additionalProperties":false}`),
+	InputSchema:   json.RawMessage(`{"type":"object","properties":{"severity":{"type":"string","enum":["P1","P2","P3","P4"]},"service":{"type":"string"},"incident":{"type":"string"}},"additionalProperties":false}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"t":{"type":"integer","minimum":0,"maximum":9223372036854775807,"description":"Unix time in nanoseconds."},"incidentId":{"type":"string"},"title":{"type":"string"},"severity":{"type":"string","enum":["P1","P2","P3","P4"]},"service":{"type":"string"},"url":{"type":"string","format":"uri"}},"required":["t","incidentId","title","severity","service","url"]}`),
-	Fingerprint:   "aec7436574a7dfbdcb506436978129e5",
+	Fingerprint:   "f70bbbe3098af1031c574ddcae9b47a2",
 	Match: []events.MatchRule{
-		{Argument: "severity", Path: "/severity", Op: events.MatchEqual},
+		{Argument: "severity", Path: "/severity"},
 		{Argument: "service", Path: "/service", Op: events.MatchGlob},
+		{Argument: "incident", Path: "/incidentId"},
 	},
 }}
 
-// BenchSampleArguments holds the subscription arguments of bench.sample.
+// BenchSampleArguments are the arguments of bench.sample.
 type BenchSampleArguments struct {
 	Severity BenchSampleArgumentsSeverity `json:"severity,omitzero"`
 	Service  *string                      `json:"service,omitzero"`
+	Incident *string                      `json:"incident,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *BenchSampleArguments) UnmarshalJSON(data []byte) error {
-	type plain BenchSampleArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v BenchSampleArguments) MarshalJSON() ([]byte, error) {
-	type plain BenchSampleArguments
-	return events.Encode(plain(v))
+func (v *BenchSampleArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // BenchSamplePayload is the payload of bench.sample.
+//
+// A sample of the benchmarks.
 type BenchSamplePayload struct {
 	// Unix time in nanoseconds.
 	T          int64                      `json:"t"`
@@ -54,16 +48,8 @@ type BenchSamplePayload struct {
 	URL        string                     `json:"url"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *BenchSamplePayload) UnmarshalJSON(data []byte) error {
-	type plain BenchSamplePayload
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v BenchSamplePayload) MarshalJSON() ([]byte, error) {
-	type plain BenchSamplePayload
-	return events.Encode(plain(v))
+func (v *BenchSamplePayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // BenchSampleArgumentsSeverity is the member severity of BenchSampleArguments; decoding keeps values that the schema does not list, see Known.
@@ -106,27 +92,18 @@ func (v BenchSamplePayloadSeverity) Known() bool {
 	return false
 }
 
-// BenchSampleHooks are the author's functions for bench.sample; each may be nil.
+// BenchSampleHooks customize bench.sample.
 type BenchSampleHooks = server.Hooks[BenchSampleArguments, BenchSamplePayload]
 
-// BenchSampleEmitter publishes occurrences of bench.sample.
+// BenchSampleEmitter emits bench.sample.
 type BenchSampleEmitter = server.Emitter[BenchSamplePayload]
 
-// RegisterBenchSample registers the event type bench.sample with s and returns its emitter.
-//
-// A sample of the benchmarks.
+// RegisterBenchSample adds bench.sample to s.
 func RegisterBenchSample(s *server.Server, h BenchSampleHooks, o ...server.TypeOption) (*BenchSampleEmitter, error) {
 	return server.Register(s, eventBenchSample, h, o...)
 }
 
-// SubscribeBenchSample subscribes to the event type bench.sample.
-//
-// A sample of the benchmarks.
+// SubscribeBenchSample subscribes to bench.sample.
 func SubscribeBenchSample(ctx context.Context, c *client.Client, args BenchSampleArguments, o ...client.SubscribeOption) (*client.Subscription[BenchSampleArguments, BenchSamplePayload], error) {
 	return client.Subscribe(ctx, c, eventBenchSample, args, o...)
-}
-
-// ReadBenchSampleTool describes the tool that reads occurrences of bench.sample.
-func ReadBenchSampleTool() readtool.Tool {
-	return readtool.New(eventBenchSample.Info, "read_bench_sample", "cursor", "maxEvents")
 }
