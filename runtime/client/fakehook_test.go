@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -26,6 +27,8 @@ type hooks struct {
 	// post sends one request to a callback; by default it goes to receiver.
 	post     func(r *http.Request) (status int, body string)
 	receiver http.Handler
+	// transport is that of all clients of the test, one after the other.
+	transport mcp.Transport
 
 	noReplay bool
 	ttl      time.Duration // granted when not asked for less; negative for ever
@@ -289,5 +292,13 @@ func (h *hooks) client(c carrier, o Options) *Client {
 	// A proxy takes "/base" away.
 	h.receiver = http.StripPrefix("/base", receiver)
 	o.Webhook = &w
-	return connect(h.t, h.f, c, o)
+	if h.transport == nil {
+		h.transport = h.f.transport(h.t, c)
+	}
+	cl, err := Connect(h.t.Context(), h.transport, o)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { cl.Close() })
+	return cl
 }
