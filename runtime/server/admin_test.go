@@ -1,0 +1,438 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// TestSRV8Admin lists, looks up, resumes, replays and revokes (SRV-8).
+func TestSRV8Admin(t *testing.T) {
+	bubble(t, func(o *Options) {
+		o.Webhook.Delivery.Suspend = delivery.Suspension{Rate: 0.5, Min: 3, Window: time.Hour}
+		o.Webhook.Delivery.Schedule = []time.Duration{0, time.Second, time.Second, time.Second}
+	}, func(w *world) {
+		t := w.t
+		a := w.Admin()
+		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		s := w.subscribe("alice", params(plain, secretA, `,"arguments":{"minLevel":1.0}`))
+		w.subscribe("bob", params(plain, secretA, ""))
+		emit(t, e, incident{ID: "i1", Level: 5})
+		w.settle(time.Second)
+
+		all, err := a.List(t.Context(), "", 10)
+		if err != nil || len(all) != 2 || all[0].ID >= all[1].ID {
+			t.Fatalf("%+v %v", all, err)
+		}
+		rest, err := a.List(t.Context(), all[0].ID, 10)
+		if err != nil || len(rest) != 1 || rest[0].ID != all[1].ID {
+			t.Errorf("%+v %v", rest, err)
+		}
+		i, err := a.Lookup(t.Context(), SubscriptionKey{Principal: "alice", URL: plain, Event: "e", Arguments: json.RawMessage(`{"minLevel":1e0}`)})
+		if err != nil || i.ID != s.ID || i.State != StateActive || string(i.Arguments) != `{"minLevel":1}` || i.LastDeliveryAt.IsZero() || i.Cursor == nil {
+			t.Errorf("%+v %v", i, err)
+		}
+		if _, err := a.Lookup(t.Context(), SubscriptionKey{Principal: "carol", URL: plain, Event: "e"}); !errors.Is(err, events.ErrNotFound) {
+			t.Error(err)
+		}
+		if _, err := a.Lookup(t.Context(), SubscriptionKey{Principal: "alice", Arguments: json.RawMessage(`{"a":1,"a":1}`)}); !errors.Is(err, events.ErrInvalidParams) {
+			t.Error(err)
+		}
+		state := func(want State) {
+			t.Helper()
+			if st, err := a.State(t.Context(), s.ID); st != want || err != nil {
+				t.Errorf("%s %v, want %s", st, err, want)
+			}
+		}
+
+		// Suspended, and resumed by the operator.
+		before := len(w.r.all())
+		w.r.on(refuseAll)
+		emit(t, e, incident{ID: "i2", Level: 5})
+		w.settle(time.Minute)
+		state(StateSuspended)
+		w.r.on(nil)
+		if err := a.Resume(t.Context(), s.ID); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(time.Minute)
+		state(StateActive)
+		if got := w.r.all()[len(w.r.all())-1]; got.short() != "i2" || before == len(w.r.all()) {
+			t.Errorf("%q", w.r.shorts())
+		}
+
+		// Replayed.
+		before = len(w.r.all())
+		if err := a.Replay(t.Context(), s.ID, *s.Cursor); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(time.Minute)
+		got := strings.Join(w.r.shorts()[before:], " ")
+		if got != "i1 i2" && got != "i2 i1" {
+			t.Errorf("replayed %s", got)
+		}
+		if err := a.Replay(t.Context(), s.ID, "no cursor"); err != nil {
+			t.Error(err)
+		}
+		w.settle(time.Minute)
+		if w.r.last().short() != "gap" {
+			t.Errorf("a stale cursor: %q", w.r.shorts())
+		}
+
+		if err := a.Revoke(t.Context(), s.ID, nil); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(time.Second)
+		if got := w.r.last().short(); got != `terminated -32012 Forbidden {"reason":"access revoked"}` {
+			t.Error(got)
+		}
+		state(StateAbsent)
+		for name, err := range map[string]error{"Revoke": a.Revoke(t.Context(), s.ID, nil), "Resume": a.Resume(t.Context(), s.ID), "Replay": a.Replay(t.Context(), s.ID, "")} {
+			if !errors.Is(err, events.ErrNotFound) {
+				t.Errorf("%s of an unknown id: %v", name, err)
+			}
+		}
+	})
+}
+
+// TestSRV8ReplayOfCheck replays a subscription to a check from a cursor (SRV-8).
+func TestSRV8ReplayOfCheck(t *testing.T) {
+	bubble(t, nil, func(w *world) {
+		t := w.t
+		m := &mailbox{}
+		registerMailbox(t, w.Server, m, WithNextPoll(time.Second))
+		s := w.subscribe("alice", params(plain, secretA, ""))
+		m.put("alice", mail("m0"), mail("m1"))
+		w.settle(5 * time.Second)
+		if err := w.Admin().Replay(t.Context(), s.ID, *s.Cursor); err != nil {
+			t.Fatal(err)
+		}
+		m.put("alice", mail("m2"))
+		w.settle(5 * time.Second)
+		if got := strings.Join(w.r.shorts(), " "); len(w.r.all()) != 5 || !strings.HasSuffix(got, "m2") {
+			t.Errorf("%s", got)
+		}
+		w.unsubscribe("alice", plain)
+		w.nothingLeft(nil)
+	})
+}
+
+// TestSRV8Raise raises errors, gaps and terminations for a type and for one subscription, on
+// streams and webhooks (SRV-8, PUSH-5 to PUSH-7, HOOK-7).
+func TestSRV8Raise(t *testing.T) {
+	bubble(t, nil, func(w *world) {
+		t := w.t
+		a := w.Admin()
+		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		register(t, w.Server, "quiet", Hooks[filterArgs, incident]{})
+		l := streamAs(t, w.Server, "alice", `{"name":"e"}`)
+		quiet := streamAs(t, w.Server, "alice", `{"name":"quiet"}`)
+		s := w.subscribe("alice", params(plain, secretA, ""))
+		other := w.subscribe("bob", params(plain, secretA, ""))
+		synctest.Wait()
+
+		if n, err := a.RaiseError(t.Context(), Target{Event: "e"}, events.Upstream("maintenance")); n != 1 || err != nil {
+			t.Error(n, err)
+		}
+		synctest.Wait()
+		if n, err := a.RaiseGap(t.Context(), Target{Event: "e"}); n != 3 || err != nil {
+			t.Error(n, err)
+		}
+		w.settle(time.Second)
+		emit(t, e, incident{ID: "i1"})
+		w.settle(time.Second)
+		wantStrings(t, "stream", l.shorts(), "active", "error", "active", "event i1")
+		f := l.frames()
+		if !f[2].params.Truncated || f[2].params.Cursor == nil || *f[2].params.Cursor == *f[0].params.Cursor {
+			t.Errorf("PUSH-7: %s after %s", f[2].raw, f[0].raw)
+		}
+		if f[1].params.Error.Message != "UpstreamError" {
+			t.Error(f[1].raw)
+		}
+		wantStrings(t, "quiet", quiet.shorts(), "active")
+		if got := strings.Join(w.r.shorts(), " "); got != "gap gap i1 i1" {
+			t.Errorf("webhooks: %s", got)
+		}
+
+		if n, err := a.RaiseGap(t.Context(), Target{ID: s.ID}); n != 1 || err != nil {
+			t.Error(n, err)
+		}
+		w.settle(time.Second)
+		d := w.r.last()
+		if i, _ := a.Get(t.Context(), s.ID); d.short() != "gap" || d.header.Get("X-MCP-Subscription-Id") != s.ID || d.body.Cursor == nil || *d.body.Cursor != *i.Cursor || !i.Truncated {
+			t.Errorf("%s, %+v", d.raw, i)
+		}
+		if n, err := a.Terminate(t.Context(), Target{ID: s.ID}, events.NewError(wire.NotFound, map[string]string{"kind": "subscription"})); n != 1 || err != nil {
+			t.Error(n, err)
+		}
+		w.settle(time.Second)
+		if got := w.r.last().short(); got != `terminated -32011 NotFound {"kind":"subscription"}` {
+			t.Error(got)
+		}
+
+		// A type stays closed, after the check of the mode.
+		n, err := a.Terminate(t.Context(), Target{Event: "e"}, nil)
+		if n != 2 || err != nil {
+			t.Error(n, err)
+		}
+		w.settle(time.Second)
+		if d := w.r.last(); d.header.Get("X-MCP-Subscription-Id") != other.ID || d.short() != `terminated -32012 Forbidden {"reason":"terminated"}` {
+			t.Error(d.short())
+		}
+		if got := l.shorts(); got[len(got)-1] != "terminated" {
+			t.Error(got)
+		}
+		const forbidden = `{"reason":"terminated"}`
+		_, rerr := call(w.Server, "alice", wire.MethodSubscribe, params(plain, secretA, ""))
+		wantError(t, rerr, -32012, forbidden)
+		_, rerr = call(w.Server, "alice", wire.MethodPoll, `{"name":"e"}`)
+		wantError(t, rerr, -32012, forbidden)
+		_, rerr = openStream(w.Server, "alice", `{"name":"e"}`)
+		wantError(t, rerr, -32012, forbidden)
+		_, rerr = call(w.Server, "alice", wire.MethodSubscribe, `{"name":"e","delivery":{"mode":"push"}}`)
+		wantError(t, rerr, -32014, `{"feature":"deliveryMode","value":"push"}`)
+		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		w.subscribe("alice", params(plain, secretA, ""))
+
+		for _, err := range []error{second(a.RaiseGap(t.Context(), Target{Event: "nope"})), second(a.RaiseError(t.Context(), Target{ID: "sub_0"}, nil)), second(a.Terminate(t.Context(), Target{}, nil))} {
+			if !errors.Is(err, events.ErrNotFound) {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func second(_ int, err error) error { return err }
+
+// TestSRV8Register makes a subscription for a principal whose callback was verified by other
+// means, without a packet, under the id that the principal's own subscribe derives (SRV-8, VER-1).
+func TestSRV8Register(t *testing.T) {
+	bubble(t, nil, func(w *world) {
+		t := w.t
+		a := w.Admin()
+		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		id, err := a.Register(t.Context(), Registration{SubscriptionKey: SubscriptionKey{Principal: "alice", URL: secure, Event: "e"}})
+		if err != nil || id != wire.SubscriptionID("webhook", "alice", secure, "e", []byte("{}")) {
+			t.Fatal(id, err)
+		}
+		if n := w.r.packets(); n != 0 {
+			t.Errorf("%d connections", n)
+		}
+		if s := w.subscribe("alice", params(secure, secretA, "")); s.ID != id || s.DeliveryStatus == nil || len(w.r.challenges()) != 0 {
+			t.Errorf("%+v, %d challenges", s, len(w.r.challenges()))
+		}
+		emit(t, e, incident{ID: "i1"})
+		w.settle(time.Second)
+		wantStrings(t, "delivered", w.r.shorts(), "i1")
+		for _, r := range []Registration{
+			{SubscriptionKey: SubscriptionKey{Principal: "alice", URL: secure, Event: "nope"}},
+			{SubscriptionKey: SubscriptionKey{URL: secure, Event: "e"}},
+			{SubscriptionKey: SubscriptionKey{Principal: "alice", URL: "http://other.test/", Event: "e"}},
+			{SubscriptionKey: SubscriptionKey{Principal: "alice", URL: secure, Event: "e", Arguments: json.RawMessage(`{"x":1}`)}},
+			{SubscriptionKey: SubscriptionKey{Principal: "alice", URL: secure, Event: "e"}, Secret: "short"},
+		} {
+			if _, err := a.Register(t.Context(), r); err == nil {
+				t.Errorf("%+v is accepted", r)
+			}
+		}
+	})
+}
+
+// TestSRV8AllowOrigin lifts the rules about scheme and address for one exact origin (SRV-8).
+func TestSRV8AllowOrigin(t *testing.T) {
+	bubble(t, nil, func(w *world) {
+		t := w.t
+		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		const local = "http://127.0.0.1:9000/hook"
+		_, rerr := call(w.Server, "alice", wire.MethodSubscribe, params(local, secretA, ""))
+		wantError(t, rerr, -32602, "*")
+		for _, bad := range []string{"http://127.0.0.1:9000/", "http://127.0.0.1:9000/x", "http://a@127.0.0.1:9000", "127.0.0.1:9000", "http://127.0.0.1:9000?x", "ftp://127.0.0.1"} {
+			if _, err := w.Admin().AllowOrigin(bad); err == nil {
+				t.Errorf("%s is accepted", bad)
+			}
+		}
+		revoke, err := w.Admin().AllowOrigin("http://127.0.0.1:9000")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.subscribe("alice", params(local, secretA, ""))
+		if len(w.r.challenges()) != 1 {
+			t.Error("verification is lifted too")
+		}
+		_, rerr = call(w.Server, "alice", wire.MethodSubscribe, params("http://127.0.0.1:9001/hook", secretA, ""))
+		wantError(t, rerr, -32602, "*")
+		revoke()
+		_, rerr = call(w.Server, "alice", wire.MethodSubscribe, params(local, secretA, ""))
+		wantError(t, rerr, -32602, "*")
+	})
+}
+
+// TestSRV8Handler reads the operator's JSON: pages, one, filters, errors, nothing but reading.
+func TestSRV8Handler(t *testing.T) {
+	bubble(t, nil, func(w *world) {
+		t := w.t
+		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		var last subscribed
+		for i := range 5 {
+			last = w.subscribe(fmt.Sprint("p", i), params(plain, secretA, ""))
+		}
+		h := w.Admin().Handler()
+		get := func(method, query string) (int, string) {
+			rec := httptest.NewRecorder()
+			h.ServeHTTP(rec, httptest.NewRequest(method, "/admin"+query, nil))
+			return rec.Code, rec.Body.String()
+		}
+		var ids []string
+		for query := "?limit=2"; query != ""; {
+			code, body := get("GET", query)
+			var page struct {
+				Subscriptions []WebhookInfo
+				Next          string
+			}
+			if err := json.Unmarshal([]byte(body), &page); err != nil || code != 200 || strings.Contains(body, "whsec") {
+				t.Fatal(code, body, err)
+			}
+			for _, i := range page.Subscriptions {
+				ids = append(ids, i.ID)
+			}
+			if query = ""; page.Next != "" {
+				query = "?limit=2&after=" + page.Next
+			}
+		}
+		if len(ids) != 5 {
+			t.Errorf("%q", ids)
+		}
+		if code, body := get("GET", "?id="+last.ID); code != 200 || !strings.Contains(body, `"state":"active"`) || !strings.Contains(body, `"principal":"p4"`) {
+			t.Error(code, body)
+		}
+		if code, body := get("GET", "?principal=p1"); code != 200 || strings.Count(body, `"id"`) != 1 {
+			t.Error(code, body)
+		}
+		if code, body := get("GET", "?event=nope"); code != 200 || body != "{\"subscriptions\":[]}\n" {
+			t.Error(code, body)
+		}
+		for query, want := range map[string]int{"?id=sub_0": 404, "?limit=0": 400, "?limit=x": 400} {
+			if code, _ := get("GET", query); code != want {
+				t.Errorf("%s: %d", query, code)
+			}
+		}
+		for _, method := range []string{"POST", "DELETE", "PUT"} {
+			if code, _ := get(method, "?id="+last.ID); code != 405 {
+				t.Errorf("%s: %d", method, code)
+			}
+		}
+	})
+}
+
+// TestAdminWithoutWebhooks: the operator of a server without webhooks meets errors, no panics.
+func TestAdminWithoutWebhooks(t *testing.T) {
+	s := newServer(t, Options{})
+	register(t, s, "e", Hooks[filterArgs, incident]{})
+	a := s.Admin()
+	if l, err := a.List(t.Context(), "", 1); len(l) != 0 || err != nil {
+		t.Error(l, err)
+	}
+	if st, err := a.State(t.Context(), "sub_0"); st != StateAbsent || err != nil {
+		t.Error(st, err)
+	}
+	if _, err := a.Register(t.Context(), Registration{}); err == nil {
+		t.Error("registered")
+	}
+	if _, err := a.AllowOrigin("http://127.0.0.1:1"); err == nil {
+		t.Error("allowed")
+	}
+	if err := a.Resume(t.Context(), "sub_0"); !errors.Is(err, events.ErrNotFound) {
+		t.Error(err)
+	}
+	rec := httptest.NewRecorder()
+	s.KeySet().ServeHTTP(rec, httptest.NewRequest("GET", KeySetPath, nil))
+	if rec.Code != http.StatusNotFound {
+		t.Error(rec.Code)
+	}
+}
+
+// TestHOOK10Identity signs deliveries and challenges with the server's key too, and publishes it
+// (HOOK-2, HOOK-10).
+func TestHOOK10Identity(t *testing.T) {
+	key, err := webhook.ParseSigningKey("whsk_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")
+	if err != nil {
+		t.Fatal(err)
+	}
+	identity, err := webhook.NewIdentity(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bubble(t, func(o *Options) { o.Webhook.Identity = identity }, func(w *world) {
+		t := w.t
+		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		w.subscribe("alice", params(plain, secretA, ""))
+		emit(t, e, incident{ID: "i1"})
+		w.settle(time.Second)
+		rec := httptest.NewRecorder()
+		w.KeySet().ServeHTTP(rec, httptest.NewRequest("GET", KeySetPath, nil))
+		keys, err := webhook.ParseKeySet(rec.Body.Bytes())
+		if err != nil || len(keys) != 1 {
+			t.Fatal(keys, err, rec.Body.String())
+		}
+		for _, d := range append(w.r.all(), w.r.challenges()...) {
+			if _, err := (webhook.Verifier{Keys: keys}).Verify(d.header, d.raw); err != nil || !d.signedBy(secretA) {
+				t.Errorf("%s: %v %v", d.short(), err, d.header)
+			}
+		}
+	})
+}
+
+// TestVerificationMetric counts verifications by method and outcome.
+func TestVerificationMetric(t *testing.T) {
+	m := &counting{}
+	bubble(t, func(o *Options) { o.Webhook.Delivery.Meter = m }, func(w *world) {
+		t := w.t
+		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		w.subscribe("alice", params(plain, secretA, ""))
+		w.r.on(refuseAll)
+		call(w.Server, "bob", wire.MethodSubscribe, params(plain, secretA, ""))
+		w.r.document = func(rw http.ResponseWriter) { fmt.Fprint(rw, `{"receivers":["/"]}`) }
+		w.subscribe("carol", params(secure, secretA, ""))
+		wantStrings(t, "outcomes", m.lines(), "challenge verified", "challenge challenge_failed", "well-known verified")
+	})
+}
+
+// counting is a meter that keeps what the verifications' counter counts.
+type counting struct {
+	noop.Meter
+	journal
+}
+
+func (m *counting) Int64Counter(name string, _ ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+	if name != "mcp.events.webhook.verifications" {
+		return noop.Int64Counter{}, nil
+	}
+	return &counter{m: m}, nil
+}
+
+type counter struct {
+	noop.Int64Counter
+	m *counting
+}
+
+func (c *counter) Add(_ context.Context, _ int64, o ...metric.AddOption) {
+	set := metric.NewAddConfig(o).Attributes()
+	method, _ := set.Value("method")
+	outcome, _ := set.Value("outcome")
+	c.m.add(method.AsString() + " " + outcome.AsString())
+}
