@@ -57,8 +57,9 @@ type Options struct {
 
 	// Timeout bounds one request from lookup to the end of its answer; default 5 s (HOOK-3).
 	Timeout time.Duration
-	// HostConnections is how many idle connections are kept for one host; it should equal the
-	// caller's limit of concurrent requests to one host. Default 8.
+	// HostConnections is how many connections one host gets, and how many of them are kept while
+	// idle; it should equal the caller's limit of concurrent requests to one host, and a request
+	// beyond it waits. Default 8.
 	HostConnections int
 	// IdleTimeout is how long an idle connection is kept; default 90 s.
 	IdleTimeout time.Duration
@@ -134,6 +135,7 @@ func New(o Options) (*Guard, error) {
 		DialTLSContext:         g.dialTLS,
 		MaxIdleConns:           maxIdle,
 		MaxIdleConnsPerHost:    o.HostConnections,
+		MaxConnsPerHost:        o.HostConnections,
 		IdleConnTimeout:        o.IdleTimeout,
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: maxHeader,
