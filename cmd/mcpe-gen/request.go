@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
 	"github.com/mcpe-gen/mcpe-gen/gen/config"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
 // outputs are the flags that say where a package goes and what is in it.
@@ -59,7 +60,7 @@ func (c *command) configured(o outputs) ([]gen.Request, error) {
 		}
 		path = found
 	}
-	cfg, err := c.loadConfig(path)
+	cfg, members, err := c.loadPackages(path)
 	if err != nil {
 		return nil, err
 	}
@@ -70,12 +71,8 @@ func (c *command) configured(o outputs) ([]gen.Request, error) {
 		return nil, refuse(fmt.Errorf("-o and --package need event files or a config with one package; %s has %d", cfg.Path, len(cfg.Packages)))
 	}
 	var rs []gen.Request
-	for _, p := range cfg.Packages {
-		files, ds := cfg.Files(p)
-		if err := c.judge(ds, nil, exitUsage); err != nil {
-			return nil, err
-		}
-		r := gen.Request{Files: files, Out: o.out, Package: o.pkg, Emit: o.emit, Types: cfg.Types, Refs: cfg.Refs}
+	for i, p := range cfg.Packages {
+		r := gen.Request{Files: members[i], Out: o.out, Package: o.pkg, Emit: o.emit, Types: cfg.Types, Refs: cfg.Refs}
 		fill(&r, p)
 		rs = append(rs, r)
 	}
@@ -89,6 +86,24 @@ func (c *command) loadConfig(path string) (*config.Config, error) {
 	}
 	c.loaded = cfg
 	return cfg, nil
+}
+
+// loadPackages loads the config with the event files of each package, so that what is wrong with its
+// keys and with its patterns comes in one run.
+func (c *command) loadPackages(path string) (*config.Config, [][]string, error) {
+	cfg, ds := config.Load(path, nil)
+	var members [][]string
+	if cfg != nil {
+		for _, p := range cfg.Packages {
+			files, found := cfg.Files(p)
+			members, ds = append(members, files), append(ds, found...)
+		}
+	}
+	if err := c.judge(source.Sort(ds), nil, exitUsage); err != nil {
+		return nil, nil, err
+	}
+	c.loaded = cfg
+	return cfg, members, nil
 }
 
 // fill sets from the config what the flags left open.

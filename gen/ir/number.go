@@ -78,6 +78,7 @@ func (b *builder) checkBounds(f *facts) {
 		return
 	}
 	if !low || !high {
-		b.report(source.New("MCPE204", f.node.Range, "the integer has no bounds; its Go type is int64").WithHint(hint))
+		b.report(source.New("MCPE204", f.node.Range, "the integer has no bounds; its Go type is int64").
+			WithHint("say minimum and maximum, or format: int64; " + hint))
 	}
 }

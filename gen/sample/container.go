@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/runtime/pattern"
 )
 
 // maxMembers bounds what is made because a schema asks for many.
@@ -135,7 +136,7 @@ func memberSchemas(views []*source.Node, name string) []*source.Node {
 		matched := false
 		if patterns := v.Get("patternProperties"); patterns != nil {
 			for _, p := range patterns.Members {
-				if matches(p.Key, name) {
+				if pattern.Matches(p.Key, name) {
 					all, matched = append(all, p.Value), true
 				}
 			}

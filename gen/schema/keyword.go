@@ -3,11 +3,9 @@ package schema
 import (
 	"regexp"
 	"strings"
-	"time"
-
-	"github.com/dlclark/regexp2"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/runtime/pattern"
 )
 
 // keyword checks a keyword that holds no schemas. The metaschema has the last word on types; here is
@@ -91,23 +89,11 @@ func (l *loader) discriminator(r *root, n, v *source.Node) {
 	}
 }
 
-// pattern checks that a regular expression compiles as the runtime will compile it: by Go's engine,
-// else as ECMA-262.
+// pattern checks that a regular expression compiles, by what compiles it at run time.
 func (l *loader) pattern(r *root, p string, at source.Range) {
-	if err := compilePattern(p); err != nil {
+	if _, err := pattern.Compile(p); err != nil {
 		l.fail(r, source.New("MCPE133", at, "pattern %q is not a regular expression: %s", p, patternFault(err)))
 	}
-}
-
-// patternTimeout bounds one match of a backtracking pattern.
-const patternTimeout = 100 * time.Millisecond
-
-func compilePattern(p string) error {
-	if _, err := regexp.Compile(p); err == nil {
-		return nil
-	}
-	_, err := regexp2.Compile(p, regexp2.ECMAScript)
-	return err
 }
 
 func patternFault(err error) string {
@@ -118,20 +104,5 @@ func patternFault(err error) string {
 	return s
 }
 
-// matches reports whether the name contains a match of the pattern; a pattern that does not compile
-// matches nothing.
-func matches(pattern, name string) bool {
-	if re, err := regexp.Compile(pattern); err == nil {
-		return re.MatchString(name)
-	}
-	re, err := regexp2.Compile(pattern, regexp2.ECMAScript)
-	if err != nil {
-		return false
-	}
-	re.MatchTimeout = patternTimeout
-	ok, err := re.MatchString(name)
-	return ok && err == nil
-}
-
 // Matches reports whether a pattern of patternProperties matches the name of a member.
-func Matches(pattern, name string) bool { return matches(pattern, name) }
+func Matches(text, name string) bool { return pattern.Matches(text, name) }

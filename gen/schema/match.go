@@ -240,7 +240,7 @@ func step(nodes []*source.Node, token string) (next []*source.Node, names []stri
 		}
 		if p := n.Get("patternProperties"); p != nil {
 			for _, m := range p.Members {
-				if matches(m.Key, token) {
+				if Matches(m.Key, token) {
 					found = take(m.Value) || found
 				}
 			}

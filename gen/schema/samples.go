@@ -8,6 +8,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/runtime/pattern"
 )
 
 // checkSamples checks the defaults and examples of a schema against it. They have no effect on what
@@ -90,21 +91,10 @@ func newCompiler(d *dialect) *jsonschema.Compiler {
 		c.DefaultDraft(jsonschema.Draft7)
 	}
 	c.AssertFormat()
-	c.UseRegexpEngine(func(p string) (jsonschema.Regexp, error) {
-		if err := compilePattern(p); err != nil {
-			return nil, err
-		}
-		return pattern(p), nil
-	})
+	c.UseRegexpEngine(func(text string) (jsonschema.Regexp, error) { return pattern.Compile(text) })
 	c.UseLoader(nothing{})
 	return c
 }
-
-// pattern is a regular expression known to compile.
-type pattern string
-
-func (p pattern) String() string            { return string(p) }
-func (p pattern) MatchString(s string) bool { return matches(string(p), s) }
 
 // nothing loads no schema: all references were moved into the document.
 type nothing struct{}

@@ -17,7 +17,7 @@ var textCodes = []Code{
 	{ID: "MCPE104", Title: "key is no string", Explanation: "The members of a JSON object are named by strings, but YAML reads `1:`, `true:` and " +
 		"`null:` as a number, a boolean and null. Quote the key: `\"1\":`. Arrays and objects cannot be keys at all."},
 	{ID: "MCPE105", Title: "number that JSON cannot write", Explanation: "Versions of YAML read 0x10, 010, +1, 1_000, .5, .inf and .nan as numbers, and " +
-		"not all as the same ones; JSON has none of them. Write the number in decimal (16, 8, 1, 1000, 0.5), or quote the value if it is a " +
+		"not all as the same ones; JSON has none of them. Write the number in decimal (16 for 0x10, 10 or 8 for 010, which only YAML 1.1 reads as octal, 1, 1000, 0.5), or quote the value if it is a " +
 		"string: `enum: [\"+1\", \"-1\"]`. Numbers of more than 400 digits or an exponent beyond 400 are refused as well."},
 	{ID: "MCPE106", Title: "merge key", Explanation: "`<<: *base` copies members in YAML 1.1 and is an ordinary key in YAML 1.2, and a reader of the " +
 		"file would have to know which. Write the members out, or put the shared schema under `schemas:` and refer to it with $ref."},

@@ -7,7 +7,7 @@ var typeCodes = []Code{
 	{"MCPE203", "union without a discriminator", Warning,
 		"The variants of this oneOf or anyOf cannot be told apart by one member, so the Go type is json.RawMessage. Declare `discriminator: {propertyName: NAME}`, give every variant a required member with a distinct const, or write `x-go-type` to choose a type of your own."},
 	{"MCPE204", "integer without bounds", Note,
-		"JSON integers have no size; the Go type is int64. Say `minimum` and `maximum`, or choose `x-go-type: encoding/json.Number` or `x-go-type: math/big.Int` when larger values occur."},
+		"JSON integers have no size; the Go type is int64. Say `minimum` and `maximum`, or `format: int64` where all of int64 is meant, or choose `x-go-type: encoding/json.Number` or `x-go-type: math/big.Int` when larger values occur."},
 	{"MCPE205", "integer beyond 64 bits", Warning,
 		"The schema allows integers that int64 cannot hold; decoding them fails. Choose `x-go-type: encoding/json.Number` or `x-go-type: math/big.Int`, or narrow the bounds."},
 	{"MCPE206", "two things with one Go name", Error,

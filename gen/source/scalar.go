@@ -55,8 +55,20 @@ func numberHint(text string) string {
 			base = 0
 		}
 		if v, err := strconv.ParseInt(digits, base, 64); err == nil {
+			if octal, ok := oldOctal(digits); ok && octal != v {
+				return fmt.Sprintf("write %d, or %d if octal is meant, or %s", v, octal, quoted)
+			}
 			return fmt.Sprintf("write %d, or %s", v, quoted)
 		}
 	}
 	return quoted
+}
+
+// oldOctal reads digits with a leading zero as YAML 1.1 did, where 010 is eight.
+func oldOctal(digits string) (int64, bool) {
+	if !strings.HasPrefix(strings.TrimPrefix(digits, "-"), "0") {
+		return 0, false
+	}
+	v, err := strconv.ParseInt(digits, 8, 64)
+	return v, err == nil
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/pattern"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -239,9 +240,9 @@ func (p place) property(name string) place {
 		if c, ok := n.child("properties", name); ok {
 			out, found = append(out, c), true
 		}
-		for _, pattern := range n.names("patternProperties") {
-			if matches(pattern, name) {
-				c, _ := n.child("patternProperties", pattern)
+		for _, text := range n.names("patternProperties") {
+			if pattern.Matches(text, name) {
+				c, _ := n.child("patternProperties", text)
 				out, found = append(out, c), true
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/pattern"
 )
 
 // A shaper makes the shapes of one schema document.
@@ -119,7 +120,7 @@ func (sh *shaper) keyword(s *shape, keyword string, v any) bool {
 		ok = s.oneOf([]any{v})
 	case "pattern":
 		text, _ := v.(string)
-		re, err := compilePattern(text)
+		re, err := pattern.Compile(text)
 		s.pattern, ok = re, err == nil
 	case "format":
 		s.format, ok = formatOf(v)
