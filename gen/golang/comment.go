@@ -27,8 +27,8 @@ func commentText(lines []string) string {
 // words.
 func typeDoc(d *ir.Decl, what string) jen.Code {
 	verb := " is "
-	if strings.HasPrefix(what, "the subscription arguments") {
-		verb = " holds "
+	if strings.HasPrefix(what, "the arguments") {
+		verb = " are "
 	}
 	lines := []string{d.Name + verb + what + "."}
 	return comment(withDoc(lines, d.Doc, "the schema marks this type as deprecated.")...)

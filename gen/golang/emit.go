@@ -10,7 +10,6 @@ package golang
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"runtime"
 	"slices"
@@ -145,33 +144,14 @@ func packageFile(p *ir.Package, o Options) *jen.File {
 	}
 	slices.Sort(sources)
 	f := newFile(p.Name, o, sources)
-	f.PackageComment(packageDoc(p))
+	f.PackageComment("// Package " + p.Name + " holds the typed form of MCP events.")
 	w := &writer{file: f, options: o}
-	w.add(jen.Comment("// This line does not compile against a runtime that is older than the generated code."),
+	w.add(jen.Comment("// This does not compile against a runtime older than the generated code."),
 		jen.Const().Id("_").Op("=").Qual(eventsPath, "IsAtLeastVersion0_1"))
 	if o.Tools {
 		w.readTools(p)
 	}
 	return f
-}
-
-func packageDoc(p *ir.Package) string {
-	var names []string
-	for _, f := range p.Files {
-		for _, e := range f.Events {
-			names = append(names, e.Schema.Name)
-		}
-	}
-	slices.SortFunc(names, cmp.Compare[string])
-	lines := []string{fmt.Sprintf("Package %s holds Go types of MCP events.", p.Name)}
-	if len(names) > 0 {
-		lines[0] = fmt.Sprintf("Package %s holds the typed form of these MCP event types:", p.Name)
-		lines = append(lines, "")
-		for _, n := range names {
-			lines = append(lines, "  - "+n)
-		}
-	}
-	return commentText(lines)
 }
 
 // A writer adds declarations to one file.

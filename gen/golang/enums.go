@@ -36,8 +36,8 @@ func (w *writer) enum(d *ir.Decl) {
 // literalMethods writes the JSON methods of an enum whose values have no common Go type.
 func (w *writer) literalMethods(d *ir.Decl) {
 	w.file.Line()
-	w.file.Func().Params(jen.Id("v").Op("*").Id(d.Name)).Id("UnmarshalJSON").Params(jen.Id("data").Index().Byte()).Error().Block(
-		jen.Return(jen.Qual(eventsPath, "DecodeLiteral").Call(jen.Id("data"), jen.Parens(jen.Op("*").String()).Parens(jen.Id("v")))))
+	w.file.Func().Params(jen.Id("v").Op("*").Id(d.Name)).Id("UnmarshalJSON").Params(jen.Id("b").Index().Byte()).Error().Block(
+		jen.Return(jen.Qual(eventsPath, "DecodeLiteral").Call(jen.Id("b"), jen.Parens(jen.Op("*").String()).Parens(jen.Id("v")))))
 	w.file.Line()
 	w.file.Func().Params(jen.Id("v").Id(d.Name)).Id("MarshalJSON").Params().Params(jen.Index().Byte(), jen.Error()).Block(
 		jen.Return(jen.Qual(eventsPath, "EncodeLiteral").Call(jen.String().Parens(jen.Id("v")))))

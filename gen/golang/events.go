@@ -8,11 +8,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
-// sources and operators name the constants of package events.
+// sources and operators name the constants of package events; the defaults need none.
 var (
 	sources   = map[string]string{"check": "SourceCheck", "both": "SourceBoth"}
 	operators = map[string]string{
-		"equal": "MatchEqual", "in": "MatchIn", "glob": "MatchGlob", "prefix": "MatchPrefix", "min": "MatchMin", "max": "MatchMax",
+		"in": "MatchIn", "glob": "MatchGlob", "prefix": "MatchPrefix", "min": "MatchMin", "max": "MatchMax",
 	}
 )
 
@@ -29,9 +29,6 @@ func (w *writer) event(e *ir.Event) {
 	}
 	if w.options.Client {
 		w.subscribe(e)
-	}
-	if w.options.Tools && e.Tool != nil {
-		w.readTool(e)
 	}
 }
 
@@ -70,7 +67,6 @@ func (w *writer) info(e *ir.Event) {
 		fields = append(fields, jen.Id("Match").Op(":").Add(matchCode(s.Match)))
 	}
 	w.add(
-		comment(typeVar(e)+" describes the event type "+s.Name+"."),
 		jen.Var().Id(typeVar(e)).Op("=").Qual(eventsPath, "Type").Types(jen.Id(e.Arguments.Name), jen.Id(e.Payload.Name)).Values(
 			jen.Id("Info").Op(":").Qual(eventsPath, "Info").Add(lines(fields))))
 }
@@ -87,21 +83,23 @@ func metaCode(meta *source.Node) *jen.Statement {
 func matchCode(rules []schema.MatchRule) *jen.Statement {
 	var items []jen.Code
 	for _, r := range rules {
-		items = append(items, jen.Values(
-			jen.Id("Argument").Op(":").Add(text(r.Argument)),
-			jen.Id("Path").Op(":").Add(text(r.Path)),
-			jen.Id("Op").Op(":").Qual(eventsPath, operators[r.Op])))
+		fields := []jen.Code{jen.Id("Argument").Op(":").Add(text(r.Argument)), jen.Id("Path").Op(":").Add(text(r.Path))}
+		if op := operators[r.Op]; op != "" {
+			fields = append(fields, jen.Id("Op").Op(":").Qual(eventsPath, op))
+		}
+		items = append(items, jen.Values(fields...))
 	}
-	return jen.Index().Qual(eventsPath, "MatchRule").Add(lines(items))
+	list := jen.Index().Qual(eventsPath, "MatchRule")
+	if len(items) == 1 {
+		return list.Values(items...)
+	}
+	return list.Add(lines(items))
 }
 
-// eventDoc appends the event's description and deprecation to the comment of a function. Only
+// eventDoc appends the event's stability and deprecation to the comment of a function. Only
 // clients are told with Go's own marker: servers go on offering the type until it is removed.
 func eventDoc(s *schema.Event, marker, first string) jen.Code {
 	lines := []string{first}
-	if text := textLines(s.Description); len(text) > 0 {
-		lines = paragraph(lines, text...)
-	}
 	if s.Stability == "experimental" {
 		lines = paragraph(lines, "The event type is experimental: it may change or go away.")
 	}

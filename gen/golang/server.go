@@ -12,10 +12,10 @@ func (w *writer) server(e *ir.Event) {
 	args, payload := jen.Id(e.Arguments.Name), jen.Id(e.Payload.Name)
 	emits, checks := e.Schema.Source != "check", e.Schema.Source == "check" || e.Schema.Source == "both"
 
-	w.add(comment(x+"Hooks are the author's functions for "+name+"; each may be nil."),
+	w.add(comment(x+"Hooks customize "+name+"."),
 		jen.Type().Id(x+"Hooks").Op("=").Qual(serverPath, "Hooks").Types(args, payload))
 	if emits {
-		w.add(comment(x+"Emitter publishes occurrences of "+name+"."),
+		w.add(comment(x+"Emitter emits "+name+"."),
 			jen.Type().Id(x+"Emitter").Op("=").Qual(serverPath, "Emitter").Types(payload))
 	}
 	if checks {
@@ -31,13 +31,13 @@ func (w *writer) server(e *ir.Event) {
 	params = append(params, jen.Id("h").Id(x+"Hooks"), jen.Id("o").Op("...").Qual(serverPath, "TypeOption"))
 	call = append(call, jen.Id("h"), jen.Id("o").Op("..."))
 
-	first, register := "Register"+x+" registers the event type "+name+" with s and returns its emitter.", "Register"
+	first, register := "Register"+x+" adds "+name+" to s.", "Register"
 	result := jen.Params(jen.Op("*").Id(x+"Emitter"), jen.Error())
 	switch {
 	case emits && checks:
-		first, register = "Register"+x+" registers the event type "+name+" with s, asks c for occurrences and returns the emitter of further ones.", "RegisterBoth"
+		first, register = "Register"+x+" adds "+name+" to s, which asks c for occurrences beside those that are emitted.", "RegisterBoth"
 	case checks:
-		first, register = "Register"+x+" registers the event type "+name+" with s, which asks c for occurrences.", "RegisterCheck"
+		first, register = "Register"+x+" adds "+name+" to s, which asks c for occurrences.", "RegisterCheck"
 		result = jen.Error()
 	}
 	w.add(eventDoc(e.Schema, "The event type is deprecated: ", first),
@@ -62,7 +62,7 @@ func (w *writer) checker(e *ir.Event) {
 func (w *writer) subscribe(e *ir.Event) {
 	x := e.Prefix
 	types := []jen.Code{jen.Id(e.Arguments.Name), jen.Id(e.Payload.Name)}
-	w.add(eventDoc(e.Schema, "Deprecated: ", "Subscribe"+x+" subscribes to the event type "+e.Schema.Name+"."),
+	w.add(eventDoc(e.Schema, "Deprecated: ", "Subscribe"+x+" subscribes to "+e.Schema.Name+"."),
 		jen.Func().Id("Subscribe"+x).Params(
 			jen.Id("ctx").Qual("context", "Context"),
 			jen.Id("c").Op("*").Qual(clientPath, "Client"),

@@ -56,29 +56,47 @@ func fieldDoc(f *ir.Field) []string {
 	return withDoc(lines, ir.Doc{Deprecated: f.Doc.Deprecated}, "the schema marks this member as deprecated.")
 }
 
-// decoder hands the struct's method-less twin to the runtime's exact-case decoder.
+// decoder hands the struct to the runtime's exact-case decoder.
 func (w *writer) decoder(d *ir.Decl) {
-	w.add(
-		comment("UnmarshalJSON matches member names exactly."),
-		jen.Func().Params(jen.Id("v").Op("*").Id(d.Name)).Id("UnmarshalJSON").Params(jen.Id("data").Index().Byte()).Error().Block(
-			jen.Type().Id("plain").Id(d.Name),
-			jen.Return(jen.Qual(eventsPath, "Decode").Call(jen.Id("data"), jen.Parens(jen.Op("*").Id("plain")).Parens(jen.Id("v")))),
-		))
+	w.file.Line()
+	w.file.Func().Params(jen.Id("v").Op("*").Id(d.Name)).Id("UnmarshalJSON").Params(jen.Id("b").Index().Byte()).Error().Block(
+		jen.Return(jen.Qual(eventsPath, "DecodeStruct").Call(jen.Id("b"), jen.Id("v"))))
 }
 
-// encoder writes the twin, members with one possible value filled in.
+// encoder writes the method that structs need where encoding/json alone would write something else:
+// for members without a name of their own, constants that are filled in, and nil slices and maps.
 func (w *writer) encoder(d *ir.Decl) {
-	body := []jen.Code{jen.Type().Id("plain").Id(d.Name)}
-	doc := "MarshalJSON writes required slices and maps even when nil."
+	var body []jen.Code
+	needed := d.Extra != nil
 	for _, f := range d.Fields {
+		needed = needed || !standard(f.Type, f.OmitZero) || f.JSON == "-"
 		if f.Const != "" {
-			doc = "MarshalJSON fills in the constants that the schema requires."
+			needed = true
 			body = append(body, jen.Id("v").Dot(f.Name).Op("=").Qual("cmp", "Or").Call(jen.Id("v").Dot(f.Name), jen.Id(f.Const)))
 		}
 	}
-	body = append(body, jen.Return(jen.Qual(eventsPath, "Encode").Call(jen.Id("plain").Call(jen.Id("v")))))
-	w.add(comment(doc),
-		jen.Func().Params(jen.Id("v").Id(d.Name)).Id("MarshalJSON").Params().Params(jen.Index().Byte(), jen.Error()).Block(body...))
+	if !needed {
+		return
+	}
+	body = append(body, jen.Return(jen.Qual(eventsPath, "EncodeStruct").Call(jen.Id("v"))))
+	w.file.Line()
+	w.file.Func().Params(jen.Id("v").Id(d.Name)).Id("MarshalJSON").Params().Params(jen.Index().Byte(), jen.Error()).Block(body...)
+}
+
+// standard reports whether encoding/json writes values of the type as the runtime does. nilAbsent
+// tells that a nil slice or map is left out.
+func standard(t *ir.Type, nilAbsent bool) bool {
+	switch u := t.Under(); u.Kind {
+	case ir.Slice, ir.Map:
+		return nilAbsent && standard(u.Elem, false)
+	case ir.Bytes:
+		return nilAbsent
+	case ir.Pointer:
+		return standard(u.Elem, false)
+	case ir.External:
+		return u.Go == ir.RawMessage || u.Go.Path == ""
+	}
+	return true // scalars, and types with methods of their own
 }
 
 // accessor writes the method that gives a member or its default.

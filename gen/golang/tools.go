@@ -10,28 +10,22 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
-func toolFunc(e *ir.Event) string { return "Read" + e.Prefix + "Tool" }
-
-// readTool writes the function that returns an event type's read tool.
-func (w *writer) readTool(e *ir.Event) {
-	w.add(
-		comment(toolFunc(e)+" describes the tool that reads occurrences of "+e.Schema.Name+"."),
-		jen.Func().Id(toolFunc(e)).Params().Qual(readtoolPath, "Tool").Block(
-			jen.Return(jen.Qual(readtoolPath, "New").Call(
-				jen.Id(typeVar(e)).Dot("Info"), text(e.Tool.Tool.Name), text(e.Tool.Cursor), text(e.Tool.MaxEvents)))))
-}
-
 // readTools writes the list of all read tools of the package.
 func (w *writer) readTools(p *ir.Package) {
 	var calls []jen.Code
 	for _, e := range toolEvents(p) {
-		calls = append(calls, jen.Id(toolFunc(e)).Call())
+		info := jen.Id(typeVar(e)).Dot("Info")
+		if e.Tool.Custom {
+			calls = append(calls, jen.Qual(readtoolPath, "New").Call(info, text(e.Tool.Tool.Name), text(e.Tool.Cursor), text(e.Tool.MaxEvents)))
+		} else {
+			calls = append(calls, jen.Qual(readtoolPath, "Of").Call(info))
+		}
 	}
 	list := jen.Nil()
 	if len(calls) > 0 {
 		list = jen.Index().Qual(readtoolPath, "Tool").Add(lines(calls))
 	}
-	w.add(comment("ReadTools returns the read tools of the package's event types, for server.Server.AddReadTools."),
+	w.add(comment("ReadTools returns the package's read tools, for server.Server.AddReadTools."),
 		jen.Func().Id("ReadTools").Params().Index().Qual(readtoolPath, "Tool").Block(jen.Return(list)))
 }
 

@@ -33,8 +33,8 @@ func (w *writer) union(d *ir.Decl) {
 
 	w.codec(d, codec, variant, unknown)
 	w.add(comment("UnmarshalJSON reads the variant that the member "+d.Tag+" names."),
-		jen.Func().Params(jen.Id("v").Op("*").Id(d.Name)).Id("UnmarshalJSON").Params(jen.Id("data").Index().Byte()).Error().Block(
-			jen.Return(jen.Id(codec).Dot("Decode").Call(jen.Id("data"), jen.Op("&").Id("v").Dot("Value")))))
+		jen.Func().Params(jen.Id("v").Op("*").Id(d.Name)).Id("UnmarshalJSON").Params(jen.Id("b").Index().Byte()).Error().Block(
+			jen.Return(jen.Id(codec).Dot("Decode").Call(jen.Id("b"), jen.Op("&").Id("v").Dot("Value")))))
 	w.add(comment("MarshalJSON writes the variant with its tag."),
 		jen.Func().Params(jen.Id("v").Id(d.Name)).Id("MarshalJSON").Params().Params(jen.Index().Byte(), jen.Error()).Block(
 			jen.Return(jen.Id(codec).Dot("Encode").Call(jen.Id("v").Dot("Value")))))

@@ -105,14 +105,17 @@ func (b *builder) declareEvent(e *schema.Event) *Event {
 	// All names are taken whatever is emitted, so that emitting more never makes a collision.
 	for _, name := range []string{
 		arguments, payload, prefix + "Hooks", prefix + "Emitter", prefix + "Checker",
-		"Register" + prefix, "Subscribe" + prefix, "Check" + prefix, "Read" + prefix + "Tool",
+		"Register" + prefix, "Subscribe" + prefix, "Check" + prefix,
 	} {
 		if !b.declare(b.names, name, "event "+e.Name, e.NameRange) {
 			break
 		}
 	}
-	out.Arguments = b.eventRoot(out, e.Input, arguments, "the subscription arguments of "+e.Name, true)
+	out.Arguments = b.eventRoot(out, e.Input, arguments, "the arguments of "+e.Name, true)
 	out.Payload = b.eventRoot(out, e.Payload, payload, "the payload of "+e.Name, false)
+	if out.Payload.Doc.Text == "" {
+		out.Payload.Doc.Text = e.Description
+	}
 	return out
 }
 

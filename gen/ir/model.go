@@ -44,6 +44,8 @@ type Event struct {
 type Tool struct {
 	Cursor, MaxEvents string
 	Tool              mcp.Tool
+	// Custom says that the author named the tool or its arguments.
+	Custom bool
 }
 
 // A Form says what a [Decl] declares.

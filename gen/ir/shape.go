@@ -155,6 +155,9 @@ func (b *builder) refType(sh *shape) *Type {
 		b.report(source.New("MCPE214", sh.node.Range, "the $ref leads to no described value"))
 		return &Type{Kind: External, Go: RawMessage}
 	}
+	if b.holdsItself(n) {
+		return b.selfHolding(n, at)
+	}
 	return b.typeOf(n, at)
 }
 

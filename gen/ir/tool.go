@@ -2,25 +2,22 @@ package ir
 
 import (
 	"errors"
-	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
-const (
-	toolPrefix  = "read_"
-	maxToolName = 64
-)
+const maxToolName = 64
 
 // tool makes the descriptor of an event type's read tool; nil when one was reported.
 func (b *builder) tool(e *Event, names scope) *Tool {
-	t := &Tool{Cursor: orElse(e.Schema.ToolCursor, "cursor"), MaxEvents: orElse(e.Schema.ToolMaxEvents, "maxEvents")}
-	name := e.Schema.ToolName
-	if name == "" {
-		name = toolPrefix + strings.Map(toolRune, e.Schema.Name)
+	t := &Tool{
+		Cursor:    orElse(e.Schema.ToolCursor, readtool.CursorArgument),
+		MaxEvents: orElse(e.Schema.ToolMaxEvents, readtool.MaxEventsArgument),
+		Custom:    e.Schema.ToolName != "" || e.Schema.ToolCursor != "" || e.Schema.ToolMaxEvents != "",
 	}
+	name := orElse(e.Schema.ToolName, readtool.Name(e.Schema.Name))
 	if !b.toolName(e, name, names) || !b.toolArguments(e, t) {
 		return nil
 	}
@@ -61,7 +58,7 @@ func (b *builder) toolName(e *Event, name string, names scope) bool {
 		b.report(source.New("MCPE221", at, "the read tool's name %s has %d characters, at most %d are allowed", name, len(name), maxToolName).
 			WithHint("set x-tool-name on the event"))
 		return false
-	case strings.Map(toolRune, name) != name:
+	case !readtool.ValidName(name):
 		b.report(source.New("MCPE221", at, "the read tool's name %q has other characters than letters, digits, _ and -", name))
 		return false
 	case taken:
@@ -71,13 +68,6 @@ func (b *builder) toolName(e *Event, name string, names scope) bool {
 	}
 	names[name] = declared{"the event " + e.Schema.Name, at}
 	return true
-}
-
-func toolRune(r rune) rune {
-	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
-		return r
-	}
-	return '_'
 }
 
 func orElse(s, fallback string) string {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
@@ -31,4 +32,15 @@ func ExampleNew() {
 	// severity true
 	// cursor true
 	// maxEvents true
+}
+
+func ExampleSelect() {
+	tools := []readtool.Tool{
+		readtool.Of(events.Info{Name: "incident.created"}),
+		readtool.Of(events.Info{Name: "incident.closed"}),
+	}
+	for _, t := range readtool.Select(tools, "incident.closed") {
+		fmt.Println(t.Tool.Name)
+	}
+	// Output: read_incident_closed
 }

@@ -5,6 +5,7 @@
 package readtool
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -24,6 +25,29 @@ type Tool struct {
 	Tool mcp.Tool
 }
 
+// The names of a read tool's own arguments where the author chooses none.
+const (
+	CursorArgument    = "cursor"
+	MaxEventsArgument = "maxEvents"
+)
+
+// Name returns the name that the read tool of an event type has by default: read_ and the event's
+// name, other characters than letters, digits, _ and - replaced by _.
+func Name(event string) string { return "read_" + strings.Map(toolRune, event) }
+
+// ValidName reports whether name is made of letters, digits, _ and - alone.
+func ValidName(name string) bool { return strings.Map(toolRune, name) == name }
+
+func toolRune(r rune) rune {
+	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
+		return r
+	}
+	return '_'
+}
+
+// Of returns the read tool of an event type under its default names. Generated code calls it.
+func Of(info events.Info) Tool { return New(info, Name(info.Name), CursorArgument, MaxEventsArgument) }
+
 // New returns the read tool of an event type under the given tool name, with cursor and maxEvents
 // as the names of its own arguments. Where [InputSchema] refuses the type's arguments the descriptor
 // has no InputSchema, and AddReadTools refuses it; the generator reports that earlier.
@@ -38,4 +62,16 @@ func New(info events.Info, name, cursor, maxEvents string) Tool {
 		t.Tool.InputSchema = input
 	}
 	return t
+}
+
+// Select returns the tools that read one of the named event types, for a server that has not
+// registered all types of a package.
+func Select(tools []Tool, events ...string) []Tool {
+	var selected []Tool
+	for _, t := range tools {
+		if slices.Contains(events, t.Event) {
+			selected = append(selected, t)
+		}
+	}
+	return selected
 }

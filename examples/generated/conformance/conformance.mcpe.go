@@ -8,11 +8,9 @@ import (
 	"encoding/json"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// eventConformanceTick describes the event type conformance.tick.
 var eventConformanceTick = events.Type[ConformanceTickArguments, ConformanceTickPayload]{Info: events.Info{
 	Name:          "conformance.tick",
 	Description:   "Fires at every cadence, in every delivery mode.",
@@ -22,54 +20,38 @@ var eventConformanceTick = events.Type[ConformanceTickArguments, ConformanceTick
 	Fingerprint:   "a7f97464cc2a9c40927565c8cee27836",
 }}
 
-// ConformanceTickArguments holds the subscription arguments of conformance.tick.
+// ConformanceTickArguments are the arguments of conformance.tick.
 type ConformanceTickArguments struct {
 	Channel *Channel `json:"channel,omitzero"`
 	// Only every nth event.
 	Every *int64 `json:"every,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *ConformanceTickArguments) UnmarshalJSON(data []byte) error {
-	type plain ConformanceTickArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v ConformanceTickArguments) MarshalJSON() ([]byte, error) {
-	type plain ConformanceTickArguments
-	return events.Encode(plain(v))
+func (v *ConformanceTickArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // ConformanceTickPayload is the payload of conformance.tick.
-type ConformanceTickPayload = Sample
-
-// ConformanceTickHooks are the author's functions for conformance.tick; each may be nil.
-type ConformanceTickHooks = server.Hooks[ConformanceTickArguments, ConformanceTickPayload]
-
-// ConformanceTickEmitter publishes occurrences of conformance.tick.
-type ConformanceTickEmitter = server.Emitter[ConformanceTickPayload]
-
-// RegisterConformanceTick registers the event type conformance.tick with s and returns its emitter.
 //
 // Fires at every cadence, in every delivery mode.
+type ConformanceTickPayload = Sample
+
+// ConformanceTickHooks customize conformance.tick.
+type ConformanceTickHooks = server.Hooks[ConformanceTickArguments, ConformanceTickPayload]
+
+// ConformanceTickEmitter emits conformance.tick.
+type ConformanceTickEmitter = server.Emitter[ConformanceTickPayload]
+
+// RegisterConformanceTick adds conformance.tick to s.
 func RegisterConformanceTick(s *server.Server, h ConformanceTickHooks, o ...server.TypeOption) (*ConformanceTickEmitter, error) {
 	return server.Register(s, eventConformanceTick, h, o...)
 }
 
-// SubscribeConformanceTick subscribes to the event type conformance.tick.
-//
-// Fires at every cadence, in every delivery mode.
+// SubscribeConformanceTick subscribes to conformance.tick.
 func SubscribeConformanceTick(ctx context.Context, c *client.Client, args ConformanceTickArguments, o ...client.SubscribeOption) (*client.Subscription[ConformanceTickArguments, ConformanceTickPayload], error) {
 	return client.Subscribe(ctx, c, eventConformanceTick, args, o...)
 }
 
-// ReadConformanceTickTool describes the tool that reads occurrences of conformance.tick.
-func ReadConformanceTickTool() readtool.Tool {
-	return readtool.New(eventConformanceTick.Info, "read_conformance_tick", "cursor", "maxEvents")
-}
-
-// eventConformanceSpare describes the event type conformance.spare.
 var eventConformanceSpare = events.Type[ConformanceSpareArguments, ConformanceSparePayload]{Info: events.Info{
 	Name:          "conformance.spare",
 	Description:   "Never fires; the terminate control ends it.",
@@ -79,52 +61,36 @@ var eventConformanceSpare = events.Type[ConformanceSpareArguments, ConformanceSp
 	Fingerprint:   "b001ee51c74523fd3373a15eb75ab22a",
 }}
 
-// ConformanceSpareArguments holds the subscription arguments of conformance.spare.
+// ConformanceSpareArguments are the arguments of conformance.spare.
 type ConformanceSpareArguments struct {
 	Channel *Channel `json:"channel,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *ConformanceSpareArguments) UnmarshalJSON(data []byte) error {
-	type plain ConformanceSpareArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v ConformanceSpareArguments) MarshalJSON() ([]byte, error) {
-	type plain ConformanceSpareArguments
-	return events.Encode(plain(v))
+func (v *ConformanceSpareArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // ConformanceSparePayload is the payload of conformance.spare.
-type ConformanceSparePayload = Sample
-
-// ConformanceSpareHooks are the author's functions for conformance.spare; each may be nil.
-type ConformanceSpareHooks = server.Hooks[ConformanceSpareArguments, ConformanceSparePayload]
-
-// ConformanceSpareEmitter publishes occurrences of conformance.spare.
-type ConformanceSpareEmitter = server.Emitter[ConformanceSparePayload]
-
-// RegisterConformanceSpare registers the event type conformance.spare with s and returns its emitter.
 //
 // Never fires; the terminate control ends it.
+type ConformanceSparePayload = Sample
+
+// ConformanceSpareHooks customize conformance.spare.
+type ConformanceSpareHooks = server.Hooks[ConformanceSpareArguments, ConformanceSparePayload]
+
+// ConformanceSpareEmitter emits conformance.spare.
+type ConformanceSpareEmitter = server.Emitter[ConformanceSparePayload]
+
+// RegisterConformanceSpare adds conformance.spare to s.
 func RegisterConformanceSpare(s *server.Server, h ConformanceSpareHooks, o ...server.TypeOption) (*ConformanceSpareEmitter, error) {
 	return server.Register(s, eventConformanceSpare, h, o...)
 }
 
-// SubscribeConformanceSpare subscribes to the event type conformance.spare.
-//
-// Never fires; the terminate control ends it.
+// SubscribeConformanceSpare subscribes to conformance.spare.
 func SubscribeConformanceSpare(ctx context.Context, c *client.Client, args ConformanceSpareArguments, o ...client.SubscribeOption) (*client.Subscription[ConformanceSpareArguments, ConformanceSparePayload], error) {
 	return client.Subscribe(ctx, c, eventConformanceSpare, args, o...)
 }
 
-// ReadConformanceSpareTool describes the tool that reads occurrences of conformance.spare.
-func ReadConformanceSpareTool() readtool.Tool {
-	return readtool.New(eventConformanceSpare.Info, "read_conformance_spare", "cursor", "maxEvents")
-}
-
-// eventConformanceCapped describes the event type conformance.capped.
 var eventConformanceCapped = events.Type[ConformanceCappedArguments, ConformanceCappedPayload]{Info: events.Info{
 	Name:          "conformance.capped",
 	Description:   "Never fires; a principal may have two streams of it.",
@@ -134,52 +100,36 @@ var eventConformanceCapped = events.Type[ConformanceCappedArguments, Conformance
 	Fingerprint:   "b001ee51c74523fd3373a15eb75ab22a",
 }}
 
-// ConformanceCappedArguments holds the subscription arguments of conformance.capped.
+// ConformanceCappedArguments are the arguments of conformance.capped.
 type ConformanceCappedArguments struct {
 	Channel *Channel `json:"channel,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *ConformanceCappedArguments) UnmarshalJSON(data []byte) error {
-	type plain ConformanceCappedArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v ConformanceCappedArguments) MarshalJSON() ([]byte, error) {
-	type plain ConformanceCappedArguments
-	return events.Encode(plain(v))
+func (v *ConformanceCappedArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // ConformanceCappedPayload is the payload of conformance.capped.
-type ConformanceCappedPayload = Sample
-
-// ConformanceCappedHooks are the author's functions for conformance.capped; each may be nil.
-type ConformanceCappedHooks = server.Hooks[ConformanceCappedArguments, ConformanceCappedPayload]
-
-// ConformanceCappedEmitter publishes occurrences of conformance.capped.
-type ConformanceCappedEmitter = server.Emitter[ConformanceCappedPayload]
-
-// RegisterConformanceCapped registers the event type conformance.capped with s and returns its emitter.
 //
 // Never fires; a principal may have two streams of it.
+type ConformanceCappedPayload = Sample
+
+// ConformanceCappedHooks customize conformance.capped.
+type ConformanceCappedHooks = server.Hooks[ConformanceCappedArguments, ConformanceCappedPayload]
+
+// ConformanceCappedEmitter emits conformance.capped.
+type ConformanceCappedEmitter = server.Emitter[ConformanceCappedPayload]
+
+// RegisterConformanceCapped adds conformance.capped to s.
 func RegisterConformanceCapped(s *server.Server, h ConformanceCappedHooks, o ...server.TypeOption) (*ConformanceCappedEmitter, error) {
 	return server.Register(s, eventConformanceCapped, h, o...)
 }
 
-// SubscribeConformanceCapped subscribes to the event type conformance.capped.
-//
-// Never fires; a principal may have two streams of it.
+// SubscribeConformanceCapped subscribes to conformance.capped.
 func SubscribeConformanceCapped(ctx context.Context, c *client.Client, args ConformanceCappedArguments, o ...client.SubscribeOption) (*client.Subscription[ConformanceCappedArguments, ConformanceCappedPayload], error) {
 	return client.Subscribe(ctx, c, eventConformanceCapped, args, o...)
 }
 
-// ReadConformanceCappedTool describes the tool that reads occurrences of conformance.capped.
-func ReadConformanceCappedTool() readtool.Tool {
-	return readtool.New(eventConformanceCapped.Info, "read_conformance_capped", "cursor", "maxEvents")
-}
-
-// eventConformanceHook describes the event type conformance.hook.
 var eventConformanceHook = events.Type[ConformanceHookArguments, ConformanceHookPayload]{Info: events.Info{
 	Name:          "conformance.hook",
 	Description:   "Fires at every cadence, by webhook only.",
@@ -189,49 +139,34 @@ var eventConformanceHook = events.Type[ConformanceHookArguments, ConformanceHook
 	Fingerprint:   "b001ee51c74523fd3373a15eb75ab22a",
 }}
 
-// ConformanceHookArguments holds the subscription arguments of conformance.hook.
+// ConformanceHookArguments are the arguments of conformance.hook.
 type ConformanceHookArguments struct {
 	Channel *Channel `json:"channel,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *ConformanceHookArguments) UnmarshalJSON(data []byte) error {
-	type plain ConformanceHookArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v ConformanceHookArguments) MarshalJSON() ([]byte, error) {
-	type plain ConformanceHookArguments
-	return events.Encode(plain(v))
+func (v *ConformanceHookArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // ConformanceHookPayload is the payload of conformance.hook.
-type ConformanceHookPayload = Sample
-
-// ConformanceHookHooks are the author's functions for conformance.hook; each may be nil.
-type ConformanceHookHooks = server.Hooks[ConformanceHookArguments, ConformanceHookPayload]
-
-// ConformanceHookEmitter publishes occurrences of conformance.hook.
-type ConformanceHookEmitter = server.Emitter[ConformanceHookPayload]
-
-// RegisterConformanceHook registers the event type conformance.hook with s and returns its emitter.
 //
 // Fires at every cadence, by webhook only.
+type ConformanceHookPayload = Sample
+
+// ConformanceHookHooks customize conformance.hook.
+type ConformanceHookHooks = server.Hooks[ConformanceHookArguments, ConformanceHookPayload]
+
+// ConformanceHookEmitter emits conformance.hook.
+type ConformanceHookEmitter = server.Emitter[ConformanceHookPayload]
+
+// RegisterConformanceHook adds conformance.hook to s.
 func RegisterConformanceHook(s *server.Server, h ConformanceHookHooks, o ...server.TypeOption) (*ConformanceHookEmitter, error) {
 	return server.Register(s, eventConformanceHook, h, o...)
 }
 
-// SubscribeConformanceHook subscribes to the event type conformance.hook.
-//
-// Fires at every cadence, by webhook only.
+// SubscribeConformanceHook subscribes to conformance.hook.
 func SubscribeConformanceHook(ctx context.Context, c *client.Client, args ConformanceHookArguments, o ...client.SubscribeOption) (*client.Subscription[ConformanceHookArguments, ConformanceHookPayload], error) {
 	return client.Subscribe(ctx, c, eventConformanceHook, args, o...)
-}
-
-// ReadConformanceHookTool describes the tool that reads occurrences of conformance.hook.
-func ReadConformanceHookTool() readtool.Tool {
-	return readtool.New(eventConformanceHook.Info, "read_conformance_hook", "cursor", "maxEvents")
 }
 
 // Sample is the shared type Sample.
@@ -243,16 +178,8 @@ type Sample struct {
 	Note string `json:"note"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Sample) UnmarshalJSON(data []byte) error {
-	type plain Sample
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v Sample) MarshalJSON() ([]byte, error) {
-	type plain Sample
-	return events.Encode(plain(v))
+func (v *Sample) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // Channel is the shared type Channel.

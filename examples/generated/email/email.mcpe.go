@@ -8,11 +8,9 @@ import (
 	"encoding/json"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// eventEmailReceived describes the event type email.received.
 var eventEmailReceived = events.Type[EmailReceivedArguments, EmailReceivedPayload]{Info: events.Info{
 	Name:          "email.received",
 	Description:   "A message arrived in the caller's mailbox.",
@@ -20,12 +18,10 @@ var eventEmailReceived = events.Type[EmailReceivedArguments, EmailReceivedPayloa
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"messageId":{"type":"string"},"from":{"type":"string","format":"email"},"subject":{"type":"string","maxLength":256},"receivedAt":{"type":"string","format":"date-time"},"attachments":{"type":"integer","minimum":0,"maximum":1000}},"required":["messageId","from","subject","receivedAt"]}`),
 	Fingerprint:   "6dfdce7fb7357c36bc2931167b7221aa",
 	Source:        events.SourceCheck,
-	Match: []events.MatchRule{
-		{Argument: "from", Path: "/from", Op: events.MatchGlob},
-	},
+	Match:         []events.MatchRule{{Argument: "from", Path: "/from", Op: events.MatchGlob}},
 }}
 
-// EmailReceivedArguments holds the subscription arguments of email.received.
+// EmailReceivedArguments are the arguments of email.received.
 type EmailReceivedArguments struct {
 	// Only senders matching this pattern, for example *@example.com.
 	From *string `json:"from,omitzero"`
@@ -35,16 +31,8 @@ type EmailReceivedArguments struct {
 	Folder *string `json:"folder,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *EmailReceivedArguments) UnmarshalJSON(data []byte) error {
-	type plain EmailReceivedArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v EmailReceivedArguments) MarshalJSON() ([]byte, error) {
-	type plain EmailReceivedArguments
-	return events.Encode(plain(v))
+func (v *EmailReceivedArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // FolderOrDefault returns Folder, or the schema's default "inbox" when it is absent.
@@ -56,6 +44,8 @@ func (v EmailReceivedArguments) FolderOrDefault() string {
 }
 
 // EmailReceivedPayload is the payload of email.received.
+//
+// A message arrived in the caller's mailbox.
 type EmailReceivedPayload struct {
 	MessageID   string      `json:"messageId"`
 	From        string      `json:"from"`
@@ -64,19 +54,11 @@ type EmailReceivedPayload struct {
 	Attachments *int64      `json:"attachments,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *EmailReceivedPayload) UnmarshalJSON(data []byte) error {
-	type plain EmailReceivedPayload
-	return events.Decode(data, (*plain)(v))
+func (v *EmailReceivedPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
-func (v EmailReceivedPayload) MarshalJSON() ([]byte, error) {
-	type plain EmailReceivedPayload
-	return events.Encode(plain(v))
-}
-
-// EmailReceivedHooks are the author's functions for email.received; each may be nil.
+// EmailReceivedHooks customize email.received.
 type EmailReceivedHooks = server.Hooks[EmailReceivedArguments, EmailReceivedPayload]
 
 // EmailReceivedChecker looks for occurrences of email.received upstream.
@@ -85,21 +67,12 @@ type EmailReceivedChecker interface {
 	CheckEmailReceived(ctx context.Context, args EmailReceivedArguments, cursor string) (events.Page[EmailReceivedPayload], error)
 }
 
-// RegisterEmailReceived registers the event type email.received with s, which asks c for occurrences.
-//
-// A message arrived in the caller's mailbox.
+// RegisterEmailReceived adds email.received to s, which asks c for occurrences.
 func RegisterEmailReceived(s *server.Server, c EmailReceivedChecker, h EmailReceivedHooks, o ...server.TypeOption) error {
 	return server.RegisterCheck(s, eventEmailReceived, c.CheckEmailReceived, h, o...)
 }
 
-// SubscribeEmailReceived subscribes to the event type email.received.
-//
-// A message arrived in the caller's mailbox.
+// SubscribeEmailReceived subscribes to email.received.
 func SubscribeEmailReceived(ctx context.Context, c *client.Client, args EmailReceivedArguments, o ...client.SubscribeOption) (*client.Subscription[EmailReceivedArguments, EmailReceivedPayload], error) {
 	return client.Subscribe(ctx, c, eventEmailReceived, args, o...)
-}
-
-// ReadEmailReceivedTool describes the tool that reads occurrences of email.received.
-func ReadEmailReceivedTool() readtool.Tool {
-	return readtool.New(eventEmailReceived.Info, "read_email_received", "cursor", "maxEvents")
 }

@@ -8,11 +8,9 @@ import (
 	"encoding/json"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// eventPullRequestOpened describes the event type pull_request.opened.
 var eventPullRequestOpened = events.Type[PullRequestOpenedArguments, PullRequestOpenedPayload]{Info: events.Info{
 	Name:          "pull_request.opened",
 	Description:   "A pull request was opened.",
@@ -20,13 +18,13 @@ var eventPullRequestOpened = events.Type[PullRequestOpenedArguments, PullRequest
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo"},"number":{"type":"integer","minimum":1,"maximum":9007199254740991},"title":{"type":"string"},"author":{"$ref":"#/$defs/User"},"base":{"$ref":"#/$defs/Branch","description":"The branch it would be merged into."},"head":{"type":"string","description":"The branch it comes from."},"labels":{"type":"array","items":{"$ref":"#/$defs/Label"}},"draft":{"type":"boolean"},"url":{"type":"string","format":"uri"},"createdAt":{"type":"string","format":"date-time"}},"required":["repo","number","title","author","base","head","labels","draft","url","createdAt"],"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"User":{"description":"A GitHub account.","type":"object","properties":{"login":{"type":"string","description":"The account's name."},"type":{"type":"string","enum":["User","Bot","Organization","Mannequin"]}},"required":["login","type"]},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1},"Label":{"description":"A label's name.","type":"string","minLength":1}}}`),
 	Fingerprint:   "e7b5fb42916888779b71170458089313",
 	Match: []events.MatchRule{
-		{Argument: "repo", Path: "/repo", Op: events.MatchEqual},
-		{Argument: "label", Path: "/labels", Op: events.MatchEqual},
-		{Argument: "branch", Path: "/base", Op: events.MatchEqual},
+		{Argument: "repo", Path: "/repo"},
+		{Argument: "label", Path: "/labels"},
+		{Argument: "branch", Path: "/base"},
 	},
 }}
 
-// PullRequestOpenedArguments holds the subscription arguments of pull_request.opened.
+// PullRequestOpenedArguments are the arguments of pull_request.opened.
 type PullRequestOpenedArguments struct {
 	// Only this repository.
 	Repo *Repo `json:"repo,omitzero"`
@@ -36,19 +34,13 @@ type PullRequestOpenedArguments struct {
 	Branch *Branch `json:"branch,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *PullRequestOpenedArguments) UnmarshalJSON(data []byte) error {
-	type plain PullRequestOpenedArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v PullRequestOpenedArguments) MarshalJSON() ([]byte, error) {
-	type plain PullRequestOpenedArguments
-	return events.Encode(plain(v))
+func (v *PullRequestOpenedArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // PullRequestOpenedPayload is the payload of pull_request.opened.
+//
+// A pull request was opened.
 type PullRequestOpenedPayload struct {
 	Repo   Repo   `json:"repo"`
 	Number int64  `json:"number"`
@@ -64,44 +56,30 @@ type PullRequestOpenedPayload struct {
 	CreatedAt events.Time `json:"createdAt"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *PullRequestOpenedPayload) UnmarshalJSON(data []byte) error {
-	type plain PullRequestOpenedPayload
-	return events.Decode(data, (*plain)(v))
+func (v *PullRequestOpenedPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
 func (v PullRequestOpenedPayload) MarshalJSON() ([]byte, error) {
-	type plain PullRequestOpenedPayload
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
-// PullRequestOpenedHooks are the author's functions for pull_request.opened; each may be nil.
+// PullRequestOpenedHooks customize pull_request.opened.
 type PullRequestOpenedHooks = server.Hooks[PullRequestOpenedArguments, PullRequestOpenedPayload]
 
-// PullRequestOpenedEmitter publishes occurrences of pull_request.opened.
+// PullRequestOpenedEmitter emits pull_request.opened.
 type PullRequestOpenedEmitter = server.Emitter[PullRequestOpenedPayload]
 
-// RegisterPullRequestOpened registers the event type pull_request.opened with s and returns its emitter.
-//
-// A pull request was opened.
+// RegisterPullRequestOpened adds pull_request.opened to s.
 func RegisterPullRequestOpened(s *server.Server, h PullRequestOpenedHooks, o ...server.TypeOption) (*PullRequestOpenedEmitter, error) {
 	return server.Register(s, eventPullRequestOpened, h, o...)
 }
 
-// SubscribePullRequestOpened subscribes to the event type pull_request.opened.
-//
-// A pull request was opened.
+// SubscribePullRequestOpened subscribes to pull_request.opened.
 func SubscribePullRequestOpened(ctx context.Context, c *client.Client, args PullRequestOpenedArguments, o ...client.SubscribeOption) (*client.Subscription[PullRequestOpenedArguments, PullRequestOpenedPayload], error) {
 	return client.Subscribe(ctx, c, eventPullRequestOpened, args, o...)
 }
 
-// ReadPullRequestOpenedTool describes the tool that reads occurrences of pull_request.opened.
-func ReadPullRequestOpenedTool() readtool.Tool {
-	return readtool.New(eventPullRequestOpened.Info, "read_pull_request_opened", "cursor", "maxEvents")
-}
-
-// eventIssuesOpened describes the event type issues.opened.
 var eventIssuesOpened = events.Type[IssuesOpenedArguments, IssuesOpenedPayload]{Info: events.Info{
 	Name:          "issues.opened",
 	Description:   "An issue was opened.",
@@ -109,12 +87,12 @@ var eventIssuesOpened = events.Type[IssuesOpenedArguments, IssuesOpenedPayload]{
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo"},"number":{"type":"integer","minimum":1,"maximum":9007199254740991},"title":{"type":"string"},"author":{"$ref":"#/$defs/User"},"labels":{"type":"array","items":{"$ref":"#/$defs/Label"}},"url":{"type":"string","format":"uri"},"createdAt":{"type":"string","format":"date-time"}},"required":["repo","number","title","author","labels","url","createdAt"],"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"User":{"description":"A GitHub account.","type":"object","properties":{"login":{"type":"string","description":"The account's name."},"type":{"type":"string","enum":["User","Bot","Organization","Mannequin"]}},"required":["login","type"]},"Label":{"description":"A label's name.","type":"string","minLength":1}}}`),
 	Fingerprint:   "54b2c6189412a5f73e98cce74bccc32c",
 	Match: []events.MatchRule{
-		{Argument: "repo", Path: "/repo", Op: events.MatchEqual},
-		{Argument: "label", Path: "/labels", Op: events.MatchEqual},
+		{Argument: "repo", Path: "/repo"},
+		{Argument: "label", Path: "/labels"},
 	},
 }}
 
-// IssuesOpenedArguments holds the subscription arguments of issues.opened.
+// IssuesOpenedArguments are the arguments of issues.opened.
 type IssuesOpenedArguments struct {
 	// Only this repository.
 	Repo *Repo `json:"repo,omitzero"`
@@ -122,19 +100,13 @@ type IssuesOpenedArguments struct {
 	Label *Label `json:"label,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *IssuesOpenedArguments) UnmarshalJSON(data []byte) error {
-	type plain IssuesOpenedArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v IssuesOpenedArguments) MarshalJSON() ([]byte, error) {
-	type plain IssuesOpenedArguments
-	return events.Encode(plain(v))
+func (v *IssuesOpenedArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // IssuesOpenedPayload is the payload of issues.opened.
+//
+// An issue was opened.
 type IssuesOpenedPayload struct {
 	Repo      Repo        `json:"repo"`
 	Number    int64       `json:"number"`
@@ -145,44 +117,30 @@ type IssuesOpenedPayload struct {
 	CreatedAt events.Time `json:"createdAt"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *IssuesOpenedPayload) UnmarshalJSON(data []byte) error {
-	type plain IssuesOpenedPayload
-	return events.Decode(data, (*plain)(v))
+func (v *IssuesOpenedPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
 func (v IssuesOpenedPayload) MarshalJSON() ([]byte, error) {
-	type plain IssuesOpenedPayload
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
-// IssuesOpenedHooks are the author's functions for issues.opened; each may be nil.
+// IssuesOpenedHooks customize issues.opened.
 type IssuesOpenedHooks = server.Hooks[IssuesOpenedArguments, IssuesOpenedPayload]
 
-// IssuesOpenedEmitter publishes occurrences of issues.opened.
+// IssuesOpenedEmitter emits issues.opened.
 type IssuesOpenedEmitter = server.Emitter[IssuesOpenedPayload]
 
-// RegisterIssuesOpened registers the event type issues.opened with s and returns its emitter.
-//
-// An issue was opened.
+// RegisterIssuesOpened adds issues.opened to s.
 func RegisterIssuesOpened(s *server.Server, h IssuesOpenedHooks, o ...server.TypeOption) (*IssuesOpenedEmitter, error) {
 	return server.Register(s, eventIssuesOpened, h, o...)
 }
 
-// SubscribeIssuesOpened subscribes to the event type issues.opened.
-//
-// An issue was opened.
+// SubscribeIssuesOpened subscribes to issues.opened.
 func SubscribeIssuesOpened(ctx context.Context, c *client.Client, args IssuesOpenedArguments, o ...client.SubscribeOption) (*client.Subscription[IssuesOpenedArguments, IssuesOpenedPayload], error) {
 	return client.Subscribe(ctx, c, eventIssuesOpened, args, o...)
 }
 
-// ReadIssuesOpenedTool describes the tool that reads occurrences of issues.opened.
-func ReadIssuesOpenedTool() readtool.Tool {
-	return readtool.New(eventIssuesOpened.Info, "read_issues_opened", "cursor", "maxEvents")
-}
-
-// eventIssueCommentCreated describes the event type issue_comment.created.
 var eventIssueCommentCreated = events.Type[IssueCommentCreatedArguments, IssueCommentCreatedPayload]{Info: events.Info{
 	Name:          "issue_comment.created",
 	Description:   "Somebody commented on an issue or a pull request.",
@@ -190,12 +148,12 @@ var eventIssueCommentCreated = events.Type[IssueCommentCreatedArguments, IssueCo
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo"},"issue":{"type":"integer","minimum":1,"maximum":9007199254740991,"description":"The number of the issue or pull request."},"commentId":{"type":"integer","minimum":1,"maximum":9007199254740991},"author":{"$ref":"#/$defs/User"},"labels":{"type":"array","items":{"$ref":"#/$defs/Label"}},"url":{"type":"string","format":"uri"},"createdAt":{"type":"string","format":"date-time"}},"required":["repo","issue","commentId","author","labels","url","createdAt"],"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"User":{"description":"A GitHub account.","type":"object","properties":{"login":{"type":"string","description":"The account's name."},"type":{"type":"string","enum":["User","Bot","Organization","Mannequin"]}},"required":["login","type"]},"Label":{"description":"A label's name.","type":"string","minLength":1}}}`),
 	Fingerprint:   "44faa8d8bc7623e5305116f97f916141",
 	Match: []events.MatchRule{
-		{Argument: "repo", Path: "/repo", Op: events.MatchEqual},
-		{Argument: "label", Path: "/labels", Op: events.MatchEqual},
+		{Argument: "repo", Path: "/repo"},
+		{Argument: "label", Path: "/labels"},
 	},
 }}
 
-// IssueCommentCreatedArguments holds the subscription arguments of issue_comment.created.
+// IssueCommentCreatedArguments are the arguments of issue_comment.created.
 type IssueCommentCreatedArguments struct {
 	// Only this repository.
 	Repo *Repo `json:"repo,omitzero"`
@@ -203,19 +161,13 @@ type IssueCommentCreatedArguments struct {
 	Label *Label `json:"label,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *IssueCommentCreatedArguments) UnmarshalJSON(data []byte) error {
-	type plain IssueCommentCreatedArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v IssueCommentCreatedArguments) MarshalJSON() ([]byte, error) {
-	type plain IssueCommentCreatedArguments
-	return events.Encode(plain(v))
+func (v *IssueCommentCreatedArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // IssueCommentCreatedPayload is the payload of issue_comment.created.
+//
+// Somebody commented on an issue or a pull request.
 type IssueCommentCreatedPayload struct {
 	Repo Repo `json:"repo"`
 	// The number of the issue or pull request.
@@ -227,44 +179,30 @@ type IssueCommentCreatedPayload struct {
 	CreatedAt events.Time `json:"createdAt"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *IssueCommentCreatedPayload) UnmarshalJSON(data []byte) error {
-	type plain IssueCommentCreatedPayload
-	return events.Decode(data, (*plain)(v))
+func (v *IssueCommentCreatedPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
 func (v IssueCommentCreatedPayload) MarshalJSON() ([]byte, error) {
-	type plain IssueCommentCreatedPayload
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
-// IssueCommentCreatedHooks are the author's functions for issue_comment.created; each may be nil.
+// IssueCommentCreatedHooks customize issue_comment.created.
 type IssueCommentCreatedHooks = server.Hooks[IssueCommentCreatedArguments, IssueCommentCreatedPayload]
 
-// IssueCommentCreatedEmitter publishes occurrences of issue_comment.created.
+// IssueCommentCreatedEmitter emits issue_comment.created.
 type IssueCommentCreatedEmitter = server.Emitter[IssueCommentCreatedPayload]
 
-// RegisterIssueCommentCreated registers the event type issue_comment.created with s and returns its emitter.
-//
-// Somebody commented on an issue or a pull request.
+// RegisterIssueCommentCreated adds issue_comment.created to s.
 func RegisterIssueCommentCreated(s *server.Server, h IssueCommentCreatedHooks, o ...server.TypeOption) (*IssueCommentCreatedEmitter, error) {
 	return server.Register(s, eventIssueCommentCreated, h, o...)
 }
 
-// SubscribeIssueCommentCreated subscribes to the event type issue_comment.created.
-//
-// Somebody commented on an issue or a pull request.
+// SubscribeIssueCommentCreated subscribes to issue_comment.created.
 func SubscribeIssueCommentCreated(ctx context.Context, c *client.Client, args IssueCommentCreatedArguments, o ...client.SubscribeOption) (*client.Subscription[IssueCommentCreatedArguments, IssueCommentCreatedPayload], error) {
 	return client.Subscribe(ctx, c, eventIssueCommentCreated, args, o...)
 }
 
-// ReadIssueCommentCreatedTool describes the tool that reads occurrences of issue_comment.created.
-func ReadIssueCommentCreatedTool() readtool.Tool {
-	return readtool.New(eventIssueCommentCreated.Info, "read_issue_comment_created", "cursor", "maxEvents")
-}
-
-// eventPush describes the event type push.
 var eventPush = events.Type[PushArguments, PushPayload]{Info: events.Info{
 	Name:          "push",
 	Description:   "Commits or a tag were pushed, or a ref was created or deleted.",
@@ -272,12 +210,12 @@ var eventPush = events.Type[PushArguments, PushPayload]{Info: events.Info{
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo"},"ref":{"type":"string","description":"The full ref, for example refs/heads/main."},"branch":{"$ref":"#/$defs/Branch","description":"The branch","absent when the ref is a tag.":null},"before":{"type":"string","description":"The commit before the push; forty zeros when the ref is new."},"after":{"type":"string","description":"The commit after the push; forty zeros when the ref was deleted."},"commits":{"type":"integer","minimum":0,"maximum":9007199254740991,"description":"How many commits were pushed."},"pusher":{"type":"string"},"forced":{"type":"boolean"},"url":{"type":"string","format":"uri"}},"required":["repo","ref","before","after","commits","pusher","forced","url"],"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1}}}`),
 	Fingerprint:   "41aa82e8087dc2315a7ea66ca5e0213e",
 	Match: []events.MatchRule{
-		{Argument: "repo", Path: "/repo", Op: events.MatchEqual},
-		{Argument: "branch", Path: "/branch", Op: events.MatchEqual},
+		{Argument: "repo", Path: "/repo"},
+		{Argument: "branch", Path: "/branch"},
 	},
 }}
 
-// PushArguments holds the subscription arguments of push.
+// PushArguments are the arguments of push.
 type PushArguments struct {
 	// Only this repository.
 	Repo *Repo `json:"repo,omitzero"`
@@ -285,19 +223,13 @@ type PushArguments struct {
 	Branch *Branch `json:"branch,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *PushArguments) UnmarshalJSON(data []byte) error {
-	type plain PushArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v PushArguments) MarshalJSON() ([]byte, error) {
-	type plain PushArguments
-	return events.Encode(plain(v))
+func (v *PushArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // PushPayload is the payload of push.
+//
+// Commits or a tag were pushed, or a ref was created or deleted.
 type PushPayload struct {
 	Repo Repo `json:"repo"`
 	// The full ref, for example refs/heads/main.
@@ -315,44 +247,26 @@ type PushPayload struct {
 	URL     string `json:"url"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *PushPayload) UnmarshalJSON(data []byte) error {
-	type plain PushPayload
-	return events.Decode(data, (*plain)(v))
+func (v *PushPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
-func (v PushPayload) MarshalJSON() ([]byte, error) {
-	type plain PushPayload
-	return events.Encode(plain(v))
-}
-
-// PushHooks are the author's functions for push; each may be nil.
+// PushHooks customize push.
 type PushHooks = server.Hooks[PushArguments, PushPayload]
 
-// PushEmitter publishes occurrences of push.
+// PushEmitter emits push.
 type PushEmitter = server.Emitter[PushPayload]
 
-// RegisterPush registers the event type push with s and returns its emitter.
-//
-// Commits or a tag were pushed, or a ref was created or deleted.
+// RegisterPush adds push to s.
 func RegisterPush(s *server.Server, h PushHooks, o ...server.TypeOption) (*PushEmitter, error) {
 	return server.Register(s, eventPush, h, o...)
 }
 
-// SubscribePush subscribes to the event type push.
-//
-// Commits or a tag were pushed, or a ref was created or deleted.
+// SubscribePush subscribes to push.
 func SubscribePush(ctx context.Context, c *client.Client, args PushArguments, o ...client.SubscribeOption) (*client.Subscription[PushArguments, PushPayload], error) {
 	return client.Subscribe(ctx, c, eventPush, args, o...)
 }
 
-// ReadPushTool describes the tool that reads occurrences of push.
-func ReadPushTool() readtool.Tool {
-	return readtool.New(eventPush.Info, "read_push", "cursor", "maxEvents")
-}
-
-// eventWorkflowRunCompleted describes the event type workflow_run.completed.
 var eventWorkflowRunCompleted = events.Type[WorkflowRunCompletedArguments, WorkflowRunCompletedPayload]{Info: events.Info{
 	Name:          "workflow_run.completed",
 	Description:   "A run of a GitHub Actions workflow ended.",
@@ -360,12 +274,12 @@ var eventWorkflowRunCompleted = events.Type[WorkflowRunCompletedArguments, Workf
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo"},"runId":{"type":"integer","minimum":1,"maximum":9007199254740991},"workflow":{"type":"string"},"branch":{"$ref":"#/$defs/Branch"},"conclusion":{"description":"How it ended; null when GitHub does not say.","type":["string","null"],"enum":["success","failure","neutral","cancelled","skipped","timed_out","action_required","stale","startup_failure",null]},"trigger":{"type":"string","description":"The event that started the run, for example push."},"url":{"type":"string","format":"uri"},"updatedAt":{"type":"string","format":"date-time"}},"required":["repo","runId","workflow","branch","conclusion","trigger","url","updatedAt"],"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1}}}`),
 	Fingerprint:   "938fd492f6fc7207ab990211062256ae",
 	Match: []events.MatchRule{
-		{Argument: "repo", Path: "/repo", Op: events.MatchEqual},
-		{Argument: "branch", Path: "/branch", Op: events.MatchEqual},
+		{Argument: "repo", Path: "/repo"},
+		{Argument: "branch", Path: "/branch"},
 	},
 }}
 
-// WorkflowRunCompletedArguments holds the subscription arguments of workflow_run.completed.
+// WorkflowRunCompletedArguments are the arguments of workflow_run.completed.
 type WorkflowRunCompletedArguments struct {
 	// Only this repository.
 	Repo *Repo `json:"repo,omitzero"`
@@ -373,19 +287,13 @@ type WorkflowRunCompletedArguments struct {
 	Branch *Branch `json:"branch,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *WorkflowRunCompletedArguments) UnmarshalJSON(data []byte) error {
-	type plain WorkflowRunCompletedArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v WorkflowRunCompletedArguments) MarshalJSON() ([]byte, error) {
-	type plain WorkflowRunCompletedArguments
-	return events.Encode(plain(v))
+func (v *WorkflowRunCompletedArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // WorkflowRunCompletedPayload is the payload of workflow_run.completed.
+//
+// A run of a GitHub Actions workflow ended.
 type WorkflowRunCompletedPayload struct {
 	Repo     Repo   `json:"repo"`
 	RunID    int64  `json:"runId"`
@@ -399,16 +307,8 @@ type WorkflowRunCompletedPayload struct {
 	UpdatedAt events.Time `json:"updatedAt"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *WorkflowRunCompletedPayload) UnmarshalJSON(data []byte) error {
-	type plain WorkflowRunCompletedPayload
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v WorkflowRunCompletedPayload) MarshalJSON() ([]byte, error) {
-	type plain WorkflowRunCompletedPayload
-	return events.Encode(plain(v))
+func (v *WorkflowRunCompletedPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // WorkflowRunCompletedPayloadConclusion is the member conclusion of WorkflowRunCompletedPayload; decoding keeps values that the schema does not list, see Known.
@@ -438,32 +338,22 @@ func (v WorkflowRunCompletedPayloadConclusion) Known() bool {
 	return false
 }
 
-// WorkflowRunCompletedHooks are the author's functions for workflow_run.completed; each may be nil.
+// WorkflowRunCompletedHooks customize workflow_run.completed.
 type WorkflowRunCompletedHooks = server.Hooks[WorkflowRunCompletedArguments, WorkflowRunCompletedPayload]
 
-// WorkflowRunCompletedEmitter publishes occurrences of workflow_run.completed.
+// WorkflowRunCompletedEmitter emits workflow_run.completed.
 type WorkflowRunCompletedEmitter = server.Emitter[WorkflowRunCompletedPayload]
 
-// RegisterWorkflowRunCompleted registers the event type workflow_run.completed with s and returns its emitter.
-//
-// A run of a GitHub Actions workflow ended.
+// RegisterWorkflowRunCompleted adds workflow_run.completed to s.
 func RegisterWorkflowRunCompleted(s *server.Server, h WorkflowRunCompletedHooks, o ...server.TypeOption) (*WorkflowRunCompletedEmitter, error) {
 	return server.Register(s, eventWorkflowRunCompleted, h, o...)
 }
 
-// SubscribeWorkflowRunCompleted subscribes to the event type workflow_run.completed.
-//
-// A run of a GitHub Actions workflow ended.
+// SubscribeWorkflowRunCompleted subscribes to workflow_run.completed.
 func SubscribeWorkflowRunCompleted(ctx context.Context, c *client.Client, args WorkflowRunCompletedArguments, o ...client.SubscribeOption) (*client.Subscription[WorkflowRunCompletedArguments, WorkflowRunCompletedPayload], error) {
 	return client.Subscribe(ctx, c, eventWorkflowRunCompleted, args, o...)
 }
 
-// ReadWorkflowRunCompletedTool describes the tool that reads occurrences of workflow_run.completed.
-func ReadWorkflowRunCompletedTool() readtool.Tool {
-	return readtool.New(eventWorkflowRunCompleted.Info, "read_workflow_run_completed", "cursor", "maxEvents")
-}
-
-// eventReleasePublished describes the event type release.published.
 var eventReleasePublished = events.Type[ReleasePublishedArguments, ReleasePublishedPayload]{Info: events.Info{
 	Name:          "release.published",
 	Description:   "A release was published.",
@@ -471,12 +361,12 @@ var eventReleasePublished = events.Type[ReleasePublishedArguments, ReleasePublis
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo"},"tag":{"type":"string"},"name":{"type":["string","null"],"description":"The release's title, if it has one."},"target":{"$ref":"#/$defs/Branch","description":"The branch or commit it was cut from."},"prerelease":{"type":"boolean"},"author":{"$ref":"#/$defs/User"},"url":{"type":"string","format":"uri"},"publishedAt":{"type":"string","format":"date-time"}},"required":["repo","tag","name","target","prerelease","author","url","publishedAt"],"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1},"User":{"description":"A GitHub account.","type":"object","properties":{"login":{"type":"string","description":"The account's name."},"type":{"type":"string","enum":["User","Bot","Organization","Mannequin"]}},"required":["login","type"]}}}`),
 	Fingerprint:   "b2b9b4e0d27198f06ec619723fd34e1b",
 	Match: []events.MatchRule{
-		{Argument: "repo", Path: "/repo", Op: events.MatchEqual},
-		{Argument: "branch", Path: "/target", Op: events.MatchEqual},
+		{Argument: "repo", Path: "/repo"},
+		{Argument: "branch", Path: "/target"},
 	},
 }}
 
-// ReleasePublishedArguments holds the subscription arguments of release.published.
+// ReleasePublishedArguments are the arguments of release.published.
 type ReleasePublishedArguments struct {
 	// Only this repository.
 	Repo *Repo `json:"repo,omitzero"`
@@ -484,19 +374,13 @@ type ReleasePublishedArguments struct {
 	Branch *Branch `json:"branch,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *ReleasePublishedArguments) UnmarshalJSON(data []byte) error {
-	type plain ReleasePublishedArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v ReleasePublishedArguments) MarshalJSON() ([]byte, error) {
-	type plain ReleasePublishedArguments
-	return events.Encode(plain(v))
+func (v *ReleasePublishedArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // ReleasePublishedPayload is the payload of release.published.
+//
+// A release was published.
 type ReleasePublishedPayload struct {
 	Repo Repo   `json:"repo"`
 	Tag  string `json:"tag"`
@@ -510,41 +394,24 @@ type ReleasePublishedPayload struct {
 	PublishedAt events.Time `json:"publishedAt"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *ReleasePublishedPayload) UnmarshalJSON(data []byte) error {
-	type plain ReleasePublishedPayload
-	return events.Decode(data, (*plain)(v))
+func (v *ReleasePublishedPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
-func (v ReleasePublishedPayload) MarshalJSON() ([]byte, error) {
-	type plain ReleasePublishedPayload
-	return events.Encode(plain(v))
-}
-
-// ReleasePublishedHooks are the author's functions for release.published; each may be nil.
+// ReleasePublishedHooks customize release.published.
 type ReleasePublishedHooks = server.Hooks[ReleasePublishedArguments, ReleasePublishedPayload]
 
-// ReleasePublishedEmitter publishes occurrences of release.published.
+// ReleasePublishedEmitter emits release.published.
 type ReleasePublishedEmitter = server.Emitter[ReleasePublishedPayload]
 
-// RegisterReleasePublished registers the event type release.published with s and returns its emitter.
-//
-// A release was published.
+// RegisterReleasePublished adds release.published to s.
 func RegisterReleasePublished(s *server.Server, h ReleasePublishedHooks, o ...server.TypeOption) (*ReleasePublishedEmitter, error) {
 	return server.Register(s, eventReleasePublished, h, o...)
 }
 
-// SubscribeReleasePublished subscribes to the event type release.published.
-//
-// A release was published.
+// SubscribeReleasePublished subscribes to release.published.
 func SubscribeReleasePublished(ctx context.Context, c *client.Client, args ReleasePublishedArguments, o ...client.SubscribeOption) (*client.Subscription[ReleasePublishedArguments, ReleasePublishedPayload], error) {
 	return client.Subscribe(ctx, c, eventReleasePublished, args, o...)
-}
-
-// ReadReleasePublishedTool describes the tool that reads occurrences of release.published.
-func ReadReleasePublishedTool() readtool.Tool {
-	return readtool.New(eventReleasePublished.Info, "read_release_published", "cursor", "maxEvents")
 }
 
 // Repo is the shared type Repo.
@@ -561,16 +428,8 @@ type User struct {
 	Type  UserType `json:"type"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *User) UnmarshalJSON(data []byte) error {
-	type plain User
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v User) MarshalJSON() ([]byte, error) {
-	type plain User
-	return events.Encode(plain(v))
+func (v *User) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // Label is the shared type Label.

@@ -13,6 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/incidents"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
@@ -139,7 +140,7 @@ func ExampleReadTools() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := es.AddReadTools(incidents.ReadIncidentCreatedTool()); err != nil { // or incidents.ReadTools()...
+	if err := es.AddReadTools(readtool.Select(incidents.ReadTools(), "incident.created")...); err != nil {
 		log.Fatal(err)
 	}
 	mine, theirs := mcp.NewInMemoryTransports()

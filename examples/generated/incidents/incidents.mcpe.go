@@ -9,11 +9,9 @@ import (
 	"encoding/json"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// eventIncidentCreated describes the event type incident.created.
 var eventIncidentCreated = events.Type[IncidentCreatedArguments, IncidentCreatedPayload]{Info: events.Info{
 	Name:          "incident.created",
 	Description:   "Fires when a new incident is created.",
@@ -21,12 +19,12 @@ var eventIncidentCreated = events.Type[IncidentCreatedArguments, IncidentCreated
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"incidentId":{"type":"string"},"severity":{"$ref":"#/$defs/Severity"},"service":{"type":"string"},"reporter":{"$ref":"#/$defs/Person"},"openedAt":{"type":"string","format":"date-time"}},"required":["incidentId","severity","openedAt"],"$defs":{"Severity":{"description":"How bad it is, P1 being the worst.","type":"string","enum":["P1","P2","P3","P4"]},"Person":{"description":"Somebody who works on incidents.","type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"}},"required":["id"]}}}`),
 	Fingerprint:   "e36c1a9a91983b912a204a28520b0ffe",
 	Match: []events.MatchRule{
-		{Argument: "severity", Path: "/severity", Op: events.MatchEqual},
+		{Argument: "severity", Path: "/severity"},
 		{Argument: "service", Path: "/service", Op: events.MatchGlob},
 	},
 }}
 
-// IncidentCreatedArguments holds the subscription arguments of incident.created.
+// IncidentCreatedArguments are the arguments of incident.created.
 type IncidentCreatedArguments struct {
 	// Only incidents of this severity.
 	Severity Severity `json:"severity,omitzero"`
@@ -38,16 +36,8 @@ type IncidentCreatedArguments struct {
 	RedactPII *bool `json:"redactPII,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *IncidentCreatedArguments) UnmarshalJSON(data []byte) error {
-	type plain IncidentCreatedArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v IncidentCreatedArguments) MarshalJSON() ([]byte, error) {
-	type plain IncidentCreatedArguments
-	return events.Encode(plain(v))
+func (v *IncidentCreatedArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // RedactPIIOrDefault returns RedactPII, or the schema's default false when it is absent.
@@ -59,6 +49,8 @@ func (v IncidentCreatedArguments) RedactPIIOrDefault() bool {
 }
 
 // IncidentCreatedPayload is the payload of incident.created.
+//
+// Fires when a new incident is created.
 type IncidentCreatedPayload struct {
 	IncidentID string      `json:"incidentId"`
 	Severity   Severity    `json:"severity"`
@@ -67,194 +59,124 @@ type IncidentCreatedPayload struct {
 	OpenedAt   events.Time `json:"openedAt"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *IncidentCreatedPayload) UnmarshalJSON(data []byte) error {
-	type plain IncidentCreatedPayload
-	return events.Decode(data, (*plain)(v))
+func (v *IncidentCreatedPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
-func (v IncidentCreatedPayload) MarshalJSON() ([]byte, error) {
-	type plain IncidentCreatedPayload
-	return events.Encode(plain(v))
-}
-
-// IncidentCreatedHooks are the author's functions for incident.created; each may be nil.
+// IncidentCreatedHooks customize incident.created.
 type IncidentCreatedHooks = server.Hooks[IncidentCreatedArguments, IncidentCreatedPayload]
 
-// IncidentCreatedEmitter publishes occurrences of incident.created.
+// IncidentCreatedEmitter emits incident.created.
 type IncidentCreatedEmitter = server.Emitter[IncidentCreatedPayload]
 
-// RegisterIncidentCreated registers the event type incident.created with s and returns its emitter.
-//
-// Fires when a new incident is created.
+// RegisterIncidentCreated adds incident.created to s.
 func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...server.TypeOption) (*IncidentCreatedEmitter, error) {
 	return server.Register(s, eventIncidentCreated, h, o...)
 }
 
-// SubscribeIncidentCreated subscribes to the event type incident.created.
-//
-// Fires when a new incident is created.
+// SubscribeIncidentCreated subscribes to incident.created.
 func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*client.Subscription[IncidentCreatedArguments, IncidentCreatedPayload], error) {
 	return client.Subscribe(ctx, c, eventIncidentCreated, args, o...)
 }
 
-// ReadIncidentCreatedTool describes the tool that reads occurrences of incident.created.
-func ReadIncidentCreatedTool() readtool.Tool {
-	return readtool.New(eventIncidentCreated.Info, "read_incident_created", "cursor", "maxEvents")
-}
-
-// eventIncidentUpdated describes the event type incident.updated.
 var eventIncidentUpdated = events.Type[IncidentUpdatedArguments, IncidentUpdatedPayload]{Info: events.Info{
 	Name:          "incident.updated",
 	Description:   "Fires whenever an incident changes after it was created.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"incidentId":{"type":"string"}},"additionalProperties":false}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"incidentId":{"type":"string"},"update":{"$ref":"#/$defs/Update"},"at":{"type":"string","format":"date-time"}},"required":["incidentId","update","at"],"$defs":{"Update":{"description":"What happened to an incident.","discriminator":{"propertyName":"kind"},"oneOf":[{"$ref":"#/$defs/StatusChanged"},{"$ref":"#/$defs/Reassigned"},{"$ref":"#/$defs/NoteAdded"}]},"StatusChanged":{"type":"object","properties":{"kind":{"const":"StatusChanged"},"from":{"$ref":"#/$defs/Status"},"to":{"$ref":"#/$defs/Status"}},"required":["kind","from","to"]},"Reassigned":{"type":"object","properties":{"kind":{"const":"Reassigned"},"assignee":{"description":"The new assignee; null when nobody is assigned.","oneOf":[{"$ref":"#/$defs/Person"},{"type":"null"}]}},"required":["kind","assignee"]},"NoteAdded":{"type":"object","properties":{"kind":{"const":"NoteAdded"},"noteId":{"type":"string"},"author":{"$ref":"#/$defs/Person"}},"required":["kind","noteId"]},"Status":{"type":"string","enum":["open","acknowledged","mitigated","resolved"]},"Person":{"description":"Somebody who works on incidents.","type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"}},"required":["id"]}}}`),
 	Fingerprint:   "30b7d3704fd45c41410563c3bcbebe41",
-	Match: []events.MatchRule{
-		{Argument: "incidentId", Path: "/incidentId", Op: events.MatchEqual},
-	},
+	Match:         []events.MatchRule{{Argument: "incidentId", Path: "/incidentId"}},
 }}
 
-// IncidentUpdatedArguments holds the subscription arguments of incident.updated.
+// IncidentUpdatedArguments are the arguments of incident.updated.
 type IncidentUpdatedArguments struct {
 	IncidentID *string `json:"incidentId,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *IncidentUpdatedArguments) UnmarshalJSON(data []byte) error {
-	type plain IncidentUpdatedArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v IncidentUpdatedArguments) MarshalJSON() ([]byte, error) {
-	type plain IncidentUpdatedArguments
-	return events.Encode(plain(v))
+func (v *IncidentUpdatedArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // IncidentUpdatedPayload is the payload of incident.updated.
+//
+// Fires whenever an incident changes after it was created.
 type IncidentUpdatedPayload struct {
 	IncidentID string      `json:"incidentId"`
 	Update     Update      `json:"update"`
 	At         events.Time `json:"at"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *IncidentUpdatedPayload) UnmarshalJSON(data []byte) error {
-	type plain IncidentUpdatedPayload
-	return events.Decode(data, (*plain)(v))
+func (v *IncidentUpdatedPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
-func (v IncidentUpdatedPayload) MarshalJSON() ([]byte, error) {
-	type plain IncidentUpdatedPayload
-	return events.Encode(plain(v))
-}
-
-// IncidentUpdatedHooks are the author's functions for incident.updated; each may be nil.
+// IncidentUpdatedHooks customize incident.updated.
 type IncidentUpdatedHooks = server.Hooks[IncidentUpdatedArguments, IncidentUpdatedPayload]
 
-// IncidentUpdatedEmitter publishes occurrences of incident.updated.
+// IncidentUpdatedEmitter emits incident.updated.
 type IncidentUpdatedEmitter = server.Emitter[IncidentUpdatedPayload]
 
-// RegisterIncidentUpdated registers the event type incident.updated with s and returns its emitter.
-//
-// Fires whenever an incident changes after it was created.
+// RegisterIncidentUpdated adds incident.updated to s.
 func RegisterIncidentUpdated(s *server.Server, h IncidentUpdatedHooks, o ...server.TypeOption) (*IncidentUpdatedEmitter, error) {
 	return server.Register(s, eventIncidentUpdated, h, o...)
 }
 
-// SubscribeIncidentUpdated subscribes to the event type incident.updated.
-//
-// Fires whenever an incident changes after it was created.
+// SubscribeIncidentUpdated subscribes to incident.updated.
 func SubscribeIncidentUpdated(ctx context.Context, c *client.Client, args IncidentUpdatedArguments, o ...client.SubscribeOption) (*client.Subscription[IncidentUpdatedArguments, IncidentUpdatedPayload], error) {
 	return client.Subscribe(ctx, c, eventIncidentUpdated, args, o...)
 }
 
-// ReadIncidentUpdatedTool describes the tool that reads occurrences of incident.updated.
-func ReadIncidentUpdatedTool() readtool.Tool {
-	return readtool.New(eventIncidentUpdated.Info, "read_incident_updated", "cursor", "maxEvents")
-}
-
-// eventIncidentOpened describes the event type incident.opened.
 var eventIncidentOpened = events.Type[IncidentOpenedArguments, IncidentOpenedPayload]{Info: events.Info{
 	Name:          "incident.opened",
 	Description:   "The older name of incident.created.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"severities":{"description":"Only incidents of these severities.","type":"array","items":{"$ref":"#/$defs/Severity"}}},"additionalProperties":false,"$defs":{"Severity":{"description":"How bad it is, P1 being the worst.","type":"string","enum":["P1","P2","P3","P4"]}}}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"incidentId":{"type":"string"},"severity":{"$ref":"#/$defs/Severity"}},"required":["incidentId","severity"],"$defs":{"Severity":{"description":"How bad it is, P1 being the worst.","type":"string","enum":["P1","P2","P3","P4"]}}}`),
 	Fingerprint:   "65799ad703e113fa1063dc6f4e9ecca4",
-	Match: []events.MatchRule{
-		{Argument: "severities", Path: "/severity", Op: events.MatchIn},
-	},
+	Match:         []events.MatchRule{{Argument: "severities", Path: "/severity", Op: events.MatchIn}},
 }}
 
-// IncidentOpenedArguments holds the subscription arguments of incident.opened.
+// IncidentOpenedArguments are the arguments of incident.opened.
 type IncidentOpenedArguments struct {
 	// Only incidents of these severities.
 	Severities []Severity `json:"severities,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *IncidentOpenedArguments) UnmarshalJSON(data []byte) error {
-	type plain IncidentOpenedArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v IncidentOpenedArguments) MarshalJSON() ([]byte, error) {
-	type plain IncidentOpenedArguments
-	return events.Encode(plain(v))
+func (v *IncidentOpenedArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // IncidentOpenedPayload is the payload of incident.opened.
+//
+// The older name of incident.created.
 type IncidentOpenedPayload struct {
 	IncidentID string   `json:"incidentId"`
 	Severity   Severity `json:"severity"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *IncidentOpenedPayload) UnmarshalJSON(data []byte) error {
-	type plain IncidentOpenedPayload
-	return events.Decode(data, (*plain)(v))
+func (v *IncidentOpenedPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
-func (v IncidentOpenedPayload) MarshalJSON() ([]byte, error) {
-	type plain IncidentOpenedPayload
-	return events.Encode(plain(v))
-}
-
-// IncidentOpenedHooks are the author's functions for incident.opened; each may be nil.
+// IncidentOpenedHooks customize incident.opened.
 type IncidentOpenedHooks = server.Hooks[IncidentOpenedArguments, IncidentOpenedPayload]
 
-// IncidentOpenedEmitter publishes occurrences of incident.opened.
+// IncidentOpenedEmitter emits incident.opened.
 type IncidentOpenedEmitter = server.Emitter[IncidentOpenedPayload]
 
-// RegisterIncidentOpened registers the event type incident.opened with s and returns its emitter.
-//
-// The older name of incident.created.
+// RegisterIncidentOpened adds incident.opened to s.
 //
 // The event type is deprecated: use incident.created; it is removed after 2027-03-01.
 func RegisterIncidentOpened(s *server.Server, h IncidentOpenedHooks, o ...server.TypeOption) (*IncidentOpenedEmitter, error) {
 	return server.Register(s, eventIncidentOpened, h, o...)
 }
 
-// SubscribeIncidentOpened subscribes to the event type incident.opened.
-//
-// The older name of incident.created.
+// SubscribeIncidentOpened subscribes to incident.opened.
 //
 // Deprecated: use incident.created; it is removed after 2027-03-01.
 func SubscribeIncidentOpened(ctx context.Context, c *client.Client, args IncidentOpenedArguments, o ...client.SubscribeOption) (*client.Subscription[IncidentOpenedArguments, IncidentOpenedPayload], error) {
 	return client.Subscribe(ctx, c, eventIncidentOpened, args, o...)
 }
 
-// ReadIncidentOpenedTool describes the tool that reads occurrences of incident.opened.
-func ReadIncidentOpenedTool() readtool.Tool {
-	return readtool.New(eventIncidentOpened.Info, "read_incident_opened", "cursor", "maxEvents")
-}
-
-// eventIncidentDigest describes the event type incident.digest.
 var eventIncidentDigest = events.Type[IncidentDigestArguments, IncidentDigestPayload]{Info: events.Info{
 	Name:          "incident.digest",
 	Description:   "A summary of open incidents; its shape may still change.",
@@ -263,67 +185,48 @@ var eventIncidentDigest = events.Type[IncidentDigestArguments, IncidentDigestPay
 	Fingerprint:   "454a93b0b915d5270ba40e9e795309f5",
 }}
 
-// IncidentDigestArguments holds the subscription arguments of incident.digest.
+// IncidentDigestArguments are the arguments of incident.digest.
 type IncidentDigestArguments struct{}
 
-// UnmarshalJSON matches member names exactly.
-func (v *IncidentDigestArguments) UnmarshalJSON(data []byte) error {
-	type plain IncidentDigestArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v IncidentDigestArguments) MarshalJSON() ([]byte, error) {
-	type plain IncidentDigestArguments
-	return events.Encode(plain(v))
+func (v *IncidentDigestArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // IncidentDigestPayload is the payload of incident.digest.
+//
+// A summary of open incidents; its shape may still change.
 type IncidentDigestPayload struct {
 	// Open incidents by severity.
 	Open   map[string]int64 `json:"open"`
 	Oldest *events.Time     `json:"oldest"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *IncidentDigestPayload) UnmarshalJSON(data []byte) error {
-	type plain IncidentDigestPayload
-	return events.Decode(data, (*plain)(v))
+func (v *IncidentDigestPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
 func (v IncidentDigestPayload) MarshalJSON() ([]byte, error) {
-	type plain IncidentDigestPayload
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
-// IncidentDigestHooks are the author's functions for incident.digest; each may be nil.
+// IncidentDigestHooks customize incident.digest.
 type IncidentDigestHooks = server.Hooks[IncidentDigestArguments, IncidentDigestPayload]
 
-// IncidentDigestEmitter publishes occurrences of incident.digest.
+// IncidentDigestEmitter emits incident.digest.
 type IncidentDigestEmitter = server.Emitter[IncidentDigestPayload]
 
-// RegisterIncidentDigest registers the event type incident.digest with s and returns its emitter.
-//
-// A summary of open incidents; its shape may still change.
+// RegisterIncidentDigest adds incident.digest to s.
 //
 // The event type is experimental: it may change or go away.
 func RegisterIncidentDigest(s *server.Server, h IncidentDigestHooks, o ...server.TypeOption) (*IncidentDigestEmitter, error) {
 	return server.Register(s, eventIncidentDigest, h, o...)
 }
 
-// SubscribeIncidentDigest subscribes to the event type incident.digest.
-//
-// A summary of open incidents; its shape may still change.
+// SubscribeIncidentDigest subscribes to incident.digest.
 //
 // The event type is experimental: it may change or go away.
 func SubscribeIncidentDigest(ctx context.Context, c *client.Client, args IncidentDigestArguments, o ...client.SubscribeOption) (*client.Subscription[IncidentDigestArguments, IncidentDigestPayload], error) {
 	return client.Subscribe(ctx, c, eventIncidentDigest, args, o...)
-}
-
-// ReadIncidentDigestTool describes the tool that reads occurrences of incident.digest.
-func ReadIncidentDigestTool() readtool.Tool {
-	return readtool.New(eventIncidentDigest.Info, "read_incident_digest", "cursor", "maxEvents")
 }
 
 // Severity is the shared type Severity; decoding keeps values that the schema does not list, see Known.
@@ -356,16 +259,8 @@ type Person struct {
 	Name *string `json:"name,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Person) UnmarshalJSON(data []byte) error {
-	type plain Person
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v Person) MarshalJSON() ([]byte, error) {
-	type plain Person
-	return events.Encode(plain(v))
+func (v *Person) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // Update is the shared type Update, whose member kind tells which variant it holds.
@@ -418,8 +313,8 @@ var unionUpdate = events.Union[UpdateVariant]{
 }
 
 // UnmarshalJSON reads the variant that the member kind names.
-func (v *Update) UnmarshalJSON(data []byte) error {
-	return unionUpdate.Decode(data, &v.Value)
+func (v *Update) UnmarshalJSON(b []byte) error {
+	return unionUpdate.Decode(b, &v.Value)
 }
 
 // MarshalJSON writes the variant with its tag.
@@ -435,17 +330,13 @@ type StatusChanged struct {
 	To   Status            `json:"to"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *StatusChanged) UnmarshalJSON(data []byte) error {
-	type plain StatusChanged
-	return events.Decode(data, (*plain)(v))
+func (v *StatusChanged) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON fills in the constants that the schema requires.
 func (v StatusChanged) MarshalJSON() ([]byte, error) {
-	type plain StatusChanged
 	v.Kind = cmp.Or(v.Kind, StatusChangedKindStatusChanged)
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
 // Reassigned is the shared type Reassigned.
@@ -456,17 +347,13 @@ type Reassigned struct {
 	Assignee *Person `json:"assignee"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Reassigned) UnmarshalJSON(data []byte) error {
-	type plain Reassigned
-	return events.Decode(data, (*plain)(v))
+func (v *Reassigned) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON fills in the constants that the schema requires.
 func (v Reassigned) MarshalJSON() ([]byte, error) {
-	type plain Reassigned
 	v.Kind = cmp.Or(v.Kind, ReassignedKindReassigned)
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
 // NoteAdded is the shared type NoteAdded.
@@ -477,17 +364,13 @@ type NoteAdded struct {
 	Author *Person       `json:"author,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *NoteAdded) UnmarshalJSON(data []byte) error {
-	type plain NoteAdded
-	return events.Decode(data, (*plain)(v))
+func (v *NoteAdded) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON fills in the constants that the schema requires.
 func (v NoteAdded) MarshalJSON() ([]byte, error) {
-	type plain NoteAdded
 	v.Kind = cmp.Or(v.Kind, NoteAddedKindNoteAdded)
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
 // Status is the shared type Status; decoding keeps values that the schema does not list, see Known.

@@ -8,11 +8,9 @@ import (
 	"encoding/json"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// eventSlackMessage describes the event type slack.message.
 var eventSlackMessage = events.Type[SlackMessageArguments, SlackMessagePayload]{Info: events.Info{
 	Name:          "slack.message",
 	Description:   "A message was posted in a channel.",
@@ -20,12 +18,12 @@ var eventSlackMessage = events.Type[SlackMessageArguments, SlackMessagePayload]{
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"channel":{"$ref":"#/$defs/Channel"},"ts":{"type":"string","description":"Slack's timestamp of the message; unique in the channel."},"user":{"type":"string"},"threadTs":{"type":["string","null"],"description":"The thread's first message; null outside a thread."},"mentions":{"type":"array","items":{"type":"string"},"description":"User ids mentioned in the text."},"permalink":{"type":"string","format":"uri"}},"required":["channel","ts","user","threadTs","mentions"],"$defs":{"Channel":{"type":"string","pattern":"^[CDG][A-Z0-9]{2,}$"}}}`),
 	Fingerprint:   "b3cc50d8f24b5fc78042375373a12b27",
 	Match: []events.MatchRule{
-		{Argument: "channel", Path: "/channel", Op: events.MatchEqual},
-		{Argument: "mentions", Path: "/mentions", Op: events.MatchEqual},
+		{Argument: "channel", Path: "/channel"},
+		{Argument: "mentions", Path: "/mentions"},
 	},
 }}
 
-// SlackMessageArguments holds the subscription arguments of slack.message.
+// SlackMessageArguments are the arguments of slack.message.
 type SlackMessageArguments struct {
 	// The channel to listen to.
 	Channel Channel `json:"channel"`
@@ -33,19 +31,13 @@ type SlackMessageArguments struct {
 	Mentions *string `json:"mentions,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *SlackMessageArguments) UnmarshalJSON(data []byte) error {
-	type plain SlackMessageArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v SlackMessageArguments) MarshalJSON() ([]byte, error) {
-	type plain SlackMessageArguments
-	return events.Encode(plain(v))
+func (v *SlackMessageArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // SlackMessagePayload is the payload of slack.message.
+//
+// A message was posted in a channel.
 type SlackMessagePayload struct {
 	Channel Channel `json:"channel"`
 	// Slack's timestamp of the message; unique in the channel.
@@ -58,44 +50,30 @@ type SlackMessagePayload struct {
 	Permalink *string  `json:"permalink,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *SlackMessagePayload) UnmarshalJSON(data []byte) error {
-	type plain SlackMessagePayload
-	return events.Decode(data, (*plain)(v))
+func (v *SlackMessagePayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
 func (v SlackMessagePayload) MarshalJSON() ([]byte, error) {
-	type plain SlackMessagePayload
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
-// SlackMessageHooks are the author's functions for slack.message; each may be nil.
+// SlackMessageHooks customize slack.message.
 type SlackMessageHooks = server.Hooks[SlackMessageArguments, SlackMessagePayload]
 
-// SlackMessageEmitter publishes occurrences of slack.message.
+// SlackMessageEmitter emits slack.message.
 type SlackMessageEmitter = server.Emitter[SlackMessagePayload]
 
-// RegisterSlackMessage registers the event type slack.message with s and returns its emitter.
-//
-// A message was posted in a channel.
+// RegisterSlackMessage adds slack.message to s.
 func RegisterSlackMessage(s *server.Server, h SlackMessageHooks, o ...server.TypeOption) (*SlackMessageEmitter, error) {
 	return server.Register(s, eventSlackMessage, h, o...)
 }
 
-// SubscribeSlackMessage subscribes to the event type slack.message.
-//
-// A message was posted in a channel.
+// SubscribeSlackMessage subscribes to slack.message.
 func SubscribeSlackMessage(ctx context.Context, c *client.Client, args SlackMessageArguments, o ...client.SubscribeOption) (*client.Subscription[SlackMessageArguments, SlackMessagePayload], error) {
 	return client.Subscribe(ctx, c, eventSlackMessage, args, o...)
 }
 
-// ReadSlackMessageTool describes the tool that reads occurrences of slack.message.
-func ReadSlackMessageTool() readtool.Tool {
-	return readtool.New(eventSlackMessage.Info, "read_slack_message", "cursor", "maxEvents")
-}
-
-// eventSlackReaction describes the event type slack.reaction.
 var eventSlackReaction = events.Type[SlackReactionArguments, SlackReactionPayload]{Info: events.Info{
 	Name:          "slack.reaction",
 	Description:   "Somebody reacted to a message.",
@@ -104,30 +82,24 @@ var eventSlackReaction = events.Type[SlackReactionArguments, SlackReactionPayloa
 	Fingerprint:   "93fe147908efa45980f326a52ca78e9a",
 	NoReplay:      true,
 	Match: []events.MatchRule{
-		{Argument: "channel", Path: "/channel", Op: events.MatchEqual},
-		{Argument: "emoji", Path: "/emoji", Op: events.MatchEqual},
+		{Argument: "channel", Path: "/channel"},
+		{Argument: "emoji", Path: "/emoji"},
 	},
 }}
 
-// SlackReactionArguments holds the subscription arguments of slack.reaction.
+// SlackReactionArguments are the arguments of slack.reaction.
 type SlackReactionArguments struct {
 	Channel Channel                     `json:"channel"`
 	Emoji   SlackReactionArgumentsEmoji `json:"emoji,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *SlackReactionArguments) UnmarshalJSON(data []byte) error {
-	type plain SlackReactionArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v SlackReactionArguments) MarshalJSON() ([]byte, error) {
-	type plain SlackReactionArguments
-	return events.Encode(plain(v))
+func (v *SlackReactionArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // SlackReactionPayload is the payload of slack.reaction.
+//
+// Somebody reacted to a message.
 type SlackReactionPayload struct {
 	Channel Channel `json:"channel"`
 	Ts      string  `json:"ts"`
@@ -135,16 +107,8 @@ type SlackReactionPayload struct {
 	Emoji   string  `json:"emoji"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *SlackReactionPayload) UnmarshalJSON(data []byte) error {
-	type plain SlackReactionPayload
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v SlackReactionPayload) MarshalJSON() ([]byte, error) {
-	type plain SlackReactionPayload
-	return events.Encode(plain(v))
+func (v *SlackReactionPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // SlackReactionArgumentsEmoji is the member emoji of SlackReactionArguments; decoding keeps values that the schema does not list, see Known.
@@ -167,29 +131,20 @@ func (v SlackReactionArgumentsEmoji) Known() bool {
 	return false
 }
 
-// SlackReactionHooks are the author's functions for slack.reaction; each may be nil.
+// SlackReactionHooks customize slack.reaction.
 type SlackReactionHooks = server.Hooks[SlackReactionArguments, SlackReactionPayload]
 
-// SlackReactionEmitter publishes occurrences of slack.reaction.
+// SlackReactionEmitter emits slack.reaction.
 type SlackReactionEmitter = server.Emitter[SlackReactionPayload]
 
-// RegisterSlackReaction registers the event type slack.reaction with s and returns its emitter.
-//
-// Somebody reacted to a message.
+// RegisterSlackReaction adds slack.reaction to s.
 func RegisterSlackReaction(s *server.Server, h SlackReactionHooks, o ...server.TypeOption) (*SlackReactionEmitter, error) {
 	return server.Register(s, eventSlackReaction, h, o...)
 }
 
-// SubscribeSlackReaction subscribes to the event type slack.reaction.
-//
-// Somebody reacted to a message.
+// SubscribeSlackReaction subscribes to slack.reaction.
 func SubscribeSlackReaction(ctx context.Context, c *client.Client, args SlackReactionArguments, o ...client.SubscribeOption) (*client.Subscription[SlackReactionArguments, SlackReactionPayload], error) {
 	return client.Subscribe(ctx, c, eventSlackReaction, args, o...)
-}
-
-// ReadSlackReactionTool describes the tool that reads occurrences of slack.reaction.
-func ReadSlackReactionTool() readtool.Tool {
-	return readtool.New(eventSlackReaction.Info, "read_slack_reaction", "cursor", "maxEvents")
 }
 
 // Channel is the shared type Channel.

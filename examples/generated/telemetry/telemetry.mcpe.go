@@ -8,12 +8,10 @@ import (
 	"encoding/json"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"math/big"
 )
 
-// eventTelemetryWindow describes the event type telemetry.window.
 var eventTelemetryWindow = events.Type[TelemetryWindowArguments, TelemetryWindowPayload]{Info: events.Info{
 	Name:          "telemetry.window",
 	Description:   "A window of samples of one sensor was closed.",
@@ -27,7 +25,7 @@ var eventTelemetryWindow = events.Type[TelemetryWindowArguments, TelemetryWindow
 	},
 }}
 
-// TelemetryWindowArguments holds the subscription arguments of telemetry.window.
+// TelemetryWindowArguments are the arguments of telemetry.window.
 type TelemetryWindowArguments struct {
 	// Only sensors whose name begins with this.
 	Sensor *string `json:"sensor,omitzero"`
@@ -37,19 +35,13 @@ type TelemetryWindowArguments struct {
 	MaxPeak *float64 `json:"maxPeak,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *TelemetryWindowArguments) UnmarshalJSON(data []byte) error {
-	type plain TelemetryWindowArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v TelemetryWindowArguments) MarshalJSON() ([]byte, error) {
-	type plain TelemetryWindowArguments
-	return events.Encode(plain(v))
+func (v *TelemetryWindowArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // TelemetryWindowPayload is the payload of telemetry.window.
+//
+// A window of samples of one sensor was closed.
 type TelemetryWindowPayload struct {
 	Sensor    string           `json:"sensor"`
 	From      events.Time      `json:"from"`
@@ -63,39 +55,26 @@ type TelemetryWindowPayload struct {
 	Raw []byte `json:"raw,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *TelemetryWindowPayload) UnmarshalJSON(data []byte) error {
-	type plain TelemetryWindowPayload
-	return events.Decode(data, (*plain)(v))
+func (v *TelemetryWindowPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
 func (v TelemetryWindowPayload) MarshalJSON() ([]byte, error) {
-	type plain TelemetryWindowPayload
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
-// TelemetryWindowHooks are the author's functions for telemetry.window; each may be nil.
+// TelemetryWindowHooks customize telemetry.window.
 type TelemetryWindowHooks = server.Hooks[TelemetryWindowArguments, TelemetryWindowPayload]
 
-// TelemetryWindowEmitter publishes occurrences of telemetry.window.
+// TelemetryWindowEmitter emits telemetry.window.
 type TelemetryWindowEmitter = server.Emitter[TelemetryWindowPayload]
 
-// RegisterTelemetryWindow registers the event type telemetry.window with s and returns its emitter.
-//
-// A window of samples of one sensor was closed.
+// RegisterTelemetryWindow adds telemetry.window to s.
 func RegisterTelemetryWindow(s *server.Server, h TelemetryWindowHooks, o ...server.TypeOption) (*TelemetryWindowEmitter, error) {
 	return server.Register(s, eventTelemetryWindow, h, o...)
 }
 
-// SubscribeTelemetryWindow subscribes to the event type telemetry.window.
-//
-// A window of samples of one sensor was closed.
+// SubscribeTelemetryWindow subscribes to telemetry.window.
 func SubscribeTelemetryWindow(ctx context.Context, c *client.Client, args TelemetryWindowArguments, o ...client.SubscribeOption) (*client.Subscription[TelemetryWindowArguments, TelemetryWindowPayload], error) {
 	return client.Subscribe(ctx, c, eventTelemetryWindow, args, o...)
-}
-
-// ReadTelemetryWindowTool describes the tool that reads occurrences of telemetry.window.
-func ReadTelemetryWindowTool() readtool.Tool {
-	return readtool.New(eventTelemetryWindow.Info, "read_telemetry_window", "cursor", "maxEvents")
 }

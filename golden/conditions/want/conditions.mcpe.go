@@ -14,16 +14,8 @@ type Merged struct {
 	B *string `json:"b,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Merged) UnmarshalJSON(data []byte) error {
-	type plain Merged
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v Merged) MarshalJSON() ([]byte, error) {
-	type plain Merged
-	return events.Encode(plain(v))
+func (v *Merged) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // Patterned is the shared type Patterned.
@@ -39,16 +31,8 @@ type Conditional struct {
 	C json.RawMessage `json:"c,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Conditional) UnmarshalJSON(data []byte) error {
-	type plain Conditional
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v Conditional) MarshalJSON() ([]byte, error) {
-	type plain Conditional
-	return events.Encode(plain(v))
+func (v *Conditional) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // Dependent is the shared type Dependent.
@@ -57,16 +41,8 @@ type Dependent struct {
 	B json.RawMessage `json:"b,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Dependent) UnmarshalJSON(data []byte) error {
-	type plain Dependent
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v Dependent) MarshalJSON() ([]byte, error) {
-	type plain Dependent
-	return events.Encode(plain(v))
+func (v *Dependent) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // Unevaluated is the shared type Unevaluated.
@@ -76,16 +52,12 @@ type Unevaluated struct {
 	Extra map[string]string `json:",embed,unknown"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Unevaluated) UnmarshalJSON(data []byte) error {
-	type plain Unevaluated
-	return events.Decode(data, (*plain)(v))
+func (v *Unevaluated) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
 func (v Unevaluated) MarshalJSON() ([]byte, error) {
-	type plain Unevaluated
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
 // Beside is the shared type Beside.

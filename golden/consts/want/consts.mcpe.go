@@ -9,11 +9,9 @@ import (
 	"encoding/json"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// eventHeartBeat describes the event type heart.beat.
 var eventHeartBeat = events.Type[HeartBeatArguments, HeartBeatPayload]{Info: events.Info{
 	Name:          "heart.beat",
 	Description:   "Members with one possible value.",
@@ -22,24 +20,18 @@ var eventHeartBeat = events.Type[HeartBeatArguments, HeartBeatPayload]{Info: eve
 	Fingerprint:   "1b22625a721fab7b458d9978f1886706",
 }}
 
-// HeartBeatArguments holds the subscription arguments of heart.beat.
+// HeartBeatArguments are the arguments of heart.beat.
 type HeartBeatArguments struct {
 	Kind HeartBeatArgumentsKind `json:"kind,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *HeartBeatArguments) UnmarshalJSON(data []byte) error {
-	type plain HeartBeatArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v HeartBeatArguments) MarshalJSON() ([]byte, error) {
-	type plain HeartBeatArguments
-	return events.Encode(plain(v))
+func (v *HeartBeatArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // HeartBeatPayload is the payload of heart.beat.
+//
+// Members with one possible value.
 type HeartBeatPayload struct {
 	// Empty means HeartBeatPayloadKindBeat, the only value.
 	Kind HeartBeatPayloadKind `json:"kind"`
@@ -54,20 +46,16 @@ type HeartBeatPayload struct {
 	Nullable *HeartBeatPayloadNullable `json:"nullable"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *HeartBeatPayload) UnmarshalJSON(data []byte) error {
-	type plain HeartBeatPayload
-	return events.Decode(data, (*plain)(v))
+func (v *HeartBeatPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON fills in the constants that the schema requires.
 func (v HeartBeatPayload) MarshalJSON() ([]byte, error) {
-	type plain HeartBeatPayload
 	v.Kind = cmp.Or(v.Kind, HeartBeatPayloadKindBeat)
 	v.Version = cmp.Or(v.Version, HeartBeatPayloadVersion2)
 	v.Final = cmp.Or(v.Final, HeartBeatPayloadFinalTrue)
 	v.Factor = cmp.Or(v.Factor, HeartBeatPayloadFactor0_5)
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
 // HeartBeatArgumentsKind is the member kind of HeartBeatArguments; decoding keeps values that the schema does not list, see Known.
@@ -174,27 +162,18 @@ func (v HeartBeatPayloadNullable) Known() bool {
 	return v == HeartBeatPayloadNullableBeat
 }
 
-// HeartBeatHooks are the author's functions for heart.beat; each may be nil.
+// HeartBeatHooks customize heart.beat.
 type HeartBeatHooks = server.Hooks[HeartBeatArguments, HeartBeatPayload]
 
-// HeartBeatEmitter publishes occurrences of heart.beat.
+// HeartBeatEmitter emits heart.beat.
 type HeartBeatEmitter = server.Emitter[HeartBeatPayload]
 
-// RegisterHeartBeat registers the event type heart.beat with s and returns its emitter.
-//
-// Members with one possible value.
+// RegisterHeartBeat adds heart.beat to s.
 func RegisterHeartBeat(s *server.Server, h HeartBeatHooks, o ...server.TypeOption) (*HeartBeatEmitter, error) {
 	return server.Register(s, eventHeartBeat, h, o...)
 }
 
-// SubscribeHeartBeat subscribes to the event type heart.beat.
-//
-// Members with one possible value.
+// SubscribeHeartBeat subscribes to heart.beat.
 func SubscribeHeartBeat(ctx context.Context, c *client.Client, args HeartBeatArguments, o ...client.SubscribeOption) (*client.Subscription[HeartBeatArguments, HeartBeatPayload], error) {
 	return client.Subscribe(ctx, c, eventHeartBeat, args, o...)
-}
-
-// ReadHeartBeatTool describes the tool that reads occurrences of heart.beat.
-func ReadHeartBeatTool() readtool.Tool {
-	return readtool.New(eventHeartBeat.Info, "read_heart_beat", "cursor", "maxEvents")
 }

@@ -9,11 +9,9 @@ import (
 	"encoding/json"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// eventListRead describes the event type list.read.
 var eventListRead = events.Type[ListReadArguments, ListReadPayload]{Info: events.Info{
 	Name:          "list.read",
 	Description:   "Arguments with defaults.",
@@ -22,7 +20,7 @@ var eventListRead = events.Type[ListReadArguments, ListReadPayload]{Info: events
 	Fingerprint:   "87a50f3cfdd74db639bef8cc21aa24d4",
 }}
 
-// ListReadArguments holds the subscription arguments of list.read.
+// ListReadArguments are the arguments of list.read.
 type ListReadArguments struct {
 	// Default: true
 	RedactPII *bool `json:"redactPII,omitzero"`
@@ -44,16 +42,8 @@ type ListReadArguments struct {
 	Required string `json:"required"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *ListReadArguments) UnmarshalJSON(data []byte) error {
-	type plain ListReadArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v ListReadArguments) MarshalJSON() ([]byte, error) {
-	type plain ListReadArguments
-	return events.Encode(plain(v))
+func (v *ListReadArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // RedactPIIOrDefault returns RedactPII, or the schema's default true when it is absent.
@@ -102,21 +92,15 @@ func (v ListReadArguments) TextOrDefault() string {
 }
 
 // ListReadPayload is the payload of list.read.
+//
+// Arguments with defaults.
 type ListReadPayload struct {
 	// Default: 1
 	Size *float64 `json:"size,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *ListReadPayload) UnmarshalJSON(data []byte) error {
-	type plain ListReadPayload
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v ListReadPayload) MarshalJSON() ([]byte, error) {
-	type plain ListReadPayload
-	return events.Encode(plain(v))
+func (v *ListReadPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // ListReadArgumentsLevel is the member level of ListReadArguments; decoding keeps values that the schema does not list, see Known.
@@ -137,29 +121,20 @@ func (v ListReadArgumentsLevel) Known() bool {
 	return false
 }
 
-// ListReadHooks are the author's functions for list.read; each may be nil.
+// ListReadHooks customize list.read.
 type ListReadHooks = server.Hooks[ListReadArguments, ListReadPayload]
 
-// ListReadEmitter publishes occurrences of list.read.
+// ListReadEmitter emits list.read.
 type ListReadEmitter = server.Emitter[ListReadPayload]
 
-// RegisterListRead registers the event type list.read with s and returns its emitter.
-//
-// Arguments with defaults.
+// RegisterListRead adds list.read to s.
 func RegisterListRead(s *server.Server, h ListReadHooks, o ...server.TypeOption) (*ListReadEmitter, error) {
 	return server.Register(s, eventListRead, h, o...)
 }
 
-// SubscribeListRead subscribes to the event type list.read.
-//
-// Arguments with defaults.
+// SubscribeListRead subscribes to list.read.
 func SubscribeListRead(ctx context.Context, c *client.Client, args ListReadArguments, o ...client.SubscribeOption) (*client.Subscription[ListReadArguments, ListReadPayload], error) {
 	return client.Subscribe(ctx, c, eventListRead, args, o...)
-}
-
-// ReadListReadTool describes the tool that reads occurrences of list.read.
-func ReadListReadTool() readtool.Tool {
-	return readtool.New(eventListRead.Info, "read_list_read", "cursor", "maxEvents")
 }
 
 // Order is the shared type Order; decoding keeps values that the schema does not list, see Known.

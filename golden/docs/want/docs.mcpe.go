@@ -8,11 +8,9 @@ import (
 	"encoding/json"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// eventTextWritten describes the event type text.written.
 var eventTextWritten = events.Type[TextWrittenArguments, TextWrittenPayload]{Info: events.Info{
 	Name:          "text.written",
 	Description:   "The first line.\n\n//go:build ignore\n+build ignore\nA line with `backquotes`, \"quotes\" and */ a comment end.\n\n  - a list\n  - of things\n\n# A heading\n",
@@ -21,7 +19,7 @@ var eventTextWritten = events.Type[TextWrittenArguments, TextWrittenPayload]{Inf
 	Fingerprint:   "61db53cb2dfe33b99867abd715a6e245",
 }}
 
-// TextWrittenArguments holds the subscription arguments of text.written.
+// TextWrittenArguments are the arguments of text.written.
 //
 // Tabs	and
 // other line ends.
@@ -37,28 +35,11 @@ type TextWrittenArguments struct {
 	Older *string `json:"older,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *TextWrittenArguments) UnmarshalJSON(data []byte) error {
-	type plain TextWrittenArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v TextWrittenArguments) MarshalJSON() ([]byte, error) {
-	type plain TextWrittenArguments
-	return events.Encode(plain(v))
+func (v *TextWrittenArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // TextWrittenPayload is the payload of text.written.
-type TextWrittenPayload = Titled
-
-// TextWrittenHooks are the author's functions for text.written; each may be nil.
-type TextWrittenHooks = server.Hooks[TextWrittenArguments, TextWrittenPayload]
-
-// TextWrittenEmitter publishes occurrences of text.written.
-type TextWrittenEmitter = server.Emitter[TextWrittenPayload]
-
-// RegisterTextWritten registers the event type text.written with s and returns its emitter.
 //
 // The first line.
 //
@@ -70,29 +51,22 @@ type TextWrittenEmitter = server.Emitter[TextWrittenPayload]
 //   - of things
 //
 // # A heading
+type TextWrittenPayload = Titled
+
+// TextWrittenHooks customize text.written.
+type TextWrittenHooks = server.Hooks[TextWrittenArguments, TextWrittenPayload]
+
+// TextWrittenEmitter emits text.written.
+type TextWrittenEmitter = server.Emitter[TextWrittenPayload]
+
+// RegisterTextWritten adds text.written to s.
 func RegisterTextWritten(s *server.Server, h TextWrittenHooks, o ...server.TypeOption) (*TextWrittenEmitter, error) {
 	return server.Register(s, eventTextWritten, h, o...)
 }
 
-// SubscribeTextWritten subscribes to the event type text.written.
-//
-// The first line.
-//
-// //go:build ignore
-// "+build" ignore
-// A line with `backquotes`, "quotes" and */ a comment end.
-//
-//   - a list
-//   - of things
-//
-// # A heading
+// SubscribeTextWritten subscribes to text.written.
 func SubscribeTextWritten(ctx context.Context, c *client.Client, args TextWrittenArguments, o ...client.SubscribeOption) (*client.Subscription[TextWrittenArguments, TextWrittenPayload], error) {
 	return client.Subscribe(ctx, c, eventTextWritten, args, o...)
-}
-
-// ReadTextWrittenTool describes the tool that reads occurrences of text.written.
-func ReadTextWrittenTool() readtool.Tool {
-	return readtool.New(eventTextWritten.Info, "read_text_written", "cursor", "maxEvents")
 }
 
 // Titled is the shared type Titled.
@@ -102,14 +76,6 @@ type Titled struct {
 	A *string `json:"a,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Titled) UnmarshalJSON(data []byte) error {
-	type plain Titled
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v Titled) MarshalJSON() ([]byte, error) {
-	type plain Titled
-	return events.Encode(plain(v))
+func (v *Titled) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// eventPing describes the event type ping.
 var eventPing = events.Type[PingArguments, PingPayload]{Info: events.Info{
 	Name:          "ping",
 	Description:   "The smallest event.",
@@ -19,52 +18,35 @@ var eventPing = events.Type[PingArguments, PingPayload]{Info: events.Info{
 	Fingerprint:   "b3888af8e304d6788afc48451e759fc1",
 }}
 
-// PingArguments holds the subscription arguments of ping.
+// PingArguments are the arguments of ping.
 type PingArguments struct{}
 
-// UnmarshalJSON matches member names exactly.
-func (v *PingArguments) UnmarshalJSON(data []byte) error {
-	type plain PingArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v PingArguments) MarshalJSON() ([]byte, error) {
-	type plain PingArguments
-	return events.Encode(plain(v))
+func (v *PingArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // PingPayload is the payload of ping.
+//
+// The smallest event.
 type PingPayload struct {
 	N *float64 `json:"n,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *PingPayload) UnmarshalJSON(data []byte) error {
-	type plain PingPayload
-	return events.Decode(data, (*plain)(v))
+func (v *PingPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
-func (v PingPayload) MarshalJSON() ([]byte, error) {
-	type plain PingPayload
-	return events.Encode(plain(v))
-}
-
-// PingHooks are the author's functions for ping; each may be nil.
+// PingHooks customize ping.
 type PingHooks = server.Hooks[PingArguments, PingPayload]
 
-// PingEmitter publishes occurrences of ping.
+// PingEmitter emits ping.
 type PingEmitter = server.Emitter[PingPayload]
 
-// RegisterPing registers the event type ping with s and returns its emitter.
-//
-// The smallest event.
+// RegisterPing adds ping to s.
 func RegisterPing(s *server.Server, h PingHooks, o ...server.TypeOption) (*PingEmitter, error) {
 	return server.Register(s, eventPing, h, o...)
 }
 
-// eventPong describes the event type pong.
 var eventPong = events.Type[PongArguments, PongPayload]{Info: events.Info{
 	Name:          "pong",
 	Description:   "Found upstream.",
@@ -74,39 +56,25 @@ var eventPong = events.Type[PongArguments, PongPayload]{Info: events.Info{
 	Source:        events.SourceCheck,
 }}
 
-// PongArguments holds the subscription arguments of pong.
+// PongArguments are the arguments of pong.
 type PongArguments struct{}
 
-// UnmarshalJSON matches member names exactly.
-func (v *PongArguments) UnmarshalJSON(data []byte) error {
-	type plain PongArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v PongArguments) MarshalJSON() ([]byte, error) {
-	type plain PongArguments
-	return events.Encode(plain(v))
+func (v *PongArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // PongPayload is the payload of pong.
+//
+// Found upstream.
 type PongPayload struct {
 	N *float64 `json:"n,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *PongPayload) UnmarshalJSON(data []byte) error {
-	type plain PongPayload
-	return events.Decode(data, (*plain)(v))
+func (v *PongPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
-func (v PongPayload) MarshalJSON() ([]byte, error) {
-	type plain PongPayload
-	return events.Encode(plain(v))
-}
-
-// PongHooks are the author's functions for pong; each may be nil.
+// PongHooks customize pong.
 type PongHooks = server.Hooks[PongArguments, PongPayload]
 
 // PongChecker looks for occurrences of pong upstream.
@@ -115,9 +83,7 @@ type PongChecker interface {
 	CheckPong(ctx context.Context, args PongArguments, cursor string) (events.Page[PongPayload], error)
 }
 
-// RegisterPong registers the event type pong with s, which asks c for occurrences.
-//
-// Found upstream.
+// RegisterPong adds pong to s, which asks c for occurrences.
 func RegisterPong(s *server.Server, c PongChecker, h PongHooks, o ...server.TypeOption) error {
 	return server.RegisterCheck(s, eventPong, c.CheckPong, h, o...)
 }

@@ -6,10 +6,8 @@ package emittools
 import (
 	"encoding/json"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
-// eventPing describes the event type ping.
 var eventPing = events.Type[PingArguments, PingPayload]{Info: events.Info{
 	Name:          "ping",
 	Description:   "The smallest event.",
@@ -18,44 +16,24 @@ var eventPing = events.Type[PingArguments, PingPayload]{Info: events.Info{
 	Fingerprint:   "b3888af8e304d6788afc48451e759fc1",
 }}
 
-// PingArguments holds the subscription arguments of ping.
+// PingArguments are the arguments of ping.
 type PingArguments struct{}
 
-// UnmarshalJSON matches member names exactly.
-func (v *PingArguments) UnmarshalJSON(data []byte) error {
-	type plain PingArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v PingArguments) MarshalJSON() ([]byte, error) {
-	type plain PingArguments
-	return events.Encode(plain(v))
+func (v *PingArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // PingPayload is the payload of ping.
+//
+// The smallest event.
 type PingPayload struct {
 	N *float64 `json:"n,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *PingPayload) UnmarshalJSON(data []byte) error {
-	type plain PingPayload
-	return events.Decode(data, (*plain)(v))
+func (v *PingPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
-func (v PingPayload) MarshalJSON() ([]byte, error) {
-	type plain PingPayload
-	return events.Encode(plain(v))
-}
-
-// ReadPingTool describes the tool that reads occurrences of ping.
-func ReadPingTool() readtool.Tool {
-	return readtool.New(eventPing.Info, "read_ping", "cursor", "maxEvents")
-}
-
-// eventPong describes the event type pong.
 var eventPong = events.Type[PongArguments, PongPayload]{Info: events.Info{
 	Name:          "pong",
 	Description:   "Found upstream.",
@@ -65,39 +43,20 @@ var eventPong = events.Type[PongArguments, PongPayload]{Info: events.Info{
 	Source:        events.SourceCheck,
 }}
 
-// PongArguments holds the subscription arguments of pong.
+// PongArguments are the arguments of pong.
 type PongArguments struct{}
 
-// UnmarshalJSON matches member names exactly.
-func (v *PongArguments) UnmarshalJSON(data []byte) error {
-	type plain PongArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v PongArguments) MarshalJSON() ([]byte, error) {
-	type plain PongArguments
-	return events.Encode(plain(v))
+func (v *PongArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // PongPayload is the payload of pong.
+//
+// Found upstream.
 type PongPayload struct {
 	N *float64 `json:"n,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *PongPayload) UnmarshalJSON(data []byte) error {
-	type plain PongPayload
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v PongPayload) MarshalJSON() ([]byte, error) {
-	type plain PongPayload
-	return events.Encode(plain(v))
-}
-
-// ReadPongTool describes the tool that reads occurrences of pong.
-func ReadPongTool() readtool.Tool {
-	return readtool.New(eventPong.Info, "read_pong", "cursor", "maxEvents")
+func (v *PongPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }

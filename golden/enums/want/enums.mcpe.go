@@ -8,11 +8,9 @@ import (
 	"encoding/json"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// eventReactionAdded describes the event type reaction.added.
 var eventReactionAdded = events.Type[ReactionAddedArguments, ReactionAddedPayload]{Info: events.Info{
 	Name:          "reaction.added",
 	Description:   "Enums of each kind.",
@@ -21,25 +19,19 @@ var eventReactionAdded = events.Type[ReactionAddedArguments, ReactionAddedPayloa
 	Fingerprint:   "f21a964d1590d4d0168ac9ea81b20a3d",
 }}
 
-// ReactionAddedArguments holds the subscription arguments of reaction.added.
+// ReactionAddedArguments are the arguments of reaction.added.
 type ReactionAddedArguments struct {
 	Reaction Reaction `json:"reaction,omitzero"`
 	Level    *Level   `json:"level,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *ReactionAddedArguments) UnmarshalJSON(data []byte) error {
-	type plain ReactionAddedArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v ReactionAddedArguments) MarshalJSON() ([]byte, error) {
-	type plain ReactionAddedArguments
-	return events.Encode(plain(v))
+func (v *ReactionAddedArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // ReactionAddedPayload is the payload of reaction.added.
+//
+// Enums of each kind.
 type ReactionAddedPayload struct {
 	Reaction      Reaction                                       `json:"reaction"`
 	Level         Level                                          `json:"level"`
@@ -56,16 +48,8 @@ type ReactionAddedPayload struct {
 	States        []ReactionAddedPayloadStatesItem               `json:"states,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *ReactionAddedPayload) UnmarshalJSON(data []byte) error {
-	type plain ReactionAddedPayload
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v ReactionAddedPayload) MarshalJSON() ([]byte, error) {
-	type plain ReactionAddedPayload
-	return events.Encode(plain(v))
+func (v *ReactionAddedPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // ReactionAddedPayloadState is the member state of ReactionAddedPayload; decoding keeps values that the schema does not list, see Known.
@@ -135,29 +119,20 @@ func (v ReactionAddedPayloadStatesItem) Known() bool {
 	return false
 }
 
-// ReactionAddedHooks are the author's functions for reaction.added; each may be nil.
+// ReactionAddedHooks customize reaction.added.
 type ReactionAddedHooks = server.Hooks[ReactionAddedArguments, ReactionAddedPayload]
 
-// ReactionAddedEmitter publishes occurrences of reaction.added.
+// ReactionAddedEmitter emits reaction.added.
 type ReactionAddedEmitter = server.Emitter[ReactionAddedPayload]
 
-// RegisterReactionAdded registers the event type reaction.added with s and returns its emitter.
-//
-// Enums of each kind.
+// RegisterReactionAdded adds reaction.added to s.
 func RegisterReactionAdded(s *server.Server, h ReactionAddedHooks, o ...server.TypeOption) (*ReactionAddedEmitter, error) {
 	return server.Register(s, eventReactionAdded, h, o...)
 }
 
-// SubscribeReactionAdded subscribes to the event type reaction.added.
-//
-// Enums of each kind.
+// SubscribeReactionAdded subscribes to reaction.added.
 func SubscribeReactionAdded(ctx context.Context, c *client.Client, args ReactionAddedArguments, o ...client.SubscribeOption) (*client.Subscription[ReactionAddedArguments, ReactionAddedPayload], error) {
 	return client.Subscribe(ctx, c, eventReactionAdded, args, o...)
-}
-
-// ReadReactionAddedTool describes the tool that reads occurrences of reaction.added.
-func ReadReactionAddedTool() readtool.Tool {
-	return readtool.New(eventReactionAdded.Info, "read_reaction_added", "cursor", "maxEvents")
 }
 
 // Reaction is the shared type Reaction; decoding keeps values that the schema does not list, see Known.

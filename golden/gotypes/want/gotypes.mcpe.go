@@ -9,13 +9,11 @@ import (
 	uuid "github.com/google/uuid"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"math/big"
 	"net/netip"
 )
 
-// eventTypeChosen describes the event type type.chosen.
 var eventTypeChosen = events.Type[TypeChosenArguments, TypeChosenPayload]{Info: events.Info{
 	Name:          "type.chosen",
 	Description:   "Types of the author's choice.",
@@ -24,24 +22,22 @@ var eventTypeChosen = events.Type[TypeChosenArguments, TypeChosenPayload]{Info: 
 	Fingerprint:   "f406879f6d2306e05aa7feb7c793eb30",
 }}
 
-// TypeChosenArguments holds the subscription arguments of type.chosen.
+// TypeChosenArguments are the arguments of type.chosen.
 type TypeChosenArguments struct {
 	ID *uuid.UUID `json:"id,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *TypeChosenArguments) UnmarshalJSON(data []byte) error {
-	type plain TypeChosenArguments
-	return events.Decode(data, (*plain)(v))
+func (v *TypeChosenArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
 func (v TypeChosenArguments) MarshalJSON() ([]byte, error) {
-	type plain TypeChosenArguments
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
 // TypeChosenPayload is the payload of type.chosen.
+//
+// Types of the author's choice.
 type TypeChosenPayload struct {
 	ID             uuid.UUID         `json:"id"`
 	IDOptional     *uuid.UUID        `json:"idOptional,omitzero"`
@@ -59,41 +55,28 @@ type TypeChosenPayload struct {
 	Address        *netip.Addr       `json:"address,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *TypeChosenPayload) UnmarshalJSON(data []byte) error {
-	type plain TypeChosenPayload
-	return events.Decode(data, (*plain)(v))
+func (v *TypeChosenPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
 func (v TypeChosenPayload) MarshalJSON() ([]byte, error) {
-	type plain TypeChosenPayload
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
-// TypeChosenHooks are the author's functions for type.chosen; each may be nil.
+// TypeChosenHooks customize type.chosen.
 type TypeChosenHooks = server.Hooks[TypeChosenArguments, TypeChosenPayload]
 
-// TypeChosenEmitter publishes occurrences of type.chosen.
+// TypeChosenEmitter emits type.chosen.
 type TypeChosenEmitter = server.Emitter[TypeChosenPayload]
 
-// RegisterTypeChosen registers the event type type.chosen with s and returns its emitter.
-//
-// Types of the author's choice.
+// RegisterTypeChosen adds type.chosen to s.
 func RegisterTypeChosen(s *server.Server, h TypeChosenHooks, o ...server.TypeOption) (*TypeChosenEmitter, error) {
 	return server.Register(s, eventTypeChosen, h, o...)
 }
 
-// SubscribeTypeChosen subscribes to the event type type.chosen.
-//
-// Types of the author's choice.
+// SubscribeTypeChosen subscribes to type.chosen.
 func SubscribeTypeChosen(ctx context.Context, c *client.Client, args TypeChosenArguments, o ...client.SubscribeOption) (*client.Subscription[TypeChosenArguments, TypeChosenPayload], error) {
 	return client.Subscribe(ctx, c, eventTypeChosen, args, o...)
-}
-
-// ReadTypeChosenTool describes the tool that reads occurrences of type.chosen.
-func ReadTypeChosenTool() readtool.Tool {
-	return readtool.New(eventTypeChosen.Info, "read_type_chosen", "cursor", "maxEvents")
 }
 
 // Big is the shared type Big.

@@ -8,11 +8,9 @@ import (
 	"encoding/json"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// eventIncidentCreated describes the event type incident.created.
 var eventIncidentCreated = events.Type[IncidentCreatedArguments, IncidentCreatedPayload]{Info: events.Info{
 	Name:          "incident.created",
 	Description:   "Fires when a new incident is created.",
@@ -20,12 +18,12 @@ var eventIncidentCreated = events.Type[IncidentCreatedArguments, IncidentCreated
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"incidentId":{"type":"string"},"severity":{"$ref":"#/$defs/Severity"},"service":{"type":"string"},"reporter":{"$ref":"#/$defs/Person"},"openedAt":{"type":"string","format":"date-time"}},"required":["incidentId","severity","openedAt"],"$defs":{"Severity":{"type":"string","enum":["P1","P2","P3","P4"]},"Person":{"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"}},"required":["id"]}}}`),
 	Fingerprint:   "7970b2ce9eac6934b975012903cee9ab",
 	Match: []events.MatchRule{
-		{Argument: "severity", Path: "/severity", Op: events.MatchEqual},
+		{Argument: "severity", Path: "/severity"},
 		{Argument: "service", Path: "/service", Op: events.MatchGlob},
 	},
 }}
 
-// IncidentCreatedArguments holds the subscription arguments of incident.created.
+// IncidentCreatedArguments are the arguments of incident.created.
 type IncidentCreatedArguments struct {
 	Severity Severity `json:"severity,omitzero"`
 	Service  *string  `json:"service,omitzero"`
@@ -35,16 +33,8 @@ type IncidentCreatedArguments struct {
 	RedactPII *bool `json:"redactPII,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *IncidentCreatedArguments) UnmarshalJSON(data []byte) error {
-	type plain IncidentCreatedArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v IncidentCreatedArguments) MarshalJSON() ([]byte, error) {
-	type plain IncidentCreatedArguments
-	return events.Encode(plain(v))
+func (v *IncidentCreatedArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // RedactPIIOrDefault returns RedactPII, or the schema's default false when it is absent.
@@ -56,6 +46,8 @@ func (v IncidentCreatedArguments) RedactPIIOrDefault() bool {
 }
 
 // IncidentCreatedPayload is the payload of incident.created.
+//
+// Fires when a new incident is created.
 type IncidentCreatedPayload struct {
 	IncidentID string      `json:"incidentId"`
 	Severity   Severity    `json:"severity"`
@@ -64,41 +56,24 @@ type IncidentCreatedPayload struct {
 	OpenedAt   events.Time `json:"openedAt"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *IncidentCreatedPayload) UnmarshalJSON(data []byte) error {
-	type plain IncidentCreatedPayload
-	return events.Decode(data, (*plain)(v))
+func (v *IncidentCreatedPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
-func (v IncidentCreatedPayload) MarshalJSON() ([]byte, error) {
-	type plain IncidentCreatedPayload
-	return events.Encode(plain(v))
-}
-
-// IncidentCreatedHooks are the author's functions for incident.created; each may be nil.
+// IncidentCreatedHooks customize incident.created.
 type IncidentCreatedHooks = server.Hooks[IncidentCreatedArguments, IncidentCreatedPayload]
 
-// IncidentCreatedEmitter publishes occurrences of incident.created.
+// IncidentCreatedEmitter emits incident.created.
 type IncidentCreatedEmitter = server.Emitter[IncidentCreatedPayload]
 
-// RegisterIncidentCreated registers the event type incident.created with s and returns its emitter.
-//
-// Fires when a new incident is created.
+// RegisterIncidentCreated adds incident.created to s.
 func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...server.TypeOption) (*IncidentCreatedEmitter, error) {
 	return server.Register(s, eventIncidentCreated, h, o...)
 }
 
-// SubscribeIncidentCreated subscribes to the event type incident.created.
-//
-// Fires when a new incident is created.
+// SubscribeIncidentCreated subscribes to incident.created.
 func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*client.Subscription[IncidentCreatedArguments, IncidentCreatedPayload], error) {
 	return client.Subscribe(ctx, c, eventIncidentCreated, args, o...)
-}
-
-// ReadIncidentCreatedTool describes the tool that reads occurrences of incident.created.
-func ReadIncidentCreatedTool() readtool.Tool {
-	return readtool.New(eventIncidentCreated.Info, "read_incident_created", "cursor", "maxEvents")
 }
 
 // Severity is the shared type Severity; decoding keeps values that the schema does not list, see Known.
@@ -127,14 +102,6 @@ type Person struct {
 	Name *string `json:"name,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Person) UnmarshalJSON(data []byte) error {
-	type plain Person
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v Person) MarshalJSON() ([]byte, error) {
-	type plain Person
-	return events.Encode(plain(v))
+func (v *Person) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }

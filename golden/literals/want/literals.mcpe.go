@@ -9,11 +9,9 @@ import (
 	"encoding/json"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// eventValueSeen describes the event type value.seen.
 var eventValueSeen = events.Type[ValueSeenArguments, ValueSeenPayload]{Info: events.Info{
 	Name:          "value.seen",
 	Description:   "Enums without one Go type.",
@@ -22,23 +20,15 @@ var eventValueSeen = events.Type[ValueSeenArguments, ValueSeenPayload]{Info: eve
 	Fingerprint:   "9e740bb525563f5866a02a467a7d29f3",
 }}
 
-// ValueSeenArguments holds the subscription arguments of value.seen.
+// ValueSeenArguments are the arguments of value.seen.
 type ValueSeenArguments struct {
 	Mixed events.Optional[Mixed] `json:"mixed,omitzero"`
 	// Default: "low"
 	Level ValueSeenArgumentsLevel `json:"level,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *ValueSeenArguments) UnmarshalJSON(data []byte) error {
-	type plain ValueSeenArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v ValueSeenArguments) MarshalJSON() ([]byte, error) {
-	type plain ValueSeenArguments
-	return events.Encode(plain(v))
+func (v *ValueSeenArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // LevelOrDefault returns Level, or the schema's default "low" when it is absent.
@@ -47,6 +37,8 @@ func (v ValueSeenArguments) LevelOrDefault() ValueSeenArgumentsLevel {
 }
 
 // ValueSeenPayload is the payload of value.seen.
+//
+// Enums without one Go type.
 type ValueSeenPayload struct {
 	Mixed   events.Optional[Mixed] `json:"mixed,omitzero"`
 	Objects Objects                `json:"objects,omitzero"`
@@ -56,17 +48,13 @@ type ValueSeenPayload struct {
 	Open     Open     `json:"open,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *ValueSeenPayload) UnmarshalJSON(data []byte) error {
-	type plain ValueSeenPayload
-	return events.Decode(data, (*plain)(v))
+func (v *ValueSeenPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON fills in the constants that the schema requires.
 func (v ValueSeenPayload) MarshalJSON() ([]byte, error) {
-	type plain ValueSeenPayload
 	v.Constant = cmp.Or(v.Constant, ConstantKindFixed)
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
 // ValueSeenArgumentsLevel is the member level of ValueSeenArguments, the JSON text of a value; decoding keeps values that the schema does not list, see Known.
@@ -87,37 +75,28 @@ func (v ValueSeenArgumentsLevel) Known() bool {
 	return false
 }
 
-func (v *ValueSeenArgumentsLevel) UnmarshalJSON(data []byte) error {
-	return events.DecodeLiteral(data, (*string)(v))
+func (v *ValueSeenArgumentsLevel) UnmarshalJSON(b []byte) error {
+	return events.DecodeLiteral(b, (*string)(v))
 }
 
 func (v ValueSeenArgumentsLevel) MarshalJSON() ([]byte, error) {
 	return events.EncodeLiteral(string(v))
 }
 
-// ValueSeenHooks are the author's functions for value.seen; each may be nil.
+// ValueSeenHooks customize value.seen.
 type ValueSeenHooks = server.Hooks[ValueSeenArguments, ValueSeenPayload]
 
-// ValueSeenEmitter publishes occurrences of value.seen.
+// ValueSeenEmitter emits value.seen.
 type ValueSeenEmitter = server.Emitter[ValueSeenPayload]
 
-// RegisterValueSeen registers the event type value.seen with s and returns its emitter.
-//
-// Enums without one Go type.
+// RegisterValueSeen adds value.seen to s.
 func RegisterValueSeen(s *server.Server, h ValueSeenHooks, o ...server.TypeOption) (*ValueSeenEmitter, error) {
 	return server.Register(s, eventValueSeen, h, o...)
 }
 
-// SubscribeValueSeen subscribes to the event type value.seen.
-//
-// Enums without one Go type.
+// SubscribeValueSeen subscribes to value.seen.
 func SubscribeValueSeen(ctx context.Context, c *client.Client, args ValueSeenArguments, o ...client.SubscribeOption) (*client.Subscription[ValueSeenArguments, ValueSeenPayload], error) {
 	return client.Subscribe(ctx, c, eventValueSeen, args, o...)
-}
-
-// ReadValueSeenTool describes the tool that reads occurrences of value.seen.
-func ReadValueSeenTool() readtool.Tool {
-	return readtool.New(eventValueSeen.Info, "read_value_seen", "cursor", "maxEvents")
 }
 
 // Mixed is the shared type Mixed, the JSON text of a value; decoding keeps values that the schema does not list, see Known.
@@ -140,8 +119,8 @@ func (v Mixed) Known() bool {
 	return false
 }
 
-func (v *Mixed) UnmarshalJSON(data []byte) error {
-	return events.DecodeLiteral(data, (*string)(v))
+func (v *Mixed) UnmarshalJSON(b []byte) error {
+	return events.DecodeLiteral(b, (*string)(v))
 }
 
 func (v Mixed) MarshalJSON() ([]byte, error) {
@@ -166,8 +145,8 @@ func (v Objects) Known() bool {
 	return false
 }
 
-func (v *Objects) UnmarshalJSON(data []byte) error {
-	return events.DecodeLiteral(data, (*string)(v))
+func (v *Objects) UnmarshalJSON(b []byte) error {
+	return events.DecodeLiteral(b, (*string)(v))
 }
 
 func (v Objects) MarshalJSON() ([]byte, error) {
@@ -192,8 +171,8 @@ func (v Huge) Known() bool {
 	return false
 }
 
-func (v *Huge) UnmarshalJSON(data []byte) error {
-	return events.DecodeLiteral(data, (*string)(v))
+func (v *Huge) UnmarshalJSON(b []byte) error {
+	return events.DecodeLiteral(b, (*string)(v))
 }
 
 func (v Huge) MarshalJSON() ([]byte, error) {
@@ -213,8 +192,8 @@ func (v Constant) Known() bool {
 	return v == ConstantKindFixed
 }
 
-func (v *Constant) UnmarshalJSON(data []byte) error {
-	return events.DecodeLiteral(data, (*string)(v))
+func (v *Constant) UnmarshalJSON(b []byte) error {
+	return events.DecodeLiteral(b, (*string)(v))
 }
 
 func (v Constant) MarshalJSON() ([]byte, error) {

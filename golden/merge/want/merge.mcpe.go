@@ -9,11 +9,9 @@ import (
 	"encoding/json"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// eventThingChanged describes the event type thing.changed.
 var eventThingChanged = events.Type[ThingChangedArguments, ThingChangedPayload]{Info: events.Info{
 	Name:          "thing.changed",
 	Description:   "Schemas that are merged.",
@@ -22,65 +20,41 @@ var eventThingChanged = events.Type[ThingChangedArguments, ThingChangedPayload]{
 	Fingerprint:   "fcc8658f1885871bf5409baad5627c84",
 }}
 
-// ThingChangedArguments holds the subscription arguments of thing.changed.
+// ThingChangedArguments are the arguments of thing.changed.
 type ThingChangedArguments struct{}
 
-// UnmarshalJSON matches member names exactly.
-func (v *ThingChangedArguments) UnmarshalJSON(data []byte) error {
-	type plain ThingChangedArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v ThingChangedArguments) MarshalJSON() ([]byte, error) {
-	type plain ThingChangedArguments
-	return events.Encode(plain(v))
+func (v *ThingChangedArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // ThingChangedPayload is the payload of thing.changed.
+//
+// Schemas that are merged.
 type ThingChangedPayload struct {
 	A    string   `json:"a"`
 	List []string `json:"list,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *ThingChangedPayload) UnmarshalJSON(data []byte) error {
-	type plain ThingChangedPayload
-	return events.Decode(data, (*plain)(v))
+func (v *ThingChangedPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
-func (v ThingChangedPayload) MarshalJSON() ([]byte, error) {
-	type plain ThingChangedPayload
-	return events.Encode(plain(v))
-}
-
-// ThingChangedHooks are the author's functions for thing.changed; each may be nil.
+// ThingChangedHooks customize thing.changed.
 type ThingChangedHooks = server.Hooks[ThingChangedArguments, ThingChangedPayload]
 
-// ThingChangedEmitter publishes occurrences of thing.changed.
+// ThingChangedEmitter emits thing.changed.
 type ThingChangedEmitter = server.Emitter[ThingChangedPayload]
 
-// RegisterThingChanged registers the event type thing.changed with s and returns its emitter.
-//
-// Schemas that are merged.
+// RegisterThingChanged adds thing.changed to s.
 func RegisterThingChanged(s *server.Server, h ThingChangedHooks, o ...server.TypeOption) (*ThingChangedEmitter, error) {
 	return server.Register(s, eventThingChanged, h, o...)
 }
 
-// SubscribeThingChanged subscribes to the event type thing.changed.
-//
-// Schemas that are merged.
+// SubscribeThingChanged subscribes to thing.changed.
 func SubscribeThingChanged(ctx context.Context, c *client.Client, args ThingChangedArguments, o ...client.SubscribeOption) (*client.Subscription[ThingChangedArguments, ThingChangedPayload], error) {
 	return client.Subscribe(ctx, c, eventThingChanged, args, o...)
 }
 
-// ReadThingChangedTool describes the tool that reads occurrences of thing.changed.
-func ReadThingChangedTool() readtool.Tool {
-	return readtool.New(eventThingChanged.Info, "read_thing_changed", "cursor", "maxEvents")
-}
-
-// eventThingDrawn describes the event type thing.drawn.
 var eventThingDrawn = events.Type[DrawnFilter, Drawing]{Info: events.Info{
 	Name:          "thing.drawn",
 	Description:   "Its schemas have names of their own.",
@@ -89,63 +63,40 @@ var eventThingDrawn = events.Type[DrawnFilter, Drawing]{Info: events.Info{
 	Fingerprint:   "3db3f6f1595131804983da0feb2769f3",
 }}
 
-// DrawnFilter holds the subscription arguments of thing.drawn.
+// DrawnFilter are the arguments of thing.drawn.
 type DrawnFilter struct {
 	N events.Optional[string] `json:"n,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *DrawnFilter) UnmarshalJSON(data []byte) error {
-	type plain DrawnFilter
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v DrawnFilter) MarshalJSON() ([]byte, error) {
-	type plain DrawnFilter
-	return events.Encode(plain(v))
+func (v *DrawnFilter) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // Drawing is the payload of thing.drawn.
+//
+// Its schemas have names of their own.
 type Drawing struct {
 	At Point `json:"at,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Drawing) UnmarshalJSON(data []byte) error {
-	type plain Drawing
-	return events.Decode(data, (*plain)(v))
+func (v *Drawing) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
-func (v Drawing) MarshalJSON() ([]byte, error) {
-	type plain Drawing
-	return events.Encode(plain(v))
-}
-
-// ThingDrawnHooks are the author's functions for thing.drawn; each may be nil.
+// ThingDrawnHooks customize thing.drawn.
 type ThingDrawnHooks = server.Hooks[DrawnFilter, Drawing]
 
-// ThingDrawnEmitter publishes occurrences of thing.drawn.
+// ThingDrawnEmitter emits thing.drawn.
 type ThingDrawnEmitter = server.Emitter[Drawing]
 
-// RegisterThingDrawn registers the event type thing.drawn with s and returns its emitter.
-//
-// Its schemas have names of their own.
+// RegisterThingDrawn adds thing.drawn to s.
 func RegisterThingDrawn(s *server.Server, h ThingDrawnHooks, o ...server.TypeOption) (*ThingDrawnEmitter, error) {
 	return server.Register(s, eventThingDrawn, h, o...)
 }
 
-// SubscribeThingDrawn subscribes to the event type thing.drawn.
-//
-// Its schemas have names of their own.
+// SubscribeThingDrawn subscribes to thing.drawn.
 func SubscribeThingDrawn(ctx context.Context, c *client.Client, args DrawnFilter, o ...client.SubscribeOption) (*client.Subscription[DrawnFilter, Drawing], error) {
 	return client.Subscribe(ctx, c, eventThingDrawn, args, o...)
-}
-
-// ReadThingDrawnTool describes the tool that reads occurrences of thing.drawn.
-func ReadThingDrawnTool() readtool.Tool {
-	return readtool.New(eventThingDrawn.Info, "read_thing_drawn", "cursor", "maxEvents")
 }
 
 // Base is the shared type Base.
@@ -157,16 +108,8 @@ type Base struct {
 	Parent *Base    `json:"parent,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Base) UnmarshalJSON(data []byte) error {
-	type plain Base
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v Base) MarshalJSON() ([]byte, error) {
-	type plain Base
-	return events.Encode(plain(v))
+func (v *Base) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // Narrowed is the shared type Narrowed.
@@ -181,17 +124,13 @@ type Renamed struct {
 	From   string      `json:"from"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Renamed) UnmarshalJSON(data []byte) error {
-	type plain Renamed
-	return events.Decode(data, (*plain)(v))
+func (v *Renamed) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON fills in the constants that the schema requires.
 func (v Renamed) MarshalJSON() ([]byte, error) {
-	type plain Renamed
 	v.Kind = cmp.Or(v.Kind, RenamedKindRenamed)
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
 // Created is the shared type Created.
@@ -203,17 +142,13 @@ type Created struct {
 	By     *string     `json:"by,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Created) UnmarshalJSON(data []byte) error {
-	type plain Created
-	return events.Decode(data, (*plain)(v))
+func (v *Created) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON fills in the constants that the schema requires.
 func (v Created) MarshalJSON() ([]byte, error) {
-	type plain Created
 	v.Kind = cmp.Or(v.Kind, CreatedKindCreated)
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
 // Shape is the shared type Shape, whose member kind tells which variant it holds.
@@ -259,8 +194,8 @@ var unionShape = events.Union[ShapeVariant]{
 }
 
 // UnmarshalJSON reads the variant that the member kind names.
-func (v *Shape) UnmarshalJSON(data []byte) error {
-	return unionShape.Decode(data, &v.Value)
+func (v *Shape) UnmarshalJSON(b []byte) error {
+	return unionShape.Decode(b, &v.Value)
 }
 
 // MarshalJSON writes the variant with its tag.
@@ -316,8 +251,8 @@ var unionNested = events.Union[NestedVariant]{
 }
 
 // UnmarshalJSON reads the variant that the member kind names.
-func (v *Nested) UnmarshalJSON(data []byte) error {
-	return unionNested.Decode(data, &v.Value)
+func (v *Nested) UnmarshalJSON(b []byte) error {
+	return unionNested.Decode(b, &v.Value)
 }
 
 // MarshalJSON writes the variant with its tag.
@@ -333,16 +268,8 @@ type Closed struct {
 	Note   *string  `json:"note,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Closed) UnmarshalJSON(data []byte) error {
-	type plain Closed
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v Closed) MarshalJSON() ([]byte, error) {
-	type plain Closed
-	return events.Encode(plain(v))
+func (v *Closed) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // Patterns is the shared type Patterns.
@@ -356,16 +283,12 @@ type Mixed struct {
 	Extra map[string]string `json:",embed,unknown"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Mixed) UnmarshalJSON(data []byte) error {
-	type plain Mixed
-	return events.Decode(data, (*plain)(v))
+func (v *Mixed) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
 func (v Mixed) MarshalJSON() ([]byte, error) {
-	type plain Mixed
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
 // Point is the shared type Point.
@@ -427,17 +350,13 @@ type ShapeCircle struct {
 	Radius float64         `json:"radius"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *ShapeCircle) UnmarshalJSON(data []byte) error {
-	type plain ShapeCircle
-	return events.Decode(data, (*plain)(v))
+func (v *ShapeCircle) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON fills in the constants that the schema requires.
 func (v ShapeCircle) MarshalJSON() ([]byte, error) {
-	type plain ShapeCircle
 	v.Kind = cmp.Or(v.Kind, ShapeCircleKindCircle)
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
 // ShapeCircleKind is the member kind of ShapeCircle; decoding keeps values that the schema does not list, see Known.
@@ -461,17 +380,13 @@ type ShapeSquare struct {
 	Side float64         `json:"side"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *ShapeSquare) UnmarshalJSON(data []byte) error {
-	type plain ShapeSquare
-	return events.Decode(data, (*plain)(v))
+func (v *ShapeSquare) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON fills in the constants that the schema requires.
 func (v ShapeSquare) MarshalJSON() ([]byte, error) {
-	type plain ShapeSquare
 	v.Kind = cmp.Or(v.Kind, ShapeSquareKindSquare)
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
 // ShapeSquareKind is the member kind of ShapeSquare; decoding keeps values that the schema does not list, see Known.
@@ -493,17 +408,13 @@ type NestedNone struct {
 	Kind NestedNoneKind `json:"kind"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *NestedNone) UnmarshalJSON(data []byte) error {
-	type plain NestedNone
-	return events.Decode(data, (*plain)(v))
+func (v *NestedNone) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON fills in the constants that the schema requires.
 func (v NestedNone) MarshalJSON() ([]byte, error) {
-	type plain NestedNone
 	v.Kind = cmp.Or(v.Kind, NestedNoneKindNone)
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
 // NestedNoneKind is the member kind of NestedNone; decoding keeps values that the schema does not list, see Known.

@@ -9,11 +9,9 @@ import (
 	"encoding/json"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// eventIncidentCreated describes the event type incident.created.
 var eventIncidentCreated = events.Type[IncidentCreatedArguments, IncidentCreatedPayload]{Info: events.Info{
 	Name:          "incident.created",
 	Description:   "Names that need care.",
@@ -22,7 +20,7 @@ var eventIncidentCreated = events.Type[IncidentCreatedArguments, IncidentCreated
 	Fingerprint:   "011e821107f3542e14c3076e5dbaf5b1",
 }}
 
-// IncidentCreatedArguments holds the subscription arguments of incident.created.
+// IncidentCreatedArguments are the arguments of incident.created.
 type IncidentCreatedArguments struct {
 	Type          *string  `json:"type,omitzero"`
 	Func          *string  `json:"func,omitzero"`
@@ -47,19 +45,17 @@ type IncidentCreatedArguments struct {
 	Inner  *IncidentCreatedArgumentsInner `json:"nested-thing,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *IncidentCreatedArguments) UnmarshalJSON(data []byte) error {
-	type plain IncidentCreatedArguments
-	return events.Decode(data, (*plain)(v))
+func (v *IncidentCreatedArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
 func (v IncidentCreatedArguments) MarshalJSON() ([]byte, error) {
-	type plain IncidentCreatedArguments
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
 // IncidentCreatedPayload is the payload of incident.created.
+//
+// Names that need care.
 type IncidentCreatedPayload = UserProfile
 
 // IncidentCreatedArgumentsInner is the member nested-thing of IncidentCreatedArguments.
@@ -67,16 +63,8 @@ type IncidentCreatedArgumentsInner struct {
 	Deep *IncidentCreatedArgumentsInnerDeep `json:"deep,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *IncidentCreatedArgumentsInner) UnmarshalJSON(data []byte) error {
-	type plain IncidentCreatedArgumentsInner
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v IncidentCreatedArgumentsInner) MarshalJSON() ([]byte, error) {
-	type plain IncidentCreatedArgumentsInner
-	return events.Encode(plain(v))
+func (v *IncidentCreatedArgumentsInner) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // IncidentCreatedArgumentsInnerDeep is the member deep of IncidentCreatedArgumentsInner.
@@ -84,44 +72,26 @@ type IncidentCreatedArgumentsInnerDeep struct {
 	X *string `json:"x,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *IncidentCreatedArgumentsInnerDeep) UnmarshalJSON(data []byte) error {
-	type plain IncidentCreatedArgumentsInnerDeep
-	return events.Decode(data, (*plain)(v))
+func (v *IncidentCreatedArgumentsInnerDeep) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
-func (v IncidentCreatedArgumentsInnerDeep) MarshalJSON() ([]byte, error) {
-	type plain IncidentCreatedArgumentsInnerDeep
-	return events.Encode(plain(v))
-}
-
-// IncidentCreatedHooks are the author's functions for incident.created; each may be nil.
+// IncidentCreatedHooks customize incident.created.
 type IncidentCreatedHooks = server.Hooks[IncidentCreatedArguments, IncidentCreatedPayload]
 
-// IncidentCreatedEmitter publishes occurrences of incident.created.
+// IncidentCreatedEmitter emits incident.created.
 type IncidentCreatedEmitter = server.Emitter[IncidentCreatedPayload]
 
-// RegisterIncidentCreated registers the event type incident.created with s and returns its emitter.
-//
-// Names that need care.
+// RegisterIncidentCreated adds incident.created to s.
 func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...server.TypeOption) (*IncidentCreatedEmitter, error) {
 	return server.Register(s, eventIncidentCreated, h, o...)
 }
 
-// SubscribeIncidentCreated subscribes to the event type incident.created.
-//
-// Names that need care.
+// SubscribeIncidentCreated subscribes to incident.created.
 func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*client.Subscription[IncidentCreatedArguments, IncidentCreatedPayload], error) {
 	return client.Subscribe(ctx, c, eventIncidentCreated, args, o...)
 }
 
-// ReadIncidentCreatedTool describes the tool that reads occurrences of incident.created.
-func ReadIncidentCreatedTool() readtool.Tool {
-	return readtool.New(eventIncidentCreated.Info, "read_incident_created", "cursor", "maxEvents")
-}
-
-// eventType describes the event type type.
 var eventType = events.Type[TypeArguments, TypePayload]{Info: events.Info{
 	Name:          "type",
 	Description:   "The name is a keyword.",
@@ -130,50 +100,34 @@ var eventType = events.Type[TypeArguments, TypePayload]{Info: events.Info{
 	Fingerprint:   "c97742d67d1dc391bd69d6775549f001",
 }}
 
-// TypeArguments holds the subscription arguments of type.
+// TypeArguments are the arguments of type.
 type TypeArguments struct{}
 
-// UnmarshalJSON matches member names exactly.
-func (v *TypeArguments) UnmarshalJSON(data []byte) error {
-	type plain TypeArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v TypeArguments) MarshalJSON() ([]byte, error) {
-	type plain TypeArguments
-	return events.Encode(plain(v))
+func (v *TypeArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // TypePayload is the payload of type.
-type TypePayload = IncidentCreated
-
-// TypeHooks are the author's functions for type; each may be nil.
-type TypeHooks = server.Hooks[TypeArguments, TypePayload]
-
-// TypeEmitter publishes occurrences of type.
-type TypeEmitter = server.Emitter[TypePayload]
-
-// RegisterType registers the event type type with s and returns its emitter.
 //
 // The name is a keyword.
+type TypePayload = IncidentCreated
+
+// TypeHooks customize type.
+type TypeHooks = server.Hooks[TypeArguments, TypePayload]
+
+// TypeEmitter emits type.
+type TypeEmitter = server.Emitter[TypePayload]
+
+// RegisterType adds type to s.
 func RegisterType(s *server.Server, h TypeHooks, o ...server.TypeOption) (*TypeEmitter, error) {
 	return server.Register(s, eventType, h, o...)
 }
 
-// SubscribeType subscribes to the event type type.
-//
-// The name is a keyword.
+// SubscribeType subscribes to type.
 func SubscribeType(ctx context.Context, c *client.Client, args TypeArguments, o ...client.SubscribeOption) (*client.Subscription[TypeArguments, TypePayload], error) {
 	return client.Subscribe(ctx, c, eventType, args, o...)
 }
 
-// ReadTypeTool describes the tool that reads occurrences of type.
-func ReadTypeTool() readtool.Tool {
-	return readtool.New(eventType.Info, "read_type", "cursor", "maxEvents")
-}
-
-// eventHappenings describes the event type events.
 var eventHappenings = events.Type[HappeningsArguments, HappeningsPayload]{Info: events.Info{
 	Name:          "events",
 	Description:   "The name is that of a package.",
@@ -182,64 +136,40 @@ var eventHappenings = events.Type[HappeningsArguments, HappeningsPayload]{Info: 
 	Fingerprint:   "c6ad39db5592abef9610573cb6944467",
 }}
 
-// HappeningsArguments holds the subscription arguments of events.
+// HappeningsArguments are the arguments of events.
 type HappeningsArguments struct{}
 
-// UnmarshalJSON matches member names exactly.
-func (v *HappeningsArguments) UnmarshalJSON(data []byte) error {
-	type plain HappeningsArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v HappeningsArguments) MarshalJSON() ([]byte, error) {
-	type plain HappeningsArguments
-	return events.Encode(plain(v))
+func (v *HappeningsArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // HappeningsPayload is the payload of events.
+//
+// The name is that of a package.
 type HappeningsPayload struct {
 	String *string `json:"string,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *HappeningsPayload) UnmarshalJSON(data []byte) error {
-	type plain HappeningsPayload
-	return events.Decode(data, (*plain)(v))
+func (v *HappeningsPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
-func (v HappeningsPayload) MarshalJSON() ([]byte, error) {
-	type plain HappeningsPayload
-	return events.Encode(plain(v))
-}
-
-// HappeningsHooks are the author's functions for events; each may be nil.
+// HappeningsHooks customize events.
 type HappeningsHooks = server.Hooks[HappeningsArguments, HappeningsPayload]
 
-// HappeningsEmitter publishes occurrences of events.
+// HappeningsEmitter emits events.
 type HappeningsEmitter = server.Emitter[HappeningsPayload]
 
-// RegisterHappenings registers the event type events with s and returns its emitter.
-//
-// The name is that of a package.
+// RegisterHappenings adds events to s.
 func RegisterHappenings(s *server.Server, h HappeningsHooks, o ...server.TypeOption) (*HappeningsEmitter, error) {
 	return server.Register(s, eventHappenings, h, o...)
 }
 
-// SubscribeHappenings subscribes to the event type events.
-//
-// The name is that of a package.
+// SubscribeHappenings subscribes to events.
 func SubscribeHappenings(ctx context.Context, c *client.Client, args HappeningsArguments, o ...client.SubscribeOption) (*client.Subscription[HappeningsArguments, HappeningsPayload], error) {
 	return client.Subscribe(ctx, c, eventHappenings, args, o...)
 }
 
-// ReadHappeningsTool describes the tool that reads occurrences of events.
-func ReadHappeningsTool() readtool.Tool {
-	return readtool.New(eventHappenings.Info, "read_events", "cursor", "maxEvents")
-}
-
-// eventX3dPrintDone describes the event type 3d_print.done.
 var eventX3dPrintDone = events.Type[X3dPrintDoneArguments, X3dPrintDonePayload]{Info: events.Info{
 	Name:          "3d_print.done",
 	Description:   "The name begins with a digit.",
@@ -248,64 +178,40 @@ var eventX3dPrintDone = events.Type[X3dPrintDoneArguments, X3dPrintDonePayload]{
 	Fingerprint:   "64e42f10cb70fe0b807139e9e58b631d",
 }}
 
-// X3dPrintDoneArguments holds the subscription arguments of 3d_print.done.
+// X3dPrintDoneArguments are the arguments of 3d_print.done.
 type X3dPrintDoneArguments struct{}
 
-// UnmarshalJSON matches member names exactly.
-func (v *X3dPrintDoneArguments) UnmarshalJSON(data []byte) error {
-	type plain X3dPrintDoneArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v X3dPrintDoneArguments) MarshalJSON() ([]byte, error) {
-	type plain X3dPrintDoneArguments
-	return events.Encode(plain(v))
+func (v *X3dPrintDoneArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // X3dPrintDonePayload is the payload of 3d_print.done.
+//
+// The name begins with a digit.
 type X3dPrintDonePayload struct {
 	JSON *string `json:"json,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *X3dPrintDonePayload) UnmarshalJSON(data []byte) error {
-	type plain X3dPrintDonePayload
-	return events.Decode(data, (*plain)(v))
+func (v *X3dPrintDonePayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
-func (v X3dPrintDonePayload) MarshalJSON() ([]byte, error) {
-	type plain X3dPrintDonePayload
-	return events.Encode(plain(v))
-}
-
-// X3dPrintDoneHooks are the author's functions for 3d_print.done; each may be nil.
+// X3dPrintDoneHooks customize 3d_print.done.
 type X3dPrintDoneHooks = server.Hooks[X3dPrintDoneArguments, X3dPrintDonePayload]
 
-// X3dPrintDoneEmitter publishes occurrences of 3d_print.done.
+// X3dPrintDoneEmitter emits 3d_print.done.
 type X3dPrintDoneEmitter = server.Emitter[X3dPrintDonePayload]
 
-// RegisterX3dPrintDone registers the event type 3d_print.done with s and returns its emitter.
-//
-// The name begins with a digit.
+// RegisterX3dPrintDone adds 3d_print.done to s.
 func RegisterX3dPrintDone(s *server.Server, h X3dPrintDoneHooks, o ...server.TypeOption) (*X3dPrintDoneEmitter, error) {
 	return server.Register(s, eventX3dPrintDone, h, o...)
 }
 
-// SubscribeX3dPrintDone subscribes to the event type 3d_print.done.
-//
-// The name begins with a digit.
+// SubscribeX3dPrintDone subscribes to 3d_print.done.
 func SubscribeX3dPrintDone(ctx context.Context, c *client.Client, args X3dPrintDoneArguments, o ...client.SubscribeOption) (*client.Subscription[X3dPrintDoneArguments, X3dPrintDonePayload], error) {
 	return client.Subscribe(ctx, c, eventX3dPrintDone, args, o...)
 }
 
-// ReadX3dPrintDoneTool describes the tool that reads occurrences of 3d_print.done.
-func ReadX3dPrintDoneTool() readtool.Tool {
-	return readtool.New(eventX3dPrintDone.Info, "read_3d_print_done", "cursor", "maxEvents")
-}
-
-// eventNestedNamed describes the event type nested.named.
 var eventNestedNamed = events.Type[NestedNamedArguments, NestedNamedPayload]{Info: events.Info{
 	Name:          "nested.named",
 	Description:   "Nested types with names of the author's choice.",
@@ -314,38 +220,24 @@ var eventNestedNamed = events.Type[NestedNamedArguments, NestedNamedPayload]{Inf
 	Fingerprint:   "f963b2d1314317e4840b4b873f3733b3",
 }}
 
-// NestedNamedArguments holds the subscription arguments of nested.named.
+// NestedNamedArguments are the arguments of nested.named.
 type NestedNamedArguments struct{}
 
-// UnmarshalJSON matches member names exactly.
-func (v *NestedNamedArguments) UnmarshalJSON(data []byte) error {
-	type plain NestedNamedArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v NestedNamedArguments) MarshalJSON() ([]byte, error) {
-	type plain NestedNamedArguments
-	return events.Encode(plain(v))
+func (v *NestedNamedArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // NestedNamedPayload is the payload of nested.named.
+//
+// Nested types with names of the author's choice.
 type NestedNamedPayload struct {
 	Rows   []NestedNamedPayloadRowsRow            `json:"rows,omitzero"`
 	Dict   map[string]NestedNamedPayloadDictEntry `json:"dict,omitzero"`
 	Either *NestedNamedPayloadEither              `json:"either,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *NestedNamedPayload) UnmarshalJSON(data []byte) error {
-	type plain NestedNamedPayload
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v NestedNamedPayload) MarshalJSON() ([]byte, error) {
-	type plain NestedNamedPayload
-	return events.Encode(plain(v))
+func (v *NestedNamedPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // NestedNamedPayloadRowsRow is an element of NestedNamedPayloadRows.
@@ -353,16 +245,8 @@ type NestedNamedPayloadRowsRow struct {
 	N *float64 `json:"n,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *NestedNamedPayloadRowsRow) UnmarshalJSON(data []byte) error {
-	type plain NestedNamedPayloadRowsRow
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v NestedNamedPayloadRowsRow) MarshalJSON() ([]byte, error) {
-	type plain NestedNamedPayloadRowsRow
-	return events.Encode(plain(v))
+func (v *NestedNamedPayloadRowsRow) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // NestedNamedPayloadDictEntry is a value of NestedNamedPayloadDict.
@@ -370,16 +254,8 @@ type NestedNamedPayloadDictEntry struct {
 	N *float64 `json:"n,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *NestedNamedPayloadDictEntry) UnmarshalJSON(data []byte) error {
-	type plain NestedNamedPayloadDictEntry
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v NestedNamedPayloadDictEntry) MarshalJSON() ([]byte, error) {
-	type plain NestedNamedPayloadDictEntry
-	return events.Encode(plain(v))
+func (v *NestedNamedPayloadDictEntry) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // NestedNamedPayloadEither is the member either of NestedNamedPayload, whose member k tells which variant it holds.
@@ -425,8 +301,8 @@ var unionNestedNamedPayloadEither = events.Union[NestedNamedPayloadEitherVariant
 }
 
 // UnmarshalJSON reads the variant that the member k names.
-func (v *NestedNamedPayloadEither) UnmarshalJSON(data []byte) error {
-	return unionNestedNamedPayloadEither.Decode(data, &v.Value)
+func (v *NestedNamedPayloadEither) UnmarshalJSON(b []byte) error {
+	return unionNestedNamedPayloadEither.Decode(b, &v.Value)
 }
 
 // MarshalJSON writes the variant with its tag.
@@ -440,17 +316,13 @@ type NestedNamedPayloadEitherNotKnown struct {
 	K NestedNamedPayloadEitherNotKnownK `json:"k"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *NestedNamedPayloadEitherNotKnown) UnmarshalJSON(data []byte) error {
-	type plain NestedNamedPayloadEitherNotKnown
-	return events.Decode(data, (*plain)(v))
+func (v *NestedNamedPayloadEitherNotKnown) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON fills in the constants that the schema requires.
 func (v NestedNamedPayloadEitherNotKnown) MarshalJSON() ([]byte, error) {
-	type plain NestedNamedPayloadEitherNotKnown
 	v.K = cmp.Or(v.K, NestedNamedPayloadEitherNotKnownKUnknown)
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
 // NestedNamedPayloadEitherNotKnownK is the member k of NestedNamedPayloadEitherNotKnown; decoding keeps values that the schema does not list, see Known.
@@ -472,17 +344,13 @@ type NestedNamedPayloadEitherB struct {
 	K NestedNamedPayloadEitherBK `json:"k"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *NestedNamedPayloadEitherB) UnmarshalJSON(data []byte) error {
-	type plain NestedNamedPayloadEitherB
-	return events.Decode(data, (*plain)(v))
+func (v *NestedNamedPayloadEitherB) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON fills in the constants that the schema requires.
 func (v NestedNamedPayloadEitherB) MarshalJSON() ([]byte, error) {
-	type plain NestedNamedPayloadEitherB
 	v.K = cmp.Or(v.K, NestedNamedPayloadEitherBKB)
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
 // NestedNamedPayloadEitherBK is the member k of NestedNamedPayloadEitherB; decoding keeps values that the schema does not list, see Known.
@@ -498,29 +366,20 @@ func (v NestedNamedPayloadEitherBK) Known() bool {
 	return v == NestedNamedPayloadEitherBKB
 }
 
-// NestedNamedHooks are the author's functions for nested.named; each may be nil.
+// NestedNamedHooks customize nested.named.
 type NestedNamedHooks = server.Hooks[NestedNamedArguments, NestedNamedPayload]
 
-// NestedNamedEmitter publishes occurrences of nested.named.
+// NestedNamedEmitter emits nested.named.
 type NestedNamedEmitter = server.Emitter[NestedNamedPayload]
 
-// RegisterNestedNamed registers the event type nested.named with s and returns its emitter.
-//
-// Nested types with names of the author's choice.
+// RegisterNestedNamed adds nested.named to s.
 func RegisterNestedNamed(s *server.Server, h NestedNamedHooks, o ...server.TypeOption) (*NestedNamedEmitter, error) {
 	return server.Register(s, eventNestedNamed, h, o...)
 }
 
-// SubscribeNestedNamed subscribes to the event type nested.named.
-//
-// Nested types with names of the author's choice.
+// SubscribeNestedNamed subscribes to nested.named.
 func SubscribeNestedNamed(ctx context.Context, c *client.Client, args NestedNamedArguments, o ...client.SubscribeOption) (*client.Subscription[NestedNamedArguments, NestedNamedPayload], error) {
 	return client.Subscribe(ctx, c, eventNestedNamed, args, o...)
-}
-
-// ReadNestedNamedTool describes the tool that reads occurrences of nested.named.
-func ReadNestedNamedTool() readtool.Tool {
-	return readtool.New(eventNestedNamed.Info, "read_nested_named", "cursor", "maxEvents")
 }
 
 // UserProfile is the shared type user-profile.
@@ -528,16 +387,8 @@ type UserProfile struct {
 	URL *string `json:"URL,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *UserProfile) UnmarshalJSON(data []byte) error {
-	type plain UserProfile
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v UserProfile) MarshalJSON() ([]byte, error) {
-	type plain UserProfile
-	return events.Encode(plain(v))
+func (v *UserProfile) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // IncidentCreated is the shared type IncidentCreated.
@@ -545,16 +396,8 @@ type IncidentCreated struct {
 	A *string `json:"a,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *IncidentCreated) UnmarshalJSON(data []byte) error {
-	type plain IncidentCreated
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v IncidentCreated) MarshalJSON() ([]byte, error) {
-	type plain IncidentCreated
-	return events.Encode(plain(v))
+func (v *IncidentCreated) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // IncidentCreatedEvent is the shared type IncidentCreatedEvent.

@@ -8,11 +8,9 @@ import (
 	"encoding/json"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// eventConfigChanged describes the event type config.changed.
 var eventConfigChanged = events.Type[ConfigChangedArguments, ConfigChangedPayload]{Info: events.Info{
 	Name:          "config.changed",
 	Description:   "Objects nested, open and as maps.",
@@ -21,22 +19,16 @@ var eventConfigChanged = events.Type[ConfigChangedArguments, ConfigChangedPayloa
 	Fingerprint:   "cf44c58d76d3a38a8873f323287db35c",
 }}
 
-// ConfigChangedArguments holds the subscription arguments of config.changed.
+// ConfigChangedArguments are the arguments of config.changed.
 type ConfigChangedArguments struct{}
 
-// UnmarshalJSON matches member names exactly.
-func (v *ConfigChangedArguments) UnmarshalJSON(data []byte) error {
-	type plain ConfigChangedArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v ConfigChangedArguments) MarshalJSON() ([]byte, error) {
-	type plain ConfigChangedArguments
-	return events.Encode(plain(v))
+func (v *ConfigChangedArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // ConfigChangedPayload is the payload of config.changed.
+//
+// Objects nested, open and as maps.
 type ConfigChangedPayload struct {
 	Labels   map[string]string                          `json:"labels"`
 	Anything map[string]json.RawMessage                 `json:"anything,omitzero"`
@@ -51,16 +43,12 @@ type ConfigChangedPayload struct {
 	Either        *ConfigChangedPayloadEither        `json:"either,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *ConfigChangedPayload) UnmarshalJSON(data []byte) error {
-	type plain ConfigChangedPayload
-	return events.Decode(data, (*plain)(v))
+func (v *ConfigChangedPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
 func (v ConfigChangedPayload) MarshalJSON() ([]byte, error) {
-	type plain ConfigChangedPayload
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
 // ConfigChangedPayloadByNameValue is a value of ConfigChangedPayloadByName.
@@ -68,16 +56,8 @@ type ConfigChangedPayloadByNameValue struct {
 	Weight float64 `json:"weight"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *ConfigChangedPayloadByNameValue) UnmarshalJSON(data []byte) error {
-	type plain ConfigChangedPayloadByNameValue
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v ConfigChangedPayloadByNameValue) MarshalJSON() ([]byte, error) {
-	type plain ConfigChangedPayloadByNameValue
-	return events.Encode(plain(v))
+func (v *ConfigChangedPayloadByNameValue) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // ConfigChangedPayloadOwner is the member owner of ConfigChangedPayload.
@@ -90,16 +70,12 @@ type ConfigChangedPayloadOwner struct {
 	Extra map[string]json.RawMessage `json:",embed,unknown"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *ConfigChangedPayloadOwner) UnmarshalJSON(data []byte) error {
-	type plain ConfigChangedPayloadOwner
-	return events.Decode(data, (*plain)(v))
+func (v *ConfigChangedPayloadOwner) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
 func (v ConfigChangedPayloadOwner) MarshalJSON() ([]byte, error) {
-	type plain ConfigChangedPayloadOwner
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
 // ConfigChangedPayloadOwnerAddress is the member address of ConfigChangedPayloadOwner.
@@ -107,16 +83,8 @@ type ConfigChangedPayloadOwnerAddress struct {
 	Street *string `json:"street,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *ConfigChangedPayloadOwnerAddress) UnmarshalJSON(data []byte) error {
-	type plain ConfigChangedPayloadOwnerAddress
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v ConfigChangedPayloadOwnerAddress) MarshalJSON() ([]byte, error) {
-	type plain ConfigChangedPayloadOwnerAddress
-	return events.Encode(plain(v))
+func (v *ConfigChangedPayloadOwnerAddress) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // ConfigChangedPayloadCounters is the member counters of ConfigChangedPayload.
@@ -126,16 +94,12 @@ type ConfigChangedPayloadCounters struct {
 	Extra map[string]float64 `json:",embed,unknown"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *ConfigChangedPayloadCounters) UnmarshalJSON(data []byte) error {
-	type plain ConfigChangedPayloadCounters
-	return events.Decode(data, (*plain)(v))
+func (v *ConfigChangedPayloadCounters) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
 func (v ConfigChangedPayloadCounters) MarshalJSON() ([]byte, error) {
-	type plain ConfigChangedPayloadCounters
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
 // ConfigChangedPayloadOwnerNullable is the member ownerNullable of ConfigChangedPayload.
@@ -143,16 +107,8 @@ type ConfigChangedPayloadOwnerNullable struct {
 	ID *string `json:"id,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *ConfigChangedPayloadOwnerNullable) UnmarshalJSON(data []byte) error {
-	type plain ConfigChangedPayloadOwnerNullable
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v ConfigChangedPayloadOwnerNullable) MarshalJSON() ([]byte, error) {
-	type plain ConfigChangedPayloadOwnerNullable
-	return events.Encode(plain(v))
+func (v *ConfigChangedPayloadOwnerNullable) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // ConfigChangedPayloadRowsItem is an element of ConfigChangedPayloadRows.
@@ -160,31 +116,15 @@ type ConfigChangedPayloadRowsItem struct {
 	Cell *string `json:"cell,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *ConfigChangedPayloadRowsItem) UnmarshalJSON(data []byte) error {
-	type plain ConfigChangedPayloadRowsItem
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v ConfigChangedPayloadRowsItem) MarshalJSON() ([]byte, error) {
-	type plain ConfigChangedPayloadRowsItem
-	return events.Encode(plain(v))
+func (v *ConfigChangedPayloadRowsItem) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // ConfigChangedPayloadNothing is the member nothing of ConfigChangedPayload.
 type ConfigChangedPayloadNothing struct{}
 
-// UnmarshalJSON matches member names exactly.
-func (v *ConfigChangedPayloadNothing) UnmarshalJSON(data []byte) error {
-	type plain ConfigChangedPayloadNothing
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v ConfigChangedPayloadNothing) MarshalJSON() ([]byte, error) {
-	type plain ConfigChangedPayloadNothing
-	return events.Encode(plain(v))
+func (v *ConfigChangedPayloadNothing) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // ConfigChangedPayloadEither is the member either of ConfigChangedPayload.
@@ -193,39 +133,22 @@ type ConfigChangedPayloadEither struct {
 	B *string `json:"b,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *ConfigChangedPayloadEither) UnmarshalJSON(data []byte) error {
-	type plain ConfigChangedPayloadEither
-	return events.Decode(data, (*plain)(v))
+func (v *ConfigChangedPayloadEither) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
-func (v ConfigChangedPayloadEither) MarshalJSON() ([]byte, error) {
-	type plain ConfigChangedPayloadEither
-	return events.Encode(plain(v))
-}
-
-// ConfigChangedHooks are the author's functions for config.changed; each may be nil.
+// ConfigChangedHooks customize config.changed.
 type ConfigChangedHooks = server.Hooks[ConfigChangedArguments, ConfigChangedPayload]
 
-// ConfigChangedEmitter publishes occurrences of config.changed.
+// ConfigChangedEmitter emits config.changed.
 type ConfigChangedEmitter = server.Emitter[ConfigChangedPayload]
 
-// RegisterConfigChanged registers the event type config.changed with s and returns its emitter.
-//
-// Objects nested, open and as maps.
+// RegisterConfigChanged adds config.changed to s.
 func RegisterConfigChanged(s *server.Server, h ConfigChangedHooks, o ...server.TypeOption) (*ConfigChangedEmitter, error) {
 	return server.Register(s, eventConfigChanged, h, o...)
 }
 
-// SubscribeConfigChanged subscribes to the event type config.changed.
-//
-// Objects nested, open and as maps.
+// SubscribeConfigChanged subscribes to config.changed.
 func SubscribeConfigChanged(ctx context.Context, c *client.Client, args ConfigChangedArguments, o ...client.SubscribeOption) (*client.Subscription[ConfigChangedArguments, ConfigChangedPayload], error) {
 	return client.Subscribe(ctx, c, eventConfigChanged, args, o...)
-}
-
-// ReadConfigChangedTool describes the tool that reads occurrences of config.changed.
-func ReadConfigChangedTool() readtool.Tool {
-	return readtool.New(eventConfigChanged.Info, "read_config_changed", "cursor", "maxEvents")
 }

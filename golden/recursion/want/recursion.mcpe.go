@@ -9,11 +9,9 @@ import (
 	"encoding/json"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// eventTreeGrown describes the event type tree.grown.
 var eventTreeGrown = events.Type[TreeGrownArguments, TreeGrownPayload]{Info: events.Info{
 	Name:          "tree.grown",
 	Description:   "Types that hold themselves.",
@@ -22,24 +20,18 @@ var eventTreeGrown = events.Type[TreeGrownArguments, TreeGrownPayload]{Info: eve
 	Fingerprint:   "8992fbefdebf48e523759613da62adca",
 }}
 
-// TreeGrownArguments holds the subscription arguments of tree.grown.
+// TreeGrownArguments are the arguments of tree.grown.
 type TreeGrownArguments struct {
 	Root *Tree `json:"root,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *TreeGrownArguments) UnmarshalJSON(data []byte) error {
-	type plain TreeGrownArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v TreeGrownArguments) MarshalJSON() ([]byte, error) {
-	type plain TreeGrownArguments
-	return events.Encode(plain(v))
+func (v *TreeGrownArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // TreeGrownPayload is the payload of tree.grown.
+//
+// Types that hold themselves.
 type TreeGrownPayload struct {
 	Tree *Tree `json:"tree,omitzero"`
 	List List  `json:"list,omitzero"`
@@ -48,41 +40,28 @@ type TreeGrownPayload struct {
 	Expr *Expr `json:"expr,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *TreeGrownPayload) UnmarshalJSON(data []byte) error {
-	type plain TreeGrownPayload
-	return events.Decode(data, (*plain)(v))
+func (v *TreeGrownPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
 func (v TreeGrownPayload) MarshalJSON() ([]byte, error) {
-	type plain TreeGrownPayload
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
-// TreeGrownHooks are the author's functions for tree.grown; each may be nil.
+// TreeGrownHooks customize tree.grown.
 type TreeGrownHooks = server.Hooks[TreeGrownArguments, TreeGrownPayload]
 
-// TreeGrownEmitter publishes occurrences of tree.grown.
+// TreeGrownEmitter emits tree.grown.
 type TreeGrownEmitter = server.Emitter[TreeGrownPayload]
 
-// RegisterTreeGrown registers the event type tree.grown with s and returns its emitter.
-//
-// Types that hold themselves.
+// RegisterTreeGrown adds tree.grown to s.
 func RegisterTreeGrown(s *server.Server, h TreeGrownHooks, o ...server.TypeOption) (*TreeGrownEmitter, error) {
 	return server.Register(s, eventTreeGrown, h, o...)
 }
 
-// SubscribeTreeGrown subscribes to the event type tree.grown.
-//
-// Types that hold themselves.
+// SubscribeTreeGrown subscribes to tree.grown.
 func SubscribeTreeGrown(ctx context.Context, c *client.Client, args TreeGrownArguments, o ...client.SubscribeOption) (*client.Subscription[TreeGrownArguments, TreeGrownPayload], error) {
 	return client.Subscribe(ctx, c, eventTreeGrown, args, o...)
-}
-
-// ReadTreeGrownTool describes the tool that reads occurrences of tree.grown.
-func ReadTreeGrownTool() readtool.Tool {
-	return readtool.New(eventTreeGrown.Info, "read_tree_grown", "cursor", "maxEvents")
 }
 
 // Tree is the shared type Tree.
@@ -94,16 +73,8 @@ type Tree struct {
 	Twin     events.Optional[*Tree] `json:"twin,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Tree) UnmarshalJSON(data []byte) error {
-	type plain Tree
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v Tree) MarshalJSON() ([]byte, error) {
-	type plain Tree
-	return events.Encode(plain(v))
+func (v *Tree) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // List is the shared type List.
@@ -117,16 +88,8 @@ type Even struct {
 	Odd *Odd `json:"odd,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Even) UnmarshalJSON(data []byte) error {
-	type plain Even
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v Even) MarshalJSON() ([]byte, error) {
-	type plain Even
-	return events.Encode(plain(v))
+func (v *Even) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // Odd is the shared type Odd.
@@ -134,16 +97,8 @@ type Odd struct {
 	Even *Even `json:"even"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Odd) UnmarshalJSON(data []byte) error {
-	type plain Odd
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v Odd) MarshalJSON() ([]byte, error) {
-	type plain Odd
-	return events.Encode(plain(v))
+func (v *Odd) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // Expr is the shared type Expr, whose member op tells which variant it holds.
@@ -189,8 +144,8 @@ var unionExpr = events.Union[ExprVariant]{
 }
 
 // UnmarshalJSON reads the variant that the member op names.
-func (v *Expr) UnmarshalJSON(data []byte) error {
-	return unionExpr.Decode(data, &v.Value)
+func (v *Expr) UnmarshalJSON(b []byte) error {
+	return unionExpr.Decode(b, &v.Value)
 }
 
 // MarshalJSON writes the variant with its tag.
@@ -205,17 +160,13 @@ type ExprNum struct {
 	Value float64   `json:"value"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *ExprNum) UnmarshalJSON(data []byte) error {
-	type plain ExprNum
-	return events.Decode(data, (*plain)(v))
+func (v *ExprNum) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON fills in the constants that the schema requires.
 func (v ExprNum) MarshalJSON() ([]byte, error) {
-	type plain ExprNum
 	v.Op = cmp.Or(v.Op, ExprNumOpNum)
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
 // ExprNumOp is the member op of ExprNum; decoding keeps values that the schema does not list, see Known.
@@ -239,17 +190,13 @@ type ExprAdd struct {
 	Right Expr      `json:"right"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *ExprAdd) UnmarshalJSON(data []byte) error {
-	type plain ExprAdd
-	return events.Decode(data, (*plain)(v))
+func (v *ExprAdd) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON fills in the constants that the schema requires.
 func (v ExprAdd) MarshalJSON() ([]byte, error) {
-	type plain ExprAdd
 	v.Op = cmp.Or(v.Op, ExprAddOpAdd)
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
 // ExprAddOp is the member op of ExprAdd; decoding keeps values that the schema does not list, see Known.

@@ -21,14 +21,6 @@ type Person struct {
 	Boss *Person               `json:"boss,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Person) UnmarshalJSON(data []byte) error {
-	type plain Person
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v Person) MarshalJSON() ([]byte, error) {
-	type plain Person
-	return events.Encode(plain(v))
+func (v *Person) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }

@@ -2,10 +2,7 @@
 // Source: golden/refs/common.yaml
 // Source: golden/refs/refs.yaml
 
-// Package refs holds the typed form of these MCP event types:
-//
-//   - user.joined
-//   - user.moved
+// Package refs holds the typed form of MCP events.
 package refs
 
 import (
@@ -13,13 +10,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
-// This line does not compile against a runtime that is older than the generated code.
+// This does not compile against a runtime older than the generated code.
 const _ = events.IsAtLeastVersion0_1
 
-// ReadTools returns the read tools of the package's event types, for server.Server.AddReadTools.
+// ReadTools returns the package's read tools, for server.Server.AddReadTools.
 func ReadTools() []readtool.Tool {
 	return []readtool.Tool{
-		ReadUserJoinedTool(),
-		ReadUserMovedTool(),
+		readtool.Of(eventUserJoined.Info),
+		readtool.Of(eventUserMoved.Info),
 	}
 }

@@ -8,11 +8,9 @@ import (
 	"encoding/json"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// eventUserJoined describes the event type user.joined.
 var eventUserJoined = events.Type[UserJoinedArguments, UserJoinedPayload]{Info: events.Info{
 	Name:          "user.joined",
 	Description:   "References of each kind.",
@@ -21,38 +19,30 @@ var eventUserJoined = events.Type[UserJoinedArguments, UserJoinedPayload]{Info: 
 	Fingerprint:   "c799e6cec6168f4d6dfeefbcecba1481",
 }}
 
-// UserJoinedArguments holds the subscription arguments of user.joined.
+// UserJoinedArguments are the arguments of user.joined.
 type UserJoinedArguments = Aliased
 
 // UserJoinedPayload is the payload of user.joined.
-type UserJoinedPayload = Person
-
-// UserJoinedHooks are the author's functions for user.joined; each may be nil.
-type UserJoinedHooks = server.Hooks[UserJoinedArguments, UserJoinedPayload]
-
-// UserJoinedEmitter publishes occurrences of user.joined.
-type UserJoinedEmitter = server.Emitter[UserJoinedPayload]
-
-// RegisterUserJoined registers the event type user.joined with s and returns its emitter.
 //
 // References of each kind.
+type UserJoinedPayload = Person
+
+// UserJoinedHooks customize user.joined.
+type UserJoinedHooks = server.Hooks[UserJoinedArguments, UserJoinedPayload]
+
+// UserJoinedEmitter emits user.joined.
+type UserJoinedEmitter = server.Emitter[UserJoinedPayload]
+
+// RegisterUserJoined adds user.joined to s.
 func RegisterUserJoined(s *server.Server, h UserJoinedHooks, o ...server.TypeOption) (*UserJoinedEmitter, error) {
 	return server.Register(s, eventUserJoined, h, o...)
 }
 
-// SubscribeUserJoined subscribes to the event type user.joined.
-//
-// References of each kind.
+// SubscribeUserJoined subscribes to user.joined.
 func SubscribeUserJoined(ctx context.Context, c *client.Client, args UserJoinedArguments, o ...client.SubscribeOption) (*client.Subscription[UserJoinedArguments, UserJoinedPayload], error) {
 	return client.Subscribe(ctx, c, eventUserJoined, args, o...)
 }
 
-// ReadUserJoinedTool describes the tool that reads occurrences of user.joined.
-func ReadUserJoinedTool() readtool.Tool {
-	return readtool.New(eventUserJoined.Info, "read_user_joined", "cursor", "maxEvents")
-}
-
-// eventUserMoved describes the event type user.moved.
 var eventUserMoved = events.Type[UserMovedArguments, UserMovedPayload]{Info: events.Info{
 	Name:          "user.moved",
 	Description:   "References into schemas.",
@@ -61,25 +51,19 @@ var eventUserMoved = events.Type[UserMovedArguments, UserMovedPayload]{Info: eve
 	Fingerprint:   "f91259d2fead58609cecd512cbd18706",
 }}
 
-// UserMovedArguments holds the subscription arguments of user.moved.
+// UserMovedArguments are the arguments of user.moved.
 type UserMovedArguments struct {
 	Kind LocalPlaceKind         `json:"kind,omitzero"`
 	Zone UserMovedArgumentsZone `json:"zone,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *UserMovedArguments) UnmarshalJSON(data []byte) error {
-	type plain UserMovedArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v UserMovedArguments) MarshalJSON() ([]byte, error) {
-	type plain UserMovedArguments
-	return events.Encode(plain(v))
+func (v *UserMovedArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // UserMovedPayload is the payload of user.moved.
+//
+// References into schemas.
 type UserMovedPayload struct {
 	Place *LocalPlace            `json:"place,omitzero"`
 	Names Names                  `json:"names,omitzero"`
@@ -89,16 +73,8 @@ type UserMovedPayload struct {
 	Self *UserMovedPayload      `json:"self,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *UserMovedPayload) UnmarshalJSON(data []byte) error {
-	type plain UserMovedPayload
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v UserMovedPayload) MarshalJSON() ([]byte, error) {
-	type plain UserMovedPayload
-	return events.Encode(plain(v))
+func (v *UserMovedPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // UserMovedArgumentsZone is the schema Zone of UserMovedArguments; decoding keeps values that the schema does not list, see Known.
@@ -125,41 +101,24 @@ type UserMovedPayloadPoint struct {
 	Y float64 `json:"y"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *UserMovedPayloadPoint) UnmarshalJSON(data []byte) error {
-	type plain UserMovedPayloadPoint
-	return events.Decode(data, (*plain)(v))
+func (v *UserMovedPayloadPoint) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
-func (v UserMovedPayloadPoint) MarshalJSON() ([]byte, error) {
-	type plain UserMovedPayloadPoint
-	return events.Encode(plain(v))
-}
-
-// UserMovedHooks are the author's functions for user.moved; each may be nil.
+// UserMovedHooks customize user.moved.
 type UserMovedHooks = server.Hooks[UserMovedArguments, UserMovedPayload]
 
-// UserMovedEmitter publishes occurrences of user.moved.
+// UserMovedEmitter emits user.moved.
 type UserMovedEmitter = server.Emitter[UserMovedPayload]
 
-// RegisterUserMoved registers the event type user.moved with s and returns its emitter.
-//
-// References into schemas.
+// RegisterUserMoved adds user.moved to s.
 func RegisterUserMoved(s *server.Server, h UserMovedHooks, o ...server.TypeOption) (*UserMovedEmitter, error) {
 	return server.Register(s, eventUserMoved, h, o...)
 }
 
-// SubscribeUserMoved subscribes to the event type user.moved.
-//
-// References into schemas.
+// SubscribeUserMoved subscribes to user.moved.
 func SubscribeUserMoved(ctx context.Context, c *client.Client, args UserMovedArguments, o ...client.SubscribeOption) (*client.Subscription[UserMovedArguments, UserMovedPayload], error) {
 	return client.Subscribe(ctx, c, eventUserMoved, args, o...)
-}
-
-// ReadUserMovedTool describes the tool that reads occurrences of user.moved.
-func ReadUserMovedTool() readtool.Tool {
-	return readtool.New(eventUserMoved.Info, "read_user_moved", "cursor", "maxEvents")
 }
 
 // Local is the shared type Local.
@@ -168,16 +127,8 @@ type Local struct {
 	Place *LocalPlace `json:"place,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Local) UnmarshalJSON(data []byte) error {
-	type plain Local
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v Local) MarshalJSON() ([]byte, error) {
-	type plain Local
-	return events.Encode(plain(v))
+func (v *Local) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // Aliased is the shared type Aliased.
@@ -210,14 +161,6 @@ type LocalPlace struct {
 	Kind LocalPlaceKind `json:"kind,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *LocalPlace) UnmarshalJSON(data []byte) error {
-	type plain LocalPlace
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v LocalPlace) MarshalJSON() ([]byte, error) {
-	type plain LocalPlace
-	return events.Encode(plain(v))
+func (v *LocalPlace) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }

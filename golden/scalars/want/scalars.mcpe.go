@@ -8,11 +8,9 @@ import (
 	"encoding/json"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// eventSampleTaken describes the event type sample.taken.
 var eventSampleTaken = events.Type[SampleTakenArguments, SampleTakenPayload]{Info: events.Info{
 	Name:          "sample.taken",
 	Description:   "Every scalar in every combination of required and nullable.",
@@ -21,22 +19,16 @@ var eventSampleTaken = events.Type[SampleTakenArguments, SampleTakenPayload]{Inf
 	Fingerprint:   "65991f517dc31f2876004d099b384ee9",
 }}
 
-// SampleTakenArguments holds the subscription arguments of sample.taken.
+// SampleTakenArguments are the arguments of sample.taken.
 type SampleTakenArguments struct{}
 
-// UnmarshalJSON matches member names exactly.
-func (v *SampleTakenArguments) UnmarshalJSON(data []byte) error {
-	type plain SampleTakenArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v SampleTakenArguments) MarshalJSON() ([]byte, error) {
-	type plain SampleTakenArguments
-	return events.Encode(plain(v))
+func (v *SampleTakenArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // SampleTakenPayload is the payload of sample.taken.
+//
+// Every scalar in every combination of required and nullable.
 type SampleTakenPayload struct {
 	Text           string                       `json:"text"`
 	TextOptional   *string                      `json:"textOptional,omitzero"`
@@ -67,39 +59,26 @@ type SampleTakenPayload struct {
 	Blobs          [][]byte                     `json:"blobs,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *SampleTakenPayload) UnmarshalJSON(data []byte) error {
-	type plain SampleTakenPayload
-	return events.Decode(data, (*plain)(v))
+func (v *SampleTakenPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
 func (v SampleTakenPayload) MarshalJSON() ([]byte, error) {
-	type plain SampleTakenPayload
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
-// SampleTakenHooks are the author's functions for sample.taken; each may be nil.
+// SampleTakenHooks customize sample.taken.
 type SampleTakenHooks = server.Hooks[SampleTakenArguments, SampleTakenPayload]
 
-// SampleTakenEmitter publishes occurrences of sample.taken.
+// SampleTakenEmitter emits sample.taken.
 type SampleTakenEmitter = server.Emitter[SampleTakenPayload]
 
-// RegisterSampleTaken registers the event type sample.taken with s and returns its emitter.
-//
-// Every scalar in every combination of required and nullable.
+// RegisterSampleTaken adds sample.taken to s.
 func RegisterSampleTaken(s *server.Server, h SampleTakenHooks, o ...server.TypeOption) (*SampleTakenEmitter, error) {
 	return server.Register(s, eventSampleTaken, h, o...)
 }
 
-// SubscribeSampleTaken subscribes to the event type sample.taken.
-//
-// Every scalar in every combination of required and nullable.
+// SubscribeSampleTaken subscribes to sample.taken.
 func SubscribeSampleTaken(ctx context.Context, c *client.Client, args SampleTakenArguments, o ...client.SubscribeOption) (*client.Subscription[SampleTakenArguments, SampleTakenPayload], error) {
 	return client.Subscribe(ctx, c, eventSampleTaken, args, o...)
-}
-
-// ReadSampleTakenTool describes the tool that reads occurrences of sample.taken.
-func ReadSampleTakenTool() readtool.Tool {
-	return readtool.New(eventSampleTaken.Info, "read_sample_taken", "cursor", "maxEvents")
 }

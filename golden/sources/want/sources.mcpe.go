@@ -8,11 +8,9 @@ import (
 	"encoding/json"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// eventMailReceived describes the event type mail.received.
 var eventMailReceived = events.Type[MailReceivedArguments, MailReceivedPayload]{Info: events.Info{
 	Name:          "mail.received",
 	Description:   "Found by a check.",
@@ -29,7 +27,7 @@ var eventMailReceived = events.Type[MailReceivedArguments, MailReceivedPayload]{
 	},
 }}
 
-// MailReceivedArguments holds the subscription arguments of mail.received.
+// MailReceivedArguments are the arguments of mail.received.
 type MailReceivedArguments struct {
 	From    *string  `json:"from,omitzero"`
 	Box     []string `json:"box,omitzero"`
@@ -38,19 +36,13 @@ type MailReceivedArguments struct {
 	Subject *string  `json:"subject,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *MailReceivedArguments) UnmarshalJSON(data []byte) error {
-	type plain MailReceivedArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v MailReceivedArguments) MarshalJSON() ([]byte, error) {
-	type plain MailReceivedArguments
-	return events.Encode(plain(v))
+func (v *MailReceivedArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // MailReceivedPayload is the payload of mail.received.
+//
+// Found by a check.
 type MailReceivedPayload struct {
 	From *string                  `json:"from,omitzero"`
 	Box  *string                  `json:"box,omitzero"`
@@ -58,16 +50,8 @@ type MailReceivedPayload struct {
 	Head *MailReceivedPayloadHead `json:"head,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *MailReceivedPayload) UnmarshalJSON(data []byte) error {
-	type plain MailReceivedPayload
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v MailReceivedPayload) MarshalJSON() ([]byte, error) {
-	type plain MailReceivedPayload
-	return events.Encode(plain(v))
+func (v *MailReceivedPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // MailReceivedPayloadHead is the member head of MailReceivedPayload.
@@ -75,19 +59,11 @@ type MailReceivedPayloadHead struct {
 	Subject *string `json:"subject,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *MailReceivedPayloadHead) UnmarshalJSON(data []byte) error {
-	type plain MailReceivedPayloadHead
-	return events.Decode(data, (*plain)(v))
+func (v *MailReceivedPayloadHead) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
-func (v MailReceivedPayloadHead) MarshalJSON() ([]byte, error) {
-	type plain MailReceivedPayloadHead
-	return events.Encode(plain(v))
-}
-
-// MailReceivedHooks are the author's functions for mail.received; each may be nil.
+// MailReceivedHooks customize mail.received.
 type MailReceivedHooks = server.Hooks[MailReceivedArguments, MailReceivedPayload]
 
 // MailReceivedChecker looks for occurrences of mail.received upstream.
@@ -96,26 +72,16 @@ type MailReceivedChecker interface {
 	CheckMailReceived(ctx context.Context, args MailReceivedArguments, cursor string) (events.Page[MailReceivedPayload], error)
 }
 
-// RegisterMailReceived registers the event type mail.received with s, which asks c for occurrences.
-//
-// Found by a check.
+// RegisterMailReceived adds mail.received to s, which asks c for occurrences.
 func RegisterMailReceived(s *server.Server, c MailReceivedChecker, h MailReceivedHooks, o ...server.TypeOption) error {
 	return server.RegisterCheck(s, eventMailReceived, c.CheckMailReceived, h, o...)
 }
 
-// SubscribeMailReceived subscribes to the event type mail.received.
-//
-// Found by a check.
+// SubscribeMailReceived subscribes to mail.received.
 func SubscribeMailReceived(ctx context.Context, c *client.Client, args MailReceivedArguments, o ...client.SubscribeOption) (*client.Subscription[MailReceivedArguments, MailReceivedPayload], error) {
 	return client.Subscribe(ctx, c, eventMailReceived, args, o...)
 }
 
-// ReadMailReceivedTool describes the tool that reads occurrences of mail.received.
-func ReadMailReceivedTool() readtool.Tool {
-	return readtool.New(eventMailReceived.Info, "read_mail_received", "cursor", "maxEvents")
-}
-
-// eventMailMoved describes the event type mail.moved.
 var eventMailMoved = events.Type[MailMovedArguments, MailMovedPayload]{Info: events.Info{
 	Name:          "mail.moved",
 	Description:   "Found by a check and told by the server.",
@@ -130,42 +96,28 @@ var eventMailMoved = events.Type[MailMovedArguments, MailMovedPayload]{Info: eve
 	Source: events.SourceBoth,
 }}
 
-// MailMovedArguments holds the subscription arguments of mail.moved.
+// MailMovedArguments are the arguments of mail.moved.
 type MailMovedArguments struct{}
 
-// UnmarshalJSON matches member names exactly.
-func (v *MailMovedArguments) UnmarshalJSON(data []byte) error {
-	type plain MailMovedArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v MailMovedArguments) MarshalJSON() ([]byte, error) {
-	type plain MailMovedArguments
-	return events.Encode(plain(v))
+func (v *MailMovedArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // MailMovedPayload is the payload of mail.moved.
+//
+// Found by a check and told by the server.
 type MailMovedPayload struct {
 	ID *string `json:"id,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *MailMovedPayload) UnmarshalJSON(data []byte) error {
-	type plain MailMovedPayload
-	return events.Decode(data, (*plain)(v))
+func (v *MailMovedPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
-func (v MailMovedPayload) MarshalJSON() ([]byte, error) {
-	type plain MailMovedPayload
-	return events.Encode(plain(v))
-}
-
-// MailMovedHooks are the author's functions for mail.moved; each may be nil.
+// MailMovedHooks customize mail.moved.
 type MailMovedHooks = server.Hooks[MailMovedArguments, MailMovedPayload]
 
-// MailMovedEmitter publishes occurrences of mail.moved.
+// MailMovedEmitter emits mail.moved.
 type MailMovedEmitter = server.Emitter[MailMovedPayload]
 
 // MailMovedChecker looks for occurrences of mail.moved upstream.
@@ -174,9 +126,7 @@ type MailMovedChecker interface {
 	CheckMailMoved(ctx context.Context, args MailMovedArguments, cursor string) (events.Page[MailMovedPayload], error)
 }
 
-// RegisterMailMoved registers the event type mail.moved with s, asks c for occurrences and returns the emitter of further ones.
-//
-// Found by a check and told by the server.
+// RegisterMailMoved adds mail.moved to s, which asks c for occurrences beside those that are emitted.
 //
 // The event type is experimental: it may change or go away.
 //
@@ -185,9 +135,7 @@ func RegisterMailMoved(s *server.Server, c MailMovedChecker, h MailMovedHooks, o
 	return server.RegisterBoth(s, eventMailMoved, c.CheckMailMoved, h, o...)
 }
 
-// SubscribeMailMoved subscribes to the event type mail.moved.
-//
-// Found by a check and told by the server.
+// SubscribeMailMoved subscribes to mail.moved.
 //
 // The event type is experimental: it may change or go away.
 //
@@ -196,12 +144,6 @@ func SubscribeMailMoved(ctx context.Context, c *client.Client, args MailMovedArg
 	return client.Subscribe(ctx, c, eventMailMoved, args, o...)
 }
 
-// ReadMailMovedTool describes the tool that reads occurrences of mail.moved.
-func ReadMailMovedTool() readtool.Tool {
-	return readtool.New(eventMailMoved.Info, "read_mail_moved", "cursor", "maxEvents")
-}
-
-// eventMailChanged describes the event type mail.changed.
 var eventMailChanged = events.Type[MailChangedArguments, MailChangedPayload]{Info: events.Info{
 	Name:          "mail.changed",
 	Description:   "Not replayed.",
@@ -212,7 +154,7 @@ var eventMailChanged = events.Type[MailChangedArguments, MailChangedPayload]{Inf
 	NoReplay:      true,
 }}
 
-// MailChangedArguments holds the subscription arguments of mail.changed.
+// MailChangedArguments are the arguments of mail.changed.
 //
 // Deprecated: the schema marks this type as deprecated.
 type MailChangedArguments struct {
@@ -220,56 +162,33 @@ type MailChangedArguments struct {
 	Old *string `json:"old,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *MailChangedArguments) UnmarshalJSON(data []byte) error {
-	type plain MailChangedArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v MailChangedArguments) MarshalJSON() ([]byte, error) {
-	type plain MailChangedArguments
-	return events.Encode(plain(v))
+func (v *MailChangedArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // MailChangedPayload is the payload of mail.changed.
+//
+// Not replayed.
 type MailChangedPayload struct {
 	ID *string `json:"id,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *MailChangedPayload) UnmarshalJSON(data []byte) error {
-	type plain MailChangedPayload
-	return events.Decode(data, (*plain)(v))
+func (v *MailChangedPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
-func (v MailChangedPayload) MarshalJSON() ([]byte, error) {
-	type plain MailChangedPayload
-	return events.Encode(plain(v))
-}
-
-// MailChangedHooks are the author's functions for mail.changed; each may be nil.
+// MailChangedHooks customize mail.changed.
 type MailChangedHooks = server.Hooks[MailChangedArguments, MailChangedPayload]
 
-// MailChangedEmitter publishes occurrences of mail.changed.
+// MailChangedEmitter emits mail.changed.
 type MailChangedEmitter = server.Emitter[MailChangedPayload]
 
-// RegisterMailChanged registers the event type mail.changed with s and returns its emitter.
-//
-// Not replayed.
+// RegisterMailChanged adds mail.changed to s.
 func RegisterMailChanged(s *server.Server, h MailChangedHooks, o ...server.TypeOption) (*MailChangedEmitter, error) {
 	return server.Register(s, eventMailChanged, h, o...)
 }
 
-// SubscribeMailChanged subscribes to the event type mail.changed.
-//
-// Not replayed.
+// SubscribeMailChanged subscribes to mail.changed.
 func SubscribeMailChanged(ctx context.Context, c *client.Client, args MailChangedArguments, o ...client.SubscribeOption) (*client.Subscription[MailChangedArguments, MailChangedPayload], error) {
 	return client.Subscribe(ctx, c, eventMailChanged, args, o...)
-}
-
-// ReadMailChangedTool describes the tool that reads occurrences of mail.changed.
-func ReadMailChangedTool() readtool.Tool {
-	return readtool.New(eventMailChanged.Info, "read_mail_changed", "cursor", "maxEvents")
 }

@@ -17,16 +17,8 @@ type Required struct {
 	B json.RawMessage `json:"b"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Required) UnmarshalJSON(data []byte) error {
-	type plain Required
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v Required) MarshalJSON() ([]byte, error) {
-	type plain Required
-	return events.Encode(plain(v))
+func (v *Required) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // Open is the shared type Open.
@@ -36,14 +28,10 @@ type Open struct {
 	Extra map[string]json.RawMessage `json:",embed,unknown"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Open) UnmarshalJSON(data []byte) error {
-	type plain Open
-	return events.Decode(data, (*plain)(v))
+func (v *Open) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
 func (v Open) MarshalJSON() ([]byte, error) {
-	type plain Open
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }

@@ -8,11 +8,9 @@ import (
 	"encoding/json"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// eventPageTurned describes the event type page.turned.
 var eventPageTurned = events.Type[PageTurnedArguments, PageTurnedPayload]{Info: events.Info{
 	Name:          "page.turned",
 	Description:   "Its arguments have the names of the tool's own.",
@@ -21,68 +19,44 @@ var eventPageTurned = events.Type[PageTurnedArguments, PageTurnedPayload]{Info: 
 	Fingerprint:   "cd062e4fadcfd4e7fca7e67ae5ade4f5",
 }}
 
-// PageTurnedArguments holds the subscription arguments of page.turned.
+// PageTurnedArguments are the arguments of page.turned.
 type PageTurnedArguments struct {
 	Cursor    *string  `json:"cursor,omitzero"`
 	MaxEvents *float64 `json:"maxEvents,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *PageTurnedArguments) UnmarshalJSON(data []byte) error {
-	type plain PageTurnedArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v PageTurnedArguments) MarshalJSON() ([]byte, error) {
-	type plain PageTurnedArguments
-	return events.Encode(plain(v))
+func (v *PageTurnedArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // PageTurnedPayload is the payload of page.turned.
+//
+// Its arguments have the names of the tool's own.
 type PageTurnedPayload struct {
 	Page *float64           `json:"page,omitzero"`
 	Next *PageTurnedPayload `json:"next,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *PageTurnedPayload) UnmarshalJSON(data []byte) error {
-	type plain PageTurnedPayload
-	return events.Decode(data, (*plain)(v))
+func (v *PageTurnedPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
-func (v PageTurnedPayload) MarshalJSON() ([]byte, error) {
-	type plain PageTurnedPayload
-	return events.Encode(plain(v))
-}
-
-// PageTurnedHooks are the author's functions for page.turned; each may be nil.
+// PageTurnedHooks customize page.turned.
 type PageTurnedHooks = server.Hooks[PageTurnedArguments, PageTurnedPayload]
 
-// PageTurnedEmitter publishes occurrences of page.turned.
+// PageTurnedEmitter emits page.turned.
 type PageTurnedEmitter = server.Emitter[PageTurnedPayload]
 
-// RegisterPageTurned registers the event type page.turned with s and returns its emitter.
-//
-// Its arguments have the names of the tool's own.
+// RegisterPageTurned adds page.turned to s.
 func RegisterPageTurned(s *server.Server, h PageTurnedHooks, o ...server.TypeOption) (*PageTurnedEmitter, error) {
 	return server.Register(s, eventPageTurned, h, o...)
 }
 
-// SubscribePageTurned subscribes to the event type page.turned.
-//
-// Its arguments have the names of the tool's own.
+// SubscribePageTurned subscribes to page.turned.
 func SubscribePageTurned(ctx context.Context, c *client.Client, args PageTurnedArguments, o ...client.SubscribeOption) (*client.Subscription[PageTurnedArguments, PageTurnedPayload], error) {
 	return client.Subscribe(ctx, c, eventPageTurned, args, o...)
 }
 
-// ReadPageTurnedTool describes the tool that reads occurrences of page.turned.
-func ReadPageTurnedTool() readtool.Tool {
-	return readtool.New(eventPageTurned.Info, "turn_page", "after", "limit")
-}
-
-// eventBookOpenedV1 describes the event type book-opened.v1.
 var eventBookOpenedV1 = events.Type[BookOpenedV1Arguments, BookOpenedV1Payload]{Info: events.Info{
 	Name:          "book-opened.v1",
 	Description:   "Its arguments are a shared type.",
@@ -91,25 +65,19 @@ var eventBookOpenedV1 = events.Type[BookOpenedV1Arguments, BookOpenedV1Payload]{
 	Fingerprint:   "a7d6fb698e2f9b553402b2f2f207534f",
 }}
 
-// BookOpenedV1Arguments holds the subscription arguments of book-opened.v1.
+// BookOpenedV1Arguments are the arguments of book-opened.v1.
 type BookOpenedV1Arguments = Arguments
 
 // BookOpenedV1Payload is the payload of book-opened.v1.
+//
+// Its arguments are a shared type.
 type BookOpenedV1Payload struct {
 	Who       *string                      `json:"who,omitzero"`
 	DollarRef BookOpenedV1PayloadDollarRef `json:"$ref,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *BookOpenedV1Payload) UnmarshalJSON(data []byte) error {
-	type plain BookOpenedV1Payload
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v BookOpenedV1Payload) MarshalJSON() ([]byte, error) {
-	type plain BookOpenedV1Payload
-	return events.Encode(plain(v))
+func (v *BookOpenedV1Payload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // BookOpenedV1PayloadDollarRef is the member $ref of BookOpenedV1Payload; decoding keeps values that the schema does not list, see Known.
@@ -125,29 +93,20 @@ func (v BookOpenedV1PayloadDollarRef) Known() bool {
 	return v == BookOpenedV1PayloadDollarRefHashDefinitionsWho
 }
 
-// BookOpenedV1Hooks are the author's functions for book-opened.v1; each may be nil.
+// BookOpenedV1Hooks customize book-opened.v1.
 type BookOpenedV1Hooks = server.Hooks[BookOpenedV1Arguments, BookOpenedV1Payload]
 
-// BookOpenedV1Emitter publishes occurrences of book-opened.v1.
+// BookOpenedV1Emitter emits book-opened.v1.
 type BookOpenedV1Emitter = server.Emitter[BookOpenedV1Payload]
 
-// RegisterBookOpenedV1 registers the event type book-opened.v1 with s and returns its emitter.
-//
-// Its arguments are a shared type.
+// RegisterBookOpenedV1 adds book-opened.v1 to s.
 func RegisterBookOpenedV1(s *server.Server, h BookOpenedV1Hooks, o ...server.TypeOption) (*BookOpenedV1Emitter, error) {
 	return server.Register(s, eventBookOpenedV1, h, o...)
 }
 
-// SubscribeBookOpenedV1 subscribes to the event type book-opened.v1.
-//
-// Its arguments are a shared type.
+// SubscribeBookOpenedV1 subscribes to book-opened.v1.
 func SubscribeBookOpenedV1(ctx context.Context, c *client.Client, args BookOpenedV1Arguments, o ...client.SubscribeOption) (*client.Subscription[BookOpenedV1Arguments, BookOpenedV1Payload], error) {
 	return client.Subscribe(ctx, c, eventBookOpenedV1, args, o...)
-}
-
-// ReadBookOpenedV1Tool describes the tool that reads occurrences of book-opened.v1.
-func ReadBookOpenedV1Tool() readtool.Tool {
-	return readtool.New(eventBookOpenedV1.Info, "read_book-opened_v1", "cursor", "maxEvents")
 }
 
 // Arguments is the shared type Arguments.
@@ -156,14 +115,6 @@ type Arguments struct {
 	Parent *Arguments `json:"parent,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Arguments) UnmarshalJSON(data []byte) error {
-	type plain Arguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v Arguments) MarshalJSON() ([]byte, error) {
-	type plain Arguments
-	return events.Encode(plain(v))
+func (v *Arguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }

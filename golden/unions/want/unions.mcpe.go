@@ -9,11 +9,9 @@ import (
 	"encoding/json"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// eventPaymentMade describes the event type payment.made.
 var eventPaymentMade = events.Type[PaymentMadeArguments, PaymentMadePayload]{Info: events.Info{
 	Name:          "payment.made",
 	Description:   "Unions in every place.",
@@ -22,24 +20,18 @@ var eventPaymentMade = events.Type[PaymentMadeArguments, PaymentMadePayload]{Inf
 	Fingerprint:   "9bd30ac138308db0f55ed6f32f948a5a",
 }}
 
-// PaymentMadeArguments holds the subscription arguments of payment.made.
+// PaymentMadeArguments are the arguments of payment.made.
 type PaymentMadeArguments struct {
 	Method *Method `json:"method,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *PaymentMadeArguments) UnmarshalJSON(data []byte) error {
-	type plain PaymentMadeArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v PaymentMadeArguments) MarshalJSON() ([]byte, error) {
-	type plain PaymentMadeArguments
-	return events.Encode(plain(v))
+func (v *PaymentMadeArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // PaymentMadePayload is the payload of payment.made.
+//
+// Unions in every place.
 type PaymentMadePayload struct {
 	Method         Method                                        `json:"method"`
 	MethodOptional *Method                                       `json:"methodOptional,omitzero"`
@@ -54,16 +46,8 @@ type PaymentMadePayload struct {
 	Inline         *PaymentMadePayloadInline                     `json:"inline,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *PaymentMadePayload) UnmarshalJSON(data []byte) error {
-	type plain PaymentMadePayload
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v PaymentMadePayload) MarshalJSON() ([]byte, error) {
-	type plain PaymentMadePayload
-	return events.Encode(plain(v))
+func (v *PaymentMadePayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // PaymentMadePayloadMethodBoth is the member methodBoth of PaymentMadePayload, whose member kind tells which variant it holds.
@@ -109,8 +93,8 @@ var unionPaymentMadePayloadMethodBoth = events.Union[PaymentMadePayloadMethodBot
 }
 
 // UnmarshalJSON reads the variant that the member kind names.
-func (v *PaymentMadePayloadMethodBoth) UnmarshalJSON(data []byte) error {
-	return unionPaymentMadePayloadMethodBoth.Decode(data, &v.Value)
+func (v *PaymentMadePayloadMethodBoth) UnmarshalJSON(b []byte) error {
+	return unionPaymentMadePayloadMethodBoth.Decode(b, &v.Value)
 }
 
 // MarshalJSON writes the variant with its tag.
@@ -161,8 +145,8 @@ var unionPaymentMadePayloadInline = events.Union[PaymentMadePayloadInlineVariant
 }
 
 // UnmarshalJSON reads the variant that the member op names.
-func (v *PaymentMadePayloadInline) UnmarshalJSON(data []byte) error {
-	return unionPaymentMadePayloadInline.Decode(data, &v.Value)
+func (v *PaymentMadePayloadInline) UnmarshalJSON(b []byte) error {
+	return unionPaymentMadePayloadInline.Decode(b, &v.Value)
 }
 
 // MarshalJSON writes the variant with its tag.
@@ -177,17 +161,13 @@ type PaymentMadePayloadInlineAdd struct {
 	Path string                        `json:"path"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *PaymentMadePayloadInlineAdd) UnmarshalJSON(data []byte) error {
-	type plain PaymentMadePayloadInlineAdd
-	return events.Decode(data, (*plain)(v))
+func (v *PaymentMadePayloadInlineAdd) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON fills in the constants that the schema requires.
 func (v PaymentMadePayloadInlineAdd) MarshalJSON() ([]byte, error) {
-	type plain PaymentMadePayloadInlineAdd
 	v.Op = cmp.Or(v.Op, PaymentMadePayloadInlineAddOpAdd)
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
 // PaymentMadePayloadInlineAddOp is the member op of PaymentMadePayloadInlineAdd; decoding keeps values that the schema does not list, see Known.
@@ -209,17 +189,13 @@ type PaymentMadePayloadInlineRemove struct {
 	Op PaymentMadePayloadInlineRemoveOp `json:"op"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *PaymentMadePayloadInlineRemove) UnmarshalJSON(data []byte) error {
-	type plain PaymentMadePayloadInlineRemove
-	return events.Decode(data, (*plain)(v))
+func (v *PaymentMadePayloadInlineRemove) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON fills in the constants that the schema requires.
 func (v PaymentMadePayloadInlineRemove) MarshalJSON() ([]byte, error) {
-	type plain PaymentMadePayloadInlineRemove
 	v.Op = cmp.Or(v.Op, PaymentMadePayloadInlineRemoveOpRemove)
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
 // PaymentMadePayloadInlineRemoveOp is the member op of PaymentMadePayloadInlineRemove; decoding keeps values that the schema does not list, see Known.
@@ -235,32 +211,22 @@ func (v PaymentMadePayloadInlineRemoveOp) Known() bool {
 	return v == PaymentMadePayloadInlineRemoveOpRemove
 }
 
-// PaymentMadeHooks are the author's functions for payment.made; each may be nil.
+// PaymentMadeHooks customize payment.made.
 type PaymentMadeHooks = server.Hooks[PaymentMadeArguments, PaymentMadePayload]
 
-// PaymentMadeEmitter publishes occurrences of payment.made.
+// PaymentMadeEmitter emits payment.made.
 type PaymentMadeEmitter = server.Emitter[PaymentMadePayload]
 
-// RegisterPaymentMade registers the event type payment.made with s and returns its emitter.
-//
-// Unions in every place.
+// RegisterPaymentMade adds payment.made to s.
 func RegisterPaymentMade(s *server.Server, h PaymentMadeHooks, o ...server.TypeOption) (*PaymentMadeEmitter, error) {
 	return server.Register(s, eventPaymentMade, h, o...)
 }
 
-// SubscribePaymentMade subscribes to the event type payment.made.
-//
-// Unions in every place.
+// SubscribePaymentMade subscribes to payment.made.
 func SubscribePaymentMade(ctx context.Context, c *client.Client, args PaymentMadeArguments, o ...client.SubscribeOption) (*client.Subscription[PaymentMadeArguments, PaymentMadePayload], error) {
 	return client.Subscribe(ctx, c, eventPaymentMade, args, o...)
 }
 
-// ReadPaymentMadeTool describes the tool that reads occurrences of payment.made.
-func ReadPaymentMadeTool() readtool.Tool {
-	return readtool.New(eventPaymentMade.Info, "read_payment_made", "cursor", "maxEvents")
-}
-
-// eventPaymentMethod describes the event type payment.method.
 var eventPaymentMethod = events.Type[PaymentMethodArguments, PaymentMethodPayload]{Info: events.Info{
 	Name:          "payment.method",
 	Description:   "A union is the payload itself.",
@@ -269,50 +235,34 @@ var eventPaymentMethod = events.Type[PaymentMethodArguments, PaymentMethodPayloa
 	Fingerprint:   "c84bed5ad33d494118fe79421ec659f8",
 }}
 
-// PaymentMethodArguments holds the subscription arguments of payment.method.
+// PaymentMethodArguments are the arguments of payment.method.
 type PaymentMethodArguments struct{}
 
-// UnmarshalJSON matches member names exactly.
-func (v *PaymentMethodArguments) UnmarshalJSON(data []byte) error {
-	type plain PaymentMethodArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v PaymentMethodArguments) MarshalJSON() ([]byte, error) {
-	type plain PaymentMethodArguments
-	return events.Encode(plain(v))
+func (v *PaymentMethodArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // PaymentMethodPayload is the payload of payment.method.
-type PaymentMethodPayload = Method
-
-// PaymentMethodHooks are the author's functions for payment.method; each may be nil.
-type PaymentMethodHooks = server.Hooks[PaymentMethodArguments, PaymentMethodPayload]
-
-// PaymentMethodEmitter publishes occurrences of payment.method.
-type PaymentMethodEmitter = server.Emitter[PaymentMethodPayload]
-
-// RegisterPaymentMethod registers the event type payment.method with s and returns its emitter.
 //
 // A union is the payload itself.
+type PaymentMethodPayload = Method
+
+// PaymentMethodHooks customize payment.method.
+type PaymentMethodHooks = server.Hooks[PaymentMethodArguments, PaymentMethodPayload]
+
+// PaymentMethodEmitter emits payment.method.
+type PaymentMethodEmitter = server.Emitter[PaymentMethodPayload]
+
+// RegisterPaymentMethod adds payment.method to s.
 func RegisterPaymentMethod(s *server.Server, h PaymentMethodHooks, o ...server.TypeOption) (*PaymentMethodEmitter, error) {
 	return server.Register(s, eventPaymentMethod, h, o...)
 }
 
-// SubscribePaymentMethod subscribes to the event type payment.method.
-//
-// A union is the payload itself.
+// SubscribePaymentMethod subscribes to payment.method.
 func SubscribePaymentMethod(ctx context.Context, c *client.Client, args PaymentMethodArguments, o ...client.SubscribeOption) (*client.Subscription[PaymentMethodArguments, PaymentMethodPayload], error) {
 	return client.Subscribe(ctx, c, eventPaymentMethod, args, o...)
 }
 
-// ReadPaymentMethodTool describes the tool that reads occurrences of payment.method.
-func ReadPaymentMethodTool() readtool.Tool {
-	return readtool.New(eventPaymentMethod.Info, "read_payment_method", "cursor", "maxEvents")
-}
-
-// eventPaymentStep describes the event type payment.step.
 var eventPaymentStep = events.Type[PaymentStepArguments, PaymentStepPayload]{Info: events.Info{
 	Name:          "payment.step",
 	Description:   "A union written in place is the payload.",
@@ -321,22 +271,16 @@ var eventPaymentStep = events.Type[PaymentStepArguments, PaymentStepPayload]{Inf
 	Fingerprint:   "220d10459227dbdc442ef0bf4714664f",
 }}
 
-// PaymentStepArguments holds the subscription arguments of payment.step.
+// PaymentStepArguments are the arguments of payment.step.
 type PaymentStepArguments struct{}
 
-// UnmarshalJSON matches member names exactly.
-func (v *PaymentStepArguments) UnmarshalJSON(data []byte) error {
-	type plain PaymentStepArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v PaymentStepArguments) MarshalJSON() ([]byte, error) {
-	type plain PaymentStepArguments
-	return events.Encode(plain(v))
+func (v *PaymentStepArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // PaymentStepPayload is the payload of payment.step, whose member step tells which variant it holds.
+//
+// A union written in place is the payload.
 type PaymentStepPayload struct {
 	// Value is nil, a pointer to a variant, or *PaymentStepPayloadUnknown for a tag that the schema does not list.
 	Value PaymentStepPayloadVariant
@@ -379,8 +323,8 @@ var unionPaymentStepPayload = events.Union[PaymentStepPayloadVariant]{
 }
 
 // UnmarshalJSON reads the variant that the member step names.
-func (v *PaymentStepPayload) UnmarshalJSON(data []byte) error {
-	return unionPaymentStepPayload.Decode(data, &v.Value)
+func (v *PaymentStepPayload) UnmarshalJSON(b []byte) error {
+	return unionPaymentStepPayload.Decode(b, &v.Value)
 }
 
 // MarshalJSON writes the variant with its tag.
@@ -395,17 +339,13 @@ type PaymentStepPayloadBegin struct {
 	Amount *float64                    `json:"amount,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *PaymentStepPayloadBegin) UnmarshalJSON(data []byte) error {
-	type plain PaymentStepPayloadBegin
-	return events.Decode(data, (*plain)(v))
+func (v *PaymentStepPayloadBegin) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON fills in the constants that the schema requires.
 func (v PaymentStepPayloadBegin) MarshalJSON() ([]byte, error) {
-	type plain PaymentStepPayloadBegin
 	v.Step = cmp.Or(v.Step, PaymentStepPayloadBeginStepBegin)
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
 // PaymentStepPayloadBeginStep is the member step of PaymentStepPayloadBegin; decoding keeps values that the schema does not list, see Known.
@@ -428,17 +368,13 @@ type PaymentStepPayloadEnd struct {
 	Ok   *bool                     `json:"ok,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *PaymentStepPayloadEnd) UnmarshalJSON(data []byte) error {
-	type plain PaymentStepPayloadEnd
-	return events.Decode(data, (*plain)(v))
+func (v *PaymentStepPayloadEnd) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON fills in the constants that the schema requires.
 func (v PaymentStepPayloadEnd) MarshalJSON() ([]byte, error) {
-	type plain PaymentStepPayloadEnd
 	v.Step = cmp.Or(v.Step, PaymentStepPayloadEndStepEnd)
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
 // PaymentStepPayloadEndStep is the member step of PaymentStepPayloadEnd; decoding keeps values that the schema does not list, see Known.
@@ -454,29 +390,20 @@ func (v PaymentStepPayloadEndStep) Known() bool {
 	return v == PaymentStepPayloadEndStepEnd
 }
 
-// PaymentStepHooks are the author's functions for payment.step; each may be nil.
+// PaymentStepHooks customize payment.step.
 type PaymentStepHooks = server.Hooks[PaymentStepArguments, PaymentStepPayload]
 
-// PaymentStepEmitter publishes occurrences of payment.step.
+// PaymentStepEmitter emits payment.step.
 type PaymentStepEmitter = server.Emitter[PaymentStepPayload]
 
-// RegisterPaymentStep registers the event type payment.step with s and returns its emitter.
-//
-// A union written in place is the payload.
+// RegisterPaymentStep adds payment.step to s.
 func RegisterPaymentStep(s *server.Server, h PaymentStepHooks, o ...server.TypeOption) (*PaymentStepEmitter, error) {
 	return server.Register(s, eventPaymentStep, h, o...)
 }
 
-// SubscribePaymentStep subscribes to the event type payment.step.
-//
-// A union written in place is the payload.
+// SubscribePaymentStep subscribes to payment.step.
 func SubscribePaymentStep(ctx context.Context, c *client.Client, args PaymentStepArguments, o ...client.SubscribeOption) (*client.Subscription[PaymentStepArguments, PaymentStepPayload], error) {
 	return client.Subscribe(ctx, c, eventPaymentStep, args, o...)
-}
-
-// ReadPaymentStepTool describes the tool that reads occurrences of payment.step.
-func ReadPaymentStepTool() readtool.Tool {
-	return readtool.New(eventPaymentStep.Info, "read_payment_step", "cursor", "maxEvents")
 }
 
 // Card is the shared type Card.
@@ -486,17 +413,13 @@ type Card struct {
 	Number string   `json:"number"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Card) UnmarshalJSON(data []byte) error {
-	type plain Card
-	return events.Decode(data, (*plain)(v))
+func (v *Card) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON fills in the constants that the schema requires.
 func (v Card) MarshalJSON() ([]byte, error) {
-	type plain Card
 	v.Kind = cmp.Or(v.Kind, CardKindCard)
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
 // Bank is the shared type Bank.
@@ -506,17 +429,13 @@ type Bank struct {
 	Iban string   `json:"iban"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Bank) UnmarshalJSON(data []byte) error {
-	type plain Bank
-	return events.Decode(data, (*plain)(v))
+func (v *Bank) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON fills in the constants that the schema requires.
 func (v Bank) MarshalJSON() ([]byte, error) {
-	type plain Bank
 	v.Kind = cmp.Or(v.Kind, BankKindBank)
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
 // Method is the shared type Method, whose member kind tells which variant it holds.
@@ -564,8 +483,8 @@ var unionMethod = events.Union[MethodVariant]{
 }
 
 // UnmarshalJSON reads the variant that the member kind names.
-func (v *Method) UnmarshalJSON(data []byte) error {
-	return unionMethod.Decode(data, &v.Value)
+func (v *Method) UnmarshalJSON(b []byte) error {
+	return unionMethod.Decode(b, &v.Value)
 }
 
 // MarshalJSON writes the variant with its tag.
@@ -578,16 +497,8 @@ type Cat struct {
 	Lives *int64 `json:"lives,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Cat) UnmarshalJSON(data []byte) error {
-	type plain Cat
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v Cat) MarshalJSON() ([]byte, error) {
-	type plain Cat
-	return events.Encode(plain(v))
+func (v *Cat) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // Dog is the shared type Dog.
@@ -596,16 +507,8 @@ type Dog struct {
 	Barks   *bool  `json:"barks,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Dog) UnmarshalJSON(data []byte) error {
-	type plain Dog
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v Dog) MarshalJSON() ([]byte, error) {
-	type plain Dog
-	return events.Encode(plain(v))
+func (v *Dog) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // Pet is the shared type Pet, whose member petType tells which variant it holds.
@@ -654,8 +557,8 @@ var unionPet = events.Union[PetVariant]{
 }
 
 // UnmarshalJSON reads the variant that the member petType names.
-func (v *Pet) UnmarshalJSON(data []byte) error {
-	return unionPet.Decode(data, &v.Value)
+func (v *Pet) UnmarshalJSON(b []byte) error {
+	return unionPet.Decode(b, &v.Value)
 }
 
 // MarshalJSON writes the variant with its tag.
@@ -707,8 +610,8 @@ var unionNumbered = events.Union[NumberedVariant]{
 }
 
 // UnmarshalJSON reads the variant that the member v names.
-func (v *Numbered) UnmarshalJSON(data []byte) error {
-	return unionNumbered.Decode(data, &v.Value)
+func (v *Numbered) UnmarshalJSON(b []byte) error {
+	return unionNumbered.Decode(b, &v.Value)
 }
 
 // MarshalJSON writes the variant with its tag.
@@ -752,17 +655,13 @@ type Numbered1 struct {
 	A *string    `json:"a,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Numbered1) UnmarshalJSON(data []byte) error {
-	type plain Numbered1
-	return events.Decode(data, (*plain)(v))
+func (v *Numbered1) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON fills in the constants that the schema requires.
 func (v Numbered1) MarshalJSON() ([]byte, error) {
-	type plain Numbered1
 	v.V = cmp.Or(v.V, Numbered1V1)
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
 // Numbered1V is the member v of Numbered1; decoding keeps values that the schema does not list, see Known.
@@ -785,17 +684,13 @@ type Numbered2 struct {
 	B *string    `json:"b,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Numbered2) UnmarshalJSON(data []byte) error {
-	type plain Numbered2
-	return events.Decode(data, (*plain)(v))
+func (v *Numbered2) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON fills in the constants that the schema requires.
 func (v Numbered2) MarshalJSON() ([]byte, error) {
-	type plain Numbered2
 	v.V = cmp.Or(v.V, Numbered2V2)
-	return events.Encode(plain(v))
+	return events.EncodeStruct(v)
 }
 
 // Numbered2V is the member v of Numbered2; decoding keeps values that the schema does not list, see Known.

@@ -34,14 +34,6 @@ type Holder struct {
 	Items []json.RawMessage `json:"items,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *Holder) UnmarshalJSON(data []byte) error {
-	type plain Holder
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v Holder) MarshalJSON() ([]byte, error) {
-	type plain Holder
-	return events.Encode(plain(v))
+func (v *Holder) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }

@@ -8,11 +8,9 @@ import (
 	"encoding/json"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// eventThingHappened describes the event type thing.happened.
 var eventThingHappened = events.Type[ThingHappenedArguments, ThingHappenedPayload]{Info: events.Info{
 	Name:          "thing.happened",
 	Description:   "What is typed with a warning or a note.",
@@ -21,22 +19,16 @@ var eventThingHappened = events.Type[ThingHappenedArguments, ThingHappenedPayloa
 	Fingerprint:   "408144ea4dd2e88da395c0267cfe7baf",
 }}
 
-// ThingHappenedArguments holds the subscription arguments of thing.happened.
+// ThingHappenedArguments are the arguments of thing.happened.
 type ThingHappenedArguments struct{}
 
-// UnmarshalJSON matches member names exactly.
-func (v *ThingHappenedArguments) UnmarshalJSON(data []byte) error {
-	type plain ThingHappenedArguments
-	return events.Decode(data, (*plain)(v))
-}
-
-// MarshalJSON writes required slices and maps even when nil.
-func (v ThingHappenedArguments) MarshalJSON() ([]byte, error) {
-	type plain ThingHappenedArguments
-	return events.Encode(plain(v))
+func (v *ThingHappenedArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
 // ThingHappenedPayload is the payload of thing.happened.
+//
+// What is typed with a warning or a note.
 type ThingHappenedPayload struct {
 	Either  json.RawMessage            `json:"either"`
 	Shapes  []json.RawMessage          `json:"shapes,omitzero"`
@@ -47,39 +39,22 @@ type ThingHappenedPayload struct {
 	Empty   map[string]json.RawMessage `json:"empty,omitzero"`
 }
 
-// UnmarshalJSON matches member names exactly.
-func (v *ThingHappenedPayload) UnmarshalJSON(data []byte) error {
-	type plain ThingHappenedPayload
-	return events.Decode(data, (*plain)(v))
+func (v *ThingHappenedPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
 }
 
-// MarshalJSON writes required slices and maps even when nil.
-func (v ThingHappenedPayload) MarshalJSON() ([]byte, error) {
-	type plain ThingHappenedPayload
-	return events.Encode(plain(v))
-}
-
-// ThingHappenedHooks are the author's functions for thing.happened; each may be nil.
+// ThingHappenedHooks customize thing.happened.
 type ThingHappenedHooks = server.Hooks[ThingHappenedArguments, ThingHappenedPayload]
 
-// ThingHappenedEmitter publishes occurrences of thing.happened.
+// ThingHappenedEmitter emits thing.happened.
 type ThingHappenedEmitter = server.Emitter[ThingHappenedPayload]
 
-// RegisterThingHappened registers the event type thing.happened with s and returns its emitter.
-//
-// What is typed with a warning or a note.
+// RegisterThingHappened adds thing.happened to s.
 func RegisterThingHappened(s *server.Server, h ThingHappenedHooks, o ...server.TypeOption) (*ThingHappenedEmitter, error) {
 	return server.Register(s, eventThingHappened, h, o...)
 }
 
-// SubscribeThingHappened subscribes to the event type thing.happened.
-//
-// What is typed with a warning or a note.
+// SubscribeThingHappened subscribes to thing.happened.
 func SubscribeThingHappened(ctx context.Context, c *client.Client, args ThingHappenedArguments, o ...client.SubscribeOption) (*client.Subscription[ThingHappenedArguments, ThingHappenedPayload], error) {
 	return client.Subscribe(ctx, c, eventThingHappened, args, o...)
-}
-
-// ReadThingHappenedTool describes the tool that reads occurrences of thing.happened.
-func ReadThingHappenedTool() readtool.Tool {
-	return readtool.New(eventThingHappened.Info, "read_thing_happened", "cursor", "maxEvents")
 }
