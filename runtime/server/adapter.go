@@ -16,10 +16,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-// An adapter is another protocol over the same event types. It learns the types with
-// [Server.Types], reads their occurrences with [Server.Follow], knows who calls its tools with
-// [Server.CallerOf], reaches peers with [Server.Send] and [Server.SendToListeners], and shows
-// itself with [Server.Advertise]. Nothing of it is seen by a client of events/*.
+// adapters is what the server knows of the other protocols over the same event types. An adapter
+// learns the types with [Server.Types], reads their occurrences with [Server.Follow], knows who
+// calls its tools with [Server.CallerOf], reaches peers with [Server.Send] and
+// [Server.SendToListeners], and shows itself with [Server.Advertise]. A client of events/* sees
+// nothing of it.
 type adapters struct {
 	mu           sync.Mutex
 	experimental []experimental
@@ -134,6 +135,9 @@ type Caller struct {
 	// ServerSession is the SDK's session of the request; in the stateless era it lives no longer
 	// than the request.
 	ServerSession *mcp.ServerSession
+	// Local tells that the caller is the process that started this one, or this one itself: stdio
+	// or an in-memory transport.
+	Local bool
 
 	reply *reply
 }
@@ -152,6 +156,7 @@ func (s *Server) CallerOf(ctx context.Context, req mcp.Request) Caller {
 	if extra != nil {
 		if v, ok := s.adapters.replies.Load(extra.Header.Get(ReplyHeader)); ok {
 			c.reply = v.(*reply)
+			c.Local = c.reply.local
 			if !c.Stateless {
 				c.Session = c.reply.session
 			}
@@ -176,6 +181,7 @@ const ReplyHeader = "X-Mcpe-Reply"
 
 type reply struct {
 	session string
+	local   bool
 
 	mu    sync.Mutex
 	over  bool
@@ -192,10 +198,10 @@ func (r *reply) add(f func()) bool {
 }
 
 // ExpectReply makes a ticket for a call that a carrier passes to the SDK under [ReplyHeader];
-// session is the key of the outlet of its session, "" for none. The carrier calls replied, once or
-// more, when the reply is on its way or never comes. For carriers.
-func (s *Server) ExpectReply(session string) (ticket string, replied func()) {
-	r := &reply{session: session}
+// session is the key of the outlet of its session, "" for none, and local is as in [Caller]. The
+// carrier calls replied, once or more, when the reply is on its way or never comes. For carriers.
+func (s *Server) ExpectReply(session string, local bool) (ticket string, replied func()) {
+	r := &reply{session: session, local: local}
 	ticket = newTicket()
 	s.adapters.replies.Store(ticket, r)
 	return ticket, func() {

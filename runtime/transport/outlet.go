@@ -103,7 +103,7 @@ func httpSession(r *http.Request) string {
 
 // expectReply lets adapters know which session a call comes by and when its reply is written.
 func (h *handler) expectReply(r *http.Request, session string) (replied func()) {
-	ticket, replied := h.es.ExpectReply(session)
+	ticket, replied := h.es.ExpectReply(session, false)
 	r.Header.Set(server.ReplyHeader, ticket)
 	return replied
 }
@@ -174,7 +174,7 @@ func (c *conn) acceptToolCall(req *jsonrpc.Request) {
 		session = c.session
 	}
 	c.mu.Unlock()
-	ticket, replied := c.es.ExpectReply(session)
+	ticket, replied := c.es.ExpectReply(session, c.local)
 	c.mu.Lock()
 	if c.replies == nil {
 		c.replies = map[jsonrpc.ID]func(){}

@@ -102,6 +102,7 @@ func (t *wrapped) Connect(ctx context.Context) (mcp.Connection, error) {
 		return nil, err
 	}
 	c := newConn(t.es, connected, lines)
+	c.local = isLocal(t.inner)
 	t.mu.Lock()
 	t.conn = c
 	t.mu.Unlock()
@@ -120,6 +121,17 @@ func (t *wrapped) SupportsProtocolVersion(version string) bool {
 		return s.SupportsProtocolVersion(version)
 	}
 	return true
+}
+
+// isLocal reports whether a transport's peer is this process or the one that started it.
+func isLocal(t mcp.Transport) bool {
+	switch t := t.(type) {
+	case *mcp.LoggingTransport:
+		return isLocal(t.Transport)
+	case *mcp.StdioTransport, *mcp.InMemoryTransport:
+		return true
+	}
+	return false
 }
 
 // asLines returns a line connection for the SDK's transports of newline-delimited JSON.

@@ -1,0 +1,164 @@
+// Package cron reads cron expressions and says when they are next due in a time zone.
+//
+// Start with [Parse]. An expression has five fields, minute, hour, day of month, month and day of
+// week, or six with seconds in front; or it is one of [Presets]. A field is a list of values, names
+// (jan, mon), ranges and steps; nothing else is understood, so that an expression from anybody costs
+// no more than its few bytes. The package makes no promise of compatibility.
+package cron
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Presets are the names that stand for expressions (MCPE-DEL-2).
+var Presets = []string{"@hourly", "@daily", "@weekly", "@monthly", "@yearly", "@annually"}
+
+var presets = map[string]string{
+	"@hourly": "0 * * * *", "@daily": "0 0 * * *", "@weekly": "0 0 * * 0", "@monthly": "0 0 1 * *",
+	"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *",
+}
+
+// maxLength bounds an expression in bytes.
+const maxLength = 256
+
+// A Schedule is a parsed expression.
+type Schedule struct {
+	// Bit n of a set is the value n.
+	second, minute, hour, day, month, weekday uint64
+	anyDay, anyWeekday                        bool
+	everyHour                                 bool
+}
+
+type field struct {
+	name     string
+	min, max int
+	names    []string // of min and up
+}
+
+var fields = [...]field{
+	{"second", 0, 59, nil},
+	{"minute", 0, 59, nil},
+	{"hour", 0, 23, nil},
+	{"day of month", 1, 31, nil},
+	{"month", 1, 12, []string{"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"}},
+	{"day of week", 0, 7, []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}},
+}
+
+// Parse reads an expression. Its errors name the field and suit a user.
+func Parse(expression string) (*Schedule, error) {
+	if len(expression) > maxLength {
+		return nil, fmt.Errorf("the expression is longer than %d bytes", maxLength)
+	}
+	text := strings.TrimSpace(expression)
+	if strings.HasPrefix(text, "@") {
+		p, ok := presets[strings.ToLower(text)]
+		if !ok {
+			return nil, fmt.Errorf("%q is none of %s", text, strings.Join(Presets, ", "))
+		}
+		text = p
+	}
+	parts := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '\t' })
+	switch len(parts) {
+	case 5:
+		parts = append([]string{"0"}, parts...)
+	case 6:
+	default:
+		return nil, fmt.Errorf("an expression has 5 fields, or 6 with seconds, not %d", len(parts))
+	}
+	s := &Schedule{}
+	sets := [...]*uint64{&s.second, &s.minute, &s.hour, &s.day, &s.month, &s.weekday}
+	for i, f := range fields {
+		set, err := f.parse(parts[i])
+		if err != nil {
+			return nil, fmt.Errorf("%s %q: %w", f.name, parts[i], err)
+		}
+		*sets[i] = set
+	}
+	if s.weekday&(1<<7) != 0 {
+		s.weekday = s.weekday&^(1<<7) | 1 // 7 is Sunday, too
+	}
+	// Days restrict when their field does not begin with a star; when both restrict, either is enough.
+	s.anyDay, s.anyWeekday = strings.HasPrefix(parts[3], "*"), strings.HasPrefix(parts[5], "*")
+	s.everyHour = s.hour == 1<<24-1
+	if !s.occurs() {
+		return nil, errors.New("the expression names no date that exists")
+	}
+	return s, nil
+}
+
+func (f field) parse(text string) (set uint64, err error) {
+	for _, item := range strings.Split(text, ",") {
+		span, step, stepped := strings.Cut(item, "/")
+		every := 1
+		if stepped {
+			if every, err = number(step); err != nil || every == 0 {
+				return 0, fmt.Errorf("%q is no step", step)
+			}
+		}
+		from, to := f.min, f.max
+		if span == "*" && f.max == 7 {
+			to = 6
+		}
+		if span != "*" {
+			first, last, ranged := strings.Cut(span, "-")
+			if from, err = f.value(first); err != nil {
+				return 0, err
+			}
+			switch {
+			case ranged:
+				if to, err = f.value(last); err != nil {
+					return 0, err
+				}
+				if to < from {
+					return 0, fmt.Errorf("the range %q ends before it begins", span)
+				}
+			case !stepped:
+				to = from
+			}
+		}
+		for v := from; v <= to; v += every {
+			set |= 1 << v
+		}
+	}
+	return set, nil
+}
+
+func (f field) value(text string) (int, error) {
+	for i, name := range f.names {
+		if strings.EqualFold(text, name) {
+			return f.min + i, nil
+		}
+	}
+	v, err := number(text)
+	if err != nil || v < f.min || v > f.max {
+		return 0, fmt.Errorf("%q is not from %d to %d", text, f.min, f.max)
+	}
+	return v, nil
+}
+
+// number reads up to four digits, which leaves no room for overflow.
+func number(text string) (int, error) {
+	if len(text) == 0 || len(text) > 4 || strings.Trim(text, "0123456789") != "" {
+		return 0, strconv.ErrSyntax
+	}
+	return strconv.Atoi(text)
+}
+
+// longest is the number of days of each month in a leap year.
+var longest = [...]int{0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
+
+// occurs reports whether any date fits: February 30 does not.
+func (s *Schedule) occurs() bool {
+	if s.anyDay || !s.anyWeekday {
+		return true
+	}
+	for m := 1; m <= 12; m++ {
+		if s.month&(1<<m) != 0 && s.day&(1<<(longest[m]+1)-1)&^1 != 0 {
+			return true
+		}
+	}
+	return false
+}

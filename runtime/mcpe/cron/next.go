@@ -1,0 +1,132 @@
+package cron
+
+import (
+	"math/bits"
+	"time"
+)
+
+// horizon is the number of days in which every expression occurs: eight years may lie between two
+// leap days.
+const horizon = 366*8 + 2
+
+// Next returns the first time after t at which the expression is due in loc; the zero time when the
+// calendar has none left.
+//
+// Where daylight saving begins, a time that the clock skips is due as much later as the clock is
+// set forward (RFC 5545, section 3.3.5); where it ends, a time that comes twice is due the first
+// time only. An expression for every hour is about intervals rather than times of day: it is due
+// in both of two equal hours.
+func (s *Schedule) Next(t time.Time, loc *time.Location) time.Time {
+	local := t.In(loc)
+	y, m, d := local.Date()
+	// A day earlier: what a skipped clock moved past midnight belongs to the day before.
+	for i := -1; i < horizon; i++ {
+		day := time.Date(y, m, d+i, 12, 0, 0, 0, time.UTC)
+		if day.Year() > 9999 {
+			break
+		}
+		if !s.onDay(day) {
+			continue
+		}
+		if at := s.onDate(day, t, loc); !at.IsZero() {
+			return at
+		}
+	}
+	return time.Time{}
+}
+
+func (s *Schedule) onDay(day time.Time) bool {
+	if s.month&(1<<day.Month()) == 0 {
+		return false
+	}
+	inMonth, inWeek := s.day&(1<<day.Day()) != 0, s.weekday&(1<<day.Weekday()) != 0
+	if s.anyDay || s.anyWeekday {
+		return inMonth && inWeek
+	}
+	return inMonth || inWeek
+}
+
+// onDate returns the first time after t on the date, zero for none.
+func (s *Schedule) onDate(day, t time.Time, loc *time.Location) (first time.Time) {
+	y, m, d := day.Date()
+	for h := range 24 {
+		if s.hour&(1<<h) == 0 {
+			continue
+		}
+		hour := time.Date(y, m, d, h, 0, 0, 0, time.UTC)
+		for _, pass := range s.passes(hour, loc) {
+			if !pass.last().After(t) {
+				continue
+			}
+			at := s.inHour(pass, t)
+			if !at.IsZero() && (first.IsZero() || at.Before(first)) {
+				first = at
+			}
+		}
+	}
+	return first
+}
+
+// A pass is one hour of the clock as it passes: hour is its civil time as if in UTC, resolve makes
+// an instant of a civil time within it.
+type pass struct {
+	hour    time.Time
+	resolve func(civil time.Time) (time.Time, bool)
+}
+
+func (p pass) last() time.Time {
+	at, ok := p.resolve(p.hour.Add(time.Hour - time.Second))
+	if !ok {
+		// The end of the hour is not in this pass; let inHour look.
+		return time.Unix(1<<60, 0)
+	}
+	return at
+}
+
+// passes returns the one pass of an hour, or two for an hour that comes twice and an expression for
+// every hour.
+func (s *Schedule) passes(hour time.Time, loc *time.Location) []pass {
+	before, after := offset(hour.Add(-24*time.Hour), loc), offset(hour.Add(25*time.Hour), loc)
+	if before == after {
+		return []pass{{hour, func(civil time.Time) (time.Time, bool) { return civil.Add(-before), true }}}
+	}
+	once := pass{hour, func(civil time.Time) (time.Time, bool) {
+		for _, o := range [...]time.Duration{before, after} {
+			if at := civil.Add(-o); offset(at, loc) == o {
+				return at, true
+			}
+		}
+		return civil.Add(-before), true // the clock skips it
+	}}
+	if !s.everyHour || before < after {
+		return []pass{once}
+	}
+	again := pass{hour, func(civil time.Time) (time.Time, bool) {
+		at := civil.Add(-after)
+		return at, offset(at, loc) == after && offset(civil.Add(-before), loc) == before
+	}}
+	return []pass{once, again}
+}
+
+// offset is loc's offset from UTC at an instant.
+func offset(at time.Time, loc *time.Location) time.Duration {
+	_, seconds := at.In(loc).Zone()
+	return time.Duration(seconds) * time.Second
+}
+
+// inHour returns the first time after t within the pass, zero for none.
+func (s *Schedule) inHour(p pass, t time.Time) time.Time {
+	for minutes := s.minute; minutes != 0; minutes &= minutes - 1 {
+		minute := p.hour.Add(time.Duration(bits.TrailingZeros64(minutes)) * time.Minute)
+		if at, ok := p.resolve(minute.Add(59 * time.Second)); ok && !at.After(t) {
+			continue
+		}
+		for seconds := s.second; seconds != 0; seconds &= seconds - 1 {
+			at, ok := p.resolve(minute.Add(time.Duration(bits.TrailingZeros64(seconds)) * time.Second))
+			if ok && at.After(t) {
+				return at
+			}
+		}
+	}
+	return time.Time{}
+}
