@@ -44,6 +44,9 @@ type Follower struct {
 	next   sync.Mutex // held by Next
 	closed chan struct{}
 	once   sync.Once
+
+	mu     sync.Mutex
+	passed string
 }
 
 // Follow opens a follower after the checks that events/stream makes. Errors are [events.Error]s or
@@ -89,6 +92,7 @@ func (s *Server) Follow(ctx context.Context, r FollowRequest) (*Follower, error)
 	st.mu.Lock()
 	st.running, st.cancel = true, cancel
 	st.mu.Unlock()
+	f.pass(f.cursor())
 	return f, nil
 }
 
@@ -99,12 +103,18 @@ func (et *eventType) head() (head store.Position) {
 	return head
 }
 
-// Cursor returns the position that the follower has passed; "" for a type without cursors. Not
-// while Next runs.
-func (f *Follower) Cursor() string {
-	f.next.Lock()
-	defer f.next.Unlock()
-	return f.cursor()
+// Passed returns the cursor after what Next has returned so far, at first that of the beginning; ""
+// for a type without cursors. It may be called while Next runs.
+func (f *Follower) Passed() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.passed
+}
+
+func (f *Follower) pass(cursor string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.passed = cursor
 }
 
 func (f *Follower) cursor() (text string) {
@@ -141,6 +151,7 @@ func (f *Follower) Next(ctx context.Context) (Followed, error) {
 		}
 		found, more, wait := f.pull()
 		if len(found.Occurrences) > 0 || found.Gap {
+			f.pass(found.Cursor)
 			return found, nil
 		}
 		if more || wait == 0 && !st.source.park() {

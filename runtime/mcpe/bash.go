@@ -1,0 +1,248 @@
+package mcpe
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// BashOptions allow handlers that run commands (MCPE-HAN-1). A command is executed as it is given,
+// with its arguments as they are: no shell reads them, whatever they hold. Allow a shell or an
+// interpreter only if you mean to let subscribers run anything.
+type BashOptions struct {
+	// Allow are the commands that may be run, as subscribers name them; each is looked up when the
+	// adapter is made.
+	Allow []string
+	// Remote lets callers over HTTP have such handlers, not only the process that started this one.
+	Remote bool
+	// Dirs are the directories in which, or below which, a handler may run; the first is the
+	// default. Empty means the root directory for all.
+	Dirs []string
+	// Env is the environment of every command, as "NAME=value"; the server's own is not passed on.
+	// Default a PATH alone.
+	Env []string
+	// AllowEnv are the names that a subscriber may set.
+	AllowEnv []string
+	// Timeout is the default for handlers that ask for none, MaxTimeout the longest; default 30 s
+	// and 5 min.
+	Timeout, MaxTimeout time.Duration
+	// MaxOutput is how much of the output is kept for the log, in bytes; default 64 KiB.
+	MaxOutput int
+}
+
+// Inputs of a command, and the environment that it gets (as the original implementation has them).
+const (
+	inputStdin = "stdin"
+	inputEnv   = "env"
+	inputArgs  = "args"
+
+	// maxVariable is what the kernel takes in one variable or argument, less some room.
+	maxVariable = 100 << 10
+	// lingering is how long output may stay open after a command has ended.
+	lingering = time.Second
+)
+
+type bash struct {
+	o     BashOptions
+	paths map[string]string
+}
+
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func newBash(o BashOptions) (*bash, error) {
+	if !canKillGroups {
+		return nil, errors.New("commands cannot be run safely on this operating system")
+	}
+	b := &bash{o: o, paths: map[string]string{}}
+	for _, name := range o.Allow {
+		path, err := exec.LookPath(name)
+		if err == nil {
+			path, err = filepath.Abs(path)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("allowed command %q: %w", name, err)
+		}
+		b.paths[name] = path
+	}
+	if len(o.Dirs) == 0 {
+		b.o.Dirs = []string{"/"}
+	}
+	for i, dir := range b.o.Dirs {
+		abs, err := filepath.EvalSymlinks(dir)
+		if err == nil {
+			abs, err = filepath.Abs(abs)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("directory of commands: %w", err)
+		}
+		b.o.Dirs[i] = abs
+	}
+	if o.Env == nil {
+		b.o.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin"}
+	}
+	if o.Timeout <= 0 {
+		b.o.Timeout = 30 * time.Second
+	}
+	if o.MaxTimeout <= 0 {
+		b.o.MaxTimeout = 5 * time.Minute
+	}
+	if o.MaxOutput <= 0 {
+		b.o.MaxOutput = 64 << 10
+	}
+	return b, nil
+}
+
+func (b *bash) timeout(h *wire.MCPEHandler) time.Duration {
+	if h.Timeout <= 0 {
+		return min(b.o.Timeout, b.o.MaxTimeout)
+	}
+	return min(time.Duration(h.Timeout)*time.Millisecond, b.o.MaxTimeout)
+}
+
+func (b *bash) check(o object, h *wire.MCPEHandler, local bool) (err *refusal) {
+	if !local && !b.o.Remote {
+		return invalid(o.path("type"), "handlers that run commands are not allowed to remote clients")
+	}
+	if h.Command, err = o.text("command"); err != nil {
+		return err
+	}
+	if b.paths[h.Command] == "" {
+		return invalid(o.path("command"), "%.64q is not an allowed command", h.Command)
+	}
+	if h.Args, _, err = o.texts("args"); err != nil {
+		return err
+	}
+	if len(h.Args) > maxArgs || slices.ContainsFunc(h.Args, func(s string) bool { return strings.ContainsRune(s, 0) }) {
+		return invalid(o.path("args"), "must be at most %d strings without zero bytes", maxArgs)
+	}
+	if h.Cwd, err = o.text("cwd"); err != nil {
+		return err
+	}
+	if _, bad := b.dir(h.Cwd); bad != nil {
+		return invalid(o.path("cwd"), "is not a directory that is allowed here")
+	}
+	if h.Env, err = o.table("env"); err != nil {
+		return err
+	}
+	for name, value := range h.Env {
+		if !variableName.MatchString(name) || !slices.Contains(b.o.AllowEnv, name) || strings.ContainsRune(value, 0) {
+			return invalid(o.path("env"), "%.64q may not be set here", name)
+		}
+	}
+	if h.Input, err = o.text("input"); err != nil {
+		return err
+	}
+	if h.Input == "" {
+		h.Input = inputStdin
+	}
+	if inputs := []string{inputStdin, inputEnv, inputArgs}; !slices.Contains(inputs, h.Input) {
+		return invalid(o.path("input"), "%.32q is none of %s", h.Input, strings.Join(inputs, ", "))
+	}
+	return nil
+}
+
+// dir resolves a working directory, links included, and checks that it is within the allowed ones.
+func (b *bash) dir(cwd string) (string, error) {
+	if cwd == "" {
+		return b.o.Dirs[0], nil
+	}
+	if !filepath.IsAbs(cwd) {
+		cwd = filepath.Join(b.o.Dirs[0], cwd)
+	}
+	path, err := filepath.EvalSymlinks(cwd)
+	if err != nil {
+		return "", err
+	}
+	for _, dir := range b.o.Dirs {
+		if path == dir || dir == "/" || strings.HasPrefix(path, dir+string(filepath.Separator)) {
+			return path, nil
+		}
+	}
+	return "", errors.New("not an allowed directory")
+}
+
+// run executes the command and ends whatever it started.
+func (b *bash) run(ctx context.Context, r *run) error {
+	h := r.handler
+	path := b.paths[h.Command]
+	if path == "" {
+		return fmt.Errorf("%q is no longer an allowed command", h.Command)
+	}
+	dir, err := b.dir(h.Cwd)
+	if err != nil {
+		return fmt.Errorf("working directory: %w", err)
+	}
+	body := encode(&r.event)
+	args := slices.Clone(h.Args)
+	if h.Input == inputArgs {
+		if len(body) > maxVariable {
+			return fmt.Errorf("an event of %d bytes does not fit an argument", len(body))
+		}
+		args = append(args, string(body))
+	}
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Dir = dir
+	cmd.Env = slices.Clone(b.o.Env)
+	for name, value := range h.Env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	cmd.Env = append(cmd.Env, variables(&r.event, body)...)
+	if h.Input == inputEnv && len(body) > maxVariable {
+		return fmt.Errorf("an event of %d bytes does not fit the environment", len(body))
+	}
+	if h.Input == inputStdin {
+		cmd.Stdin = bytes.NewReader(body)
+	}
+	out := &bounded{limit: b.o.MaxOutput}
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.WaitDelay = lingering
+	ownGroup(cmd)
+	cmd.Cancel = func() error { return killGroup(cmd) }
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	err = cmd.Wait()
+	_ = killGroup(cmd) // what it left behind
+	if err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return fmt.Errorf("%s: %w; output (%d bytes): %q", h.Command, err, out.total, out.kept.Bytes()[:min(out.kept.Len(), 512)])
+	}
+	return nil
+}
+
+// variables are those of the event.
+func variables(e *wire.MCPEEvent, body []byte) []string {
+	env := []string{"MCPE_EVENT_ID=" + e.ID, "MCPE_EVENT_TYPE=" + e.Type, "MCPE_EVENT_PRIORITY=" + e.Metadata.Priority,
+		"MCPE_EVENT_TIMESTAMP=" + e.Metadata.Timestamp, "MCPE_EVENT_TAGS=" + strings.Join(e.Metadata.Tags, ",")}
+	if len(body) <= maxVariable {
+		env = append(env, "MCPE_EVENT_DATA="+string(e.Data), "MCPE_EVENT_JSON="+string(body))
+	}
+	return slices.DeleteFunc(env, func(v string) bool { return strings.ContainsRune(v, 0) || len(v) > maxVariable+64 })
+}
+
+// bounded keeps the beginning of what is written and counts the rest, so that a command that writes
+// much is neither held up nor paid for.
+type bounded struct {
+	limit int
+	kept  bytes.Buffer
+	total int
+}
+
+func (w *bounded) Write(p []byte) (int, error) {
+	w.total += len(p)
+	if room := w.limit - w.kept.Len(); room > 0 {
+		w.kept.Write(p[:min(room, len(p))])
+	}
+	return len(p), nil
+}

@@ -1,0 +1,140 @@
+package mcpe
+
+import (
+	"context"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// outcome is the result of pause and resume.
+type outcome struct {
+	Success        bool   `json:"success"`
+	Status         string `json:"status"`
+	SubscriptionID string `json:"subscriptionId"`
+}
+
+func (a *Adapter) pause(ctx context.Context, c *call) (any, *refusal) {
+	return a.setStatus(ctx, c, wire.MCPEPaused)
+}
+
+func (a *Adapter) resume(ctx context.Context, c *call) (any, *refusal) {
+	return a.setStatus(ctx, c, wire.MCPEActive)
+}
+
+func (a *Adapter) setStatus(ctx context.Context, c *call, status string) (any, *refusal) {
+	a.mu.Lock()
+	s, err := a.find(c)
+	switch {
+	case err != nil:
+	case s.status == wire.MCPEExpired:
+		err = refuse(wire.MCPEInvalidParams, "subscriptionId: the subscription has expired; subscribe anew.")
+	case status == wire.MCPEActive && s.status != status && c.owner.active() >= a.o.MaxActive:
+		err = a.limitReached()
+	}
+	if err != nil {
+		a.mu.Unlock()
+		return nil, err
+	}
+	changed := s.status != status
+	if changed {
+		s.status, s.updated = status, time.Now()
+	}
+	row := s.stored()
+	filter := s.filter
+	a.mu.Unlock()
+	if changed {
+		if err := a.save(ctx, c.owner, rowsOf(row), nil); err != nil {
+			return nil, a.internal("storing a subscription", err)
+		}
+		if status == wire.MCPEActive {
+			if _, err := a.watchFor(ctx, s, &filter); err != nil {
+				a.mu.Lock()
+				s.status = wire.MCPEPaused
+				row := s.stored()
+				a.mu.Unlock()
+				if err := a.save(ctx, c.owner, rowsOf(row), nil); err != nil {
+					return nil, a.internal("storing a subscription", err)
+				}
+				return nil, err
+			}
+		} else {
+			a.background(func() { _ = a.reconcile(a.ctx, c.owner.principal, nil) })
+		}
+		a.mu.Lock()
+		a.armLocked(s)
+		if status == wire.MCPEActive {
+			a.flushLocked(c.owner)
+		}
+		a.mu.Unlock()
+	}
+	return &outcome{true, status, s.id}, nil
+}
+
+func (a *Adapter) update(ctx context.Context, c *call) (any, *refusal) {
+	from := c.args
+	if raw := c.args.get("updates"); raw != nil {
+		var err *refusal
+		if from, err = parseObject("updates", raw); err != nil {
+			return nil, err
+		}
+	}
+	ch, err := a.parseChange(from, c.caller.Local)
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	s, err := a.find(c)
+	if err == nil && s.status == wire.MCPEExpired {
+		err = refuse(wire.MCPEInvalidParams, "subscriptionId: the subscription has expired; subscribe anew.")
+	}
+	if err != nil {
+		a.mu.Unlock()
+		return nil, err
+	}
+	now := time.Now()
+	s.updated = now
+	before := s.filter
+	if ch.filter != nil {
+		s.filter = *ch.filter
+	}
+	if ch.handler != nil || ch.dropHandler {
+		s.handler = ch.handler
+	}
+	if !ch.expires.IsZero() || ch.dropExpiry {
+		s.expires = ch.expires
+	}
+	rows, drop := rowsOf(), []string(nil)
+	if ch.plan != nil {
+		rows, drop = s.setPlan(ch.plan, now)
+	}
+	rows = append(rows, s.stored())
+	status, filter := s.status, s.filter
+	a.mu.Unlock()
+	if err := a.save(ctx, c.owner, rows, drop); err != nil {
+		return nil, a.internal("storing a subscription", err)
+	}
+	var warnings []string
+	if status == wire.MCPEActive {
+		if warnings, err = a.watchFor(ctx, s, &filter); err != nil {
+			a.mu.Lock()
+			s.filter = before
+			row := s.stored()
+			a.mu.Unlock()
+			if err := a.save(ctx, c.owner, rowsOf(row), nil); err != nil {
+				return nil, a.internal("storing a subscription", err)
+			}
+			return nil, err
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c.caller.AfterReply(func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.armLocked(s)
+	})
+	view := s.view()
+	view.Warnings = warnings
+	return view, nil
+}

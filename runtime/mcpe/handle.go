@@ -1,0 +1,230 @@
+package mcpe
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A runner runs the handlers of one kind.
+type runner interface {
+	// check reads what the kind needs of a handler and refuses what is not allowed.
+	check(o object, h *wire.MCPEHandler, local bool) *refusal
+	// run handles one event, which may stand for a batch. An error is the outcome failed.
+	run(ctx context.Context, r *run) error
+	// timeout bounds a run.
+	timeout(h *wire.MCPEHandler) time.Duration
+}
+
+// A run is one event on its way to a handler.
+type run struct {
+	subscription string
+	client       string
+	handler      *wire.MCPEHandler
+	event        wire.MCPEEvent
+	events       []wire.MCPEEvent // of a batch, else the event
+	session      *mcp.ServerSession
+}
+
+// A handling waits for the handler of its subscription.
+type handling struct {
+	events []wire.MCPEEvent
+	batch  bool
+}
+
+// Outcomes of handlers, in logs and metrics (MCPE-HAN-4).
+const (
+	outcomeDone    = "done"
+	outcomeFailed  = "failed"
+	outcomeTimeout = "timeout"
+	outcomeStopped = "stopped" // by Close
+)
+
+// runners are the kinds that the options allow.
+func (a *Adapter) runners() (map[string]runner, error) {
+	kinds := map[string]runner{}
+	if o := a.o.Bash; o != nil {
+		r, err := newBash(*o)
+		if err != nil {
+			return nil, err
+		}
+		kinds[wire.MCPEBash] = r
+	}
+	if o := a.o.Webhook; o != nil {
+		r, err := newWebhook(*o)
+		if err != nil {
+			return nil, err
+		}
+		a.stops = append(a.stops, r.close)
+		kinds[wire.MCPEWebhook] = r
+	}
+	if o := a.o.Agent; o != nil {
+		r, err := newAgent(*o)
+		if err != nil {
+			return nil, err
+		}
+		kinds[wire.MCPEAgent] = r
+	}
+	return kinds, nil
+}
+
+// parseHandler reads a handler of an allowed kind (MCPE-TOOL-6).
+func (a *Adapter) parseHandler(at string, raw json.RawMessage, local bool) (*wire.MCPEHandler, *refusal) {
+	o, err := parseObject(at, raw)
+	if err != nil {
+		return nil, err
+	}
+	h := &wire.MCPEHandler{}
+	if h.Type, err = o.text("type"); err != nil {
+		return nil, err
+	}
+	k := a.kinds[h.Type]
+	if k == nil {
+		return nil, invalid(o.path("type"), "handlers of kind %.32q are not allowed here", h.Type)
+	}
+	if h.Timeout, err = o.number("timeout", 0, 0, int64(24*time.Hour/time.Millisecond)); err != nil {
+		return nil, err
+	}
+	if err := k.check(o, h, local); err != nil {
+		return nil, err
+	}
+	h.Timeout = k.timeout(h).Milliseconds()
+	return h, nil
+}
+
+// handleLocked queues events for the subscription's handler, which runs them in order and off the
+// delivery path. a.mu is held.
+func (a *Adapter) handleLocked(s *subscription, h handling) {
+	if s.handler == nil || s.gone {
+		return
+	}
+	q := &s.handling
+	if len(q.jobs) >= a.o.MaxHandlerQueue {
+		a.tell.drop(droppedHandler, len(h.events))
+		return
+	}
+	q.jobs = append(q.jobs, h)
+	if !q.busy {
+		q.busy = true
+		a.backgroundLocked(func() { a.runHandlers(s) })
+	}
+}
+
+// runHandlers runs what waits for a subscription's handler, one after the other. Between two runs it
+// gives its turn to others.
+func (a *Adapter) runHandlers(s *subscription) {
+	for a.takeSlot(s.owner.slots) {
+		if !a.takeSlot(a.slots) {
+			<-s.owner.slots
+			return
+		}
+		more := a.runNext(s)
+		<-a.slots
+		<-s.owner.slots
+		if !more {
+			return
+		}
+	}
+}
+
+// takeSlot waits for a slot; false after Close.
+func (a *Adapter) takeSlot(slots chan struct{}) bool {
+	select {
+	case slots <- struct{}{}:
+		return true
+	case <-a.ctx.Done():
+		return false
+	}
+}
+
+// runNext runs the first that waits; false when there is none.
+func (a *Adapter) runNext(s *subscription) bool {
+	a.mu.Lock()
+	q := &s.handling
+	k := runner(nil)
+	if s.handler != nil {
+		k = a.kinds[s.handler.Type] // nil when it is no longer allowed
+	}
+	if len(q.jobs) == 0 || a.ending || k == nil {
+		q.busy, q.jobs = false, nil
+		a.mu.Unlock()
+		return false
+	}
+	next := q.jobs[0]
+	q.jobs = q.jobs[1:]
+	r := &run{subscription: s.id, client: s.owner.clientID, handler: s.handler, events: next.events, event: next.events[0]}
+	if next.batch {
+		r.event = batchEvent(s.id, next.events)
+	}
+	for _, b := range s.owner.bound {
+		if b.session == s.session {
+			r.session = b.server
+		}
+	}
+	a.mu.Unlock()
+
+	limit := k.timeout(r.handler)
+	ctx, cancel := context.WithTimeout(a.ctx, limit)
+	begun := time.Now()
+	err := safely(func() error { return k.run(ctx, r) })
+	outcome := outcomeDone
+	switch {
+	case err == nil:
+	case a.ctx.Err() != nil:
+		outcome = outcomeStopped
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		outcome = outcomeTimeout
+	default:
+		outcome = outcomeFailed
+	}
+	cancel()
+	a.tell.handle(r.handler.Type, outcome)
+	log := a.o.Logger.With("subscription", r.subscription, "kind", r.handler.Type, "outcome", outcome, "event", r.event.ID, "took", time.Since(begun))
+	if err != nil {
+		log.Warn("mcpe: handler", "error", err)
+	} else {
+		log.Debug("mcpe: handler")
+	}
+	return true
+}
+
+// safely turns a panic of a host's callback into an error.
+func safely(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+		}
+	}()
+	return f()
+}
+
+// batchEvent is the one event by which a handler gets a batch (MCPE-HAN-4): its data holds the
+// events, its priority is the highest of theirs, its tags are all of theirs.
+func batchEvent(subscription string, batch []wire.MCPEEvent) wire.MCPEEvent {
+	e := wire.MCPEEvent{ID: newID(), Type: wire.MCPEBatchType, Metadata: wire.MCPEMetadata{Timestamp: stamp(time.Now()), Priority: wire.MCPELow}}
+	for i := range batch {
+		m := &batch[i].Metadata
+		if slices.Index(priorities, m.Priority) > slices.Index(priorities, e.Metadata.Priority) {
+			e.Metadata.Priority = m.Priority
+		}
+		for _, t := range m.Tags {
+			if !slices.Contains(e.Metadata.Tags, t) {
+				e.Metadata.Tags = append(e.Metadata.Tags, t)
+			}
+		}
+	}
+	e.Data = encode(struct {
+		SubscriptionID string           `json:"subscriptionId"`
+		Count          int              `json:"count"`
+		Events         []wire.MCPEEvent `json:"events"`
+	}{subscription, len(batch), batch})
+	return e
+}

@@ -1,0 +1,380 @@
+package mcpe
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/cron"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A refusal is why a tool call is not served (MCPE-TOOL-4).
+type refusal struct{ wire.MCPEError }
+
+func (r *refusal) Error() string { return r.Message }
+
+func refuse(code wire.MCPECode, format string, args ...any) *refusal {
+	return &refusal{wire.MCPEError{Code: code, Name: code.String(), Message: fmt.Sprintf(format, args...)}}
+}
+
+// invalid names the field that is at fault (MCPE-TOOL-6).
+func invalid(field, format string, args ...any) *refusal {
+	return refuse(wire.MCPEInvalidParams, "%s: %s", field, fmt.Sprintf(format, args...))
+}
+
+// Bounds of what a subscription may hold, beyond those of Options.
+const (
+	maxPattern = 256
+	maxText    = 16 << 10
+	maxArgs    = 64
+)
+
+// An object is a JSON object of a caller's whose place is known.
+type object struct {
+	at      string
+	members map[string]json.RawMessage
+}
+
+// parseObject reads raw; absent and null are empty objects (MCPE-TOOL-3).
+func parseObject(at string, raw json.RawMessage) (object, *refusal) {
+	o := object{at: at}
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || string(raw) == "null" {
+		return o, nil
+	}
+	if raw[0] != '{' || json.Unmarshal(raw, &o.members) != nil {
+		return o, invalid(orArguments(at), "must be an object")
+	}
+	return o, nil
+}
+
+func orArguments(at string) string {
+	if at == "" {
+		return "arguments"
+	}
+	return at
+}
+
+func (o object) path(name string) string {
+	if o.at == "" {
+		return name
+	}
+	return o.at + "." + name
+}
+
+// get returns a member, nil when it is absent or null.
+func (o object) get(name string) json.RawMessage {
+	raw := bytes.TrimSpace(o.members[name])
+	if string(raw) == "null" {
+		return nil
+	}
+	return raw
+}
+
+func (o object) has(name string) bool { _, ok := o.members[name]; return ok }
+
+func (o object) text(name string) (s string, err *refusal) {
+	raw := o.get(name)
+	if raw == nil {
+		return "", nil
+	}
+	if raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
+		return "", invalid(o.path(name), "must be a string")
+	}
+	if len(s) > maxText {
+		return "", invalid(o.path(name), "is longer than %d bytes", maxText)
+	}
+	return s, nil
+}
+
+// texts reads a list of strings; a single string is a list of one.
+func (o object) texts(name string) (list []string, given bool, err *refusal) {
+	raw := o.get(name)
+	if raw == nil {
+		return nil, false, nil
+	}
+	if raw[0] == '"' {
+		s, err := o.text(name)
+		return []string{s}, true, err
+	}
+	if raw[0] != '[' || json.Unmarshal(raw, &list) != nil {
+		return nil, true, invalid(o.path(name), "must be a list of strings")
+	}
+	for _, s := range list {
+		if len(s) > maxText {
+			return nil, true, invalid(o.path(name), "holds a string longer than %d bytes", maxText)
+		}
+	}
+	return list, true, nil
+}
+
+func (o object) flag(name string, otherwise bool) (v bool, err *refusal) {
+	raw := o.get(name)
+	if raw == nil {
+		return otherwise, nil
+	}
+	if json.Unmarshal(raw, &v) != nil {
+		return false, invalid(o.path(name), "must be true or false")
+	}
+	return v, nil
+}
+
+func (o object) number(name string, otherwise, from, to int64) (int64, *refusal) {
+	raw := o.get(name)
+	if raw == nil {
+		return otherwise, nil
+	}
+	var f float64
+	if json.Unmarshal(raw, &f) != nil || f != math.Trunc(f) || f < float64(from) {
+		return 0, invalid(o.path(name), "must be a whole number of at least %d", from)
+	}
+	return int64(min(f, float64(to))), nil
+}
+
+func (o object) time(name string) (at time.Time, err *refusal) {
+	text, err := o.text(name)
+	if err != nil || text == "" {
+		return at, err
+	}
+	t, bad := events.ParseTime(text)
+	if bad != nil {
+		return at, invalid(o.path(name), "must be a datetime of RFC 3339, such as 2026-01-15T10:30:00Z")
+	}
+	return t.Time, nil
+}
+
+func (o object) zone(name string) (*time.Location, *refusal) {
+	text, err := o.text(name)
+	if err != nil {
+		return nil, err
+	}
+	if text == "" {
+		text = defaultZone
+	}
+	loc, bad := time.LoadLocation(text)
+	if bad != nil || text == "Local" {
+		return nil, invalid(o.path(name), "%.64q is not a time zone of the IANA database", text)
+	}
+	return loc, nil
+}
+
+func (o object) table(name string) (table map[string]string, err *refusal) {
+	raw := o.get(name)
+	if raw == nil {
+		return nil, nil
+	}
+	if raw[0] != '{' || json.Unmarshal(raw, &table) != nil || len(table) > maxArgs || len(raw) > maxText {
+		return nil, invalid(o.path(name), "must be an object of at most %d strings", maxArgs)
+	}
+	return table, nil
+}
+
+// parseFilter reads a filter and counts its values (MCPE-CAP-3).
+func (a *Adapter) parseFilter(at string, raw json.RawMessage) (f wire.MCPEFilter, err *refusal) {
+	o, err := parseObject(at, raw)
+	if err != nil {
+		return f, err
+	}
+	if f.EventTypes, _, err = o.texts("eventTypes"); err != nil {
+		return f, err
+	}
+	if f.Tags, _, err = o.texts("tags"); err != nil {
+		return f, err
+	}
+	if f.Priority, _, err = o.texts("priority"); err != nil {
+		return f, err
+	}
+	if n := len(f.EventTypes) + len(f.Tags) + len(f.Priority); n > a.o.MaxFilters {
+		return f, invalid(at, "has %d values; maxFiltersPerSubscription is %d", n, a.o.MaxFilters)
+	}
+	for _, p := range f.EventTypes {
+		if err := checkPattern(o.path("eventTypes"), p); err != nil {
+			return f, err
+		}
+	}
+	for _, p := range f.Priority {
+		if !slices.Contains(priorities, p) {
+			return f, invalid(o.path("priority"), "%.64q is none of %s", p, strings.Join(priorities, ", "))
+		}
+	}
+	return f, nil
+}
+
+func checkPattern(at, p string) *refusal {
+	name := strings.TrimSuffix(p, ".*")
+	switch {
+	case p == "*":
+		return nil
+	case p == "" || name == "" || len(p) > maxPattern || !utf8.ValidString(p):
+		return invalid(at, "%.64q is no event type", p)
+	case strings.Contains(name, "*"):
+		return invalid(at, "%.64q is no pattern: a star stands alone or ends the pattern after a dot, as in github.*", p)
+	case strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+		return invalid(at, "%.64q holds a space or control character", p)
+	}
+	return nil
+}
+
+// plan is a delivery with what its schedules mean.
+type plan struct {
+	wire wire.MCPEDelivery
+	cron *cron.Schedule
+	zone *time.Location
+	at   time.Time
+}
+
+func (p *plan) has(channel string) bool { return slices.Contains(p.wire.Channels, channel) }
+
+// parseDelivery reads a delivery; one without channels has those of its schedules, or realtime.
+func (a *Adapter) parseDelivery(at string, raw json.RawMessage) (*plan, *refusal) {
+	o, err := parseObject(at, raw)
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{}
+	channels, given, err := o.texts("channels")
+	if err != nil {
+		return nil, err
+	}
+	if given && len(channels) == 0 {
+		return nil, invalid(o.path("channels"), "is empty; it takes one or more of %s", strings.Join(a.o.channels(), ", "))
+	}
+	if !given {
+		if o.get("cronSchedule") != nil {
+			channels = append(channels, wire.MCPECron)
+		}
+		if o.get("scheduledDelivery") != nil {
+			channels = append(channels, wire.MCPEScheduled)
+		}
+		if len(channels) == 0 {
+			channels = []string{wire.MCPERealtime}
+		}
+	}
+	for _, c := range channels {
+		if !slices.Contains(a.o.channels(), c) {
+			return nil, invalid(o.path("channels"), "%.64q is none of %s", c, strings.Join(a.o.channels(), ", "))
+		}
+		if !p.has(c) {
+			p.wire.Channels = append(p.wire.Channels, c)
+		}
+	}
+	if p.has(wire.MCPECron) {
+		if err := a.parseCron(p, o); err != nil {
+			return nil, err
+		}
+	}
+	if p.has(wire.MCPEScheduled) {
+		if err := a.parseScheduled(p, o); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func (a *Adapter) parseCron(p *plan, o object) (err *refusal) {
+	if o.get("cronSchedule") == nil {
+		return invalid(o.path("cronSchedule"), "is required by the channel cron")
+	}
+	c, err := parseObject(o.path("cronSchedule"), o.get("cronSchedule"))
+	if err != nil {
+		return err
+	}
+	s := &wire.MCPECronSchedule{}
+	if s.Expression, err = c.text("expression"); err != nil {
+		return err
+	}
+	var bad error
+	if p.cron, bad = cron.Parse(s.Expression); bad != nil {
+		return invalid(c.path("expression"), "%v", bad)
+	}
+	if p.zone, err = c.zone("timezone"); err != nil {
+		return err
+	}
+	s.Timezone = p.zone.String()
+	if s.AggregateEvents, err = c.flag("aggregateEvents", true); err != nil {
+		return err
+	}
+	n, err := c.number("maxEventsPerDelivery", int64(min(defaultBatch, a.o.MaxBatch)), 1, int64(a.o.MaxBatch))
+	s.MaxEventsPerDelivery = int(n)
+	p.wire.CronSchedule = s
+	return err
+}
+
+func (a *Adapter) parseScheduled(p *plan, o object) (err *refusal) {
+	if o.get("scheduledDelivery") == nil {
+		return invalid(o.path("scheduledDelivery"), "is required by the channel scheduled")
+	}
+	c, err := parseObject(o.path("scheduledDelivery"), o.get("scheduledDelivery"))
+	if err != nil {
+		return err
+	}
+	s := &wire.MCPEScheduledOnce{}
+	if p.at, err = c.time("deliverAt"); err != nil {
+		return err
+	}
+	if p.at.IsZero() {
+		return invalid(c.path("deliverAt"), "is required")
+	}
+	s.DeliverAt, _ = c.text("deliverAt")
+	zone, err := c.zone("timezone")
+	if err != nil {
+		return err
+	}
+	s.Timezone = zone.String()
+	if s.Description, err = c.text("description"); err != nil {
+		return err
+	}
+	if s.AggregateEvents, err = c.flag("aggregateEvents", true); err != nil {
+		return err
+	}
+	s.AutoExpire, err = c.flag("autoExpire", true)
+	p.wire.ScheduledDelivery = s
+	return err
+}
+
+// A change is what a caller asks for of a subscription; nil and zero members keep what there is.
+type change struct {
+	filter  *wire.MCPEFilter
+	plan    *plan
+	handler *wire.MCPEHandler
+	expires time.Time
+	// dropHandler and dropExpiry tell that null was given.
+	dropHandler, dropExpiry bool
+}
+
+// parseChange reads the members of a subscription in o; local is whether the caller is.
+func (a *Adapter) parseChange(o object, local bool) (c change, err *refusal) {
+	if raw := o.get("filter"); raw != nil {
+		f, err := a.parseFilter(o.path("filter"), raw)
+		if err != nil {
+			return c, err
+		}
+		c.filter = &f
+	}
+	if raw := o.get("delivery"); raw != nil {
+		if c.plan, err = a.parseDelivery(o.path("delivery"), raw); err != nil {
+			return c, err
+		}
+	}
+	if raw := o.get("handler"); raw != nil {
+		if c.handler, err = a.parseHandler(o.path("handler"), raw, local); err != nil {
+			return c, err
+		}
+	}
+	c.dropHandler = o.has("handler") && c.handler == nil
+	if c.expires, err = o.time("expiresAt"); err != nil {
+		return c, err
+	}
+	if !c.expires.IsZero() && a.o.WithoutExpiration {
+		return c, invalid(o.path("expiresAt"), "subscriptions do not expire on this server")
+	}
+	c.dropExpiry = o.has("expiresAt") && c.expires.IsZero()
+	return c, nil
+}

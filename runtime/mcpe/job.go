@@ -1,0 +1,278 @@
+package mcpe
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A job delivers a subscription's queue of one channel at its times. Its fields are guarded by
+// Adapter.mu, but for key and channel, which never change.
+type job struct {
+	channel, key string
+	next         time.Time // zero: no more runs
+	due          bool      // a run has begun and is not over: it waits for a peer or a rate
+	handled      uint64    // what of the queue the handler has got
+	retry        time.Time // of a run that waits for a rate or the store
+	done         bool      // scheduled: delivered
+}
+
+// jobRecord is a job's state as the store keeps it.
+type jobRecord struct {
+	Due     bool   `json:"due,omitempty"`
+	Handled uint64 `json:"handled,omitempty"`
+	Done    bool   `json:"done,omitempty"`
+}
+
+// row is the job's row. a.mu is held.
+func (j *job) row(s *subscription) store.Schedule {
+	return store.Schedule{ID: j.key, Owner: s.owner.principal, NextRun: j.next, Record: encode(&jobRecord{j.due, j.handled, j.done})}
+}
+
+// load takes the state of the last run of the process: a time that has passed since is due now, one
+// run for all that were missed (MCPE-DEL-6).
+func (j *job) load(row store.Schedule) {
+	var r jobRecord
+	if json.Unmarshal(row.Record, &r) == nil {
+		j.due, j.handled, j.done = r.Due, r.Handled, r.Done
+	}
+	j.next = row.NextRun
+}
+
+// armLocked sets the subscription's timer to what comes next. a.mu is held.
+func (a *Adapter) armLocked(s *subscription) {
+	s.stopTimer()
+	if a.ending || s.gone || s.status == wire.MCPEExpired || !s.revealed {
+		return
+	}
+	next := s.expires
+	earlier := func(t time.Time) {
+		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
+			next = t
+		}
+	}
+	if s.status == wire.MCPEActive {
+		for _, j := range s.jobs {
+			earlier(j.next)
+			earlier(j.retry)
+		}
+	}
+	if next.IsZero() {
+		return
+	}
+	wait := max(time.Until(next), 0)
+	// A timer counts time that passes, the schedule is by the clock: look again now and then.
+	s.timer = time.AfterFunc(min(wait, maxTimer), func() { a.background(func() { a.wake(s) }) })
+}
+
+// wake does what is due for a subscription.
+func (a *Adapter) wake(s *subscription) {
+	now := time.Now()
+	a.mu.Lock()
+	if a.ending || s.gone || s.status == wire.MCPEExpired {
+		a.mu.Unlock()
+		return
+	}
+	expired := !s.expires.IsZero() && !now.Before(s.expires)
+	var run []*job
+	var rows []store.Schedule
+	if s.status == wire.MCPEActive && !expired {
+		for _, j := range s.jobs {
+			if !j.retry.IsZero() && !now.Before(j.retry) {
+				j.retry = time.Time{}
+				run = append(run, j)
+			}
+			if j.next.IsZero() || now.Before(j.next) {
+				continue
+			}
+			j.due, j.next = true, time.Time{}
+			if j.channel == wire.MCPECron {
+				j.next = s.plan.cron.Next(now, s.plan.zone)
+			}
+			rows = append(rows, j.row(s))
+			run = append(run, j)
+		}
+	}
+	a.armLocked(s)
+	a.mu.Unlock()
+	if expired {
+		a.expire(s)
+		return
+	}
+	if err := a.save(a.ctx, s.owner, rows, nil); err != nil {
+		a.logError("storing the next run", s, err)
+	}
+	for _, j := range run {
+		a.deliver(s, j)
+	}
+}
+
+// deliver brings the queue of a job to the client and the handler, in batches, oldest first. What
+// no peer takes stays in the queue (MCPE-NOTE-4, MCPE-DEL-2).
+func (a *Adapter) deliver(s *subscription, j *job) {
+	s.work.Lock()
+	defer s.work.Unlock()
+	for {
+		a.mu.Lock()
+		if a.ending || s.gone || s.status != wire.MCPEActive || s.jobs[j.channel] != j || !j.due {
+			a.mu.Unlock()
+			return
+		}
+		limit, aggregate := defaultBatch, true
+		if c := s.plan.wire.CronSchedule; j.channel == wire.MCPECron {
+			limit, aggregate = c.MaxEventsPerDelivery, c.AggregateEvents
+		} else {
+			limit, aggregate = a.o.MaxBatch, s.plan.wire.ScheduledDelivery.AggregateEvents
+		}
+		a.mu.Unlock()
+		ctx, cancel := context.WithTimeout(a.ctx, storeTimeout)
+		queue, err := a.storeOf(s.owner).Queue(ctx, j.key, 0, limit)
+		cancel()
+		if err != nil {
+			a.logError("reading the queue", s, err)
+			a.retry(s, j, retryDelivery)
+			return
+		}
+		if len(queue) == 0 {
+			a.finish(s, j)
+			return
+		}
+		batch := decodeQueue(queue)
+		a.handleBatch(s, j, queue, batch, aggregate)
+		sent, wait := a.notifyBatch(s, batch, aggregate)
+		if sent > 0 {
+			if err := a.settle(s, j, queue[sent-1].Sequence); err != nil {
+				a.logError("settling the queue", s, err)
+				a.retry(s, j, retryDelivery)
+				return
+			}
+		}
+		if sent < len(batch) {
+			if wait > 0 {
+				a.retry(s, j, wait)
+			}
+			return
+		}
+	}
+}
+
+func decodeQueue(queue []store.Queued) []wire.MCPEEvent {
+	batch := make([]wire.MCPEEvent, len(queue))
+	for i, q := range queue {
+		_ = json.Unmarshal(q.Body, &batch[i]) // written by this package
+	}
+	return batch
+}
+
+// handleBatch gives the handler what of a batch it has not got yet: once, whatever becomes of the
+// notification (MCPE-HAN-4).
+func (a *Adapter) handleBatch(s *subscription, j *job, queue []store.Queued, batch []wire.MCPEEvent, aggregate bool) {
+	a.mu.Lock()
+	if s.handler == nil || queue[len(queue)-1].Sequence <= j.handled {
+		a.mu.Unlock()
+		return
+	}
+	fresh := 0
+	for fresh < len(queue) && queue[fresh].Sequence <= j.handled {
+		fresh++
+	}
+	j.handled = queue[len(queue)-1].Sequence
+	row := j.row(s)
+	a.mu.Unlock()
+	// Stored before the handler begins: after a crash it is rather not run again.
+	if err := a.save(a.ctx, s.owner, []store.Schedule{row}, nil); err != nil {
+		a.logError("storing what was handled", s, err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if aggregate {
+		a.handleLocked(s, handling{events: batch[fresh:], batch: true})
+		return
+	}
+	for i := fresh; i < len(batch); i++ {
+		a.handleLocked(s, handling{events: batch[i : i+1]})
+	}
+}
+
+// settle removes what was delivered from the queue.
+func (a *Adapter) settle(s *subscription, j *job, upTo uint64) error {
+	a.mu.Lock()
+	row := j.row(s)
+	a.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), storeTimeout)
+	defer cancel()
+	return a.storeOf(s.owner).Settle(ctx, row, upTo)
+}
+
+// finish ends a run whose queue is empty.
+func (a *Adapter) finish(s *subscription, j *job) {
+	a.mu.Lock()
+	j.due, j.retry = false, time.Time{}
+	expire := false
+	if j.channel == wire.MCPEScheduled {
+		j.done = true
+		expire = s.plan.wire.ScheduledDelivery.AutoExpire
+	}
+	row := j.row(s)
+	a.mu.Unlock()
+	if err := a.save(a.ctx, s.owner, []store.Schedule{row}, nil); err != nil {
+		a.logError("storing the end of a run", s, err)
+	}
+	if expire {
+		a.expire(s)
+	}
+}
+
+// retry takes a run up again after a while.
+func (a *Adapter) retry(s *subscription, j *job, after time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	j.retry = time.Now().Add(after)
+	a.armLocked(s)
+}
+
+// expire ends a subscription for good and tells the client (MCPE-DEL-3, MCPE-DEL-4).
+func (a *Adapter) expire(s *subscription) {
+	a.mu.Lock()
+	if s.gone || s.status == wire.MCPEExpired {
+		a.mu.Unlock()
+		return
+	}
+	now := time.Now()
+	s.status, s.updated = wire.MCPEExpired, now
+	if s.expires.IsZero() || s.expires.After(now) {
+		s.expires = now
+	}
+	s.stopTimer()
+	s.early = nil
+	var drop []string
+	for _, j := range s.jobs {
+		drop = append(drop, j.key)
+	}
+	s.jobs = nil
+	a.tellExpiredLocked(s)
+	row := s.stored()
+	principal := s.owner.principal
+	a.mu.Unlock()
+	if err := a.save(a.ctx, s.owner, []store.Schedule{row}, drop); err != nil {
+		a.logError("storing the expiry", s, err)
+	}
+	a.background(func() { a.reconcile(a.ctx, principal, nil) })
+}
+
+// tellExpiredLocked notifies of the expiry, or leaves it for when the client is there again. a.mu is
+// held.
+func (a *Adapter) tellExpiredLocked(s *subscription) {
+	if s.revealed && !s.told {
+		s.told = a.notifyLocked(s, wire.MCPENotificationExpired, &wire.MCPEExpiredParams{SubscriptionID: s.id, ExpiredAt: stamp(s.expires)})
+	}
+}
+
+func (a *Adapter) logError(doing string, s *subscription, err error) {
+	if a.ctx.Err() == nil {
+		a.o.Logger.Error("mcpe: "+doing+" failed", "subscription", s.id, "error", err)
+	}
+}

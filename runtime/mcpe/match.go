@@ -1,0 +1,63 @@
+package mcpe
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// matchesType reports whether a pattern is for the type: "p.*" for what begins "p.", "*" for all,
+// else exact; nothing else is a wildcard (MCPE-MATCH-2).
+func matchesType(pattern, event string) bool {
+	if pattern == "*" {
+		return true
+	}
+	if prefix, ok := strings.CutSuffix(pattern, "*"); ok && strings.HasSuffix(prefix, ".") {
+		return strings.HasPrefix(event, prefix)
+	}
+	return pattern == event
+}
+
+// typeMatches reports whether a filter is for the type as such.
+func typeMatches(f *wire.MCPEFilter, event string) bool {
+	return len(f.EventTypes) == 0 || slices.ContainsFunc(f.EventTypes, func(p string) bool { return matchesType(p, event) })
+}
+
+// matches reports whether a filter is for the event (MCPE-MATCH-1).
+func matches(f *wire.MCPEFilter, e *wire.MCPEEvent) bool {
+	return typeMatches(f, e.Type) &&
+		(len(f.Priority) == 0 || slices.Contains(f.Priority, e.Metadata.Priority)) &&
+		(len(f.Tags) == 0 || slices.ContainsFunc(f.Tags, func(t string) bool { return slices.Contains(e.Metadata.Tags, t) }))
+}
+
+// eventOf is an occurrence as MCPE carries it. Its type's priority and tags hold unless the
+// occurrence's own _meta says otherwise.
+func eventOf(o *events.Occurrence, info *events.MCPE) wire.MCPEEvent {
+	e := wire.MCPEEvent{ID: eventID(o.Name, o.ID), Type: o.Name, Data: o.Raw,
+		Metadata: wire.MCPEMetadata{SourceEventID: o.ID, Timestamp: o.Timestamp.String(), Priority: wire.MCPENormal}}
+	if info != nil {
+		if info.Priority != "" {
+			e.Metadata.Priority = info.Priority
+		}
+		e.Metadata.Tags = info.Tags
+	}
+	if len(o.Meta) > 0 {
+		var meta map[string]json.RawMessage
+		var own struct {
+			Priority string   `json:"priority"`
+			Tags     []string `json:"tags"`
+		}
+		if json.Unmarshal(o.Meta, &meta) == nil && json.Unmarshal(meta[wire.MetaMCPE], &own) == nil {
+			if slices.Contains(priorities, own.Priority) {
+				e.Metadata.Priority = own.Priority
+			}
+			if len(own.Tags) > 0 {
+				e.Metadata.Tags = append(slices.Clone(e.Metadata.Tags), own.Tags...)
+			}
+		}
+	}
+	return e
+}

@@ -1,0 +1,292 @@
+// Package mcpe serves MCPE 2025-01-01 on an event server: six tools by which a model subscribes to
+// the same event types that MCP Events has, and notifications that bring it what one Emit emits.
+//
+// Start with [New], after server.New and before the server runs; there is nothing else to call.
+// [Options] bound what clients may do and switch on what is off at first: the handlers that run
+// commands ([BashOptions]), post to webhooks ([WebhookOptions]) or ask an agent ([AgentOptions]).
+//
+// Who subscribes is the authenticated principal, else the session. Notifications go to the session
+// or, on revision 2026-07-28, to the principal's subscriptions/listen requests that carry
+// "io.modelcontextprotocol/mcpe": true in their _meta. Serve through package transport: it carries
+// stdio, in-memory and io transports, Streamable HTTP and the older HTTP+SSE; WebSocket is no
+// transport of the SDK. Without it there is no way to bring notifications to a session, and
+// subscribing is refused to callers without a principal.
+//
+// MCPE has no subscription arguments: an event type is read with those that [Options.Arguments]
+// gives, and one whose inputSchema needs arguments that nobody gives is not offered. Visibility,
+// authorization, Match, Transform and the subscription hooks apply as they do to a push
+// subscription of the principal.
+//
+// Inside, a watch (watch.go) follows the event types that a principal's subscriptions match and
+// gives occurrences to realtime notifications (deliver.go), to the queues of scheduled deliveries
+// (job.go) and to handlers (handle.go). Queues and subscriptions of principals are in a
+// store.ScheduleStore.
+package mcpe
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// An Adapter serves MCPE on one event server. Its methods are safe for concurrent use.
+type Adapter struct {
+	es      *server.Server
+	srv     *mcp.Server
+	o       Options
+	durable store.ScheduleStore // of principals
+	passing store.ScheduleStore // of sessions, which end with the process
+	tell    telemetry
+	kinds   map[string]runner // of handlers that are allowed
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+	slots  chan struct{} // handlers that run at a time
+	stops  []func()
+	closed sync.Once
+
+	mu      sync.Mutex
+	ending  bool
+	subs    map[string]*subscription
+	owners  map[string]*owner
+	watches map[string]*watch // by principal
+	heads   map[string]string // cursors of types that are new, until a watch has them
+	known   map[string]bool   // types that were seen
+	scope   string            // distinguishes the clientIds of sessions
+}
+
+// New makes srv serve MCPE over the event types of es, those that are registered later included. It
+// restores subscriptions from the store. The adapter ends with es, or with Close.
+func New(srv *mcp.Server, es *server.Server, o Options) (*Adapter, error) {
+	if srv == nil || es == nil {
+		return nil, errors.New("mcpe.New: no server given")
+	}
+	o.setDefaults()
+	a := &Adapter{es: es, srv: srv, o: o, durable: o.Store, passing: memory.NewSchedules(),
+		subs: map[string]*subscription{}, owners: map[string]*owner{}, watches: map[string]*watch{},
+		heads: map[string]string{}, known: map[string]bool{}, slots: make(chan struct{}, o.MaxHandlers), scope: rand.Text()}
+	if a.durable == nil {
+		a.durable = memory.NewSchedules()
+	}
+	var err error
+	if a.kinds, err = a.runners(); err != nil {
+		return nil, fmt.Errorf("mcpe.New: %w", err)
+	}
+	if err := a.tell.init(o); err != nil {
+		return nil, fmt.Errorf("mcpe.New: %w", err)
+	}
+	a.ctx, a.cancel = context.WithCancel(context.Background())
+	if err := a.restore(a.ctx); err != nil {
+		a.cancel()
+		return nil, fmt.Errorf("mcpe.New: restoring subscriptions: %w", err)
+	}
+	es.AddListenKey(wire.MetaMCPE)
+	es.Advertise(wire.MCPECapability, func(info *mcp.Implementation) any { return a.capabilities(info) })
+	a.typesChanged()
+	a.addTools()
+	srv.AddReceivingMiddleware(a.tailorTools)
+	a.stops = append(a.stops, es.OnListChanged(a.typesChanged), es.OnOutlet(a.outletOpened))
+	a.stops = append(a.stops, func() func() {
+		stop := make(chan struct{})
+		a.work.Go(func() {
+			select {
+			case <-es.Closing():
+				go a.Close()
+			case <-stop:
+			}
+		})
+		return sync.OnceFunc(func() { close(stop) })
+	}())
+	a.resumeAll()
+	return a, nil
+}
+
+// Close ends every delivery and handler and waits for them; what is stored stays for the next
+// start. Tools answer with an internal error afterwards. It may be called more than once.
+func (a *Adapter) Close() {
+	a.closed.Do(func() {
+		a.mu.Lock()
+		a.ending = true
+		for _, s := range a.subs {
+			s.stopTimer()
+		}
+		a.mu.Unlock()
+		a.cancel()
+		for _, stop := range a.stops {
+			stop()
+		}
+	})
+	a.work.Wait()
+}
+
+// background runs f in a goroutine that Close waits for; not after Close.
+func (a *Adapter) background(f func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.backgroundLocked(f)
+}
+
+// backgroundLocked is background for who holds a.mu.
+func (a *Adapter) backgroundLocked(f func()) {
+	if !a.ending {
+		a.work.Go(f)
+	}
+}
+
+// An owner is a client: whose subscriptions are (MCPE-ID-1).
+type owner struct {
+	key       string // unique: "p " and the principal, or "s " and the session
+	clientID  string
+	principal string
+	session   string // of an owner that is a session
+	subs      map[string]*subscription
+	bound     []binding     // its sessions, the latest first
+	slots     chan struct{} // handlers that run at a time
+	limits    limits
+}
+
+// A binding is a session by which a client has called.
+type binding struct {
+	session string
+	server  *mcp.ServerSession
+}
+
+// store is where the owner's subscriptions are kept.
+func (a *Adapter) storeOf(o *owner) store.ScheduleStore {
+	if o.session != "" {
+		return a.passing
+	}
+	return a.durable
+}
+
+// ownerOf finds the client of a call; nil when there is none that could be told from others.
+func (a *Adapter) ownerOf(c server.Caller) *owner {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case c.Principal != "":
+		return a.principalOwner(c.Principal)
+	case c.Stateless || c.Session == "":
+		return nil
+	}
+	key := "s " + c.Session
+	o := a.owners[key]
+	if o == nil {
+		o = a.newOwner(key)
+		o.session = c.Session
+		o.clientID = "session-" + uuid.NewSHA1(uuid.NameSpaceOID, []byte(a.scope+c.Session)).String()
+		if ss := c.ServerSession; ss != nil {
+			go func() { // the SDK's Wait cannot be abandoned
+				_ = ss.Wait()
+				a.forget(o)
+			}()
+		}
+	}
+	return o
+}
+
+// principalOwner is the owner of that principal. a.mu is held.
+func (a *Adapter) principalOwner(principal string) *owner {
+	key := "p " + principal
+	o := a.owners[key]
+	if o == nil {
+		o = a.newOwner(key)
+		o.principal, o.clientID = principal, principal
+	}
+	return o
+}
+
+func (a *Adapter) newOwner(key string) *owner {
+	o := &owner{key: key, subs: map[string]*subscription{}, slots: make(chan struct{}, a.o.MaxHandlersPerClient), limits: a.o.newLimits()}
+	a.owners[key] = o
+	return o
+}
+
+// forget removes what a session owned, which nobody can reach any more.
+func (a *Adapter) forget(o *owner) {
+	a.mu.Lock()
+	delete(a.owners, o.key)
+	var gone []*subscription
+	for _, s := range o.subs {
+		gone = append(gone, s)
+	}
+	a.mu.Unlock()
+	for _, s := range gone {
+		_ = a.remove(context.WithoutCancel(a.ctx), s)
+	}
+}
+
+// bind notes by which session a client called, so that its notifications find it, and delivers what
+// waited for it.
+func (a *Adapter) bind(o *owner, c server.Caller) {
+	a.mu.Lock()
+	if c.Session != "" {
+		kept := []binding{{c.Session, c.ServerSession}}
+		for _, b := range o.bound {
+			if b.session != c.Session && a.es.Reachable(b.session) {
+				kept = append(kept, b)
+			}
+		}
+		o.bound = kept
+	}
+	a.flushLocked(o)
+	a.mu.Unlock()
+}
+
+// outletOpened delivers what waited for a peer that is reachable again.
+func (a *Adapter) outletOpened(out server.Outlet) {
+	if out.Session == "" && out.Key != wire.MetaMCPE {
+		return
+	}
+	a.background(func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if out.Session == "" {
+			if o := a.owners["p "+out.Principal]; o != nil {
+				a.flushLocked(o)
+			}
+			return
+		}
+		for _, o := range a.owners {
+			for _, b := range o.bound {
+				if b.session == out.Session {
+					a.flushLocked(o)
+				}
+			}
+		}
+	})
+}
+
+// newID makes a UUID v4.
+func newID() string { return uuid.NewString() }
+
+// eventID is the UUID v4 of an occurrence: the same whenever and to whom it is delivered, so that
+// who gets it twice can tell (MCPE-NOTE-2).
+func eventID(event, sourceID string) string {
+	id := uuid.NewSHA1(uuid.NameSpaceOID, []byte(event+"\x00"+sourceID))
+	id[6] = id[6]&0x0f | 0x40
+	return id.String()
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(wire.MCPETimestamp) }
+
+func encode(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return json.RawMessage(`{}`) // unreachable: v is made of strings, numbers and valid JSON
+	}
+	return b
+}

@@ -1,0 +1,47 @@
+package mcpe
+
+//lint:file-ignore SA1019 sampling is on its way out of the protocol; clients that have it are served until then.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// sample asks the subscriber's model on its session.
+func (g *agent) sample(ctx context.Context, request AgentRequest, ss *mcp.ServerSession) error {
+	if ss == nil {
+		return errors.New("the subscriber has no session to sample on")
+	}
+	init := ss.InitializeParams()
+	if init == nil || init.Capabilities == nil || init.Capabilities.Sampling == nil {
+		return errors.New("the subscriber's client does not offer sampling")
+	}
+	tokens := request.MaxTokens
+	if tokens == 0 {
+		tokens = defaultTokens
+	}
+	text := string(encode(&request.Event))
+	if request.Instructions != "" {
+		text = request.Instructions + "\n\n" + text
+	}
+	params := &mcp.CreateMessageParams{SystemPrompt: request.SystemPrompt, MaxTokens: tokens,
+		Messages: []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: text}}}}
+	if request.Model != "" {
+		params.ModelPreferences = &mcp.ModelPreferences{Hints: []*mcp.ModelHint{{Name: request.Model}}}
+	}
+	answer, err := ss.CreateMessage(ctx, params)
+	if err != nil {
+		return fmt.Errorf("sampling: %w", err)
+	}
+	if g.o.Sampled != nil {
+		said, _ := answer.Content.(*mcp.TextContent)
+		if said == nil {
+			said = &mcp.TextContent{}
+		}
+		g.o.Sampled(ctx, request, said.Text)
+	}
+	return nil
+}

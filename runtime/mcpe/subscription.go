@@ -1,0 +1,235 @@
+package mcpe
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/cron"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A subscription is one subscription of a client. Its fields are guarded by Adapter.mu but for
+// those that say otherwise.
+type subscription struct {
+	id    string
+	owner *owner
+
+	filter  wire.MCPEFilter
+	plan    *plan
+	handler *wire.MCPEHandler
+	status  string
+	created time.Time
+	updated time.Time
+	expires time.Time // zero for never
+	session string    // by which it was made; "" in the stateless era
+	told    bool      // the client has been told of the expiry
+
+	jobs  map[string]*job // by channel
+	timer *time.Timer
+	gone  bool
+
+	// revealed tells that the client knows the id (MCPE-NOTE-3); early waits for that.
+	revealed bool
+	early    []wire.MCPEEvent
+
+	work     sync.Mutex // held by who delivers from a queue
+	handling struct {
+		busy bool
+		jobs []handling
+	}
+}
+
+// A record is a subscription as the store keeps it.
+type record struct {
+	Filter   wire.MCPEFilter   `json:"filter"`
+	Delivery wire.MCPEDelivery `json:"delivery"`
+	Handler  *wire.MCPEHandler `json:"handler,omitempty"`
+	Status   string            `json:"status"`
+	Created  time.Time         `json:"created"`
+	Updated  time.Time         `json:"updated"`
+	Expires  time.Time         `json:"expires,omitzero"`
+	Told     bool              `json:"told,omitempty"`
+}
+
+// stored is the subscription's row. a.mu is held.
+func (s *subscription) stored() store.Schedule {
+	return store.Schedule{ID: s.id, Owner: s.owner.principal, Record: encode(&record{Filter: s.filter, Delivery: s.plan.wire,
+		Handler: s.handler, Status: s.status, Created: s.created, Updated: s.updated, Expires: s.expires, Told: s.told})}
+}
+
+// view is the subscription as results show it. a.mu is held.
+func (s *subscription) view() *wire.MCPESubscription {
+	v := &wire.MCPESubscription{ID: s.id, SubscriptionID: s.id, ClientID: s.owner.clientID, Filter: s.filter, Delivery: s.plan.wire,
+		Handler: s.handler, Status: s.status, CreatedAt: stamp(s.created), UpdatedAt: stamp(s.updated)}
+	if !s.expires.IsZero() {
+		v.ExpiresAt = stamp(s.expires)
+	}
+	return v
+}
+
+// stopTimer stops what is to come. a.mu is held.
+func (s *subscription) stopTimer() {
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+}
+
+// setPlan gives the subscription other schedules; jobs whose schedule stays keep their state. It
+// returns the rows to be written and those to be removed. a.mu is held.
+func (s *subscription) setPlan(p *plan, now time.Time) (put []store.Schedule, drop []string) {
+	old := s.jobs
+	s.plan, s.jobs = p, map[string]*job{}
+	for _, channel := range []string{wire.MCPECron, wire.MCPEScheduled} {
+		was := old[channel]
+		if !p.has(channel) {
+			if was != nil {
+				drop = append(drop, was.key)
+			}
+			continue
+		}
+		j := &job{channel: channel, key: s.id + "/" + channel}
+		if was != nil {
+			j.handled, j.due = was.handled, was.due
+		}
+		if channel == wire.MCPECron {
+			j.next = p.cron.Next(now, p.zone)
+		} else {
+			j.next = p.at
+		}
+		s.jobs[channel] = j
+		put = append(put, j.row(s))
+	}
+	return put, drop
+}
+
+// save writes rows and removes others.
+func (a *Adapter) save(ctx context.Context, o *owner, put []store.Schedule, drop []string) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	st := a.storeOf(o)
+	for _, row := range put {
+		if err := st.PutSchedule(ctx, row); err != nil {
+			return fmt.Errorf("storing subscription: %w", err)
+		}
+	}
+	for _, key := range drop {
+		if err := st.DeleteSchedule(ctx, key); err != nil {
+			return fmt.Errorf("removing from store: %w", err)
+		}
+	}
+	return nil
+}
+
+// remove takes a subscription away, queues included.
+func (a *Adapter) remove(ctx context.Context, s *subscription) error {
+	a.mu.Lock()
+	if s.gone {
+		a.mu.Unlock()
+		return nil
+	}
+	s.gone = true
+	s.stopTimer()
+	s.handling.jobs = nil
+	delete(a.subs, s.id)
+	delete(s.owner.subs, s.id)
+	drop := []string{s.id}
+	for _, j := range s.jobs {
+		drop = append(drop, j.key)
+	}
+	principal := s.owner.principal
+	a.mu.Unlock()
+	a.background(func() { a.reconcile(a.ctx, principal, nil) })
+	return a.save(ctx, s.owner, nil, drop)
+}
+
+// restore reads the subscriptions of principals from the store.
+func (a *Adapter) restore(ctx context.Context) error {
+	rows := map[string]store.Schedule{}
+	for after := ""; ; {
+		page, err := a.durable.Schedules(ctx, after, 500)
+		if err != nil {
+			return err
+		}
+		for _, row := range page {
+			rows[row.ID] = row
+			after = row.ID
+		}
+		if len(page) == 0 {
+			break
+		}
+	}
+	for id, row := range rows {
+		if strings.Contains(id, "/") || row.Owner == "" {
+			continue
+		}
+		if err := a.restoreOne(row, rows); err != nil {
+			a.o.Logger.Error("mcpe: a stored subscription cannot be used", "subscription", id, "error", err)
+		}
+	}
+	return nil
+}
+
+func (a *Adapter) restoreOne(row store.Schedule, rows map[string]store.Schedule) error {
+	var r record
+	if err := json.Unmarshal(row.Record, &r); err != nil {
+		return err
+	}
+	p := &plan{wire: r.Delivery}
+	if c := r.Delivery.CronSchedule; c != nil && p.has(wire.MCPECron) {
+		var err error
+		if p.cron, err = cron.Parse(c.Expression); err != nil {
+			return err
+		}
+		if p.zone, err = time.LoadLocation(c.Timezone); err != nil {
+			return err
+		}
+	}
+	if c := r.Delivery.ScheduledDelivery; c != nil && p.has(wire.MCPEScheduled) {
+		at, err := time.Parse(time.RFC3339Nano, c.DeliverAt)
+		if err != nil {
+			return err
+		}
+		p.at = at
+	}
+	if p.has(wire.MCPECron) && p.cron == nil || p.has(wire.MCPEScheduled) && p.at.IsZero() {
+		return errors.New("a channel without its schedule")
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	o := a.principalOwner(row.Owner)
+	s := &subscription{id: row.ID, owner: o, filter: r.Filter, handler: r.Handler, status: r.Status, created: r.Created,
+		updated: r.Updated, expires: r.Expires, told: r.Told, revealed: true}
+	s.setPlan(p, time.Now())
+	for _, j := range s.jobs {
+		if kept, ok := rows[j.key]; ok {
+			j.load(kept)
+		}
+	}
+	a.subs[s.id], o.subs[s.id] = s, s
+	return nil
+}
+
+// resumeAll starts what was restored: followers first, so that what happened meanwhile is in the
+// queues before a missed run delivers them.
+func (a *Adapter) resumeAll() {
+	a.mu.Lock()
+	principals := map[string]bool{}
+	for _, o := range a.owners {
+		principals[o.principal] = true
+	}
+	for _, s := range a.subs {
+		a.armLocked(s)
+	}
+	a.mu.Unlock()
+	for p := range principals {
+		a.background(func() { a.reconcile(a.ctx, p, nil) })
+	}
+}
+
+func rowsOf(rows ...store.Schedule) []store.Schedule { return rows }

@@ -1,0 +1,281 @@
+package mcpe
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A call is one call of a tool by a client.
+type call struct {
+	caller server.Caller
+	owner  *owner
+	args   object
+}
+
+// addTools registers the tools. What is registered names no event type: who may see which is told
+// by tailorTools.
+func (a *Adapter) addTools() {
+	serve := map[string]func(context.Context, *call) (any, *refusal){
+		wire.MCPEToolSubscribe: a.subscribe, wire.MCPEToolUnsubscribe: a.unsubscribe, wire.MCPEToolList: a.list,
+		wire.MCPEToolPause: a.pause, wire.MCPEToolResume: a.resume, wire.MCPEToolUpdate: a.update,
+	}
+	for _, t := range a.tools(nil) {
+		a.srv.AddTool(t, a.handler(t.Name, serve[t.Name]))
+	}
+}
+
+// refreshTools tells clients that the tools describe other event types now.
+func (a *Adapter) refreshTools() {
+	if a.ctx.Err() == nil {
+		t := a.tools(nil)[0]
+		a.srv.AddTool(t, a.handler(t.Name, a.subscribe))
+	}
+}
+
+// tailorTools is middleware that describes to each caller the event types that it may see (LIST-4).
+func (a *Adapter) tailorTools(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		res, err := next(ctx, method, req)
+		all, ok := res.(*mcp.ListToolsResult)
+		if err != nil || !ok {
+			return res, err
+		}
+		infos, err := a.types(ctx, a.es.CallerOf(ctx, req).Principal)
+		if err != nil {
+			a.o.Logger.Error("mcpe: asking which event types are visible failed", "error", err)
+			return res, nil
+		}
+		tailored := a.tools(infos)
+		made := *all
+		made.Tools = slices.Clone(all.Tools)
+		for i, t := range made.Tools {
+			if j := slices.IndexFunc(tailored, func(o *mcp.Tool) bool { return o.Name == t.Name }); j >= 0 {
+				made.Tools[i] = tailored[j]
+			}
+		}
+		return &made, nil
+	}
+}
+
+// handler makes a tool's handler of what serves it.
+func (a *Adapter) handler(name string, serve func(context.Context, *call) (any, *refusal)) mcp.ToolHandler {
+	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		c := &call{caller: a.es.CallerOf(ctx, req)}
+		var err *refusal
+		if a.ctx.Err() != nil {
+			return refused(name, refuse(wire.MCPEInternal, "The server is shutting down.")), nil
+		}
+		if c.args, err = parseObject("", req.Params.Arguments); err != nil {
+			return refused(name, err), nil
+		}
+		if c.owner = a.ownerOf(c.caller); c.owner == nil {
+			return refused(name, refuse(wire.MCPEUnauthorized, "Subscriptions need an authenticated caller here: there is no session that could tell clients apart.")), nil
+		}
+		c.caller.AfterReply(func() { a.bind(c.owner, c.caller) })
+		result, err := serve(ctx, c)
+		if err != nil {
+			return refused(name, err), nil
+		}
+		raw := encode(result)
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(raw)}}, StructuredContent: raw}, nil
+	}
+}
+
+// refused is a refusal as a tool's result (MCPE-TOOL-4).
+func refused(tool string, err *refusal) *mcp.CallToolResult {
+	content := struct {
+		Success *bool          `json:"success,omitempty"`
+		Error   wire.MCPEError `json:"error"`
+	}{Error: err.MCPEError}
+	if tool == wire.MCPEToolUnsubscribe {
+		content.Success = new(bool)
+	}
+	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: err.Message}}, StructuredContent: encode(&content)}
+}
+
+func (a *Adapter) internal(doing string, err error) *refusal {
+	a.o.Logger.Error("mcpe: "+doing+" failed", "error", err)
+	return refuse(wire.MCPEInternal, "The server could not do that now.")
+}
+
+// find returns the subscription that a call names, if it is the caller's: one of somebody else is
+// as unknown as one that never was (MCPE-ID-1). a.mu is held.
+func (a *Adapter) find(c *call) (*subscription, *refusal) {
+	id, err := c.args.text("subscriptionId")
+	if err != nil {
+		return nil, err
+	}
+	if id == "" {
+		if id, err = c.args.text("id"); err != nil {
+			return nil, err
+		}
+	}
+	if id == "" {
+		return nil, invalid("subscriptionId", "is required")
+	}
+	s := a.subs[id]
+	if s == nil || s.owner != c.owner {
+		return nil, refuse(wire.MCPENotFound, "There is no subscription %.64q.", id)
+	}
+	return s, nil
+}
+
+// active counts the owner's active subscriptions. a.mu is held.
+func (o *owner) active() (n int) {
+	for _, s := range o.subs {
+		if s.status == wire.MCPEActive {
+			n++
+		}
+	}
+	return n
+}
+
+func (a *Adapter) limitReached() *refusal {
+	return refuse(wire.MCPELimitReached, "You have the %d active subscriptions that are allowed; remove or pause one first.", a.o.MaxActive)
+}
+
+func (a *Adapter) subscribe(ctx context.Context, c *call) (any, *refusal) {
+	r := c.owner.limits.subscribe.Reserve()
+	if d := r.Delay(); d > 0 {
+		r.Cancel()
+		err := refuse(wire.MCPEInvalidParams, "Too many subscriptions at a time; try again in %v.", d.Round(time.Millisecond))
+		err.Name, err.RetryAfterMs = wire.MCPERateLimited, max(d.Milliseconds(), 1)
+		return nil, err
+	}
+	ch, err := a.parseChange(c.args, c.caller.Local)
+	if err != nil {
+		return nil, err
+	}
+	if ch.filter == nil {
+		ch.filter = &wire.MCPEFilter{}
+	}
+	if ch.plan == nil {
+		if ch.plan, err = a.parseDelivery("delivery", nil); err != nil {
+			return nil, err
+		}
+	}
+	now := time.Now()
+	s := &subscription{id: newID(), owner: c.owner, filter: *ch.filter, handler: ch.handler, status: wire.MCPEActive,
+		created: now, updated: now, expires: ch.expires, session: c.caller.Session}
+	a.mu.Lock()
+	if c.owner.active() >= a.o.MaxActive || len(c.owner.subs) >= anyStatus*a.o.MaxActive {
+		a.mu.Unlock()
+		return nil, a.limitReached()
+	}
+	rows, _ := s.setPlan(ch.plan, now)
+	rows = append(rows, s.stored())
+	a.subs[s.id], c.owner.subs[s.id] = s, s
+	a.mu.Unlock()
+	if err := a.save(ctx, c.owner, rows, nil); err != nil {
+		_ = a.remove(context.WithoutCancel(ctx), s)
+		return nil, a.internal("storing a subscription", err)
+	}
+	warnings, err := a.watchFor(ctx, s, ch.filter)
+	if err != nil {
+		_ = a.remove(context.WithoutCancel(ctx), s)
+		return nil, err
+	}
+	c.caller.AfterReply(func() { a.reveal(s) })
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	view := s.view()
+	view.Warnings = warnings
+	return view, nil
+}
+
+// watchFor makes a subscription's types followed. A type that the filter names and that the caller
+// may not follow refuses it; one that a wildcard matches is left out.
+func (a *Adapter) watchFor(ctx context.Context, s *subscription, f *wire.MCPEFilter) (warnings []string, _ *refusal) {
+	principal := s.owner.principal
+	err := a.reconcile(ctx, principal, f.EventTypes)
+	var known *events.Error
+	switch {
+	case errors.As(err, &known) && known.Kind == wire.Forbidden:
+		return nil, refuse(wire.MCPEUnauthorized, "You may not subscribe to all of these event types.")
+	case errors.As(err, &known) && known.Kind == wire.InvalidParams:
+		return nil, invalid("filter.eventTypes", "one of these event types needs arguments, which MCPE cannot carry")
+	case errors.As(err, &known):
+		return nil, invalid("filter.eventTypes", "one of these event types cannot be subscribed to")
+	case err != nil:
+		return nil, a.internal("following event types", err)
+	}
+	infos, bad := a.types(ctx, principal)
+	if bad != nil {
+		return nil, a.internal("listing event types", bad)
+	}
+	for _, p := range f.EventTypes {
+		if !slices.ContainsFunc(infos, func(info events.Info) bool { return matchesType(p, info.Name) }) {
+			warnings = append(warnings, "No event type matches "+p+" at present.")
+		}
+	}
+	return warnings, nil
+}
+
+func (a *Adapter) unsubscribe(ctx context.Context, c *call) (any, *refusal) {
+	a.mu.Lock()
+	s, err := a.find(c)
+	a.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	if err := a.remove(ctx, s); err != nil {
+		return nil, a.internal("removing a subscription", err)
+	}
+	return map[string]bool{"success": true}, nil
+}
+
+func (a *Adapter) list(ctx context.Context, c *call) (any, *refusal) {
+	status, err := c.args.text("status")
+	if err != nil {
+		return nil, err
+	}
+	if status != "" && !slices.Contains([]string{wire.MCPEActive, wire.MCPEPaused, wire.MCPEExpired}, status) {
+		return nil, invalid("status", "%.32q is none of active, paused, expired", status)
+	}
+	a.mu.Lock()
+	var found []*subscription
+	for _, s := range c.owner.subs {
+		if status == "" || s.status == status {
+			found = append(found, s)
+		}
+	}
+	slices.SortFunc(found, func(x, y *subscription) int { return cmp.Or(x.created.Compare(y.created), cmp.Compare(x.id, y.id)) })
+	views := make([]*wire.MCPESubscription, len(found))
+	keys := make([][]string, len(found))
+	for i, s := range found {
+		v := s.view()
+		var next time.Time
+		for _, j := range s.jobs {
+			keys[i] = append(keys[i], j.key)
+			if !j.next.IsZero() && (next.IsZero() || j.next.Before(next)) {
+				next = j.next
+			}
+		}
+		if !next.IsZero() && s.status != wire.MCPEExpired {
+			v.NextRun = stamp(next)
+		}
+		n := len(s.early)
+		v.PendingEvents = &n
+		views[i] = v
+	}
+	a.mu.Unlock()
+	for i, v := range views {
+		for _, key := range keys[i] {
+			n, err := a.storeOf(c.owner).CountQueued(ctx, key)
+			if err != nil {
+				return nil, a.internal("counting queued events", err)
+			}
+			*v.PendingEvents += n
+		}
+	}
+	return map[string]any{"subscriptions": views}, nil
+}

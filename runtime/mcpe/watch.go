@@ -1,0 +1,383 @@
+package mcpe
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// modeName is what hooks find as the mode of an adapter's subscriptions.
+const modeName = wire.MCPEName
+
+// retryFollow is how long a type that cannot be followed is left alone.
+const retryFollow = 30 * time.Second
+
+// A watch follows the event types that the subscriptions of one principal match: that of nobody
+// serves all sessions without one, which may see the same.
+type watch struct {
+	principal string
+	changing  sync.Mutex // held while followers are opened and closed
+	followers map[string]*follower
+	again     *time.Timer // guarded by changing
+}
+
+// A follower reads one event type for a watch.
+type follower struct {
+	*server.Follower
+	info   events.Info
+	source string
+	saving bool // the cursor is kept with the queues; guarded by taking
+	taking sync.Mutex
+	limit  *rate.Limiter
+	done   chan struct{}
+}
+
+func (a *Adapter) watchOf(principal string) *watch {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.watches[principal]
+	if w == nil {
+		w = &watch{principal: principal, followers: map[string]*follower{}}
+		a.watches[principal] = w
+	}
+	return w
+}
+
+// subsOfLocked calls f for each subscription that the watch of principal serves. a.mu is held.
+func (a *Adapter) subsOfLocked(principal string, f func(*subscription)) {
+	if principal != "" {
+		if o := a.owners["p "+principal]; o != nil {
+			for _, s := range o.subs {
+				f(s)
+			}
+		}
+		return
+	}
+	for _, o := range a.owners {
+		if o.principal == "" {
+			for _, s := range o.subs {
+				f(s)
+			}
+		}
+	}
+}
+
+// wanted reports whether any active subscription of the principal is for the type, and whether any
+// of them keeps a queue.
+func (a *Adapter) wanted(principal, event string) (wanted, queued bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.subsOfLocked(principal, func(s *subscription) {
+		if s.status != wire.MCPEActive || queued || !typeMatches(&s.filter, event) {
+			return
+		}
+		wanted = true
+		queued = len(s.jobs) > 0
+	})
+	return wanted, queued && principal != ""
+}
+
+// types are the event types that MCPE shows to a principal.
+func (a *Adapter) types(ctx context.Context, principal string) ([]events.Info, error) {
+	all, err := a.es.Types(ctx, principal)
+	if err != nil {
+		return nil, err
+	}
+	shown := all[:0:0]
+	for _, info := range all {
+		if info.MCPE == nil || !info.MCPE.Disabled {
+			shown = append(shown, info)
+		}
+	}
+	return shown, nil
+}
+
+func (a *Adapter) arguments(principal, event string) json.RawMessage {
+	if a.o.Arguments == nil {
+		return nil
+	}
+	return a.o.Arguments(principal, event)
+}
+
+// reconcile opens followers that a principal's subscriptions want and closes the others. required
+// are types that a new subscription names: that one of them refuses the principal is returned;
+// others are left out.
+func (a *Adapter) reconcile(ctx context.Context, principal string, required []string) error {
+	w := a.watchOf(principal)
+	w.changing.Lock()
+	defer w.changing.Unlock()
+	infos, err := a.types(ctx, principal)
+	if err != nil {
+		return err
+	}
+	shown := map[string]bool{}
+	var refused error
+	failed := false
+	for _, info := range infos {
+		shown[info.Name] = true
+		wanted, queued := a.wanted(principal, info.Name)
+		f := w.followers[info.Name]
+		switch {
+		case !wanted && f != nil:
+			a.unfollow(w, f)
+		case wanted && f == nil && a.ctx.Err() == nil:
+			err := a.follow(ctx, w, info, queued)
+			var known *events.Error
+			if err == nil {
+				break
+			}
+			for _, r := range required {
+				if r == info.Name && refused == nil {
+					refused = err
+				}
+			}
+			if !errors.As(err, &known) {
+				failed = true
+				a.o.Logger.Warn("mcpe: an event type cannot be followed now", "event", info.Name, "error", err)
+			}
+		case wanted && queued:
+			f.keepCursor(a)
+		}
+	}
+	for name, f := range w.followers {
+		if !shown[name] {
+			a.unfollow(w, f)
+		}
+	}
+	if failed && w.again == nil && a.ctx.Err() == nil {
+		w.again = time.AfterFunc(retryFollow, func() {
+			w.changing.Lock()
+			w.again = nil
+			w.changing.Unlock()
+			a.background(func() { a.reconcile(a.ctx, principal, nil) })
+		})
+		context.AfterFunc(a.ctx, func() {
+			w.changing.Lock()
+			defer w.changing.Unlock()
+			if w.again != nil {
+				w.again.Stop()
+			}
+		})
+	}
+	return refused
+}
+
+// follow begins to read a type: where the queues have come, or now. w.changing is held.
+func (a *Adapter) follow(ctx context.Context, w *watch, info events.Info, queued bool) error {
+	f := &follower{info: info, source: w.principal + "\x00" + info.Name, limit: a.o.PublishRate.limiter(), done: make(chan struct{})}
+	r := server.FollowRequest{Event: info.Name, Principal: w.principal, Mode: modeName, Arguments: a.arguments(w.principal, info.Name)}
+	a.mu.Lock()
+	head := a.heads[info.Name]
+	a.mu.Unlock()
+	if head != "" {
+		r.Cursor = &head
+	}
+	if queued {
+		cursor, ok, err := a.durable.IntakeCursor(ctx, f.source)
+		if err != nil {
+			return fmt.Errorf("reading how far %s was read: %w", info.Name, err)
+		}
+		if ok && cursor != "" {
+			r.Cursor = &cursor
+		}
+	}
+	var err error
+	if f.Follower, err = a.es.Follow(ctx, r); err != nil {
+		return err
+	}
+	w.followers[info.Name] = f
+	if queued {
+		f.keepCursor(a)
+	}
+	a.background(func() {
+		defer close(f.done)
+		a.read(w, f)
+	})
+	return nil
+}
+
+// keepCursor makes the follower store its cursor from now on, beginning with the present one, so
+// that a queue gets after a restart what came since now.
+func (f *follower) keepCursor(a *Adapter) {
+	f.taking.Lock()
+	defer f.taking.Unlock()
+	if f.saving {
+		return
+	}
+	f.saving = true
+	if cursor := f.Passed(); cursor != "" {
+		ctx, cancel := context.WithTimeout(a.ctx, storeTimeout)
+		defer cancel()
+		if _, err := a.durable.Intake(ctx, store.Intake{Source: f.source, Cursor: cursor}); err != nil {
+			a.o.Logger.Error("mcpe: storing how far an event type was read failed", "event", f.info.Name, "error", err)
+		}
+	}
+}
+
+// unfollow ends a follower. Nothing waits for what it would read. w.changing is held.
+func (a *Adapter) unfollow(w *watch, f *follower) {
+	if w.followers[f.info.Name] == f {
+		delete(w.followers, f.info.Name)
+	}
+	f.Close()
+	if a.ctx.Err() == nil {
+		ctx, cancel := context.WithTimeout(a.ctx, storeTimeout)
+		defer cancel()
+		if err := a.durable.ForgetIntake(ctx, f.source); err != nil {
+			a.o.Logger.Error("mcpe: forgetting how far an event type was read failed", "event", f.info.Name, "error", err)
+		}
+	}
+}
+
+// read takes what a follower finds until it ends.
+func (a *Adapter) read(w *watch, f *follower) {
+	defer f.Close()
+	for {
+		found, err := f.Next(a.ctx)
+		if err != nil {
+			if a.ctx.Err() == nil && !errors.Is(err, events.ErrClosed) {
+				a.background(func() { a.lost(w, f) })
+			}
+			return
+		}
+		if found.Gap {
+			a.tell.drop(droppedGap, 1)
+			a.o.Logger.Warn("mcpe: occurrences were lost before they were read", "event", f.info.Name)
+		}
+		a.take(w, f, found)
+	}
+}
+
+// lost removes a follower that the server has ended, and sees whether another may take its place:
+// its type may have changed.
+func (a *Adapter) lost(w *watch, f *follower) {
+	w.changing.Lock()
+	ours := w.followers[f.info.Name] == f
+	if ours {
+		a.unfollow(w, f)
+	}
+	w.changing.Unlock()
+	if ours {
+		_ = a.reconcile(a.ctx, w.principal, nil)
+	}
+}
+
+// take gives occurrences to the subscriptions that they match.
+func (a *Adapter) take(w *watch, f *follower, found server.Followed) {
+	f.taking.Lock()
+	defer f.taking.Unlock()
+	var kept, passing store.Intake
+	a.mu.Lock()
+	for i := range found.Occurrences {
+		e := eventOf(&found.Occurrences[i], f.info.MCPE)
+		inRate := f.limit.Allow()
+		var body json.RawMessage
+		a.subsOfLocked(w.principal, func(s *subscription) {
+			if s.status != wire.MCPEActive || !matches(&s.filter, &e) {
+				return
+			}
+			if s.plan.has(wire.MCPERealtime) {
+				if inRate {
+					a.realtimeLocked(s, &e)
+					a.handleLocked(s, handling{events: []wire.MCPEEvent{e}})
+				} else {
+					a.tell.drop(droppedRate, 1)
+				}
+			}
+			for _, j := range s.jobs {
+				if j.done {
+					continue
+				}
+				if body == nil {
+					body = encode(&e)
+				}
+				into := &kept
+				if w.principal == "" {
+					into = &passing
+				}
+				into.Items = append(into.Items, store.Queued{Schedule: j.key, Body: body})
+			}
+		})
+	}
+	a.mu.Unlock()
+	if f.saving && found.Cursor != "" {
+		kept.Source, kept.Cursor = f.source, found.Cursor
+	}
+	a.intake(a.durable, f, kept)
+	a.intake(a.passing, f, passing)
+}
+
+// intake queues events; a store that fails is tried again, since what follows waits in the log.
+func (a *Adapter) intake(st store.ScheduleStore, f *follower, in store.Intake) {
+	if len(in.Items) == 0 && in.Source == "" {
+		return
+	}
+	in.Limit = a.o.MaxQueue
+	for wait := retryDelivery; ; wait = min(2*wait, time.Minute) {
+		ctx, cancel := context.WithTimeout(a.ctx, storeTimeout)
+		dropped, err := st.Intake(ctx, in)
+		cancel()
+		if err == nil {
+			for key, n := range dropped {
+				a.tell.drop(droppedQueue, n)
+				a.o.Logger.Warn("mcpe: a queue was full", "queue", key, "dropped", n)
+			}
+			return
+		}
+		if a.ctx.Err() != nil {
+			return
+		}
+		a.o.Logger.Error("mcpe: queueing events failed", "event", f.info.Name, "error", err)
+		select {
+		case <-a.ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+// typesChanged follows what is registered, changed or removed. It is called by who does that, so it
+// only notes where a new type's log ends, and leaves the rest to another goroutine.
+func (a *Adapter) typesChanged() {
+	infos, err := a.es.Types(a.ctx, "")
+	if err != nil {
+		infos = nil // the hook fails for nobody; watches ask for their principals
+	}
+	a.mu.Lock()
+	ready := len(a.stops) > 0
+	for _, info := range infos {
+		if !a.known[info.Name] {
+			a.known[info.Name] = true
+			if head := a.es.Head(info.Name); head != "" && ready {
+				a.heads[info.Name] = head
+			}
+		}
+	}
+	var principals []string
+	for p := range a.watches {
+		principals = append(principals, p)
+	}
+	a.mu.Unlock()
+	if !ready {
+		return
+	}
+	a.background(func() {
+		for _, p := range principals {
+			_ = a.reconcile(a.ctx, p, nil)
+		}
+		a.mu.Lock()
+		clear(a.heads)
+		a.mu.Unlock()
+		a.refreshTools()
+	})
+}

@@ -1,0 +1,137 @@
+package mcpe
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// WebhookOptions allow handlers that post events to a URL of the subscriber's (MCPE-HAN-2).
+type WebhookOptions struct {
+	// Network says which addresses may be reached; the zero value public ones over https.
+	Network netguard.Options
+	// Timeout is the default for handlers that ask for none, MaxTimeout the longest; default 10 s
+	// and 1 min.
+	Timeout, MaxTimeout time.Duration
+	// Secret signs every request by Standard Webhooks; the zero value signs none.
+	Secret webhook.Secret
+	// Attempts is how often a request is tried that fails for the time being; default 3.
+	Attempts int
+}
+
+type poster struct {
+	o     WebhookOptions
+	guard *netguard.Guard
+}
+
+func newWebhook(o WebhookOptions) (*poster, error) {
+	if o.Timeout <= 0 {
+		o.Timeout = 10 * time.Second
+	}
+	if o.MaxTimeout <= 0 {
+		o.MaxTimeout = time.Minute
+	}
+	if o.Attempts <= 0 {
+		o.Attempts = 3
+	}
+	o.Network.Timeout = o.MaxTimeout
+	g, err := netguard.New(o.Network)
+	if err != nil {
+		return nil, err
+	}
+	return &poster{o: o, guard: g}, nil
+}
+
+func (p *poster) close() { p.guard.Close() }
+
+func (p *poster) timeout(h *wire.MCPEHandler) time.Duration {
+	if h.Timeout <= 0 {
+		return min(p.o.Timeout, p.o.MaxTimeout)
+	}
+	return min(time.Duration(h.Timeout)*time.Millisecond, p.o.MaxTimeout)
+}
+
+// reserved are headers that are not the subscriber's to set.
+var reserved = []string{"Host", "Connection", "Content-Length", "Content-Type", "Transfer-Encoding", "Te", "Trailer", "Upgrade", "Expect",
+	"Keep-Alive", "Proxy-Authorization", "Proxy-Connection", "Forwarded", "Cookie"}
+
+var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+
+func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+
+func (p *poster) check(o object, h *wire.MCPEHandler, _ bool) (err *refusal) {
+	if h.URL, err = o.text("url"); err != nil {
+		return err
+	}
+	if _, bad := p.guard.ParseURL(h.URL); bad != nil {
+		return invalid(o.path("url"), "%v", bad)
+	}
+	if h.Headers, err = o.table("headers"); err != nil {
+		return err
+	}
+	for name, value := range h.Headers {
+		key := textproto.CanonicalMIMEHeaderKey(name)
+		if !headerName.MatchString(name) || strings.ContainsFunc(value, isControl) || slices.Contains(reserved, key) ||
+			strings.HasPrefix(key, "X-Forwarded-") || strings.HasPrefix(key, "Webhook-") {
+			return invalid(o.path("headers"), "%.64q may not be set", name)
+		}
+	}
+	return nil
+}
+
+// run posts the event.
+func (p *poster) run(ctx context.Context, r *run) error {
+	body := encode(struct {
+		Event     *wire.MCPEEvent `json:"event"`
+		Timestamp string          `json:"timestamp"`
+	}{&r.event, stamp(time.Now())})
+	for attempt := 1; ; attempt++ {
+		again, err := p.post(ctx, r, body)
+		if err == nil || !again || attempt >= p.o.Attempts {
+			return err
+		}
+		pause := time.NewTimer(time.Duration(attempt) * time.Second)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return err
+		}
+	}
+}
+
+// post makes one attempt; again tells that another may help.
+func (p *poster) post(ctx context.Context, r *run, body []byte) (again bool, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.handler.URL, bytes.NewReader(body))
+	if err != nil {
+		return false, err
+	}
+	for name, value := range r.handler.Headers {
+		req.Header.Set(name, value)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if !p.o.Secret.IsZero() {
+		signer := webhook.Signer{Ring: webhook.NewRing(p.o.Secret)}
+		if err := signer.Sign(req.Header, webhook.Message{ID: r.event.ID, Subscription: r.subscription, Body: body}, time.Now()); err != nil {
+			return false, err
+		}
+	}
+	answer, err := p.guard.Send(req)
+	if err != nil {
+		return true, err
+	}
+	if c := answer.Category(); c != "" {
+		return answer.Status >= 500 || answer.Status == http.StatusTooManyRequests, fmt.Errorf("the endpoint answered %d", answer.Status)
+	}
+	return false, nil
+}
