@@ -109,7 +109,9 @@ type SubscriptionStore interface {
 	// PutSubscription stores s when the stored revision equals s.Revision, 0 meaning that there is
 	// none, and returns the new revision; otherwise it returns ErrConflict and changes nothing. When
 	// the generation stays the same, the stored Progress and Health stay too: only SaveProgress
-	// changes those of a live subscription, so that a refresh never takes deliveries back.
+	// changes those of a live subscription, so that a refresh never takes deliveries back. A new
+	// generation gets a [Concern] with the log of its event from just after its base, in the same
+	// step: a crash before anything else is recorded loses nothing.
 	PutSubscription(ctx context.Context, s Subscription) (revision uint64, err error)
 	// Subscription returns the record of that id and whether there is one.
 	Subscription(ctx context.Context, id string) (Subscription, bool, error)

@@ -45,6 +45,11 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (re
 		}
 		if old.Revision > 0 && old.Generation == sub.Generation {
 			sub.Progress, sub.Health = old.Progress, old.Health
+		} else {
+			for _, log := range x.concerns {
+				delete(log, sub.ID)
+			}
+			x.concern(sub.Event, store.Concern{ID: sub.ID, Generation: sub.Generation, First: sub.Progress.Base + 1})
 		}
 		sub.Revision++
 		revision = sub.Revision
@@ -129,14 +134,19 @@ func (s *Store) Dispatched(ctx context.Context, log string, to store.Position, c
 			if sub, ok := x.records[c.ID]; !ok || sub.Generation != c.Generation {
 				continue
 			}
-			if x.concerns[log] == nil {
-				x.concerns[log] = map[string]store.Concern{}
-			}
-			if old, ok := x.concerns[log][c.ID]; !ok || old.Generation != c.Generation || c.First < old.First {
-				x.concerns[log][c.ID] = c
-			}
+			x.concern(log, c)
 		}
 	})
+}
+
+// concern records c unless a lower position of the same generation is there.
+func (x *subscriptions) concern(log string, c store.Concern) {
+	if x.concerns[log] == nil {
+		x.concerns[log] = map[string]store.Concern{}
+	}
+	if old, ok := x.concerns[log][c.ID]; !ok || old.Generation != c.Generation || c.First < old.First {
+		x.concerns[log][c.ID] = c
+	}
 }
 
 // Resume implements [store.SubscriptionStore].

@@ -80,6 +80,13 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (ui
 			sub.ID, sub.Principal, sub.URL, sub.Event, []byte(sub.Arguments), secrets, sub.Codes, int64(sub.Generation), int64(sub.Revision+1),
 			nanos(sub.CreatedAt), nanos(sub.RefreshedAt), nanos(sub.ExpiresAt), sub.Truncated,
 			int64(p.Epoch), int64(p.Base), settled, p.Upstream, h.Suspended, nanos(h.SuspendedAt), nanos(h.FailedSince), nanos(h.LastDeliveryAt), h.LastError)
+		if err != nil {
+			return err
+		}
+		if _, err := w.exec(ctx, "DELETE FROM concerns WHERE subscription = ?", sub.ID); err != nil {
+			return err
+		}
+		_, err = w.exec(ctx, "INSERT INTO concerns (subscription, log, generation, first) VALUES (?, ?, ?, ?)", sub.ID, sub.Event, int64(sub.Generation), int64(p.Base)+1)
 		return err
 	}, nil)
 	if err == nil && conflict {

@@ -25,6 +25,7 @@ func TestSubscriptions(t *testing.T, open func(t *testing.T) store.SubscriptionS
 		{"compare and swap", testCompareAndSwap},
 		{"a refresh never takes deliveries back", testRefreshKeepsProgress},
 		{"trap 6 generations fence late answers", testGenerations},
+		{"a new generation concerns its log at once", testFirstConcern},
 		{"paging", testPaging},
 		{"SUB-8 counts", testCounts},
 		{"dispatched and concerns", testDispatched},
@@ -159,6 +160,32 @@ func testGenerations(t *testing.T, s store.SubscriptionStore) {
 	if err := s.DeleteSubscription(t.Context(), sub.ID, sub.Generation); err != nil {
 		t.Errorf("deleting twice: %v", err)
 	}
+}
+
+func testFirstConcern(t *testing.T, s store.SubscriptionStore) {
+	sub := sample("sub_1")
+	sub.Progress = store.Progress{Epoch: 1, Base: 7}
+	sub = put(t, s, sub)
+	resume := func(want ...store.Concern) {
+		t.Helper()
+		_, concerned, err := s.Resume(t.Context(), sub.Event)
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, concerned, want)
+	}
+	resume(store.Concern{ID: sub.ID, Generation: sub.Generation, First: 8})
+	idle := store.Update{ID: sub.ID, Generation: sub.Generation, Progress: store.Progress{Epoch: 1, Base: 9}, Idle: true}
+	if err := s.SaveProgress(t.Context(), []store.Update{idle}); err != nil {
+		t.Fatal(err)
+	}
+	resume()
+	sub = put(t, s, sub) // a refresh brings no concern back
+	resume()
+	sub.Generation++
+	sub.Progress.Base = 3
+	sub = put(t, s, sub)
+	resume(store.Concern{ID: sub.ID, Generation: sub.Generation, First: 4})
 }
 
 func testPaging(t *testing.T, s store.SubscriptionStore) {
