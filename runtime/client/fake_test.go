@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if runChild() || runConsumer() {
+	if runChild() || runConsumer() || runHooked() {
 		return
 	}
 	goleak.VerifyTestMain(m)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -205,23 +206,33 @@ func (h *hooks) emit(n int) {
 // deliver posts what is due to every subscription, in order, until one is refused.
 func (h *hooks) deliver() {
 	h.mu.Lock()
-	head, subs := h.head, make([]*hookSub, 0, len(h.subs))
-	for _, sub := range h.subs {
-		subs = append(subs, sub)
-	}
+	subs := slices.Collect(maps.Values(h.subs))
 	h.mu.Unlock()
 	for _, sub := range subs {
-		for sub.settled < head {
-			cursor := fmt.Sprint("c", sub.settled+1)
-			if h.noReplay {
-				cursor = ""
-			}
-			if status := h.event(sub, sub.settled+1, cursor); status/100 != 2 {
-				break
-			}
-			sub.settled++
+		for h.deliverOne(sub) {
 		}
 	}
+}
+
+func (h *hooks) deliverOne(sub *hookSub) bool {
+	h.mu.Lock()
+	now, due := *sub, h.subs[sub.url] == sub && sub.settled < h.head
+	h.mu.Unlock()
+	if !due {
+		return false
+	}
+	n := now.settled + 1
+	cursor := fmt.Sprint("c", n)
+	if h.noReplay {
+		cursor = ""
+	}
+	if h.event(&now, n, cursor)/100 != 2 {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	sub.settled = max(sub.settled, n)
+	return true
 }
 
 // sub is the one live subscription.
