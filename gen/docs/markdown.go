@@ -196,13 +196,14 @@ func code(s string) string {
 }
 
 func firstSentence(s string) string {
-	for _, p := range splitParagraphs(s) {
-		if i := strings.Index(p, ". "); i > 0 {
-			return p[:i+1]
-		}
-		return p
+	parts := splitParagraphs(s)
+	if len(parts) == 0 {
+		return ""
 	}
-	return ""
+	if i := strings.Index(parts[0], ". "); i > 0 {
+		return parts[0][:i+1]
+	}
+	return parts[0]
 }
 
 // indented is JSON on several lines.

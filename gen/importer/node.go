@@ -12,11 +12,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-// known keeps the delivery modes that an event file can restrict a type to, in the protocol's order.
+// known keeps the delivery modes that an event file can restrict a type to.
 func known(offered []string) []string {
 	var modes []string
-	for _, m := range []string{wire.ModePoll, wire.ModePush, wire.ModeWebhook} {
-		if slices.Contains(offered, m) {
+	for _, m := range offered {
+		if (m == wire.ModePoll || m == wire.ModePush || m == wire.ModeWebhook) && !slices.Contains(modes, m) {
 			modes = append(modes, m)
 		}
 	}
