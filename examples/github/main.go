@@ -99,7 +99,7 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 		log.Warn("webhooks are on, but without -tokens nobody can own a subscription")
 	}
 	srv := mcp.NewServer(&mcp.Implementation{Name: "github-events", Version: "0.1.0"}, nil)
-	es, err := server.New(srv, server.Options{Store: kept, Webhook: webhooks, Heartbeat: o.heartbeat, NextPoll: time.Second, Logger: log})
+	es, err := server.New(srv, o.webhooks.apply(server.Options{Store: kept, Webhook: webhooks, Heartbeat: o.heartbeat, NextPoll: time.Second, Logger: log}))
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 // webhookOptions are the flags of delivery by webhook and of what it is kept in.
 type webhookOptions struct {
 	db, callbackCA string
+	preset         string
 	on, dev        bool
 	noExpiry       bool
 	minTTL         time.Duration
@@ -31,6 +33,7 @@ type webhookOptions struct {
 func (o *webhookOptions) flags(fs *flag.FlagSet) {
 	fs.StringVar(&o.db, "db", "", "SQLite file that keeps events and subscriptions over a restart; without it they live in memory")
 	fs.BoolVar(&o.on, "webhooks", false, "offer delivery by webhook to callers with a token, see -tokens")
+	fs.StringVar(&o.preset, "preset", "", "follow one document to the letter: chatgpt or sep")
 	fs.BoolVar(&o.dev, "dev", false, "allow callbacks on the loopback interface, for trying things out")
 	fs.StringVar(&o.callbackCA, "callback-ca", "", "PEM file of a root that callbacks' certificates may come from, beside the system's")
 	fs.DurationVar(&o.minTTL, "min-ttl", 0, "shortest time until a webhook subscription must be refreshed; 0 means the default of 1 min")
@@ -49,8 +52,13 @@ func (o *webhookOptions) flags(fs *flag.FlagSet) {
 }
 
 func (o *webhookOptions) check() error {
-	if o.noExpiry && o.db == "" {
+	switch {
+	case o.noExpiry && o.db == "":
 		return errors.New("-allow-no-expiry needs -db: such a subscription has to survive a restart")
+	case o.preset != "" && !o.on:
+		return errors.New("-preset needs -webhooks")
+	case !slices.Contains([]string{"", "chatgpt", "sep"}, o.preset):
+		return fmt.Errorf("-preset %q is neither chatgpt nor sep", o.preset)
 	}
 	return nil
 }
@@ -61,6 +69,17 @@ func (o *webhookOptions) openStore(ctx context.Context) (store.Store, error) {
 		return memory.New(), nil
 	}
 	return sqlite.Open(ctx, o.db, sqlite.Options{})
+}
+
+// apply makes the server's options follow the preset.
+func (o *webhookOptions) apply(so server.Options) server.Options {
+	switch o.preset {
+	case "chatgpt":
+		return server.PresetChatGPT(so)
+	case "sep":
+		return server.PresetSEP(so)
+	}
+	return so
 }
 
 // server gives the server's options; nil when webhooks are off.
