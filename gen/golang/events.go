@@ -66,6 +66,9 @@ func (w *writer) info(e *ir.Event) {
 	if len(s.Match) > 0 {
 		fields = append(fields, jen.Id("Match").Op(":").Add(matchCode(s.Match)))
 	}
+	if s.MCPE != nil {
+		fields = append(fields, jen.Id("MCPE").Op(":").Add(mcpeCode(s.MCPE)))
+	}
 	w.add(
 		jen.Var().Id(typeVar(e)).Op("=").Qual(eventsPath, "Type").Types(jen.Id(e.Arguments.Name), jen.Id(e.Payload.Name)).Values(
 			jen.Id("Info").Op(":").Qual(eventsPath, "Info").Add(lines(fields))))
@@ -78,6 +81,25 @@ func metaCode(meta *source.Node) *jen.Statement {
 		items = append(items, text(m.Key).Op(":").Add(rawJSON(m.Value.JSON())))
 	}
 	return jen.Map(jen.String()).Any().Add(lines(items))
+}
+
+// mcpeCode leaves out what is the default.
+func mcpeCode(m *schema.MCPE) *jen.Statement {
+	var fields []jen.Code
+	if !m.Enabled {
+		fields = append(fields, jen.Id("Disabled").Op(":").True())
+	}
+	if m.Priority != "" && m.Priority != "normal" {
+		fields = append(fields, jen.Id("Priority").Op(":").Add(text(m.Priority)))
+	}
+	if len(m.Tags) > 0 {
+		var tags []jen.Code
+		for _, t := range m.Tags {
+			tags = append(tags, text(t))
+		}
+		fields = append(fields, jen.Id("Tags").Op(":").Index().String().Values(tags...))
+	}
+	return jen.Op("&").Qual(eventsPath, "MCPE").Values(fields...)
 }
 
 func matchCode(rules []schema.MatchRule) *jen.Statement {

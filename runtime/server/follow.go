@@ -57,6 +57,9 @@ func (s *Server) Follow(ctx context.Context, r FollowRequest) (*Follower, error)
 	if err != nil {
 		return nil, err
 	}
+	if e := et.refuses(); e != nil {
+		return nil, e
+	}
 	a, err := d.parse(r.Arguments)
 	if err != nil {
 		return nil, err

@@ -22,6 +22,7 @@ var eventIncidentCreated = events.Type[IncidentCreatedArguments, IncidentCreated
 		{Argument: "severity", Path: "/severity"},
 		{Argument: "service", Path: "/service", Op: events.MatchGlob},
 	},
+	MCPE: &events.MCPE{Priority: "high", Tags: []string{"ops"}},
 }}
 
 // IncidentCreatedArguments are the arguments of incident.created.
