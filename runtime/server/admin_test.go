@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,12 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/metric/noop"
-
 	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -364,75 +359,4 @@ func TestAdminWithoutWebhooks(t *testing.T) {
 	if rec.Code != http.StatusNotFound {
 		t.Error(rec.Code)
 	}
-}
-
-// TestHOOK10Identity signs deliveries and challenges with the server's key too, and publishes it
-// (HOOK-2, HOOK-10).
-func TestHOOK10Identity(t *testing.T) {
-	key, err := webhook.ParseSigningKey("whsk_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")
-	if err != nil {
-		t.Fatal(err)
-	}
-	identity, err := webhook.NewIdentity(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	bubble(t, func(o *Options) { o.Webhook.Identity = identity }, func(w *world) {
-		t := w.t
-		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-		w.subscribe("alice", params(plain, secretA, ""))
-		emit(t, e, incident{ID: "i1"})
-		w.settle(time.Second)
-		rec := httptest.NewRecorder()
-		w.KeySet().ServeHTTP(rec, httptest.NewRequest("GET", KeySetPath, nil))
-		keys, err := webhook.ParseKeySet(rec.Body.Bytes())
-		if err != nil || len(keys) != 1 {
-			t.Fatal(keys, err, rec.Body.String())
-		}
-		for _, d := range append(w.r.all(), w.r.challenges()...) {
-			if _, err := (webhook.Verifier{Keys: keys}).Verify(d.header, d.raw); err != nil || !d.signedBy(secretA) {
-				t.Errorf("%s: %v %v", d.short(), err, d.header)
-			}
-		}
-	})
-}
-
-// TestVerificationMetric counts verifications by method and outcome.
-func TestVerificationMetric(t *testing.T) {
-	m := &counting{}
-	bubble(t, func(o *Options) { o.Webhook.Delivery.Meter = m }, func(w *world) {
-		t := w.t
-		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-		w.subscribe("alice", params(plain, secretA, ""))
-		w.r.on(refuseAll)
-		call(w.Server, "bob", wire.MethodSubscribe, params(plain, secretA, ""))
-		w.r.document = func(rw http.ResponseWriter) { fmt.Fprint(rw, `{"receivers":["/"]}`) }
-		w.subscribe("carol", params(secure, secretA, ""))
-		wantStrings(t, "outcomes", m.lines(), "challenge verified", "challenge challenge_failed", "well-known verified")
-	})
-}
-
-// counting is a meter that keeps what the verifications' counter counts.
-type counting struct {
-	noop.Meter
-	journal
-}
-
-func (m *counting) Int64Counter(name string, _ ...metric.Int64CounterOption) (metric.Int64Counter, error) {
-	if name != "mcp.events.webhook.verifications" {
-		return noop.Int64Counter{}, nil
-	}
-	return &counter{m: m}, nil
-}
-
-type counter struct {
-	noop.Int64Counter
-	m *counting
-}
-
-func (c *counter) Add(_ context.Context, _ int64, o ...metric.AddOption) {
-	set := metric.NewAddConfig(o).Attributes()
-	method, _ := set.Value("method")
-	outcome, _ := set.Value("outcome")
-	c.m.add(method.AsString() + " " + outcome.AsString())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -35,18 +36,7 @@ func (w *webhooks) start(ctx context.Context, et *eventType, a *arguments, r sto
 	} else {
 		h.reader = newHookLog(et, sub, a)
 	}
-	if from == asked {
-		if err := w.put(ctx, &r); err != nil {
-			h.reader.Close()
-			return nil, false, err
-		}
-	}
-	h.handle, err = w.engine.Add(ctx, delivery.Entry{Subscription: r, Reader: h.reader, Log: w.logOf(et), Restored: from == stored, Begin: h.reader.attach})
-	if err != nil {
-		h.reader.Close()
-		if from == asked {
-			w.undo(&r)
-		}
+	if h.handle, err = w.hand(ctx, &r, h.reader, w.logOf(et), from); err != nil {
 		return nil, false, err
 	}
 	w.enlist(h)
@@ -60,6 +50,42 @@ func (w *webhooks) start(ctx context.Context, et *eventType, a *arguments, r sto
 		w.end(h, e)
 	}
 	return h, truncated, nil
+}
+
+// hand stores the record where it is asked for and gives the subscription to the engine. After an
+// error the reader is closed and nothing is stored.
+//
+// A record without a concern begins, after a crash, where its log is dispatched to. So a new one is
+// stored as lapsed until the engine has stored its concern: a crash in between leaves nothing, and
+// the subscriber, who has had no answer, begins anew from its cursor.
+func (w *webhooks) hand(ctx context.Context, r *store.Subscription, reader hookReader, l *delivery.Log, from origin) (*delivery.Handle, error) {
+	provisional := from == asked && l != nil && w.server.options.Store.Durable()
+	if from == asked {
+		first := *r
+		if provisional {
+			first.ExpiresAt = time.Unix(1, 0)
+		}
+		if err := w.put(ctx, &first); err != nil {
+			reader.Close()
+			return nil, err
+		}
+		r.Revision = first.Revision
+	}
+	handle, err := w.engine.Add(ctx, delivery.Entry{Subscription: *r, Reader: reader, Log: l, Restored: from == stored, Begin: reader.attach})
+	if err != nil {
+		reader.Close()
+	} else if provisional {
+		if err = w.put(ctx, r); err != nil {
+			handle.Remove()
+		}
+	}
+	if err != nil {
+		if from == asked {
+			w.undo(r)
+		}
+		return nil, err
+	}
+	return handle, nil
 }
 
 // put stores a new record in place of whatever an earlier subscription has left.

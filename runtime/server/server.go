@@ -1,14 +1,17 @@
 // Package server makes an MCP server of the official SDK serve events: it keeps each event type's
-// log, answers events/list and events/poll and runs events/stream.
+// log, answers events/list and events/poll, runs events/stream, and delivers by webhook to who has
+// asked with events/subscribe.
 //
 // Authors meet [New], [Register] and its siblings (called by generated code), [Hooks] and
-// [Emitter]. Carriers, that is package transport, meet [Server.Call], [Server.Open], [Stream] and
-// [Carrier].
+// [Emitter]; [WebhookOptions] switches webhooks on, and operators look after them with [Admin].
+// Carriers, that is package transport, meet [Server.Call], [Server.Open], [Stream] and [Carrier].
 //
 // Inside, every event type has a log and every consumer is a reader with a position (topic.go,
 // reader.go): replay and live delivery are the same loop of reading, matching, transforming and
 // writing. A reader at the head parks in the match index (index.go) until an append concerns it.
-// Occurrences that a check finds go through a feed (feed.go), whose log is read in the same way.
+// Occurrences that a check finds go through a feed (feed.go), whose log is read in the same way. A
+// webhook subscription is a reader too (hookreader.go, hookfeed.go), which package delivery turns;
+// webhook.go says what begins, keeps and ends it.
 package server
 
 import (
