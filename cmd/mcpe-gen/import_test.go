@@ -51,7 +51,8 @@ func TestImportRoundTrip(t *testing.T) {
 // advertised is what a server of the event file answers to events/list, in memory.
 func advertised(t *testing.T, file string) []wire.Descriptor {
 	t.Helper()
-	p, err := newPeer(file, server.Options{})
+	// A type that is offered by webhook alone needs a server with webhooks.
+	p, err := newPeer(file, server.Options{Webhook: &server.WebhookOptions{}})
 	if err != nil {
 		t.Fatal(err)
 	}

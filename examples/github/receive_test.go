@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/github"
@@ -160,7 +161,12 @@ func TestTokens(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{"secret-token": "alice"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h, err := withTokens(file, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "in") }))
+	h, err := withTokens(file, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if info := auth.TokenInfoFromContext(r.Context()); info == nil || !info.Expiration.IsZero() {
+			t.Errorf("a token of the file expires: %+v", info)
+		}
+		io.WriteString(w, "in")
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}
