@@ -63,6 +63,9 @@ func advertised(t *testing.T, file string) []wire.Descriptor {
 	defer func() {
 		cancel()
 		<-ended
+		if err := p.events.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
 	}()
 	c, err := client.Connect(ctx, mine, client.Options{})
 	if err != nil {
