@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/format"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -85,9 +86,11 @@ func BenchmarkGenerate(b *testing.B) {
 			}
 			b.SetBytes(int64(size))
 			b.ReportMetric(float64(size)/float64(n), "B/type")
+			done := reportCPU(b)
 			for b.Loop() {
 				goFiles(b, r)
 			}
+			done()
 		})
 	}
 }
@@ -102,6 +105,7 @@ func BenchmarkGofmt(b *testing.B) {
 				size += len(f)
 			}
 			b.SetBytes(int64(size))
+			done := reportCPU(b)
 			for b.Loop() {
 				for _, f := range files {
 					if _, err := format.Source(f); err != nil {
@@ -109,6 +113,48 @@ func BenchmarkGofmt(b *testing.B) {
 					}
 				}
 			}
+			done()
 		})
 	}
+}
+
+// BenchmarkBuild compiles and links a program with 1,000 generated event types, server, client and
+// tools; it reports the size of the binary and what it is without them.
+func BenchmarkBuild(b *testing.B) {
+	dir := b.TempDir()
+	consumerModule(b, dir)
+	write(b, dir, "incidents.yaml", benchFile(1000))
+	p, diags, err := gen.Generate(b.Context(), gen.Request{Dir: dir, Files: []string{"incidents.yaml"}, Out: "incidents"})
+	if err != nil || p == nil {
+		b.Fatal(diags, err)
+	}
+	if err := p.Apply(); err != nil {
+		b.Fatal(err)
+	}
+	const imports = "package main\n\nimport (\n\t_ \"github.com/mcpe-gen/mcpe-gen/runtime/client\"\n\t_ \"github.com/mcpe-gen/mcpe-gen/runtime/server\"\n%s)\n\nfunc main() {%s}\n"
+	write(b, dir, "without/main.go", fmt.Sprintf(imports, "", ""))
+	write(b, dir, "with/main.go", fmt.Sprintf(imports, "\t\"example.com/m/incidents\"\n", " println(len(incidents.ReadTools())) "))
+	size := func(pkg string) float64 {
+		build := exec.Command("go", "build", "-mod=mod", "-o", pkg+".bin", "./"+pkg)
+		build.Dir = dir
+		if out, err := build.CombinedOutput(); err != nil {
+			b.Fatalf("%v\n%s", err, out)
+		}
+		info, err := os.Stat(filepath.Join(dir, pkg+".bin"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		return float64(info.Size())
+	}
+	without := size("without")
+	with, n := 0.0, 0
+	done := reportCPU(b)
+	for b.Loop() {
+		n++ // a change, so that the package is compiled anew
+		write(b, dir, "incidents/change.go", fmt.Sprintf("package incidents\n\nconst change = %d\n", n))
+		with = size("with")
+	}
+	done()
+	b.ReportMetric(with/1e6, "MB")
+	b.ReportMetric((with-without)/1000, "B/type")
 }

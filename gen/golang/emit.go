@@ -11,13 +11,12 @@ package golang
 import (
 	"bytes"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/dave/jennifer/jen"
 
+	"github.com/mcpe-gen/mcpe-gen/gen/internal/parallel"
 	"github.com/mcpe-gen/mcpe-gen/gen/ir"
 )
 
@@ -64,21 +63,14 @@ func Emit(p *ir.Package, o Options) (map[string][]byte, error) {
 		o.Source = func(path string) string { return path }
 	}
 	results := make([]rendered, len(p.Files)+1)
-	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
-	var wg sync.WaitGroup
-	for i := range results {
-		wg.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			if i == len(p.Files) {
-				results[i] = render(PackageFile, packageFile(p, o))
-				return
-			}
-			f := p.Files[i]
-			results[i] = render(f.Stem+Suffix, eventFile(p.Name, f, o))
-		})
-	}
-	wg.Wait()
+	parallel.Do(len(results), func(i int) {
+		if i == len(p.Files) {
+			results[i] = render(PackageFile, packageFile(p, o))
+			return
+		}
+		f := p.Files[i]
+		results[i] = render(f.Stem+Suffix, eventFile(p.Name, f, o))
+	})
 	files := make(map[string][]byte, len(results)+1)
 	for _, r := range results {
 		if r.err != nil {

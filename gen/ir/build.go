@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"github.com/mcpe-gen/mcpe-gen/gen/internal/parallel"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -211,21 +212,26 @@ func (b *builder) publish(p *Package) {
 	if source.HasErrors(b.diags) {
 		return
 	}
-	tools := scope{}
+	var all []*Event
 	for _, f := range p.Files {
-		for _, e := range f.Events {
-			e.InputSchema = b.set.Published(e.Schema.Input)
-			e.PayloadSchema = b.set.Published(e.Schema.Payload)
-			fp, err := wire.Fingerprint(e.InputSchema, e.PayloadSchema)
-			if err != nil {
-				b.report(source.New("MCPE303", e.Schema.NameRange, "%s cannot be fingerprinted: %v", e.Schema.Name, err))
-			}
-			e.Fingerprint = fp
-			if b.opts.Tools {
-				e.Tool = b.tool(e, tools)
-			}
+		all = append(all, f.Events...)
+	}
+	faults := make([]error, len(all))
+	parallel.Do(len(all), func(i int) {
+		e := all[i]
+		e.InputSchema, e.PayloadSchema = b.set.Published(e.Schema.Input), b.set.Published(e.Schema.Payload)
+		e.Fingerprint, faults[i] = wire.Fingerprint(e.InputSchema, e.PayloadSchema)
+	})
+	tools := scope{}
+	for i, e := range all {
+		if faults[i] != nil {
+			b.report(source.New("MCPE303", e.Schema.NameRange, "%s cannot be fingerprinted: %v", e.Schema.Name, faults[i]))
+		}
+		if b.opts.Tools {
+			e.Tool = b.tool(e, tools)
 		}
 	}
+	parallel.Do(len(all), func(i int) { describeTool(all[i]) })
 }
 
 // written returns the schema in an event file that n was made of.

@@ -10,7 +10,7 @@ import (
 
 const maxToolName = 64
 
-// tool makes the descriptor of an event type's read tool; nil when one was reported.
+// tool names an event type's read tool; nil when something was reported about it.
 func (b *builder) tool(e *Event, names scope) *Tool {
 	t := &Tool{
 		Cursor:    orElse(e.Schema.ToolCursor, readtool.CursorArgument),
@@ -21,10 +21,17 @@ func (b *builder) tool(e *Event, names scope) *Tool {
 	if !b.toolName(e, name, names) || !b.toolArguments(e, t) {
 		return nil
 	}
-	t.Tool = readtool.New(events.Info{
-		Name: e.Schema.Name, Description: e.Schema.Description, InputSchema: e.InputSchema, PayloadSchema: e.PayloadSchema,
-	}, name, t.Cursor, t.MaxEvents).Tool
+	t.Tool.Name = name
 	return t
+}
+
+// describeTool completes the descriptor of a read tool that has its name.
+func describeTool(e *Event) {
+	if t := e.Tool; t != nil {
+		t.Tool = readtool.New(events.Info{
+			Name: e.Schema.Name, Description: e.Schema.Description, InputSchema: e.InputSchema, PayloadSchema: e.PayloadSchema,
+		}, t.Tool.Name, t.Cursor, t.MaxEvents).Tool
+	}
 }
 
 // toolArguments reports an inputSchema that the tool cannot add its own arguments to.

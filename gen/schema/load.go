@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/gen/internal/parallel"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
@@ -23,6 +24,7 @@ func Load(paths []string, o Options) (*Set, []source.Diagnostic) {
 		o:   o,
 	}
 	l.set.refs = mappings(o.Refs)
+	l.readAhead(paths)
 	for _, path := range paths {
 		f := l.open(path, true, nil, nil)
 		if f.fault != "" {
@@ -36,9 +38,7 @@ func Load(paths []string, o Options) (*Set, []source.Diagnostic) {
 	l.checkRefs()
 	l.checkMappings()
 	l.checkLoops()
-	for _, r := range l.roots {
-		l.checkMeta(r)
-	}
+	l.checkMeta()
 	l.spread()
 	l.checkEvents()
 	for _, r := range l.roots {
@@ -53,10 +53,44 @@ type loader struct {
 	set   *Set
 	o     Options
 	roots []*root
+	// ahead holds the given files, read before anything refers to them.
+	ahead map[string]*text
 	// events finds the first event of each name.
 	events map[string]*Event
 	// misspelt remembers what each unknown keyword is near to.
 	misspelt map[string]string
+}
+
+// text is a file before anything is made of it.
+type text struct {
+	path    string
+	content []byte
+	err     error
+	node    *source.Node
+	found   []source.Diagnostic
+}
+
+func (t *text) read(o Options) { t.content, t.err = o.ReadFile(t.path) }
+
+func (t *text) parse() {
+	if t.err == nil {
+		t.node, t.found = source.Parse(t.path, t.content)
+	}
+}
+
+// readAhead reads the given files and parses them on all processors.
+func (l *loader) readAhead(paths []string) {
+	l.ahead = make(map[string]*text, len(paths))
+	var all []*text
+	for _, path := range paths {
+		if key := absolute(path); l.ahead[key] == nil {
+			t := &text{path: path}
+			t.read(l.o)
+			l.ahead[key] = t
+			all = append(all, t)
+		}
+	}
+	parallel.Do(len(all), func(i int) { all[i].parse() })
 }
 
 // opened is a path that was read, or why it was not.
@@ -77,16 +111,21 @@ func (l *loader) open(path string, given bool, base *url.URL, from *dialect) *op
 	}
 	f := &opened{}
 	l.set.files[key] = f
-	content, err := l.o.ReadFile(path)
-	if err != nil {
-		f.fault = "the file cannot be read: " + reason(err)
+	read := l.ahead[key]
+	if read == nil {
+		read = &text{path: path}
+		read.read(l.o)
+		read.parse()
+	}
+	if read.err != nil {
+		f.fault = "the file cannot be read: " + reason(read.err)
 		return f
 	}
 	name := filepath.Base(path)
 	f.file = &File{Path: path, Stem: strings.TrimSuffix(name, filepath.Ext(name)), Given: given, named: make(map[string]*Entry)}
 	l.set.Files = append(l.set.Files, f.file)
-	node, found := source.Parse(path, content)
-	l.Report(found...)
+	l.Report(read.found...)
+	node := read.node
 	if node == nil {
 		f.garbled = true
 		f.file.Root = &source.Node{Kind: source.Object, Range: source.InFile(path)}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
+	"github.com/mcpe-gen/mcpe-gen/gen/internal/parallel"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
@@ -22,19 +23,27 @@ var metaschemas = map[*dialect]func() (*jsonschema.Schema, error){
 
 var english = sync.OnceValue(func() *message.Printer { return message.NewPrinter(language.English) })
 
-// checkMeta checks a schema against the metaschema of its dialect.
-func (l *loader) checkMeta(r *root) {
-	meta, err := metaschemas[r.dialect]()
-	if err != nil {
-		l.fail(r, source.New("MCPE130", r.node.Range, "the metaschema of %s is not usable: %v", r.dialect.name, err))
-		return
-	}
-	var invalid *jsonschema.ValidationError
-	if err := meta.Validate(r.node.Value()); errors.As(err, &invalid) {
-		for _, leaf := range leaves(invalid) {
-			if d := metaFault(r, leaf); !r.marked[d.Range] {
-				l.fail(r, d)
+// checkMeta checks every schema against the metaschema of its dialect.
+func (l *loader) checkMeta() {
+	found := make([]error, len(l.roots))
+	parallel.Do(len(l.roots), func(i int) {
+		meta, err := metaschemas[l.roots[i].dialect]()
+		if err == nil {
+			err = meta.Validate(l.roots[i].node.Value())
+		}
+		found[i] = err
+	})
+	for i, r := range l.roots {
+		var invalid *jsonschema.ValidationError
+		switch {
+		case errors.As(found[i], &invalid):
+			for _, leaf := range leaves(invalid) {
+				if d := metaFault(r, leaf); !r.marked[d.Range] {
+					l.fail(r, d)
+				}
 			}
+		case found[i] != nil:
+			l.fail(r, source.New("MCPE130", r.node.Range, "the metaschema of %s is not usable: %v", r.dialect.name, found[i]))
 		}
 	}
 }
