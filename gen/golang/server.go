@@ -26,7 +26,7 @@ func (w *writer) server(e *ir.Event) {
 	call := []jen.Code{jen.Id("s"), jen.Id(typeVar(e))}
 	if checks {
 		params = append(params, jen.Id("c").Id(x+"Checker"))
-		call = append(call, jen.Id("c").Dot("Check"+x))
+		call = append(call, jen.Qual(serverPath, "CheckOf").Call(jen.Id("c"), jen.Id(x+"Checker").Dot("Check"+x)))
 	}
 	params = append(params, jen.Id("h").Id(x+"Hooks"), jen.Id("o").Op("...").Qual(serverPath, "TypeOption"))
 	call = append(call, jen.Id("h"), jen.Id("o").Op("..."))

@@ -80,8 +80,6 @@ func newDefinition[A, P any](s *Server, t events.Type[A, P], h Hooks[A, P], c Ch
 			}
 			return f, nil
 		}
-	} else if !emits {
-		return nil, fmt.Errorf("registering event %q: no check given", t.Name)
 	}
 	d.decodeArguments = func(raw json.RawMessage) (any, error) {
 		a := new(A)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
@@ -50,6 +51,17 @@ type Hooks[A, P any] struct {
 // logged and reported as UpstreamError (PUSH-5).
 type Check[A, P any] func(ctx context.Context, args A, cursor string) (events.Page[P], error)
 
+// CheckOf makes a Check of a method of c, for generated code: method is Checker.CheckX. Where c is a
+// nil interface, so is the Check, and registering it is an error instead of a panic.
+func CheckOf[C, A, P any](c C, method func(c C, ctx context.Context, args A, cursor string) (events.Page[P], error)) Check[A, P] {
+	if any(c) == nil {
+		return nil
+	}
+	return func(ctx context.Context, args A, cursor string) (events.Page[P], error) {
+		return method(c, ctx, args, cursor)
+	}
+}
+
 // Register adds an event type whose occurrences the author emits. Registering a name again
 // changes the type in place: live subscriptions go on when the change is additive and end
 // otherwise (EVOL-2, EVOL-3, LIST-5).
@@ -68,6 +80,9 @@ func Register[A, P any](s *Server, t events.Type[A, P], h Hooks[A, P], o ...Type
 // RegisterCheck adds an event type whose occurrences a check finds upstream (SRV-1). Registering
 // a name again is as in [Register].
 func RegisterCheck[A, P any](s *Server, t events.Type[A, P], c Check[A, P], h Hooks[A, P], o ...TypeOption) error {
+	if c == nil {
+		return errNoCheck(t.Name)
+	}
 	d, err := newDefinition(s, t, h, c, false, o)
 	if err != nil {
 		return err
@@ -79,6 +94,9 @@ func RegisterCheck[A, P any](s *Server, t events.Type[A, P], c Check[A, P], h Ho
 // RegisterBoth adds an event type that has a check and an emitter; an occurrence that comes both
 // ways under one eventId is delivered once (SRV-1).
 func RegisterBoth[A, P any](s *Server, t events.Type[A, P], c Check[A, P], h Hooks[A, P], o ...TypeOption) (*Emitter[P], error) {
+	if c == nil {
+		return nil, errNoCheck(t.Name)
+	}
 	d, err := newDefinition(s, t, h, c, true, o)
 	if err != nil {
 		return nil, err
@@ -111,4 +129,8 @@ func (e *Emitter[P]) EmitTo(ctx context.Context, subscriptionIDs []string, p P, 
 		subscriptionIDs = []string{}
 	}
 	return e.et.emit(ctx, subscriptionIDs, &p, o)
+}
+
+func errNoCheck(event string) error {
+	return fmt.Errorf("registering event %q: no check given; it must not be nil", event)
 }

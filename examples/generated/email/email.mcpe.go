@@ -69,7 +69,7 @@ type EmailReceivedChecker interface {
 
 // RegisterEmailReceived adds email.received to s, which asks c for occurrences.
 func RegisterEmailReceived(s *server.Server, c EmailReceivedChecker, h EmailReceivedHooks, o ...server.TypeOption) error {
-	return server.RegisterCheck(s, eventEmailReceived, c.CheckEmailReceived, h, o...)
+	return server.RegisterCheck(s, eventEmailReceived, server.CheckOf(c, EmailReceivedChecker.CheckEmailReceived), h, o...)
 }
 
 // SubscribeEmailReceived subscribes to email.received.

@@ -85,5 +85,5 @@ type PongChecker interface {
 
 // RegisterPong adds pong to s, which asks c for occurrences.
 func RegisterPong(s *server.Server, c PongChecker, h PongHooks, o ...server.TypeOption) error {
-	return server.RegisterCheck(s, eventPong, c.CheckPong, h, o...)
+	return server.RegisterCheck(s, eventPong, server.CheckOf(c, PongChecker.CheckPong), h, o...)
 }

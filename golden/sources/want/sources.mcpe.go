@@ -74,7 +74,7 @@ type MailReceivedChecker interface {
 
 // RegisterMailReceived adds mail.received to s, which asks c for occurrences.
 func RegisterMailReceived(s *server.Server, c MailReceivedChecker, h MailReceivedHooks, o ...server.TypeOption) error {
-	return server.RegisterCheck(s, eventMailReceived, c.CheckMailReceived, h, o...)
+	return server.RegisterCheck(s, eventMailReceived, server.CheckOf(c, MailReceivedChecker.CheckMailReceived), h, o...)
 }
 
 // SubscribeMailReceived subscribes to mail.received.
@@ -132,7 +132,7 @@ type MailMovedChecker interface {
 //
 // The event type is deprecated: use mail.changed; it is removed after 2027-03-01.
 func RegisterMailMoved(s *server.Server, c MailMovedChecker, h MailMovedHooks, o ...server.TypeOption) (*MailMovedEmitter, error) {
-	return server.RegisterBoth(s, eventMailMoved, c.CheckMailMoved, h, o...)
+	return server.RegisterBoth(s, eventMailMoved, server.CheckOf(c, MailMovedChecker.CheckMailMoved), h, o...)
 }
 
 // SubscribeMailMoved subscribes to mail.moved.

@@ -1,0 +1,37 @@
+package behaviour
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	sources "github.com/mcpe-gen/mcpe-gen/golden/sources/want"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+)
+
+type mailbox struct{}
+
+func (mailbox) CheckMailReceived(context.Context, sources.MailReceivedArguments, string) (events.Page[sources.MailReceivedPayload], error) {
+	return events.Page[sources.MailReceivedPayload]{Cursor: "now"}, nil
+}
+
+// SRV-1: a checker that was forgotten is an error of registration, not a panic.
+func TestNilChecker(t *testing.T) {
+	s, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), server.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Shutdown(context.Background())
+	if err := sources.RegisterMailReceived(s, nil, sources.MailReceivedHooks{}); err == nil || !strings.Contains(err.Error(), `registering event "mail.received": no check given`) {
+		t.Errorf("check: %v", err)
+	}
+	if e, err := sources.RegisterMailMoved(s, nil, sources.MailMovedHooks{}); e != nil || err == nil || !strings.Contains(err.Error(), "no check given") {
+		t.Errorf("both: %v", err)
+	}
+	if err := sources.RegisterMailReceived(s, mailbox{}, sources.MailReceivedHooks{}); err != nil {
+		t.Error(err)
+	}
+}
