@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -32,6 +33,7 @@ type callback struct {
 	// reports tells that the server has sent a deliveryStatus, so that none means a new subscription.
 	reports bool
 	rotated time.Time
+	heard   atomic.Uint64 // deliveries so far
 
 	terminated chan error
 	// turn is held by whoever hands over to the inbox: what arrives together goes one by one.
@@ -177,6 +179,7 @@ func (cb *callback) take(ctx context.Context, d webhook.Delivery) error {
 	stop := context.AfterFunc(s.ctx, cancel)
 	defer stop()
 	s.heard()
+	cb.heard.Add(1)
 	switch d.Type {
 	case wire.EnvelopeTerminated:
 		cb.terminate(d.Envelope.Error)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -123,13 +124,16 @@ func (h *hooks) subscribe(p wire.SubscribeParams) (any, *jsonrpc.Error) {
 			return nil, h.f.err(wire.CallbackEndpointError, `{"reason":"challenge_failed"}`)
 		}
 	}
-	if h.refuse != nil {
-		if e := h.refuse(p); e != nil {
+	h.mu.Lock()
+	refuse, early := h.refuse, h.early
+	h.mu.Unlock()
+	if refuse != nil {
+		if e := refuse(p); e != nil {
 			return nil, e
 		}
 	}
-	if h.early != nil {
-		h.early(sub)
+	if early != nil {
+		early(sub)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -172,7 +176,8 @@ func (h *hooks) send(sub *hookSub, id string, body []byte) int {
 }
 
 func (h *hooks) exchange(sub *hookSub, id string, body []byte) (int, string) {
-	r, err := webhook.Signer{Ring: sub.ring}.NewRequest(h.t.Context(), sub.url, webhook.Message{ID: id, Subscription: sub.id, Body: body})
+	now := h.copyOf(sub)
+	r, err := webhook.Signer{Ring: now.ring}.NewRequest(h.t.Context(), now.url, webhook.Message{ID: id, Subscription: now.id, Body: body})
 	if err != nil {
 		h.t.Error(err)
 	}
@@ -247,6 +252,22 @@ func (h *hooks) sub() *hookSub {
 		return sub
 	}
 	return nil
+}
+
+func (h *hooks) copyOf(sub *hookSub) hookSub {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return *sub
+}
+
+// set changes the script when everything is quiet.
+func (h *hooks) set(change func()) {
+	synctest.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.f.mu.Lock()
+	defer h.f.mu.Unlock()
+	change()
 }
 
 func (h *hooks) live() int {

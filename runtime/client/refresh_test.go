@@ -89,7 +89,9 @@ func TestCLI5Relist(t *testing.T) {
 		h.ttl = -1
 		h.f.stream = func(st *fakeStream) (any, *jsonrpc.Error) { st.active("c0"); return hold(st) }
 		s := subscribe(t, cl)
-		h.f.list = func() []wire.Descriptor { return []wire.Descriptor{descriptor("tick", "push")} }
+		h.set(func() {
+			h.f.list = func() []wire.Descriptor { return []wire.Descriptor{descriptor("tick", "push")} }
+		})
 		time.Sleep(2 * time.Hour)
 		if s.Mode() != "push" || h.live() != 0 {
 			t.Errorf("mode %s, %d subscriptions", s.Mode(), h.live())
@@ -103,16 +105,18 @@ func TestCLI5Rotate(t *testing.T) {
 	eachCarrier(t, func(t *testing.T, c carrier) {
 		h, cl := hooked(t, c, Options{Webhook: &WebhookOptions{Rotate: 15 * time.Minute}})
 		s := subscribe(t, cl)
-		before := *h.sub()
+		before := h.copyOf(h.sub())
 		old := h.calls()[0].Delivery.Secret
 		failing := true
-		h.refuse = func(wire.SubscribeParams) *jsonrpc.Error {
-			if !failing {
-				return nil
+		h.set(func() {
+			h.refuse = func(wire.SubscribeParams) *jsonrpc.Error {
+				if !failing {
+					return nil
+				}
+				failing = false
+				return h.f.err(wire.Internal, "")
 			}
-			failing = false
-			return h.f.err(wire.Internal, "")
-		}
+		})
 		time.Sleep(20 * time.Minute)
 		calls := h.calls()
 		if len(calls) != 3 || calls[1].Delivery.Secret == old {
@@ -121,9 +125,10 @@ func TestCLI5Rotate(t *testing.T) {
 		if calls[2].Delivery.Secret == calls[1].Delivery.Secret || calls[2].Delivery.Secret == old {
 			t.Error("the second try has no secret of its own")
 		}
-		after := *h.sub()
+		synctest.Wait()
+		after := h.copyOf(h.sub())
 		after.ring = after.ring[:1]
-		for i, sub := range []hookSub{before, after, *h.sub()} {
+		for i, sub := range []hookSub{before, after, h.copyOf(h.sub())} {
 			if status := h.event(&sub, i+1, fmt.Sprint("c", i+1)); status != 204 {
 				t.Errorf("secret %d: %d", i, status)
 			}
@@ -181,9 +186,10 @@ func TestCLI5Abandoned(t *testing.T) {
 			h.emit(2)
 			h.deliver()
 			h.emit(3)
-			h.sub().settled = 5 // given up
-			h.status = status
+			sub := h.sub()
+			h.set(func() { sub.settled, h.status = 5, status }) // given up
 			time.Sleep(20 * time.Minute)
+			synctest.Wait()
 			if len(h.unsubscribed) != 1 || len(h.calls()) != 3 || h.calls()[2].cursor() != "c2" {
 				t.Fatalf("%s: %d subscribes, unsubscribed %v", name, len(h.calls()), h.unsubscribed)
 			}
@@ -204,12 +210,14 @@ func TestCLI5RefreshFails(t *testing.T) {
 		h, cl := hooked(t, c, Options{})
 		s := subscribe(t, cl)
 		failures := 4
-		h.refuse = func(wire.SubscribeParams) *jsonrpc.Error {
-			if failures--; failures >= 0 {
-				return h.f.err(wire.CallbackEndpointError, `{"reason":"timeout"}`)
+		h.set(func() {
+			h.refuse = func(wire.SubscribeParams) *jsonrpc.Error {
+				if failures--; failures >= 0 {
+					return h.f.err(wire.CallbackEndpointError, `{"reason":"timeout"}`)
+				}
+				return nil
 			}
-			return nil
-		}
+		})
 		time.Sleep(18*time.Minute + 30*time.Second)
 		h.emit(1)
 		h.deliver()

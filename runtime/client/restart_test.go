@@ -47,7 +47,8 @@ func TestCLI5Restart(t *testing.T) {
 				t.Fatalf("saved %s", got)
 			}
 			h.emit(2)
-			h.sub().settled = 8 // given up while nobody answered
+			sub := h.sub()
+			h.set(func() { sub.settled = 8 }) // given up while nobody answered
 			cl = h.client(c, o)
 			s = subscribe(t, cl, WithCursorKey("k"))
 			calls := h.calls()

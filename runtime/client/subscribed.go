@@ -41,6 +41,9 @@ type subscribeResult struct {
 	refreshBefore time.Time     // zero for none
 	lifetime      time.Duration // 0 for ever
 	status        *DeliveryStatus
+	// quiet tells that nothing was delivered while the answer was under way: then its cursor is
+	// news, else an older one.
+	quiet bool
 }
 
 func readSubscribed(raw json.RawMessage, asked time.Time, ttl time.Duration) (*subscribeResult, error) {

@@ -178,7 +178,7 @@ func (cb *callback) refresh(ctx context.Context, sess *session) (res *subscribeR
 	defer cancel()
 	before := cb.present
 	cb.present = true // it may be, whatever comes back
-	asked := time.Now()
+	asked, heard := time.Now(), cb.heard.Load()
 	raw, err := sess.call(ctx, wire.MethodSubscribe, p, newCall(nil))
 	if err != nil {
 		var refusal *events.Error
@@ -187,13 +187,17 @@ func (cb *callback) refresh(ctx context.Context, sess *session) (res *subscribeR
 		}
 		return nil, err
 	}
-	return readSubscribed(raw, asked, cb.w.TTL)
+	if res, err = readSubscribed(raw, asked, cb.w.TTL); err != nil {
+		return nil, err
+	}
+	res.quiet = cb.heard.Load() == heard
+	return res, nil
 }
 
-// settle takes in what the server answered.
+// settle takes in what the server answered. Where delivery begins is known before anything can be
+// delivered.
 func (cb *callback) settle(ctx context.Context, res *subscribeResult) error {
 	s := cb.s
-	cb.endpoint.Activate(res.ID, cb.take)
 	err := cb.save(ctx, func(c *store.Callback) {
 		c.Subscription = res.ID
 		if c.Start == "" && res.Cursor != nil {
@@ -203,7 +207,7 @@ func (cb *callback) settle(ctx context.Context, res *subscribeResult) error {
 	if err != nil {
 		return err
 	}
-	again := s.established() || cb.resumed
+	again := s.isAccepted() || cb.resumed
 	lost := again && res.status == nil && (cb.reports || cb.resumed) && res.Cursor == nil && s.resume() == nil
 	cb.resumed = false
 	s.mu.Lock()
@@ -215,17 +219,27 @@ func (cb *callback) settle(ctx context.Context, res *subscribeResult) error {
 			s.log.Warn("deliveries have been failing", "lastError", e, "active", res.status.Active)
 		}
 	}
-	s.progress()
-	if res.Truncated || lost {
-		release, err := cb.acquire(ctx)
-		if err != nil {
+	switch {
+	case res.Truncated || lost:
+		if err := cb.gap(ctx, res.Cursor); err != nil {
 			return err
 		}
-		defer release()
-		return s.gapItem(ctx, res.Cursor, 0)
+	case res.quiet:
+		s.reach(res.Cursor)
 	}
-	s.reach(res.Cursor)
+	cb.endpoint.Activate(res.ID, cb.take)
+	s.established()
+	s.progress()
 	return nil
+}
+
+func (cb *callback) gap(ctx context.Context, cursor *string) error {
+	release, err := cb.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return cb.s.gap(ctx, cursor)
 }
 
 // unsubscribe ends the subscription of that callback URL; that there is none is as good (D6).
