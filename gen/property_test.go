@@ -1,6 +1,7 @@
 package gen_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"go/ast"
@@ -21,7 +22,7 @@ import (
 )
 
 var names = rapid.OneOf(
-	rapid.SampledFrom([]string{"id", "userId", "type", "func", "+1", "-1", "string", "error", "json", "events", "a b", "größe", "日本", "2fa", "Value", "Extra", "-"}),
+	rapid.SampledFrom([]string{"id", "userId", "type", "func", "+1", "-1", "string", "error", "json", "events", "a b", "größe", "日本", "2fa", "Value", "Extra", "-", "a,b", `"`}),
 	rapid.StringMatching(`[a-zA-Z_.+ -]{1,6}`),
 )
 
@@ -29,7 +30,8 @@ var names = rapid.OneOf(
 func schemas(t *rapid.T, depth int) map[string]any {
 	kinds := []string{"string", "integer", "number", "boolean", "date-time", "base64", "enum", "const", "ref"}
 	if depth > 0 {
-		kinds = append(kinds, "object", "object", "array", "map", "union", "nullable", "raw")
+		kinds = append(kinds, "object", "object", "array", "map", "union", "nullable", "raw",
+			"merged", "beside", "patterns", "tuple", "conditions", "mixed", "alternatives", "boolean schema", "untyped")
 	}
 	switch kind := rapid.SampledFrom(kinds).Draw(t, "kind"); kind {
 	case "date-time":
@@ -61,6 +63,36 @@ func schemas(t *rapid.T, depth int) map[string]any {
 		return map[string]any{"anyOf": []any{schemas(t, depth-1), map[string]any{"type": "null"}}}
 	case "raw":
 		return map[string]any{"x-go-type": "encoding/json.RawMessage"}
+	case "merged":
+		return map[string]any{"allOf": []any{object(t, depth-1), schemas(t, depth-1)}, "unevaluatedProperties": false}
+	case "beside":
+		o := object(t, depth-1)
+		o["$ref"] = "#/schemas/" + rapid.SampledFrom([]string{"A", "B", "C"}).Draw(t, "ref")
+		return o
+	case "patterns":
+		o := object(t, depth-1)
+		o["patternProperties"] = map[string]any{"^a": schemas(t, depth-1), "b$": schemas(t, depth-1)}
+		return o
+	case "tuple":
+		return map[string]any{"type": "array", "prefixItems": []any{schemas(t, depth-1), schemas(t, depth-1)}, "items": rapid.Bool().Draw(t, "open")}
+	case "conditions":
+		o := object(t, depth-1)
+		o["if"], o["then"], o["else"] = object(t, 0), object(t, depth-1), object(t, depth-1)
+		o["dependentSchemas"] = map[string]any{"id": object(t, depth-1)}
+		o["dependentRequired"] = map[string]any{"x": []string{"y", "a,b"}}
+		return o
+	case "mixed":
+		var values []json.RawMessage
+		for _, text := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{`1`, `"a"`, `null`, `{"a":1}`, `[2]`, `1e300`, `-0.5`}), 1, 4, rapid.ID).Draw(t, "literals") {
+			values = append(values, json.RawMessage(text))
+		}
+		return map[string]any{"enum": values}
+	case "alternatives":
+		return map[string]any{rapid.SampledFrom([]string{"oneOf", "anyOf"}).Draw(t, "keyword"): []any{schemas(t, depth-1), schemas(t, depth-1)}}
+	case "boolean schema":
+		return map[string]any{"allOf": []any{rapid.Bool().Draw(t, "allowed"), schemas(t, depth-1)}}
+	case "untyped":
+		return map[string]any{"minLength": 1, "properties": map[string]any{"a": schemas(t, depth-1)}}
 	default:
 		return map[string]any{"type": kind, "default": rapid.SampledFrom([]any{"x", 1, true}).Draw(t, "default")}
 	}
@@ -95,7 +127,7 @@ func (s packageSet) Import(path string) (*types.Package, error) {
 	return nil, fmt.Errorf("%s was not loaded", path)
 }
 
-func exported(t *testing.T, fset *token.FileSet, paths ...string) packageSet {
+func exported(t testing.TB, fset *token.FileSet, paths ...string) packageSet {
 	t.Helper()
 	loaded, err := packages.Load(&packages.Config{
 		Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedExportFile, Fset: fset,
@@ -113,15 +145,61 @@ func exported(t *testing.T, fset *token.FileSet, paths ...string) packageSet {
 	return set
 }
 
-// TestOutputCompiles draws event files and type-checks what is generated: whatever is not reported
-// compiles and is formatted.
-func TestOutputCompiles(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example.com/m\n"), 0o644); err != nil {
+// A checker generates packages and type-checks them.
+type checker struct {
+	dir     string
+	fset    *token.FileSet
+	imports packageSet
+}
+
+func newChecker(t testing.TB) *checker {
+	t.Helper()
+	c := &checker{dir: t.TempDir(), fset: token.NewFileSet()}
+	if err := os.WriteFile(filepath.Join(c.dir, "go.mod"), []byte("module example.com/m\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	fset := token.NewFileSet()
-	imports := exported(t, fset, "cmp", "encoding/json", "github.com/mcpe-gen/mcpe-gen/runtime/events")
+	c.imports = exported(t, c.fset, "cmp", "encoding/json", "github.com/mcpe-gen/mcpe-gen/runtime/events")
+	return c
+}
+
+// check reports whether the event file is accepted, and what is wrong with the code that it gives:
+// whatever is not reported compiles and is formatted.
+func (c *checker) check(ctx context.Context, document []byte) (accepted bool, wrong error) {
+	if err := os.WriteFile(filepath.Join(c.dir, "e.json"), document, 0o644); err != nil {
+		return false, err
+	}
+	p, diags, err := gen.Generate(ctx, gen.Request{Dir: c.dir, Files: []string{"e.json"}, Out: "p", Emit: []string{"types"}})
+	switch {
+	case err != nil:
+		return false, err
+	case p == nil && !source.HasErrors(diags):
+		return false, fmt.Errorf("no plan and no error: %v", diags)
+	case p == nil:
+		return false, nil
+	}
+	var files []*ast.File
+	for _, f := range p.Create {
+		formatted, err := format.Source(f.Content)
+		if err != nil || string(formatted) != string(f.Content) {
+			return true, fmt.Errorf("%s is not formatted: %v\n%s", f.Path, err, f.Content)
+		}
+		parsed, err := parser.ParseFile(c.fset, f.Path, f.Content, parser.SkipObjectResolution)
+		if err != nil {
+			return true, err
+		}
+		files = append(files, parsed)
+	}
+	var found []string
+	conf := types.Config{Importer: c.imports, Error: func(err error) { found = append(found, err.Error()) }}
+	if _, err := conf.Check("example.com/m/p", c.fset, files, nil); err != nil {
+		return true, fmt.Errorf("%s\n%s", strings.Join(found, "\n"), p.Create[0].Content)
+	}
+	return true, nil
+}
+
+// TestOutputCompiles draws event files and type-checks what is generated.
+func TestOutputCompiles(t *testing.T) {
+	c := newChecker(t)
 	generated, ctx := 0, t.Context()
 	rapid.Check(t, func(t *rapid.T) {
 		doc, err := json.Marshal(map[string]any{
@@ -134,40 +212,43 @@ func TestOutputCompiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, "e.json"), doc, 0o644); err != nil {
-			t.Fatal(err)
+		accepted, wrong := c.check(ctx, doc)
+		if wrong != nil {
+			t.Fatalf("%v\n%s", wrong, doc)
 		}
-		p, diags, err := gen.Generate(ctx, gen.Request{Dir: dir, Files: []string{"e.json"}, Out: "p", Emit: []string{"types"}})
-		if err != nil {
-			t.Fatalf("%v\n%s", err, doc)
-		}
-		if p == nil {
-			if !source.HasErrors(diags) {
-				t.Fatalf("no plan and no error: %v", diags)
-			}
-			return
-		}
-		generated++
-		var files []*ast.File
-		for _, f := range p.Create {
-			formatted, err := format.Source(f.Content)
-			if err != nil || string(formatted) != string(f.Content) {
-				t.Fatalf("%s is not formatted: %v\n%s", f.Path, err, f.Content)
-			}
-			parsed, err := parser.ParseFile(fset, f.Path, f.Content, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
-			files = append(files, parsed)
-		}
-		var wrong []string
-		conf := types.Config{Importer: imports, Error: func(err error) { wrong = append(wrong, err.Error()) }}
-		if _, err := conf.Check("example.com/m/p", fset, files, nil); err != nil {
-			t.Fatalf("%s\n%s\n%s", strings.Join(wrong, "\n"), doc, p.Create[0].Content)
+		if accepted {
+			generated++
 		}
 	})
 	if generated == 0 {
 		t.Error("every drawn file had an error")
 	}
 	t.Logf("%d packages were generated", generated)
+}
+
+// FuzzAccepted proves that any schema that is accepted gives code that type-checks.
+func FuzzAccepted(f *testing.F) {
+	for _, seed := range []string{
+		`{"type":"object","properties":{"a":{"$ref":"#/schemas/S"}},"patternProperties":{"^x":{"type":"string"}}}`,
+		`{"allOf":[{"type":"object","properties":{"k":{"const":"a"}},"required":["k"]},{"$ref":"#/schemas/T"}]}`,
+		`{"oneOf":[{"type":"object","properties":{"k":{"const":1}},"required":["k"]},{"$ref":"#/schemas/T"},{"type":"null"}]}`,
+		`{"type":"array","prefixItems":[{"enum":["a",1,null,{"b":2}]}],"items":false}`,
+		`{"type":"object","if":{"required":["a"]},"then":{"properties":{"b,c":{}}},"dependentRequired":{"x":["y"]}}`,
+		`{"$schema":"http://json-schema.org/draft-07/schema#","items":[{"type":"string"},true],"definitions":{"d":{"type":"integer"}}}`,
+		`{"type":["object","null"],"additionalProperties":{"$ref":"#"},"unevaluatedProperties":{"type":"string"},"properties":{"n":false}}`,
+		`{"x-go-name":"Named","anyOf":[{"enum":["x"],"x-enum-varnames":["Y"]},{"type":"string"}]}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	c := newChecker(f)
+	f.Fuzz(func(t *testing.T, schema []byte) {
+		if !json.Valid(schema) || len(schema) > 4<<10 {
+			return
+		}
+		doc := fmt.Appendf(nil, `{"version":1,"package":"p","schemas":{"S":%s,"T":{"type":"object","properties":{"k":{"const":"b"}},"required":["k"]}},`+
+			`"events":[{"name":"e","description":"d","inputSchema":{"type":"object"},"payloadSchema":{"type":"object","properties":{"s":{"$ref":"#/schemas/S"}}}}]}`, schema)
+		if _, wrong := c.check(t.Context(), doc); wrong != nil {
+			t.Fatalf("%v\n%s", wrong, doc)
+		}
+	})
 }
