@@ -132,6 +132,9 @@ type Caller struct {
 	// Session is the key by which [Server.Send] reaches the caller's session; "" where there is no
 	// session, or no carrier of ours under it.
 	Session string
+	// Connection is the key by which [Server.Send] reaches the message connection, such as stdio,
+	// that the call came by, in either era; "" over HTTP.
+	Connection string
 	// ServerSession is the SDK's session of the request; in the stateless era it lives no longer
 	// than the request.
 	ServerSession *mcp.ServerSession
@@ -156,7 +159,7 @@ func (s *Server) CallerOf(ctx context.Context, req mcp.Request) Caller {
 	if extra != nil {
 		if v, ok := s.adapters.replies.Load(extra.Header.Get(ReplyHeader)); ok {
 			c.reply = v.(*reply)
-			c.Local = c.reply.local
+			c.Local, c.Connection = c.reply.local, c.reply.connection
 			if !c.Stateless {
 				c.Session = c.reply.session
 			}
@@ -180,8 +183,8 @@ func (c Caller) AfterReply(f func()) {
 const ReplyHeader = "X-Mcpe-Reply"
 
 type reply struct {
-	session string
-	local   bool
+	session, connection string
+	local               bool
 
 	mu    sync.Mutex
 	over  bool
@@ -198,10 +201,11 @@ func (r *reply) add(f func()) bool {
 }
 
 // ExpectReply makes a ticket for a call that a carrier passes to the SDK under [ReplyHeader];
-// session is the key of the outlet of its session, "" for none, and local is as in [Caller]. The
-// carrier calls replied, once or more, when the reply is on its way or never comes. For carriers.
-func (s *Server) ExpectReply(session string, local bool) (ticket string, replied func()) {
-	r := &reply{session: session, local: local}
+// session is the key of the outlet of its session, "" for none; connection and local are as in
+// [Caller]. The carrier calls replied, once or more, when the reply is on its way or never comes.
+// For carriers.
+func (s *Server) ExpectReply(session, connection string, local bool) (ticket string, replied func()) {
+	r := &reply{session: session, connection: connection, local: local}
 	ticket = newTicket()
 	s.adapters.replies.Store(ticket, r)
 	return ticket, func() {

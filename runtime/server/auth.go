@@ -160,7 +160,7 @@ func (s *Server) RefreshVisibility(ctx context.Context) {
 	}
 	if w := s.hooks; w != nil {
 		w.each(func(*hook) bool { return true }, func(h *hook) {
-			ok, err := s.visible(ctx, h.sub.Principal, h.sub.Event)
+			ok, err := s.visible(ctx, h.principal, h.et.name)
 			if err != nil {
 				s.logInternal(ctx, "asking Visible again", err)
 			} else if !ok {

@@ -10,14 +10,14 @@ import (
 
 // A seat is what a source knows of the subscription that it reads for.
 type seat struct {
-	et    *eventType
-	sub   Subscription
-	wake  chan struct{}
-	woken func() // see reader
+	et   *eventType
+	sub  Subscription
+	wake chan struct{}
+	bell ringer // see reader
 }
 
 func (s *seat) reader(t *topic, a *arguments) reader {
-	return reader{topic: t, args: a, id: s.sub.ID, wake: s.wake, woken: s.woken, slot: -1}
+	return reader{topic: t, args: a, id: s.sub.ID, wake: s.wake, bell: s.bell, slot: -1}
 }
 
 // A feedSource is a subscription's reader of a check. Joined, it reads the feed's log. Behind the

@@ -43,13 +43,13 @@ func (w *webhooks) redefined(et *eventType, d *definition) error {
 
 func ofPrincipal(principal string, names []string) func(*hook) bool {
 	return func(h *hook) bool {
-		return h.sub.Principal == principal && (len(names) == 0 || slices.Contains(names, h.sub.Event))
+		return h.principal == principal && (len(names) == 0 || slices.Contains(names, h.et.name))
 	}
 }
 
 // recheck asks the hooks again for a live subscription (AUTH-2, LIST-4).
 func (w *webhooks) recheck(ctx context.Context, h *hook) {
-	if e := w.server.refused(withPrincipal(ctx, h.sub.Principal), h.sub.Principal, h.reader.latest()); e != nil {
+	if e := w.server.refused(withPrincipal(ctx, h.principal), h.principal, h.reader.latest()); e != nil {
 		w.end(h, e)
 	}
 }
@@ -67,7 +67,7 @@ func (w *webhooks) reauthorize() {
 		}
 		next := time.Now().Add(o.Reauthorize)
 		w.each(w.asksHooks, func(h *hook) {
-			if w.ctx.Err() == nil && w.get(h.sub.ID) == h {
+			if w.ctx.Err() == nil && w.get(h.id) == h {
 				w.recheck(w.ctx, h)
 			}
 		})

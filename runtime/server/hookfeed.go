@@ -16,7 +16,7 @@ import (
 // again; what stands for a place after a restart is its cursor (CUR-1).
 type hookFeed struct {
 	binding
-	bell
+	wakeup
 	server    *Server
 	principal string
 
@@ -54,7 +54,7 @@ func openHookFeed(ctx context.Context, et *eventType, sub Subscription, a *argum
 		_, head = et.topic.bounds()
 	}
 	ctx = withPrincipal(ctx, sub.Principal)
-	r.src, truncated, err = openFeed(ctx, seat{et: et, sub: sub, woken: r.ring}, a, head, replay{cursor: &cursor})
+	r.src, truncated, err = openFeed(ctx, seat{et: et, sub: sub, bell: r}, a, head, replay{cursor: &cursor})
 	return r, truncated, err
 }
 

@@ -22,14 +22,14 @@ type hookReader interface {
 	attach(h *delivery.Handle)
 }
 
-// A bell wakes the subscription's handle.
-type bell struct {
+// A wakeup wakes the subscription's handle.
+type wakeup struct {
 	handle *delivery.Handle // set before anything reads or parks
 }
 
-func (b *bell) ring() { b.handle.Wake() }
+func (b *wakeup) ring() { b.handle.Wake() }
 
-func (b *bell) attach(h *delivery.Handle) { b.handle = h }
+func (b *wakeup) attach(h *delivery.Handle) { b.handle = h }
 
 // A binding is a subscription's arguments, taken over to the type's present definition when that
 // has changed additively (EVOL-3).
@@ -59,7 +59,7 @@ func (b *binding) latest() *arguments { return b.bound.Load() }
 // A hookLog reads the type's own log for a webhook subscription.
 type hookLog struct {
 	binding
-	bell
+	wakeup
 	principal string
 	reader
 }
@@ -69,7 +69,7 @@ func newHookLog(et *eventType, sub Subscription, a *arguments) *hookLog {
 	r.et = et
 	r.bound.Store(a)
 	r.reader = reader{topic: et.topic, args: a, id: sub.ID, slot: -1}
-	r.woken = r.ring
+	r.reader.bell = r
 	return r
 }
 

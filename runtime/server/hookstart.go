@@ -28,7 +28,7 @@ const (
 // The caller holds the key and a place in the quotas, and is a member.
 func (w *webhooks) start(ctx context.Context, et *eventType, a *arguments, r store.Subscription, cursor string, from origin) (h *hook, truncated bool, err error) {
 	sub := Subscription{ID: r.ID, Principal: r.Principal, Event: r.Event, Mode: wire.ModeWebhook}
-	h = &hook{sub: sub, url: r.URL, et: et, generation: r.Generation, dialect: wire.Dialect(r.Codes)}
+	h = &hook{id: r.ID, principal: r.Principal, url: r.URL, et: et, generation: r.Generation, dialect: wire.Dialect(r.Codes)}
 	if a.def.check != nil {
 		if h.reader, truncated, err = openHookFeed(ctx, et, sub, a, cursor); err != nil {
 			return nil, false, err
@@ -118,6 +118,6 @@ func (w *webhooks) undo(r *store.Subscription) {
 
 // log tells the operator of a subscription: its id and event, never a secret, URL or payload.
 func (w *webhooks) log(ctx context.Context, message string, h *hook, more ...slog.Attr) {
-	attrs := append([]slog.Attr{slog.String("subscription", h.sub.ID), slog.String("event", h.sub.Event)}, more...)
+	attrs := append([]slog.Attr{slog.String("subscription", h.id), slog.String("event", h.et.name)}, more...)
 	w.server.options.Logger.LogAttrs(ctx, slog.LevelInfo, "mcp events: "+message, attrs...)
 }

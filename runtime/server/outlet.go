@@ -41,6 +41,7 @@ type hub struct {
 	keys      []string
 	opened    map[int]func(Outlet)
 	notified  map[string]map[int]func(context.Context, Notification)
+	ended     map[int]func(session, principal string)
 	lastID    int
 }
 

@@ -36,7 +36,7 @@ func (a *Admin) find(t Target) (et *eventType, streams []*Stream, hooks []*hook,
 		}
 	}
 	if w := a.s.hooks; w != nil {
-		w.each(func(h *hook) bool { return h.et == et || et == nil && h.sub.ID == t.ID }, func(h *hook) { hooks = append(hooks, h) })
+		w.each(func(h *hook) bool { return h.et == et || et == nil && h.id == t.ID }, func(h *hook) { hooks = append(hooks, h) })
 	}
 	if et == nil && len(streams)+len(hooks) == 0 {
 		return nil, nil, nil, notFound("subscription")
@@ -181,7 +181,7 @@ func (w *webhooks) replay(ctx context.Context, h *hook, cursor string) error {
 		return nil
 	}
 	// What a check found is numbered for one life of its reader: begin another one.
-	r, ok, err := w.store.Subscription(ctx, h.sub.ID)
+	r, ok, err := w.store.Subscription(ctx, h.id)
 	if err != nil || !ok {
 		return errGone
 	}
@@ -192,11 +192,11 @@ func (w *webhooks) replay(ctx context.Context, h *hook, cursor string) error {
 		return errGone
 	}
 	w.mu.Lock()
-	w.occupy(h.sub.Principal, 1)
+	w.occupy(h.principal, 1)
 	w.mu.Unlock()
 	next, truncated, err := w.start(ctx, h.et, a, r, cursor, asked)
 	if err != nil {
-		w.giveBack(h.sub.Principal)
+		w.giveBack(h.principal)
 		w.leave(h)
 		return err
 	}

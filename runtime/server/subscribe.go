@@ -216,7 +216,7 @@ func (w *webhooks) refresh(ctx context.Context, q *subscribeRequest, h *hook) (*
 		return nil, err
 	}
 	ring := ringOf(known.Secrets).Rotate(q.secret, time.Now(), w.o.Grace)
-	if err := w.verifier.verify(ctx, &candidate{pair: pair{q.sub.Principal, q.rawURL}, id: q.sub.ID, url: q.url, ring: ring, live: true}); err != nil {
+	if err := w.verifier.verify(ctx, &candidate{pair: pair{q.sub.Principal, q.rawURL}, id: q.sub.ID, url: q.url, ring: ring, live: func() bool { return true }}); err != nil {
 		return nil, err
 	}
 	var truncated bool
@@ -262,7 +262,7 @@ func (w *webhooks) begin(ctx context.Context, q *subscribeRequest) (_ *subscribe
 	}
 	ring := webhook.NewRing(q.secret)
 	p := pair{q.sub.Principal, q.rawURL}
-	if err := w.verifier.verify(ctx, &candidate{pair: p, id: q.sub.ID, url: q.url, ring: ring, live: w.isLive(p)}); err != nil {
+	if err := w.verifier.verify(ctx, &candidate{pair: p, id: q.sub.ID, url: q.url, ring: ring, live: func() bool { return w.isLive(p) }}); err != nil {
 		return nil, err
 	}
 	if err := w.server.members.join(ctx, q.sub, q.args); err != nil {
@@ -301,8 +301,15 @@ func (w *webhooks) place(ctx context.Context, q *subscribeRequest) (b beginning,
 	return b, err
 }
 
+// isLive reports whether the pair has a live subscription. It looks through all, and is asked only
+// when a verification has run out.
 func (w *webhooks) isLive(p pair) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.byPair[p] > 0
+	for _, h := range w.byID {
+		if h.principal == p.principal && h.url == p.url {
+			return true
+		}
+	}
+	return false
 }

@@ -1,9 +1,15 @@
 package server
 
 import (
+	"context"
+	"encoding/json"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 func TestSUB1SubscribeDeliverUnsubscribe(t *testing.T) {
@@ -33,4 +39,28 @@ func TestSUB1SubscribeDeliverUnsubscribe(t *testing.T) {
 		w.settle(time.Hour)
 		wantStrings(t, "delivered", w.r.shorts(), "i1", "i2")
 	})
+}
+
+// TestSubscribeThroughTheSDK sends both methods the way they take in production: the principal
+// comes from the request, results and errors go through the SDK (SUB-1, AUTH-3).
+func TestSubscribeThroughTheSDK(t *testing.T) {
+	w := newWorld(t, func(o *Options) {
+		o.Principal = func(context.Context, *mcp.RequestExtra) string { return "alice" }
+	})
+	register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+	s := connect(t, w.Server)
+	s.send("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`)
+	res := s.send(wire.MethodSubscribe, params(plain, secretA, `,"id":"sub_made_up"`))
+	var got subscribed
+	if err := json.Unmarshal(res.Result, &got); err != nil || got.ID != wire.SubscriptionID("webhook", "alice", plain, "e", []byte("{}")) || got.ResultType != "" {
+		t.Errorf("%s %v", res.Result, res.Error)
+	}
+	res = s.send(wire.MethodSubscribe, params("http://other.test/", secretA, ""))
+	wantError(t, asRPC(res.Error), -32602, `{"errors":[{"path":"/delivery/url","message":"is not https"}]}`)
+	unsubscribe := `{"name":"e","delivery":{"url":"` + plain + `"}}`
+	if res = s.send(wire.MethodUnsubscribe, unsubscribe); string(res.Result) != `{}` {
+		t.Errorf("%s %v", res.Result, res.Error)
+	}
+	res = s.send(wire.MethodUnsubscribe, unsubscribe)
+	wantError(t, asRPC(res.Error), -32011, `{"kind":"subscription"}`)
 }

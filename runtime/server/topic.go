@@ -33,14 +33,14 @@ func newTopic(d *definition, records int) *topic {
 }
 
 // reader is one consumer's place in a topic. pos and args are its goroutine's; the rest belongs
-// to the topic's lock. wake is a hint of capacity 1, shared with the reader's other signals; woken,
-// where it is set, is called instead, under the topic's lock.
+// to the topic's lock. wake is a hint of capacity 1, shared with the reader's other signals; bell,
+// where it is set, is rung instead, under the topic's lock.
 type reader struct {
 	topic *topic
 	args  *arguments
 	id    string // of the subscription
 	wake  chan struct{}
-	woken func()
+	bell  ringer
 	pos   store.Position // last passed
 
 	bucket *bucket        // nil while not attached
@@ -49,9 +49,12 @@ type reader struct {
 	first  store.Position // first match since parking, 0 for none
 }
 
+// A ringer is told that there may be something to read. It must not block.
+type ringer interface{ ring() }
+
 func (r *reader) signal() {
-	if r.woken != nil {
-		r.woken()
+	if r.bell != nil {
+		r.bell.ring()
 		return
 	}
 	select {

@@ -81,8 +81,8 @@ func (w *webhooks) lapse(ctx context.Context, h *hook) {
 // delete takes the record away. What stays when the store fails is lapsed, or ends at the next
 // start for the reason that ended it now.
 func (w *webhooks) delete(ctx context.Context, h *hook) {
-	if err := w.store.DeleteSubscription(ctx, h.sub.ID, h.generation); err != nil {
-		w.server.logInternal(ctx, "deleting webhook subscription "+h.sub.ID, err)
+	if err := w.store.DeleteSubscription(ctx, h.id, h.generation); err != nil {
+		w.server.logInternal(ctx, "deleting webhook subscription "+h.id, err)
 	}
 }
 

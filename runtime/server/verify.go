@@ -55,8 +55,8 @@ type candidate struct {
 	id   string // of the subscription
 	url  *url.URL
 	ring webhook.Ring
-	// live tells that the pair has a live subscription: what was verified stays so.
-	live bool
+	// live tells whether the pair has a live subscription: what was verified stays so.
+	live func() bool
 }
 
 // verify returns nil when events may be delivered. One verification of a pair runs at a time, and
@@ -175,7 +175,7 @@ func (v *verifier) recorded(ctx context.Context, c *candidate) (bool, error) {
 		return false, err
 	}
 	now := time.Now()
-	if !r.Until.IsZero() && !now.Before(r.Until) && !c.live {
+	if !r.Until.IsZero() && !now.Before(r.Until) && !c.live() {
 		return false, nil
 	}
 	if r.Until.IsZero() || r.Until.Sub(now) > v.o.Verify.CacheFor/2 {

@@ -36,7 +36,6 @@ type webhooks struct {
 
 	mu      sync.Mutex
 	byID    map[string]*hook
-	byPair  map[pair]int       // live subscriptions
 	owned   map[string]int     // subscriptions of a principal, places taken included
 	total   int                // the same of all
 	pending map[string]waiting // by id
@@ -47,14 +46,18 @@ type webhooks struct {
 
 // A hook is one live webhook subscription.
 type hook struct {
-	sub        Subscription
-	url        string
-	et         *eventType
-	generation uint64
-	handle     *delivery.Handle
-	reader     hookReader
+	id, principal, url string
+	et                 *eventType
+	generation         uint64
+	handle             *delivery.Handle
+	reader             hookReader
 
 	dialect wire.Dialect // guarded by webhooks.mu
+}
+
+// sub is how hooks of the author know it.
+func (h *hook) sub() Subscription {
+	return Subscription{ID: h.id, Principal: h.principal, Event: h.et.name, Mode: wire.ModeWebhook}
 }
 
 // newWebhooks makes the service, or says which option cannot be used.
@@ -68,7 +71,7 @@ func newWebhooks(ctx context.Context, s *Server) (*webhooks, error) {
 	if !ok {
 		return nil, errors.New("webhooks: Options.Store keeps no subscriptions (store.SubscriptionStore)")
 	}
-	w := &webhooks{server: s, o: o, store: subs, byID: map[string]*hook{}, byPair: map[pair]int{}, owned: map[string]int{},
+	w := &webhooks{server: s, o: o, store: subs, byID: map[string]*hook{}, owned: map[string]int{},
 		pending: map[string]waiting{}, logs: map[*eventType]*delivery.Log{}}
 	w.ctx, w.close = context.WithCancel(context.Background())
 	if w.verifier.allow, err = w.o.allowList(); err != nil {
@@ -176,23 +179,18 @@ func (w *webhooks) giveBack(principal string) {
 func (w *webhooks) enlist(h *hook) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.byID[h.sub.ID] = h
-	w.byPair[pair{h.sub.Principal, h.url}]++
+	w.byID[h.id] = h
 }
 
 // delist takes h out and gives its place back; false when it is not live any more.
 func (w *webhooks) delist(h *hook) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.byID[h.sub.ID] != h {
+	if w.byID[h.id] != h {
 		return false
 	}
-	delete(w.byID, h.sub.ID)
-	p := pair{h.sub.Principal, h.url}
-	if w.byPair[p]--; w.byPair[p] == 0 {
-		delete(w.byPair, p)
-	}
-	w.occupy(h.sub.Principal, -1)
+	delete(w.byID, h.id)
+	w.occupy(h.principal, -1)
 	return true
 }
 
@@ -332,5 +330,5 @@ func (w *webhooks) shutdown(ctx context.Context) error {
 
 // leave ends the membership of an ended subscription (SRV-3).
 func (w *webhooks) leave(h *hook) {
-	w.server.members.leave(h.sub, h.reader.latest())
+	w.server.members.leave(h.sub(), h.reader.latest())
 }
