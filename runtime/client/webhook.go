@@ -272,7 +272,7 @@ func (s *subscription) releaseCallback() {
 		}
 	}
 	cb.close()
-	if cb.w.Keep && cb.w.Callbacks != nil && s.ctx.Err() != nil {
+	if cb.w.Keep && cb.w.Callbacks != nil && cb.key != "" && s.ctx.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), unsubscribeTimeout)
