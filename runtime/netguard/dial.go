@@ -67,10 +67,12 @@ func (g *Guard) connect(ctx context.Context, scheme, address string, c *tls.Conf
 	if err != nil {
 		return nil, err
 	}
-	if c == nil {
-		return conn, nil
+	if c != nil {
+		if conn, err = handshake(ctx, conn, c); err != nil {
+			return nil, err
+		}
 	}
-	return handshake(ctx, conn, c)
+	return &quietConn{Conn: conn}, nil
 }
 
 func isIPv6(host string) bool {

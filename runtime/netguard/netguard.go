@@ -139,6 +139,7 @@ func New(o Options) (*Guard, error) {
 		IdleConnTimeout:        o.IdleTimeout,
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: maxHeader,
+		ReadBufferSize:         readBuffer,
 	}
 	return g, nil
 }

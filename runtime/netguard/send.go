@@ -76,7 +76,7 @@ func (g *Guard) do(req *http.Request, read func(context.Context, *http.Response,
 	ctx, cancel := context.WithTimeout(req.Context(), g.o.Timeout)
 	defer cancel()
 	// The transport by itself follows no redirect and keeps no cookie.
-	resp, err := g.transport.RoundTrip(req.WithContext(ctx))
+	resp, err := g.transport.RoundTrip(req.WithContext(listening(ctx)))
 	if err != nil {
 		return nil, classify(ctx, StageExchange, err)
 	}
