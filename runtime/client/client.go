@@ -98,6 +98,7 @@ type Client struct {
 	cancel    context.CancelCauseFunc
 	wg        sync.WaitGroup
 	catalog   catalog
+	observers observers
 	webhooks  *webhooks // nil without
 	// ending ends the subscriptions, before ctx ends the session that they say goodbye over.
 	ending context.Context
@@ -201,6 +202,7 @@ func (c *Client) List(ctx context.Context) ([]wire.Descriptor, error) {
 // once with [ErrClosed]; webhook subscriptions are unsubscribed, which takes a few seconds when the
 // server does not answer. Close returns when nothing of the client runs any more.
 func (c *Client) Close() error {
+	c.observers.closing()
 	c.mu.Lock()
 	c.endAll(ErrClosed)
 	c.mu.Unlock()

@@ -68,6 +68,9 @@ func (c *connTap) Read(ctx context.Context) (jsonrpc.Message, error) {
 				c.board.dispatch(ctx, frame{r.Method, r.Params}, nil)
 				continue
 			}
+			if c.board.others != nil {
+				c.board.others.observed(r.Method, r.Params)
+			}
 			if r.Method == notificationListenAck {
 				c.board.dispatch(ctx, frame{r.Method, r.Params}, nil)
 			}

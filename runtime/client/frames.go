@@ -111,6 +111,8 @@ func (q *inflow) took(f frame) { q.bytes.Add(-int64(len(f.params))) }
 type board struct {
 	// shared tells that all subscriptions come through one read loop.
 	shared bool
+	// others hear of notifications that are not of the extension.
+	others *observers
 	// changed gets a token at each list_changed.
 	changed chan struct{}
 	// aborted ends everything on the carrier, when orderly closing takes too long.

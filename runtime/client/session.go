@@ -58,6 +58,7 @@ func (c *Client) connect(ctx context.Context) (*session, error) {
 		b = newBoard(true)
 		t = &connTransport{t, b}
 	}
+	b.others = &c.observers
 	stop := context.AfterFunc(ctx, b.abort)
 	cs, err := c.mcp.Connect(ctx, t, &mcp.ClientSessionOptions{ProtocolVersion: c.opts.ProtocolVersion})
 	if err == nil && !stop() {

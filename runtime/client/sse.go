@@ -115,7 +115,8 @@ func (f *sseFilter) consume(data []byte) bool {
 	if len(data) == 0 {
 		return false
 	}
-	if bytes.Contains(data, []byte(wire.NotificationPrefix)) || bytes.Contains(data, []byte(notificationListenAck)) {
+	watched := f.board.others != nil && f.board.others.watching()
+	if watched || bytes.Contains(data, []byte(wire.NotificationPrefix)) || bytes.Contains(data, []byte(notificationListenAck)) {
 		var m struct {
 			Method string          `json:"method"`
 			ID     json.RawMessage `json:"id"`
@@ -126,6 +127,8 @@ func (f *sseFilter) consume(data []byte) bool {
 			case strings.HasPrefix(m.Method, wire.NotificationPrefix):
 				f.board.dispatch(f.ctx, frame{m.Method, m.Params}, f.own)
 				return true
+			case watched && m.Method != notificationListenAck && m.Method != "":
+				f.board.others.observed(m.Method, m.Params)
 			case m.Method == notificationListenAck:
 				f.board.dispatch(f.ctx, frame{m.Method, m.Params}, f.own)
 			}

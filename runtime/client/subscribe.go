@@ -24,6 +24,7 @@ type subscribeOptions struct {
 	key       string
 	maxAge    time.Duration // negative: not sent
 	manualAck bool
+	carrier   Carrier // nil: events/*
 }
 
 // A SubscribeOption sets a detail of one subscription.

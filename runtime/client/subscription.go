@@ -101,6 +101,9 @@ func (s *subscription) runLeg() error {
 	}
 	ctx, cancel := sess.join(s.ctx)
 	defer cancel()
+	if s.opts.carrier != nil {
+		return s.runCarrier(ctx, sess)
+	}
 	d, err := s.c.describe(ctx, sess, s.name)
 	if err != nil {
 		return err

@@ -1,0 +1,333 @@
+// Package client subscribes by MCPE 2025-01-01: to servers of this module and to those of the
+// original implementation.
+//
+// Start with [New] over a connected client of runtime/client. A generated Subscribe function, or
+// client.Subscribe, receives by MCPE when it is given the option [Client.Via]; its iterator is the
+// same. Programs that do not use this package do not link it. [Client.Subscribe], [Client.List] and
+// their siblings are the tools themselves.
+//
+//	m := mcpeclient.New(c)
+//	sub, err := incidents.SubscribeIncidentCreated(ctx, c, incidents.IncidentCreatedArguments{}, m.Via(mcpeclient.Options{}))
+//	for ev, err := range sub.Events() { … }
+//
+// On revision 2026-07-28 a server needs to know who the caller is; over stdio, where nobody is
+// authenticated, connect with client.Options{ProtocolVersion: wire.RevisionLegacy}.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// ErrNoMCPE is returned where the server has no tool events_subscribe (MCPE-CAP-2).
+var ErrNoMCPE = errors.New("mcpe client: server does not offer MCPE")
+
+// An Error is a refusal of the server's (MCPE-TOOL-4).
+type Error struct {
+	// Code is the code of MCPE, 0 where the server gave only a text.
+	Code wire.MCPECode
+	// Name is the code's name, or "rate_limited".
+	Name string
+	// Message is the server's sentence; untrusted.
+	Message string
+	// RetryAfter is when to try again; 0 when the server does not say.
+	RetryAfter time.Duration
+}
+
+// Error gives the code, where there is one, and the message.
+func (e *Error) Error() string {
+	if e.Code == 0 {
+		return "mcpe: " + e.Message
+	}
+	return fmt.Sprintf("mcpe: %s (%d): %s", e.Name, e.Code, e.Message)
+}
+
+// A Client subscribes by MCPE over the connection of another client. Its methods are safe for
+// concurrent use.
+type Client struct {
+	c     *client.Client
+	stops []func()
+
+	mu     sync.Mutex
+	routes map[string]*route // by subscription id
+	early  map[string]*route // of ids that nobody knows yet
+	order  []string          // of early, the oldest first
+	listen map[*mcp.ClientSession]*listening
+}
+
+// New makes a client over c. What it subscribes to is removed when c closes, or by Close.
+func New(c *client.Client) *Client {
+	m := &Client{c: c, routes: map[string]*route{}, early: map[string]*route{}, listen: map[*mcp.ClientSession]*listening{}}
+	methods := []string{wire.MCPENotificationEvent, wire.MCPENotificationBatch, wire.MCPENotificationExpired, wire.NotificationMessage}
+	m.stops = []func(){c.Observe(methods, m.observe), c.BeforeClose(m.cleanUp)}
+	return m
+}
+
+// cleanTime bounds the removal of subscriptions when the client goes.
+const cleanTime = 3 * time.Second
+
+// Close removes what was subscribed to and stops listening (specification, section 12.2). The
+// connection stays open.
+func (m *Client) Close() {
+	m.cleanUp()
+	for _, stop := range m.stops {
+		stop()
+	}
+}
+
+// cleanUp unsubscribes from everything.
+func (m *Client) cleanUp() {
+	m.mu.Lock()
+	var ids []string
+	for id := range m.routes {
+		ids = append(ids, id)
+	}
+	m.mu.Unlock()
+	if len(ids) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), cleanTime)
+	defer cancel()
+	for _, id := range ids {
+		if m.close(id) {
+			_ = m.Unsubscribe(ctx, id)
+		}
+	}
+}
+
+// Supported reports whether the server offers MCPE: whether any page of its tools has
+// events_subscribe (MCPE-CAP-2).
+func (m *Client) Supported(ctx context.Context) (bool, error) {
+	cs, _, err := m.c.Live(ctx)
+	if err != nil {
+		return false, err
+	}
+	return supported(ctx, cs)
+}
+
+func supported(ctx context.Context, cs *mcp.ClientSession) (bool, error) {
+	if r := cs.InitializeResult(); r != nil && r.Capabilities != nil && r.Capabilities.Tools == nil {
+		return false, nil
+	}
+	for tool, err := range cs.Tools(ctx, nil) {
+		if err != nil {
+			return false, fmt.Errorf("mcpe client: listing tools: %w", err)
+		}
+		if tool.Name == wire.MCPEToolSubscribe {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Capabilities returns the server's capability object, nil when it gives none: the tools decide
+// whether there is MCPE, and this only what of it (MCPE-CAP-2).
+func (m *Client) Capabilities(ctx context.Context) (*wire.MCPECapabilities, error) {
+	cs, _, err := m.c.Live(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := cs.InitializeResult()
+	if r == nil || r.Capabilities == nil {
+		return nil, nil
+	}
+	v, ok := r.Capabilities.Experimental[wire.MCPECapability]
+	if !ok {
+		return nil, nil
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	c := &wire.MCPECapabilities{}
+	if err := json.Unmarshal(raw, c); err != nil {
+		return nil, fmt.Errorf("mcpe client: capability object: %w", err)
+	}
+	return c, nil
+}
+
+// A Request is what to subscribe to.
+type Request struct {
+	Filter   wire.MCPEFilter    `json:"filter"`
+	Delivery *wire.MCPEDelivery `json:"delivery,omitempty"`
+	Handler  *wire.MCPEHandler  `json:"handler,omitempty"`
+	// ExpiresAt ends the subscription by itself; zero for never.
+	ExpiresAt time.Time `json:"expiresAt,omitzero"`
+}
+
+// realtime is what an absent delivery means; it is written out for servers that want it.
+var realtime = &wire.MCPEDelivery{Channels: []string{wire.MCPERealtime}}
+
+func (r Request) written() Request {
+	if r.Delivery == nil {
+		r.Delivery = realtime
+	}
+	return r
+}
+
+// Subscribe creates a subscription by the tool. What it is notified of goes to nobody but
+// [Client.Via]'s subscriptions; use it to set up handlers, or to subscribe for others.
+func (m *Client) Subscribe(ctx context.Context, r Request) (*wire.MCPESubscription, error) {
+	cs, _, err := m.c.Live(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return m.subscribe(ctx, cs, r)
+}
+
+func (m *Client) subscribe(ctx context.Context, cs *mcp.ClientSession, r Request) (*wire.MCPESubscription, error) {
+	s := &wire.MCPESubscription{}
+	if err := call(ctx, cs, wire.MCPEToolSubscribe, r.written(), s); err != nil {
+		return nil, err
+	}
+	return s, same(s)
+}
+
+// same makes both names of the id the same, whichever the server has given (MCPE-TOOL-2).
+func same(s *wire.MCPESubscription) error {
+	if s.ID == "" {
+		s.ID = s.SubscriptionID
+	}
+	s.SubscriptionID = s.ID
+	if s.ID == "" {
+		return errors.New("mcpe client: the server answered without a subscription id")
+	}
+	return nil
+}
+
+type named struct {
+	SubscriptionID string `json:"subscriptionId"`
+}
+
+// Unsubscribe removes a subscription.
+func (m *Client) Unsubscribe(ctx context.Context, id string) error {
+	return m.call(ctx, wire.MCPEToolUnsubscribe, named{id}, nil)
+}
+
+// Pause stops the delivery of a subscription.
+func (m *Client) Pause(ctx context.Context, id string) error {
+	return m.call(ctx, wire.MCPEToolPause, named{id}, nil)
+}
+
+// Resume goes on with it.
+func (m *Client) Resume(ctx context.Context, id string) error {
+	return m.call(ctx, wire.MCPEToolResume, named{id}, nil)
+}
+
+// List returns the subscriptions of this client that the server has, of one status or, when it is
+// empty, of all.
+func (m *Client) List(ctx context.Context, status string) ([]wire.MCPESubscription, error) {
+	cs, _, err := m.c.Live(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return list(ctx, cs, status)
+}
+
+func list(ctx context.Context, cs *mcp.ClientSession, status string) ([]wire.MCPESubscription, error) {
+	args := map[string]string{}
+	if status != "" {
+		args["status"] = status
+	}
+	var raw json.RawMessage
+	if err := call(ctx, cs, wire.MCPEToolList, args, &raw); err != nil {
+		return nil, err
+	}
+	var r struct{ Subscriptions []wire.MCPESubscription }
+	into := any(&r)
+	if len(raw) > 0 && raw[0] == '[' {
+		into = &r.Subscriptions // a server that gives the bare list
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return nil, fmt.Errorf("mcpe client: result of %s: %w", wire.MCPEToolList, err)
+	}
+	for i := range r.Subscriptions {
+		_ = same(&r.Subscriptions[i])
+	}
+	return r.Subscriptions, nil
+}
+
+// Change is what [Client.Update] changes; nil members stay as they are.
+type Change struct {
+	Filter    *wire.MCPEFilter   `json:"filter,omitempty"`
+	Delivery  *wire.MCPEDelivery `json:"delivery,omitempty"`
+	ExpiresAt *time.Time         `json:"expiresAt,omitempty"`
+}
+
+// Update changes a subscription.
+func (m *Client) Update(ctx context.Context, id string, c Change) (*wire.MCPESubscription, error) {
+	// Both forms: the document's, and the original implementation's.
+	args := struct {
+		named
+		Updates Change `json:"updates"`
+		Change
+	}{named{id}, c, c}
+	s := &wire.MCPESubscription{}
+	if err := m.call(ctx, wire.MCPEToolUpdate, args, s); err != nil {
+		return nil, err
+	}
+	return s, same(s)
+}
+
+func (m *Client) call(ctx context.Context, tool string, args, into any) error {
+	cs, _, err := m.c.Live(ctx)
+	if err != nil {
+		return err
+	}
+	return call(ctx, cs, tool, args, into)
+}
+
+// call calls a tool and reads its result into into.
+func call(ctx context.Context, cs *mcp.ClientSession, tool string, args, into any) error {
+	res, err := cs.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: args})
+	if err != nil {
+		if refusal := refusalOf(err); refusal != nil {
+			return refusal
+		}
+		return fmt.Errorf("mcpe client: %s: %w", tool, err)
+	}
+	raw, text := contentOf(res)
+	if err := failure(res.IsError, raw, text); err != nil {
+		return err
+	}
+	if into == nil {
+		return nil
+	}
+	if raw == nil {
+		return fmt.Errorf("mcpe client: %s answered without JSON: %.200q", tool, text)
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("mcpe client: result of %s: %w", tool, err)
+	}
+	return nil
+}
+
+// contentOf returns the JSON of a result, structured or in its text, and the text.
+func contentOf(res *mcp.CallToolResult) (raw json.RawMessage, text string) {
+	for _, c := range res.Content {
+		if t, ok := c.(*mcp.TextContent); ok {
+			text = strings.TrimSpace(t.Text)
+			break
+		}
+	}
+	if res.StructuredContent != nil {
+		if b, err := json.Marshal(res.StructuredContent); err == nil {
+			return b, text
+		}
+	}
+	if b := []byte(text); json.Valid(b) && bytes.ContainsAny(b[:1], "{[") {
+		raw = b
+	}
+	return raw, text
+}

@@ -1,0 +1,52 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// failure reads a refusal in any of the forms that servers give it: an error object in the content,
+// an error that is only a text, or success: false (MCPE-TOOL-4).
+func failure(isError bool, raw json.RawMessage, text string) error {
+	var content struct {
+		Success *bool
+		Error   json.RawMessage
+		Message string
+	}
+	if len(raw) > 0 && raw[0] == '{' {
+		_ = json.Unmarshal(raw, &content)
+	}
+	if !isError && len(content.Error) == 0 && (content.Success == nil || *content.Success) {
+		return nil
+	}
+	var object wire.MCPEError
+	if json.Unmarshal(content.Error, &object) == nil && object.Message != "" {
+		return &Error{Code: object.Code, Name: object.Name, Message: object.Message, RetryAfter: time.Duration(object.RetryAfterMs) * time.Millisecond}
+	}
+	e := &Error{Message: text}
+	var words string
+	if json.Unmarshal(content.Error, &words) == nil {
+		e.Message = words
+	} else if content.Message != "" {
+		e.Message = content.Message
+	}
+	return e
+}
+
+// refusalOf reads a refusal that came as a JSON-RPC error: -32602, or a code of MCPE.
+func refusalOf(err error) error {
+	var rpc *jsonrpc.Error
+	if !errors.As(err, &rpc) {
+		return nil
+	}
+	code := wire.MCPECode(rpc.Code)
+	if code.String() == "" || code == wire.MCPEInternal {
+		return nil
+	}
+	return &Error{Code: code, Name: code.String(), Message: rpc.Message}
+}

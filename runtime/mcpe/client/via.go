@@ -1,0 +1,225 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// Options of one subscription by MCPE.
+type Options struct {
+	// Delivery is when events come; nil means at once.
+	Delivery *wire.MCPEDelivery
+	// Tags and Priority restrict the events beside their type.
+	Tags, Priority []string
+	// ExpiresAt ends the subscription by itself; zero for never.
+	ExpiresAt time.Time
+}
+
+// Via makes a subscription receive by MCPE: client.Subscribe and the generated functions take it.
+// MCPE has no subscription arguments, so giving any is refused. Subscribing returns an [*Error] for
+// a refusal and [ErrNoMCPE] where there is no MCPE.
+//
+// A subscription that the server has expired ends with a client.TerminatedError that wraps
+// [ErrExpired]. After a loss of the session the subscription is looked up by events_list and taken
+// up again, or made anew; either way the iterator reports a gap, since MCPE repeats nothing.
+func (m *Client) Via(o Options) client.SubscribeOption {
+	return client.Via(&carrier{m: m, o: o})
+}
+
+// errNotListening ends one try: notifications have nowhere to come.
+var errNotListening = errors.New("mcpe client: the listen request has ended")
+
+// ErrExpired ends a subscription that has expired on the server.
+var ErrExpired = errors.New("mcpe client: subscription has expired")
+
+// A carrier receives for one subscription.
+type carrier struct {
+	m  *Client
+	o  Options
+	id string // of the last session's subscription
+}
+
+func (*carrier) Mode() string { return wire.MCPEName }
+
+// Carry subscribes, or takes up the subscription of the session before, and receives.
+func (c *carrier) Carry(ctx context.Context, in *client.Intake) error {
+	if args := in.Arguments(); args != nil {
+		return &client.TerminatedError{Event: in.Event(), Err: fmt.Errorf("mcpe client: MCPE has no subscription arguments, and %s was given", args)}
+	}
+	cs := in.Session()
+	ok, err := supported(ctx, cs)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return &client.TerminatedError{Event: in.Event(), Err: ErrNoMCPE}
+	}
+	var over <-chan struct{} // of the listen request; never over on a session
+	if in.Stateless() {
+		l, err := c.m.join(ctx, in)
+		if err != nil {
+			return err
+		}
+		defer c.m.part(cs, l)
+		over = l.over
+	}
+	again, err := c.recover(ctx, cs)
+	if err != nil {
+		return err
+	}
+	if !again {
+		s, err := c.m.subscribe(ctx, cs, Request{Filter: wire.MCPEFilter{EventTypes: []string{in.Event()}, Tags: c.o.Tags, Priority: c.o.Priority},
+			Delivery: c.o.Delivery, ExpiresAt: c.o.ExpiresAt})
+		if err != nil {
+			return err
+		}
+		if c.id != "" {
+			c.m.close(c.id)
+		}
+		c.id = s.ID
+	}
+	r := c.m.open(c.id)
+	defer c.leave(in, cs)
+	if before := in.Accepted(); before {
+		if err := in.Gap(ctx); err != nil {
+			return err
+		}
+	}
+	return c.receive(ctx, in, r, over)
+}
+
+// recover looks for the subscription of the session before (specification, section 12.2).
+func (c *carrier) recover(ctx context.Context, cs *mcp.ClientSession) (found bool, err error) {
+	if c.id == "" {
+		return false, nil
+	}
+	all, err := list(ctx, cs, "")
+	if err != nil {
+		return false, err
+	}
+	i := slices.IndexFunc(all, func(s wire.MCPESubscription) bool { return s.ID == c.id })
+	if i < 0 || all[i].Status == wire.MCPEExpired {
+		return false, nil
+	}
+	return true, nil
+}
+
+// leave removes the subscription when it is over for the application, too (specification, section
+// 12.2). What only lost its session may be taken up again.
+func (c *carrier) leave(in *client.Intake, cs *mcp.ClientSession) {
+	if !in.Over() || !c.m.close(c.id) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), cleanTime)
+	defer cancel()
+	_ = call(ctx, cs, wire.MCPEToolUnsubscribe, named{c.id}, nil)
+}
+
+func (c *carrier) receive(ctx context.Context, in *client.Intake, r *route, over <-chan struct{}) error {
+	for {
+		events, lost, expired := r.take()
+		for i := range events {
+			if err := in.Take(ctx, occurrence(&events[i])); err != nil {
+				return err
+			}
+		}
+		if lost {
+			if err := in.Gap(ctx); err != nil {
+				return err
+			}
+		}
+		if expired {
+			c.m.close(c.id)
+			return &client.TerminatedError{Event: in.Event(), Err: ErrExpired}
+		}
+		select {
+		case <-r.more:
+		case <-over:
+			return errNotListening
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// occurrence is an event as MCP Events has it: its id is the source's where the server tells it.
+func occurrence(e *wire.MCPEEvent) wire.Occurrence {
+	o := wire.Occurrence{EventID: e.Metadata.SourceEventID, Name: e.Type, Timestamp: e.Metadata.Timestamp, Data: e.Data}
+	if o.EventID == "" {
+		o.EventID = e.ID
+	}
+	if len(o.Data) == 0 {
+		o.Data = []byte(`{}`)
+	}
+	return o
+}
+
+// listening is the one listen request of a session, which all its subscriptions share.
+type listening struct {
+	holders int
+	ready   chan struct{} // closed when the server has agreed, or refused: err
+	once    sync.Once
+	err     error
+	cancel  context.CancelFunc
+	over    chan struct{}
+}
+
+// join makes sure that notifications find this client on revision 2026-07-28 (MCPE-NOTE-4).
+func (m *Client) join(ctx context.Context, in *client.Intake) (*listening, error) {
+	cs := in.Session()
+	m.mu.Lock()
+	l := m.listen[cs]
+	if l == nil {
+		l = &listening{ready: make(chan struct{}), over: make(chan struct{})}
+		var own context.Context
+		own, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
+		m.listen[cs] = l
+		go func() {
+			defer close(l.over)
+			err := in.Listen(own, wire.MetaMCPE, func() { l.once.Do(func() { close(l.ready) }) })
+			m.mu.Lock()
+			if m.listen[cs] == l {
+				delete(m.listen, cs)
+			}
+			m.mu.Unlock()
+			l.once.Do(func() { l.err = err; close(l.ready) })
+		}()
+	}
+	l.holders++
+	m.mu.Unlock()
+	select {
+	case <-l.ready:
+		if l.err != nil {
+			m.part(cs, l)
+			return nil, fmt.Errorf("mcpe client: listening: %w", l.err)
+		}
+		return l, nil
+	case <-ctx.Done():
+		m.part(cs, l)
+		return nil, context.Cause(ctx)
+	}
+}
+
+// part gives up what join made; the last one ends the listen request.
+func (m *Client) part(cs *mcp.ClientSession, l *listening) {
+	m.mu.Lock()
+	l.holders--
+	last := l.holders == 0
+	if last && m.listen[cs] == l {
+		delete(m.listen, cs)
+	}
+	m.mu.Unlock()
+	if last {
+		l.cancel()
+		<-l.over
+	}
+}
