@@ -20,13 +20,17 @@ type hookFeed struct {
 	server    *Server
 	principal string
 
+	// pulling is held while the upstream may be asked, which may take its time; nobody waits for
+	// that but another pull. While the reader is parked there is none.
+	pulling sync.Mutex
+	src     source
+	args    *arguments // of src
+
 	mu     sync.Mutex
-	src    source
-	args   *arguments // of src
-	found  []feedItem // ascending, above base
-	base   store.Position
-	passed string // cursor of base
+	found  []feedItem // ascending, above what is settled
+	passed string     // cursor of what is settled
 	head   store.Position
+	last   string // cursor of head
 	parked bool
 	full   bool // parked because too much is kept
 	closed bool
@@ -46,7 +50,7 @@ const maxFound = 2048
 
 // openHookFeed places a reader at a cursor of the feed's own form.
 func openHookFeed(ctx context.Context, et *eventType, sub Subscription, a *arguments, cursor string) (r *hookFeed, truncated bool, err error) {
-	r = &hookFeed{server: et.server, principal: sub.Principal, passed: cursor, args: a}
+	r = &hookFeed{server: et.server, principal: sub.Principal, passed: cursor, last: cursor, args: a}
 	r.et = et
 	r.bound.Store(a)
 	var head store.Position
@@ -60,19 +64,12 @@ func openHookFeed(ctx context.Context, et *eventType, sub Subscription, a *argum
 
 // Read implements [delivery.Reader].
 func (r *hookFeed) Read(ctx context.Context, after store.Position, limit int) (delivery.Found, error) {
-	a := r.arguments()
+	more, err := r.pull(withPrincipal(ctx, r.principal), after)
+	if err != nil {
+		return delivery.Found{}, err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if a == nil || r.closed {
-		return delivery.Found{Upto: after}, nil
-	}
-	more := false
-	if after >= r.head && len(r.found) < maxFound {
-		var err error
-		if more, err = r.pull(withPrincipal(ctx, r.principal), a); err != nil {
-			return delivery.Found{}, err
-		}
-	}
 	f := delivery.Found{Upto: max(after, r.head), More: more}
 	i := sort.Search(len(r.found), func(i int) bool { return r.found[i].at > after })
 	for ; i < len(r.found); i++ {
@@ -89,8 +86,23 @@ func (r *hookFeed) Read(ctx context.Context, after store.Position, limit int) (d
 	return f, nil
 }
 
-// pull takes over what the source has ready.
-func (r *hookFeed) pull(ctx context.Context, a *arguments) (more bool, err error) {
+// pull takes over what the source has ready, unless something after that position is there already
+// or too much is kept.
+func (r *hookFeed) pull(ctx context.Context, after store.Position) (more bool, err error) {
+	a := r.arguments()
+	wanted := func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return a != nil && !r.closed && after >= r.head && len(r.found) < maxFound
+	}
+	if !wanted() {
+		return false, nil
+	}
+	r.pulling.Lock()
+	defer r.pulling.Unlock()
+	if !wanted() {
+		return false, nil
+	}
 	if r.args != a {
 		if err := r.src.rebind(ctx, a); err != nil {
 			return false, err
@@ -98,16 +110,19 @@ func (r *hookFeed) pull(ctx context.Context, a *arguments) (more bool, err error
 		r.args = a
 	}
 	p, err := r.src.pull(ctx, nil)
+	for _, f := range p.failed {
+		r.server.logInternal(ctx, "checking "+r.et.name, f) // a silent retry (PUSH-5)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for i := range p.out {
 		r.head++
 		r.found = append(r.found, feedItem{at: r.head, o: p.out[i], cursor: textOf(p.out[i].rec.cursor)})
 	}
+	r.last = textOf(r.src.cursor())
 	if p.gap {
 		r.head++
-		r.found = append(r.found, feedItem{at: r.head, gap: true, cursor: textOf(r.src.cursor())})
-	}
-	for _, f := range p.failed {
-		r.server.logInternal(ctx, "checking "+r.et.name, f) // a silent retry (PUSH-5)
+		r.found = append(r.found, feedItem{at: r.head, gap: true, cursor: r.last})
 	}
 	if p.retry > 0 {
 		r.alarm(p.retry)
@@ -181,25 +196,27 @@ func (r *hookFeed) Cursor(p store.Position) *string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := r.passed
-	if p == r.head && !r.closed {
-		c = r.present()
+	if p == r.head {
+		c = r.last
+		if !r.closed {
+			c = r.present()
+		}
 	} else if i := sort.Search(len(r.found), func(i int) bool { return r.found[i].at > p }); i > 0 {
 		c = r.found[i-1].cursor
 	}
 	return &c
 }
 
-// present is the source's cursor, also while it is parked.
+// present is the cursor of head, which moves on while the source is parked.
 func (r *hookFeed) present() string {
-	parked := r.parked && !r.full
-	if parked {
+	if r.parked && !r.full {
 		r.src.unpark()
+		r.last = textOf(r.src.cursor())
+		if !r.src.park() {
+			r.ring()
+		}
 	}
-	c := textOf(r.src.cursor())
-	if parked && !r.src.park() {
-		r.ring()
-	}
-	return c
+	return r.last
 }
 
 // settled tells that nothing at or before p is asked for again.
@@ -210,7 +227,7 @@ func (r *hookFeed) settled(p store.Position) {
 	if n == 0 {
 		return
 	}
-	r.base, r.passed = r.found[n-1].at, r.found[n-1].cursor
+	r.passed = r.found[n-1].cursor
 	r.found = append([]feedItem(nil), r.found[n:]...)
 	if r.full && len(r.found) < maxFound {
 		r.ring()
@@ -224,20 +241,13 @@ func (r *hookFeed) Close() {
 	if r.closed {
 		return
 	}
+	r.present()
 	r.unpark()
-	r.passed = r.presentWhenOpen()
 	r.closed = true
 	if r.timer != nil {
 		r.timer.Stop()
 	}
 	r.src.close()
-}
-
-func (r *hookFeed) presentWhenOpen() string {
-	if len(r.found) > 0 {
-		return r.passed
-	}
-	return textOf(r.src.cursor())
 }
 
 // fixCursor is the cursor at which a subscription to a check begins that asked for one or for now,

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -256,5 +257,52 @@ func TestOCC4TransformFailure(t *testing.T) {
 		if n := len(w.r.all()); n != 2 {
 			t.Errorf("delivered %q", w.r.shorts())
 		}
+	})
+}
+
+// TestWebhookSlowUpstream hangs a check: a refresh is answered, and the other subscriptions are
+// delivered to and their progress is stored, as if nothing were (HOOK-4).
+func TestWebhookSlowUpstream(t *testing.T) {
+	bubble(t, durably, func(w *world) {
+		t := w.t
+		m := &mailbox{}
+		hang := make(chan struct{})
+		var hanging atomic.Bool
+		check := func(ctx context.Context, a filterArgs, cursor string) (events.Page[incident], error) {
+			if PrincipalOf(ctx) == "slow" && hanging.Load() {
+				select {
+				case <-hang:
+				case <-ctx.Done():
+					return events.Page[incident]{}, ctx.Err()
+				}
+			}
+			return m.check(ctx, a, cursor)
+		}
+		if err := RegisterCheck(w.Server, incidentType("e"), check, Hooks[filterArgs, incident]{}, WithNextPoll(time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		slow := w.subscribe("slow", params(plain, secretA, ""))
+		w.subscribe("alice", params(plain, secretA, ""))
+		w.settle(3 * time.Second)
+		hanging.Store(true)
+		// Behind its feed's log, the reader itself asks.
+		if err := w.Admin().Replay(t.Context(), slow.ID, *slow.Cursor); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(3 * time.Second)
+		m.put("alice", mail("m0"))
+		w.settle(3 * time.Second)
+		began := time.Now()
+		if r := w.subscribe("slow", params(plain, secretB, "")); r.DeliveryStatus == nil || time.Since(began) != 0 {
+			t.Errorf("%+v after %s", r, time.Since(began))
+		}
+		wantStrings(t, "delivered", w.r.shorts(), "m0")
+		if r, _, err := w.hooks.store.Subscription(t.Context(), w.r.last().header.Get("X-MCP-Subscription-Id")); err != nil || r.Health.LastDeliveryAt.IsZero() {
+			t.Errorf("progress is not stored: %+v %v", r, err)
+		}
+		m.put("slow", mail("m1"))
+		close(hang)
+		w.settle(3 * time.Second)
+		wantStrings(t, "delivered", w.r.shorts(), "m0", "m1")
 	})
 }

@@ -187,10 +187,10 @@ func (w *webhooks) replay(ctx context.Context, h *hook, cursor string) error {
 	}
 	r.Generation = newGeneration()
 	r.Progress = store.Progress{Upstream: cursor}
-	h.handle.Remove()
 	if !w.delist(h) {
 		return errGone
 	}
+	h.handle.Remove()
 	w.mu.Lock()
 	w.occupy(h.principal, 1)
 	w.mu.Unlock()

@@ -58,22 +58,21 @@ func (w *webhooks) remove(ctx context.Context, id string) (bool, error) {
 		}
 	}
 	w.forget(id)
-	if h := w.get(id); h != nil {
+	if h := w.get(id); h != nil && w.delist(h) {
 		h.handle.Remove()
-		if w.delist(h) {
-			w.leave(h)
-			w.log(ctx, "webhook subscription ends by unsubscribe", h)
-		}
+		w.leave(h)
+		w.log(ctx, "webhook subscription ends by unsubscribe", h)
 	}
 	return ok && !lapsed(&r, time.Now()), nil
 }
 
-// lapse clears away a subscription whose time is over. The caller holds the key.
+// lapse clears away a subscription whose time is over. One that is being terminated at this moment
+// keeps its envelope. The caller holds the key.
 func (w *webhooks) lapse(ctx context.Context, h *hook) {
-	h.handle.Remove()
 	if !w.delist(h) {
 		return
 	}
+	h.handle.Remove()
 	w.delete(ctx, h)
 	w.leave(h)
 }
