@@ -39,6 +39,7 @@ type conn struct {
 	legacy     bool                  // it was answered
 	ready      bool                  // and the client knows
 	session    string                // its key, for adapters
+	outlet     bool                  // adapters can reach it
 	local      bool                  // the peer is the process that started this one, or this one
 	replies    map[jsonrpc.ID]func() // of tool calls, unanswered
 	announcing bool                  // list_changed is on its way to a legacy client

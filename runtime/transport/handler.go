@@ -147,6 +147,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.stateless.ServeHTTP(w, r)
 	case r.Method == http.MethodGet:
 		h.serveGET(w, r)
+	case r.Method == http.MethodDelete && h.sessioned:
+		// The SDK ends a session only when its calls are over.
+		principal, _ := h.caller(r)
+		h.es.EndSession(httpSession(r), principal)
+		h.legacy.ServeHTTP(w, r)
 	default:
 		h.legacy.ServeHTTP(w, r)
 	}

@@ -103,7 +103,7 @@ func httpSession(r *http.Request) string {
 
 // expectReply lets adapters know which session a call comes by and when its reply is written.
 func (h *handler) expectReply(r *http.Request, session string) (replied func()) {
-	ticket, replied := h.es.ExpectReply(session, false)
+	ticket, replied := h.es.ExpectReply(session, "", false)
 	r.Header.Set(server.ReplyHeader, ticket)
 	return replied
 }
@@ -174,7 +174,8 @@ func (c *conn) acceptToolCall(req *jsonrpc.Request) {
 		session = c.session
 	}
 	c.mu.Unlock()
-	ticket, replied := c.es.ExpectReply(session, c.local)
+	c.openOutlet()
+	ticket, replied := c.es.ExpectReply(session, c.session, c.local)
 	c.mu.Lock()
 	if c.replies == nil {
 		c.replies = map[jsonrpc.ID]func(){}
@@ -210,6 +211,19 @@ func (c *conn) openSession() {
 		return
 	}
 	c.ready = true
+	c.mu.Unlock()
+	c.openOutlet()
+}
+
+// openOutlet makes the connection reachable for adapters, once. In the stateless era that is for
+// who was called by it (Caller.Connection), not for a session.
+func (c *conn) openOutlet() {
+	c.mu.Lock()
+	if c.outlet || c.ending {
+		c.mu.Unlock()
+		return
+	}
+	c.outlet = true
 	s := &sender{conn: c}
 	c.mu.Unlock()
 	closed := c.es.OpenOutlet(server.Outlet{Session: c.session, Send: s.send})

@@ -205,7 +205,7 @@ func TestOutletIsBounded(t *testing.T) {
 // No peer can say by which session it comes: the header is deleted from what comes in.
 func TestReplyHeaderIsNotTakenFromPeers(t *testing.T) {
 	g := newRig(t, server.Options{})
-	ticket, replied := g.es.ExpectReply("http victim", true)
+	ticket, replied := g.es.ExpectReply("http victim", "", true)
 	defer replied()
 	keys := make(chan string, 1)
 	g.callers(func(c server.Caller) { keys <- c.Session })

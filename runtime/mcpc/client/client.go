@@ -1,0 +1,262 @@
+// Package client makes an MCP client of the official SDK hear MCPC: the messages of tools that work
+// in the background, and server events.
+//
+// Start with [Connect], which also asks the server whether it speaks MCPC. [Client.CallTool] and the
+// typed [Call] add the metadata that the server wants; what comes back is given, in order, to
+// [Options.Listener] and to typed listeners ([Listen], [ListenEvent]). Ordinary results are what the
+// SDK returns, unchanged, and so is everything from servers that do not speak MCPC.
+//
+// Over HTTP all messages of a call come with its result. Who wants them earlier and is a client of
+// MCP Events subscribes to task.Event and hands what comes to [Client.Take].
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/google/uuid"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// Options configure a [Client]; the zero value is usable.
+type Options struct {
+	// Listener is given every message in the order of arrival, one at a time. It may call tools. ctx
+	// ends with Close.
+	Listener func(ctx context.Context, m task.Message)
+	// SessionID is the MCPC session, say a conversation; default a new one.
+	SessionID string
+	// MaxQueue bounds the messages that wait for listeners; default 10,000. Beyond it updates are
+	// dropped and logged, beyond twice as many everything is.
+	MaxQueue int
+	// Session is passed to the SDK; nil for its defaults.
+	Session *mcp.ClientSessionOptions
+	// Logger receives what is wrong with messages; default slog.Default().
+	Logger *slog.Logger
+}
+
+// Support is what a server says of its MCPC (MCPC-INIT-1).
+type Support struct {
+	Enabled       bool   `json:"mcpc_enabled"`
+	Version       string `json:"mcpc_version"`
+	Provider      string `json:"mcpc_provider"`
+	DirectUpdates bool   `json:"mcpc_direct_updates"`
+	// CheckTool is the tool that answered; it decides the form of the metadata.
+	CheckTool string `json:"-"`
+}
+
+// A Client is a session with a server that may speak MCPC. It is safe for concurrent use.
+type Client struct {
+	o       Options
+	session *mcp.ClientSession
+	tapped  bool // messages are read from the connection, before the SDK
+	support Support
+	queue   *queue
+	done    chan struct{} // the session is over and the queue is empty
+	ctx     context.Context
+	cancel  context.CancelFunc
+
+	mu        sync.Mutex
+	last      int
+	listeners map[int]func(context.Context, task.Message)
+	waiting   map[string]chan task.Message // by task
+}
+
+// Connect connects c over t and asks the server whether it speaks MCPC (MCPC-CLI-1).
+func Connect(ctx context.Context, c *mcp.Client, t mcp.Transport, o Options) (*Client, error) {
+	if o.SessionID == "" {
+		o.SessionID = uuid.NewString()
+	}
+	if o.MaxQueue <= 0 {
+		o.MaxQueue = 10_000
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	k := &Client{o: o, done: make(chan struct{}), listeners: map[int]func(context.Context, task.Message){}, waiting: map[string]chan task.Message{}}
+	k.queue = newQueue(o.MaxQueue)
+	k.ctx, k.cancel = context.WithCancel(context.Background())
+	if tappable(t) {
+		k.tapped = true
+		t = &tap{t, k}
+	}
+	session, err := c.Connect(ctx, t, o.Session)
+	if err != nil {
+		k.cancel()
+		return nil, err
+	}
+	k.session = session
+	go k.run()
+	go func() {
+		_ = session.Wait()
+		k.queue.close()
+	}()
+	if err := k.probe(ctx); err != nil {
+		_ = k.Close()
+		return nil, err
+	}
+	return k, nil
+}
+
+// probe asks by the check tools of the releases, the newest first.
+func (c *Client) probe(ctx context.Context) error {
+	for _, tool := range []string{wire.MCPCInit, wire.MCPCCheckHidden, wire.MCPCCheck} {
+		args := map[string]any{}
+		if tool == wire.MCPCInit {
+			args[wire.MCPCInfo] = map[string]any{"mcpc_version": wire.MCPCVersion, "mcpc_provider": "mcpe-gen"}
+		}
+		res, err := c.session.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: args})
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil || res.IsError {
+			continue // it has no such tool
+		}
+		for _, block := range res.Content {
+			text, ok := block.(*mcp.TextContent)
+			if s := (Support{}); ok && json.Unmarshal([]byte(text.Text), &s) == nil && s.Enabled {
+				s.CheckTool = tool
+				c.support = s
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// Session is the SDK's session.
+func (c *Client) Session() *mcp.ClientSession { return c.session }
+
+// Support tells what the server said of itself; false when it does not speak MCPC.
+func (c *Client) Support() (Support, bool) { return c.support, c.support.Enabled }
+
+// Close closes the session, ends the context of listeners and waits until they have had what had
+// come. No listener may call it.
+func (c *Client) Close() error {
+	err := c.session.Close()
+	c.cancel()
+	<-c.done
+	return err
+}
+
+// NewTaskID mints the id of a task, which nobody can guess.
+func NewTaskID() string { return uuid.NewString() }
+
+// CallTool calls a tool with the metadata that the server wants, and returns its result unchanged.
+// taskID is the id of the task; "" mints one. It goes nowhere when the server does not speak MCPC.
+// Arguments must encode to a JSON object.
+func (c *Client) CallTool(ctx context.Context, params *mcp.CallToolParams, taskID string) (res *mcp.CallToolResult, id string, err error) {
+	id = taskID
+	if id == "" {
+		id = NewTaskID()
+	}
+	own := *params
+	if c.support.Enabled {
+		if own.Arguments, err = c.withMetadata(params.Arguments, id); err != nil {
+			return nil, id, err
+		}
+	}
+	res, err = c.session.CallTool(ctx, &own)
+	if err == nil && !c.tapped {
+		c.hear(res.Content)
+	}
+	return res, id, err
+}
+
+// withMetadata adds the session and the task in the form of the release that answered.
+func (c *Client) withMetadata(arguments any, id string) (json.RawMessage, error) {
+	members := map[string]json.RawMessage{}
+	b, err := json.Marshal(arguments)
+	if err == nil {
+		err = json.Unmarshal(b, &members)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("mcpc: arguments of a tool: %w", err)
+	}
+	if members == nil {
+		members = map[string]json.RawMessage{}
+	}
+	argument, metadata := wire.MCPCMetadata, map[string]string{wire.MCPCMetadataSession: c.o.SessionID, wire.MCPCMetadataTask: id}
+	if c.support.CheckTool == wire.MCPCInit {
+		argument, metadata = wire.MCPCParams, map[string]string{wire.MCPCParamsSession: c.o.SessionID, wire.MCPCParamsTask: id}
+	}
+	if members[argument], err = json.Marshal(metadata); err != nil {
+		return nil, err
+	}
+	return json.Marshal(members)
+}
+
+// hear hands over the messages among the blocks of a result.
+func (c *Client) hear(blocks []mcp.Content) {
+	for _, b := range blocks {
+		if text, ok := b.(*mcp.TextContent); ok {
+			c.read(text.Text)
+		}
+	}
+}
+
+// read hands over a message, if that is what the text is.
+func (c *Client) read(text string) {
+	m, ok, err := task.Parse(text)
+	switch {
+	case err != nil:
+		c.o.Logger.Warn("mcpc: a message is not understood", "error", err)
+	case ok:
+		c.Take(m)
+	}
+}
+
+// Take hands a message that came another way, such as by mcpc.task, to the listeners.
+func (c *Client) Take(m task.Message) {
+	if !c.queue.push(m) {
+		c.o.Logger.Warn("mcpc: listeners are too slow, a message is dropped", "event", m.Event, "tool", m.ToolName)
+	}
+}
+
+// run gives messages to listeners, one after the other.
+func (c *Client) run() {
+	defer close(c.done)
+	defer c.cancel()
+	ctx := c.ctx
+	for {
+		m, ok := c.queue.pop()
+		if !ok {
+			break
+		}
+		if c.o.Listener != nil {
+			c.o.Listener(ctx, m)
+		}
+		for _, f := range c.listening() {
+			f(ctx, m)
+		}
+		c.settle(m)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, w := range c.waiting {
+		close(w)
+		delete(c.waiting, id)
+	}
+}
+
+// settle tells who waits for the end of a task.
+func (c *Client) settle(m task.Message) {
+	if m.Type != wire.MCPCTask || m.Event != wire.MCPCComplete && m.Event != wire.MCPCFailed {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w := c.waiting[m.TaskID]; w != nil {
+		w <- m
+		delete(c.waiting, m.TaskID)
+	}
+}
+
+// ErrClosed is returned for a task whose session has ended before it.
+var ErrClosed = errors.New("mcpc: the session has ended")

@@ -1,0 +1,233 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A Listener hears of the tasks of one tool; functions that are nil are not called. What comes from
+// the server is untrusted.
+type Listener[U, R any] struct {
+	Created  func(ctx context.Context, m task.Message)
+	Update   func(ctx context.Context, m task.Message, update U)
+	Complete func(ctx context.Context, m task.Message, result R)
+	Failed   func(ctx context.Context, m task.Message, message string)
+	// Invalid is told of a message whose result is not what the type says.
+	Invalid func(ctx context.Context, m task.Message, err error)
+}
+
+// Listen calls l for the messages of the type's tool, in the order of arrival, until stop is called
+// (MCPC-CLI-1).
+func Listen[A, U, R any](c *Client, t task.Type[A, U, R], l Listener[U, R]) (stop func()) {
+	return c.listen(func(ctx context.Context, m task.Message) {
+		if m.Type != wire.MCPCTask || m.ToolName != t.Name {
+			return
+		}
+		var err error
+		switch m.Event {
+		case wire.MCPCCreated:
+			if l.Created != nil {
+				l.Created(ctx, m)
+			}
+		case wire.MCPCUpdate:
+			err = give(ctx, m, l.Update)
+		case wire.MCPCComplete:
+			err = give(ctx, m, l.Complete)
+		case wire.MCPCFailed:
+			if l.Failed != nil {
+				l.Failed(ctx, m, failure(m))
+			}
+		}
+		if err != nil && l.Invalid != nil {
+			l.Invalid(ctx, m, err)
+		}
+	})
+}
+
+// ListenEvent calls f for the server events of an event type's name, with the payload, until stop is
+// called (MCPC-SRV-4). One whose payload is no P is logged.
+func ListenEvent[P any](c *Client, event string, f func(ctx context.Context, m task.Message, payload P)) (stop func()) {
+	return c.listen(func(ctx context.Context, m task.Message) {
+		if m.Type != wire.MCPCServerEvent || m.Event != event {
+			return
+		}
+		if err := give(ctx, m, f); err != nil {
+			c.o.Logger.Warn("mcpc: the payload of a server event is not understood", "event", event, "error", err)
+		}
+	})
+}
+
+func give[T any](ctx context.Context, m task.Message, f func(context.Context, task.Message, T)) error {
+	if f == nil {
+		return nil
+	}
+	v, err := decode[T](m.Result)
+	if err != nil {
+		return err
+	}
+	f(ctx, m, v)
+	return nil
+}
+
+func decode[T any](raw json.RawMessage) (v T, err error) {
+	if raw == nil {
+		raw = json.RawMessage("null")
+	}
+	err = events.Decode(raw, &v)
+	return v, err
+}
+
+// failure is the message of a failed task.
+func failure(m task.Message) string {
+	var text string
+	if json.Unmarshal(m.Result, &text) != nil {
+		text = string(m.Result)
+	}
+	return text
+}
+
+func (c *Client) listen(f func(context.Context, task.Message)) (stop func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last++
+	id := c.last
+	c.listeners[id] = f
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.listeners, id)
+	}
+}
+
+// listening are the listeners in the order in which they were added.
+func (c *Client) listening() []func(context.Context, task.Message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var ids []int
+	for id := range c.listeners {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	all := make([]func(context.Context, task.Message), len(ids))
+	for i, id := range ids {
+		all[i] = c.listeners[id]
+	}
+	return all
+}
+
+// A Running is a task that was called for.
+type Running[R any] struct {
+	// TaskID is the id that the client has given it.
+	TaskID string
+	// Answer is the tool's result as it came.
+	Answer *mcp.CallToolResult
+
+	client *Client
+	wait   chan task.Message // nil when the answer says it all
+}
+
+// A FailedError is how a task, or the call for it, has failed.
+type FailedError struct {
+	Tool    string
+	Message string
+}
+
+// Error names the tool and what the server says.
+func (e *FailedError) Error() string { return e.Tool + ": " + e.Message }
+
+// Call calls the type's tool. It returns when the server has answered, which is at once where
+// callbacks are possible; [Running.Wait] returns the result. A refused call is a [*FailedError].
+func Call[A, U, R any](ctx context.Context, c *Client, t task.Type[A, U, R], args A) (*Running[R], error) {
+	raw, err := events.Encode(&args)
+	if err != nil {
+		return nil, fmt.Errorf("mcpc: arguments of %s: %w", t.Name, err)
+	}
+	r := &Running[R]{TaskID: NewTaskID(), client: c, wait: make(chan task.Message, 1)}
+	c.mu.Lock()
+	c.waiting[r.TaskID] = r.wait
+	c.mu.Unlock()
+	if r.Answer, _, err = c.CallTool(ctx, &mcp.CallToolParams{Name: t.Name, Arguments: json.RawMessage(raw)}, r.TaskID); err != nil {
+		r.forget()
+		return nil, err
+	}
+	last, isMessage := lastMessage(r.Answer)
+	switch {
+	case r.Answer.IsError:
+		r.forget()
+		text := failure(last)
+		if !isMessage {
+			text = textOf(r.Answer)
+		}
+		return nil, &FailedError{t.Name, text}
+	case r.Answer.StructuredContent != nil || !isMessage:
+		r.forget()
+		r.wait = nil
+	}
+	return r, nil
+}
+
+// Wait returns the result of the task. Errors: [*FailedError], [ErrClosed] when the session ends
+// first, a result that is no R, or ctx's. It may be called once, and not by a listener.
+func (r *Running[R]) Wait(ctx context.Context) (result R, err error) {
+	if r.wait == nil {
+		if r.Answer.StructuredContent == nil {
+			return result, errors.New("mcpc: the answer holds no result")
+		}
+		raw, err := json.Marshal(r.Answer.StructuredContent)
+		if err != nil {
+			return result, err
+		}
+		return decode[R](raw)
+	}
+	select {
+	case m, ok := <-r.wait:
+		switch {
+		case !ok:
+			return result, ErrClosed
+		case m.Event == wire.MCPCFailed:
+			return result, &FailedError{m.ToolName, failure(m)}
+		}
+		return decode[R](m.Result)
+	case <-ctx.Done():
+		r.forget()
+		return result, ctx.Err()
+	}
+}
+
+func (r *Running[R]) forget() {
+	r.client.mu.Lock()
+	defer r.client.mu.Unlock()
+	delete(r.client.waiting, r.TaskID)
+}
+
+// lastMessage is the last of a result's blocks that is a message.
+func lastMessage(res *mcp.CallToolResult) (last task.Message, ok bool) {
+	for _, b := range res.Content {
+		if text, isText := b.(*mcp.TextContent); isText {
+			if m, is, _ := task.Parse(text.Text); is {
+				last, ok = m, true
+			}
+		}
+	}
+	return last, ok
+}
+
+func textOf(res *mcp.CallToolResult) string {
+	var all []string
+	for _, b := range res.Content {
+		if text, ok := b.(*mcp.TextContent); ok {
+			all = append(all, text.Text)
+		}
+	}
+	return strings.Join(all, "\n")
+}

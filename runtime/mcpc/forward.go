@@ -1,0 +1,83 @@
+package mcpc
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// modeName is what hooks find as the mode of an adapter's subscriptions.
+const modeName = wire.MCPCProtocol
+
+// forwardAll looks at every session again, after the set of event types has changed.
+func (a *Adapter) forwardAll() {
+	a.mu.Lock()
+	var all []*peer
+	for _, p := range a.peers {
+		all = append(all, p)
+	}
+	a.mu.Unlock()
+	for _, p := range all {
+		a.forward(p)
+	}
+}
+
+// forward begins to send a session the event types that [Options.Forward] names and that it is not
+// sent yet.
+func (a *Adapter) forward(p *peer) {
+	if a.o.Forward == nil || p.connection == "" {
+		return
+	}
+	infos, err := a.es.Types(a.ctx, p.principal)
+	if err != nil {
+		a.o.Logger.Error("mcpc: asking which event types are visible failed", "error", err)
+		return
+	}
+	infos = slices.DeleteFunc(infos, func(i events.Info) bool { return i.Name == wire.MCPCEvent || !a.o.Forward(i.Name) })
+	for _, info := range infos {
+		a.mu.Lock()
+		if p.aware && !p.gone && !a.shut && p.forwards[info.Name] == nil {
+			ctx, cancel := context.WithCancel(a.ctx)
+			p.forwards[info.Name] = cancel
+			a.work.Go(func() {
+				a.follow(ctx, p, info.Name)
+				cancel()
+				a.mu.Lock()
+				delete(p.forwards, info.Name)
+				a.mu.Unlock()
+			})
+		}
+		a.mu.Unlock()
+	}
+}
+
+// follow sends the occurrences of one type from now on, until the session or the type ends.
+func (a *Adapter) follow(ctx context.Context, p *peer, event string) {
+	f, err := a.es.Follow(ctx, server.FollowRequest{Event: event, Principal: p.principal, Mode: modeName})
+	if err != nil {
+		var refused *events.Error
+		if !errors.As(err, &refused) && ctx.Err() == nil {
+			a.o.Logger.Warn("mcpc: an event type cannot be forwarded", "event", event, "error", err)
+		}
+		return
+	}
+	defer f.Close()
+	for {
+		found, err := f.Next(ctx)
+		if err != nil {
+			return
+		}
+		for _, o := range found.Occurrences {
+			a.mu.Lock()
+			session := p.id
+			a.mu.Unlock()
+			if err := a.serverEvent(ctx, p, session, event, o.Raw); err != nil {
+				return
+			}
+		}
+	}
+}

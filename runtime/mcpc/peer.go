@@ -1,0 +1,247 @@
+package mcpc
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A peer is whoever has tasks: a connection, a session over HTTP, or a principal where there are no
+// sessions. What it says is true of it alone, never of the process (MCPC-SRV-2).
+type peer struct {
+	key        string
+	connection string // for Send; "" over HTTP
+	session    string // over HTTP, "" in the stateless era
+	principal  string
+	server     *mcp.ServerSession
+
+	// Guarded by Adapter.mu.
+	aware    bool   // it speaks MCPC
+	id       string // the MCPC session that it named last
+	tasks    map[string]*running
+	forwards map[string]func() // by event type
+	gone     bool
+}
+
+// lasting reports whether the peer is a session, which has a beginning and an end.
+func (p *peer) lasting() bool { return p.connection != "" || p.session != "" }
+
+// crowd is how many times the bound of a session holds for all callers that are nobody.
+const crowd = 16
+
+// keyOf names the peer of a call.
+func keyOf(c server.Caller) (key string, limit int) {
+	switch {
+	case c.Connection != "":
+		return "connection " + c.Connection, 1
+	case c.Session != "":
+		return "session " + c.Session + " of " + c.Principal, 1
+	case c.Principal != "":
+		return "principal " + c.Principal, 1
+	}
+	return "nobody", crowd
+}
+
+// peerOf finds or makes the peer of a call; nil after the end.
+func (a *Adapter) peerOf(c server.Caller) *peer {
+	key, _ := keyOf(c)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.shut {
+		return nil
+	}
+	p := a.peers[key]
+	if p != nil {
+		return p
+	}
+	p = &peer{key: key, connection: c.Connection, session: c.Session, principal: c.Principal, server: c.ServerSession, id: wire.MCPCSession,
+		tasks: map[string]*running{}, forwards: map[string]func(){}}
+	if p.connection != "" {
+		p.session = ""
+	}
+	a.peers[key] = p
+	if ss := c.ServerSession; ss != nil && p.lasting() {
+		go func() { // the SDK's Wait cannot be abandoned
+			_ = ss.Wait()
+			a.drop(p)
+		}()
+	}
+	return p
+}
+
+// errGone is why tasks end with their session.
+var errGone = errors.New("the session has ended")
+
+// drop ends what a session had.
+func (a *Adapter) drop(p *peer) {
+	a.mu.Lock()
+	if a.peers[p.key] == p {
+		delete(a.peers, p.key)
+	}
+	p.gone = true
+	var stops []func()
+	for _, r := range p.tasks {
+		stops = append(stops, func() { r.cancel(errGone) })
+	}
+	for _, stop := range p.forwards {
+		stops = append(stops, stop)
+	}
+	a.mu.Unlock()
+	for _, stop := range stops {
+		stop()
+	}
+}
+
+// sessionEnds stops the tasks of a session whose client asks for its end, which would wait for them.
+func (a *Adapter) sessionEnds(session, principal string) {
+	if session == "" {
+		return
+	}
+	a.mu.Lock()
+	p := a.peers["session "+session+" of "+principal]
+	a.mu.Unlock()
+	if p != nil {
+		a.drop(p)
+	}
+}
+
+// A Session is one client of MCPC, for [SendEvent], [Adapter.CheckTask] and [Adapter.StopTask].
+type Session struct {
+	// ID is the MCPC session that the client named last, "default" when it named none.
+	ID string
+	// Principal is the authenticated client, "" for nobody.
+	Principal string
+
+	key string
+}
+
+func (p *peer) handle() Session { return Session{ID: p.id, Principal: p.principal, key: p.key} }
+
+// Sessions lists the sessions that speak MCPC and can be sent server events.
+func (a *Adapter) Sessions() []Session {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var all []Session
+	for _, p := range a.peers {
+		if p.aware && p.connection != "" {
+			all = append(all, p.handle())
+		}
+	}
+	slices.SortFunc(all, func(x, y Session) int {
+		return cmp.Or(strings.Compare(x.ID, y.ID), strings.Compare(x.key, y.key))
+	})
+	return all
+}
+
+// SessionOf is the session of a request, for tools of an author's own that look after tasks.
+func (a *Adapter) SessionOf(ctx context.Context, req mcp.Request) Session {
+	c := a.es.CallerOf(ctx, req)
+	key, _ := keyOf(c)
+	s := Session{ID: wire.MCPCSession, Principal: c.Principal, key: key}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if p := a.peers[key]; p != nil {
+		s.ID = p.id
+	}
+	return s
+}
+
+// A Status tells how a task is (MCPC-SRV-3).
+type Status struct {
+	Session  Session
+	TaskID   string
+	ToolName string
+	Started  time.Time
+	// Updates counts the updates so far.
+	Updates int
+	// Stopping is set when the task was told to end and has not yet.
+	Stopping bool
+}
+
+// CheckTask returns the status of a session's running task; false when it has none of that id, also
+// when another session has.
+func (a *Adapter) CheckTask(s Session, taskID string) (Status, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if p := a.peers[s.key]; p != nil {
+		if r := p.tasks[taskID]; r != nil {
+			return r.status(), true
+		}
+	}
+	return Status{}, false
+}
+
+// StopTask ends the context of a session's running task; false when it has none of that id. The
+// task decides by what it returns whether it completes or fails.
+func (a *Adapter) StopTask(s Session, taskID string) bool {
+	a.mu.Lock()
+	var r *running
+	if p := a.peers[s.key]; p != nil {
+		r = p.tasks[taskID]
+	}
+	a.mu.Unlock()
+	if r == nil {
+		return false
+	}
+	r.cancel(errStopped)
+	return true
+}
+
+// Tasks lists the running tasks, the oldest first.
+func (a *Adapter) Tasks() []Status {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var all []Status
+	for _, p := range a.peers {
+		for _, r := range p.tasks {
+			all = append(all, r.status())
+		}
+	}
+	slices.SortFunc(all, func(x, y Status) int {
+		return cmp.Or(x.Started.Compare(y.Started), strings.Compare(x.TaskID, y.TaskID))
+	})
+	return all
+}
+
+// enter adds a task to its peer, within the bound; the error is meant for the caller.
+func (a *Adapter) enter(r *running, limit int) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := r.peer
+	switch {
+	case a.shut:
+		return errShutdown
+	case p.gone:
+		return errGone
+	case p.tasks[r.id] != nil:
+		return fmt.Errorf("a task %q is running already", r.id)
+	case len(p.tasks) >= limit*a.o.MaxTasks:
+		return fmt.Errorf("too many tasks at once, at most %d", limit*a.o.MaxTasks)
+	}
+	p.tasks[r.id] = r
+	p.id = r.session
+	return nil
+}
+
+// leave forgets a task, and with the last one a peer that is no session.
+func (a *Adapter) leave(r *running) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := r.peer
+	if p.tasks[r.id] == r {
+		delete(p.tasks, r.id)
+	}
+	if len(p.tasks) == 0 && !p.lasting() && a.peers[p.key] == p {
+		delete(a.peers, p.key)
+		p.gone = true // who has found it meanwhile looks again
+	}
+}

@@ -1,0 +1,206 @@
+package mcpc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A Func does the work of a task (MCPC-SRV-1). ctx ends with the session, with StopTask, when a
+// caller that waits for the result gives up, and with the server; server.PrincipalOf names the
+// caller. Of an error only what [Fail] or an *events.Error says is told to the caller; that and a
+// panic are logged.
+type Func[A, U, R any] func(ctx context.Context, args A, t *Task[U]) (R, error)
+
+// A Failure is an error with a message that the caller may read.
+type Failure struct {
+	Message string
+	Err     error // for the log; may be nil
+}
+
+// Fail returns an error whose message goes to the caller of the task as it is, while err is for the
+// log only.
+func Fail(message string, err error) error { return &Failure{message, err} }
+
+// Error names both.
+func (f *Failure) Error() string {
+	if f.Err == nil {
+		return f.Message
+	}
+	return f.Message + ": " + f.Err.Error()
+}
+
+// Unwrap returns the error that is for the log.
+func (f *Failure) Unwrap() error { return f.Err }
+
+// schemas are those of a type, compiled.
+type schemas struct{ input, update, result *validate.Schema }
+
+// RegisterTask adds a tool whose work is done in the background. Called by generated code, before
+// the server runs. An error is one of the type's schemas, which generated ones do not give.
+func RegisterTask[A, U, R any](a *Adapter, t task.Type[A, U, R], f Func[A, U, R]) error {
+	if f == nil {
+		return fmt.Errorf("registering task %q: no function given", t.Name)
+	}
+	s, err := compile(&t.Info)
+	if err != nil {
+		return fmt.Errorf("registering task %q: %w", t.Name, err)
+	}
+	a.mu.Lock()
+	a.tools[t.Name] = true
+	a.mu.Unlock()
+	tool := &mcp.Tool{Name: t.Name, Title: t.Title, Description: t.Description, InputSchema: t.InputSchema, OutputSchema: t.ResultSchema}
+	return add(a.es.MCP(), tool, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		own, m, err := takeMetadata(req.Params.Arguments)
+		if err != nil {
+			return failed("Invalid arguments: " + err.Error() + "."), nil
+		}
+		if err := s.input.Validate(own); err != nil {
+			return failed("Invalid arguments: " + err.Error() + "."), nil
+		}
+		var args A
+		if err := events.Decode(own, &args); err != nil {
+			return failed("Invalid arguments: " + err.Error() + "."), nil
+		}
+		return a.start(ctx, req, t.Name, m, func(ctx context.Context, r *running) (json.RawMessage, error) {
+			out, err := f(ctx, args, &Task[U]{r, s.update})
+			if err != nil {
+				return nil, err
+			}
+			data, err := encode(s.result, &out)
+			if err != nil {
+				return nil, fmt.Errorf("the task's result: %w", err)
+			}
+			return data, nil
+		})
+	})
+}
+
+// add adds a tool. What the SDK finds wrong with one it tells by a panic.
+func add(srv *mcp.Server, t *mcp.Tool, h mcp.ToolHandler) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("registering task %q: %v", t.Name, v)
+		}
+	}()
+	srv.AddTool(t, h)
+	return nil
+}
+
+// compile checks what the SDK would panic on and what could not work.
+func compile(t *task.Info) (s schemas, err error) {
+	if t.Name == "" {
+		return s, errors.New("it has no name")
+	}
+	for _, name := range checkTools {
+		if t.Name == name {
+			return s, errors.New("the name belongs to MCPC")
+		}
+	}
+	for _, schema := range []struct {
+		name string
+		raw  json.RawMessage
+		into **validate.Schema
+	}{{"inputSchema", t.InputSchema, &s.input}, {"updateSchema", t.UpdateSchema, &s.update}, {"resultSchema", t.ResultSchema, &s.result}} {
+		if *schema.into, err = validate.Compile(schema.raw); err != nil {
+			return s, fmt.Errorf("%s: %w", schema.name, err)
+		}
+	}
+	for name, raw := range map[string]json.RawMessage{"inputSchema": t.InputSchema, "resultSchema": t.ResultSchema} {
+		var head struct {
+			Type any `json:"type"`
+		}
+		if err := json.Unmarshal(raw, &head); err != nil || head.Type != "object" {
+			return s, fmt.Errorf(`%s must have "type": "object"`, name)
+		}
+	}
+	return s, withoutMetadata(t.InputSchema)
+}
+
+// encode encodes v, a pointer, and checks it.
+func encode(s *validate.Schema, v any) (json.RawMessage, error) {
+	data, err := events.Encode(v)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", events.ErrInvalidPayload, err)
+	}
+	if err := s.Validate(data); err != nil {
+		return nil, fmt.Errorf("%w: %w", events.ErrInvalidPayload, err)
+	}
+	return data, nil
+}
+
+// start begins a task and, where there is a way to send messages later, answers at once.
+func (a *Adapter) start(ctx context.Context, req *mcp.CallToolRequest, tool string, m metadata, f func(context.Context, *running) (json.RawMessage, error)) (*mcp.CallToolResult, error) {
+	c := a.es.CallerOf(ctx, req)
+	_, limit := keyOf(c)
+	r := &running{a: a, tool: tool, id: m.task, session: m.session}
+	for {
+		if r.peer = a.peerOf(c); r.peer == nil {
+			return failed("The server is shutting down."), nil
+		}
+		r.way = a.wayOf(r.peer, m)
+		r.begin(server.WithPrincipal(ctx, c.Principal), req)
+		err := a.enter(r, limit)
+		if err == errGone && !r.peer.lasting() {
+			r.cancel(nil)
+			continue // it was forgotten between the two
+		}
+		if err != nil {
+			r.cancel(err)
+			return failed("The task was not started: " + err.Error() + "."), nil
+		}
+		break
+	}
+	if r.way == Callback {
+		created := r.message(wire.MCPCCreated, quoted("Started "+tool+". Updates and the result follow."))
+		reply, err := content(created)
+		if err != nil {
+			r.cancel(err)
+			a.leave(r)
+			return nil, err
+		}
+		a.publish(r.ctx, created, r.peer.principal)
+		c.AfterReply(func() {
+			if !a.background(func() { r.work(f) }) {
+				r.cancel(errShutdown)
+				a.leave(r)
+			}
+		})
+		return &mcp.CallToolResult{Content: reply}, nil
+	}
+	if c.Stateless {
+		c.AfterReply(func() { r.cancel(context.Canceled) }) // the client went away, or has its result
+	}
+	defer r.cancel(nil)
+	if err := r.send(r.ctx, wire.MCPCCreated, quoted("Started "+tool+".")); err != nil {
+		a.leave(r)
+		return nil, err
+	}
+	return r.work(f), nil
+}
+
+// wayOf decides how the messages of a call travel.
+func (a *Adapter) wayOf(p *peer, m metadata) Way {
+	a.mu.Lock()
+	aware := p.aware || m.present
+	if m.present && p.lasting() {
+		p.aware = true
+	}
+	a.mu.Unlock()
+	switch {
+	case !aware:
+		return Plain
+	case p.connection != "" && a.es.Reachable(p.connection):
+		return Callback
+	}
+	return Collected
+}

@@ -1,0 +1,290 @@
+package mcpc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
+	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A Way is how the messages of a task reach its caller (MCPC-WIRE-1, MCPC-WIRE-2).
+type Way int
+
+const (
+	// Callback sends each message by itself, after the call was answered with "created".
+	Callback Way = iota + 1
+	// Collected keeps the call open and puts all messages into its result.
+	Collected
+	// Plain is for callers that do not speak MCPC: an ordinary result, and progress notifications
+	// for those that asked.
+	Plain
+)
+
+// String names the way.
+func (w Way) String() string {
+	switch w {
+	case Callback:
+		return "callback"
+	case Collected:
+		return "collected"
+	case Plain:
+		return "plain"
+	}
+	return fmt.Sprintf("Way(%d)", int(w))
+}
+
+// A Task is a running task in the hands of its author. Its methods are safe for concurrent use.
+type Task[U any] struct {
+	r      *running
+	schema *validate.Schema
+}
+
+// Update sends what is new. It waits while the caller takes messages more slowly than they come, and
+// no longer than the task's context. Errors: events.ErrInvalidPayload, [ErrFinished], [ErrUnreachable]
+// or the cause of the context's end.
+func (t *Task[U]) Update(u U) error {
+	data, err := encode(t.schema, &u)
+	if err != nil {
+		return fmt.Errorf("mcpc: update of %s: %w", t.r.tool, err)
+	}
+	if err := context.Cause(t.r.ctx); err != nil {
+		return fmt.Errorf("mcpc: update of %s: %w", t.r.tool, err)
+	}
+	if err := t.r.send(t.r.ctx, wire.MCPCUpdate, data); err != nil {
+		return fmt.Errorf("mcpc: update of %s: %w", t.r.tool, err)
+	}
+	return nil
+}
+
+// ID is the task's id, which the client has made where it speaks MCPC.
+func (t *Task[U]) ID() string { return t.r.id }
+
+// Session is the session that the task belongs to.
+func (t *Task[U]) Session() Session {
+	return Session{ID: t.r.session, Principal: t.r.peer.principal, key: t.r.peer.key}
+}
+
+// Way is how the task's messages travel.
+func (t *Task[U]) Way() Way { return t.r.way }
+
+// Errors of Update and [SendEvent].
+var (
+	// ErrFinished is returned for an update after the end of the task.
+	ErrFinished = errors.New("the task is over")
+	// ErrUnreachable is returned when there is no way to the session.
+	ErrUnreachable = errors.New("the session cannot be reached")
+
+	errStopped = errors.New("the task was stopped")
+)
+
+// running is a task from its call to its last message.
+type running struct {
+	a                 *Adapter
+	peer              *peer
+	tool, id, session string
+	way               Way
+	started           time.Time
+	progress          func(ctx context.Context, n int, update json.RawMessage)
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	sending sync.Mutex // held while a message goes out, so that they keep their order
+	over    bool
+	texts   []mcp.Content // collected
+	size    int
+
+	updates int // guarded by Adapter.mu
+}
+
+// begin makes the task's context, which outlives the call where that is answered at once.
+func (r *running) begin(ctx context.Context, req *mcp.CallToolRequest) {
+	r.started = time.Now()
+	if r.way == Callback {
+		ctx = context.WithoutCancel(ctx)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(r.a.ctx, func() { cancel(errShutdown) })
+	r.ctx, r.cancel = ctx, func(cause error) {
+		stop()
+		cancel(cause)
+	}
+	if token := req.Params.GetProgressToken(); token != nil && r.way != Callback {
+		r.progress = func(ctx context.Context, n int, update json.RawMessage) {
+			var text string
+			if json.Unmarshal(update, &text) != nil {
+				text = string(update)
+			}
+			// Progress is a courtesy: where it cannot be brought, the result still is.
+			_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: float64(n), Message: text})
+		}
+	}
+}
+
+func (r *running) status() Status {
+	return Status{Session: Session{ID: r.session, Principal: r.peer.principal, key: r.peer.key}, TaskID: r.id, ToolName: r.tool,
+		Started: r.started, Updates: r.updates, Stopping: r.ctx.Err() != nil}
+}
+
+func (r *running) message(event string, result json.RawMessage) task.Message {
+	return task.Message{Type: wire.MCPCTask, Event: event, SessionID: r.session, TaskID: r.id, ToolName: r.tool, Result: result}
+}
+
+// send brings a message to the caller by the task's way and to the subscribers of mcpc.task.
+func (r *running) send(ctx context.Context, event string, result json.RawMessage) error {
+	r.sending.Lock()
+	defer r.sending.Unlock()
+	if r.over {
+		return ErrFinished
+	}
+	m := r.message(event, result)
+	text, err := content(m)
+	if err != nil {
+		return err
+	}
+	r.over = event == wire.MCPCComplete || event == wire.MCPCFailed
+	r.a.publish(ctx, m, r.peer.principal)
+	n := 0
+	if event == wire.MCPCUpdate {
+		r.a.mu.Lock()
+		r.updates++
+		n = r.updates
+		r.a.mu.Unlock()
+		if r.progress != nil {
+			r.progress(ctx, n, result)
+		}
+	}
+	switch r.way {
+	case Callback:
+		return r.a.deliver(ctx, r.peer.connection, text)
+	case Collected:
+		r.collect(text)
+	}
+	return nil
+}
+
+// collect keeps a message for the result. The first, which is "created", and the last stay.
+func (r *running) collect(text []mcp.Content) {
+	size := func(c mcp.Content) int { return len(c.(*mcp.TextContent).Text) }
+	r.texts = append(r.texts, text...)
+	r.size += size(text[0])
+	for r.size > r.a.o.MaxCollected && len(r.texts) > 2 {
+		r.size -= size(r.texts[1])
+		r.texts = append(r.texts[:1], r.texts[2:]...)
+	}
+}
+
+// lastTimeout bounds how long the last message of a task waits for a caller that takes none.
+const lastTimeout = 10 * time.Second
+
+// work runs the author's function, sends the last message and returns what a call that is still
+// open is answered.
+func (r *running) work(f func(context.Context, *running) (json.RawMessage, error)) *mcp.CallToolResult {
+	defer r.cancel(nil)
+	defer r.a.leave(r)
+	result, err := r.run(f)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), lastTimeout)
+	defer cancel()
+	if err != nil {
+		message := r.safe(err)
+		r.last(ctx, wire.MCPCFailed, quoted(message))
+		res := failed(message)
+		if r.way == Collected {
+			res.Content = r.texts
+		}
+		return res
+	}
+	r.last(ctx, wire.MCPCComplete, result)
+	res := &mcp.CallToolResult{StructuredContent: result, Content: []mcp.Content{&mcp.TextContent{Text: string(result)}}}
+	if r.way == Collected {
+		res.Content = r.texts
+	}
+	return res
+}
+
+func (r *running) last(ctx context.Context, event string, result json.RawMessage) {
+	if err := r.send(ctx, event, result); err != nil && !errors.Is(err, ErrUnreachable) {
+		r.a.o.Logger.WarnContext(ctx, "mcpc: the last message of a task was lost", "tool", r.tool, "error", err)
+	}
+}
+
+// run calls the author's function. One that does not return after its context has ended is left
+// behind.
+func (r *running) run(f func(context.Context, *running) (json.RawMessage, error)) (json.RawMessage, error) {
+	type outcome struct {
+		result json.RawMessage
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		var o outcome
+		defer func() {
+			if v := recover(); v != nil {
+				o = outcome{err: fmt.Errorf("panic: %v\n%s", v, debug.Stack())}
+			}
+			done <- o
+		}()
+		o.result, o.err = f(r.ctx, r)
+	}()
+	select {
+	case o := <-done:
+		return o.result, o.err
+	case <-r.ctx.Done():
+	}
+	late := time.NewTimer(r.a.o.Grace)
+	defer late.Stop()
+	select {
+	case o := <-done:
+		return o.result, o.err
+	case <-late.C:
+		r.a.o.Logger.Warn("mcpc: a task goes on after the end of its context", "tool", r.tool, "task", r.id)
+		return nil, context.Cause(r.ctx)
+	}
+}
+
+// safe is what the caller is told of an error; the rest is logged.
+func (r *running) safe(err error) string {
+	var failure *Failure
+	if errors.As(err, &failure) {
+		if failure.Err != nil {
+			r.a.o.Logger.Error("mcpc: a task failed", "tool", r.tool, "error", err)
+		}
+		return failure.Message
+	}
+	if cause := context.Cause(r.ctx); cause != nil {
+		switch cause {
+		case errStopped:
+			return "The task was stopped."
+		case errShutdown:
+			return "The server is shutting down."
+		}
+		return "The task was cancelled."
+	}
+	r.a.o.Logger.Error("mcpc: a task failed", "tool", r.tool, "error", err)
+	var e *events.Error
+	if errors.As(err, &e) && e.Kind != 0 && e.Kind != wire.Internal {
+		if len(e.Data) > 0 {
+			return e.Kind.String() + ": " + string(e.Data)
+		}
+		return e.Kind.String()
+	}
+	return "The task failed."
+}
+
+func quoted(text string) json.RawMessage {
+	b, err := events.Encode(text)
+	if err != nil {
+		return json.RawMessage(`"The task failed."`) // not valid UTF-8
+	}
+	return b
+}

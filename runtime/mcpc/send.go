@@ -1,0 +1,112 @@
+package mcpc
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// content is a message as the content of a tool result (MCPC-WIRE-1).
+func content(m task.Message) ([]mcp.Content, error) {
+	if err := m.Check(); err != nil {
+		return nil, err
+	}
+	b, err := m.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("encoding a message: %w", err)
+	}
+	return []mcp.Content{&mcp.TextContent{Text: string(b)}}, nil
+}
+
+// callback is the response that carries a message.
+func callback(text []mcp.Content) (json.RawMessage, error) {
+	result, err := json.Marshal(&mcp.CallToolResult{Content: text})
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(struct {
+		Version string          `json:"jsonrpc"`
+		ID      string          `json:"id"`
+		Result  json.RawMessage `json:"result"`
+	}{"2.0", wire.MCPCCallback, result})
+}
+
+// Pauses between attempts to send to a peer that takes nothing now.
+const (
+	firstPause = 5 * time.Millisecond
+	maxPause   = time.Second
+)
+
+// deliver sends a callback, as soon as the peer takes it.
+func (a *Adapter) deliver(ctx context.Context, connection string, text []mcp.Content) error {
+	raw, err := callback(text)
+	if err != nil {
+		return err
+	}
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		if a.es.Send(connection, server.Message{Raw: raw}) {
+			return nil
+		}
+		if !a.es.Reachable(connection) {
+			return ErrUnreachable
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// SendEvent sends a payload of an event type as a server event to a session (MCPC-SRV-4). It waits
+// as long as ctx allows for a session that takes messages slowly. Errors: those of [server.Emitter]'s
+// Emit for the payload, [ErrUnreachable] for a session that is over or on HTTP, where clients read
+// the event type itself.
+func SendEvent[P any](ctx context.Context, a *Adapter, to Session, e *server.Emitter[P], p P) error {
+	event, data, err := e.Encode(p)
+	if err != nil {
+		return fmt.Errorf("mcpc: %w", err)
+	}
+	return a.sendEvent(ctx, to, event, data)
+}
+
+// SendEventNamed is [SendEvent] for an event type by its name, such as one with a check, which has
+// no emitter. A P that is not the type's payload is events.ErrInvalidPayload.
+func SendEventNamed[P any](ctx context.Context, a *Adapter, to Session, event string, p P) error {
+	data, err := server.EncodePayload(a.es, event, p)
+	if err != nil {
+		return fmt.Errorf("mcpc: %w", err)
+	}
+	return a.sendEvent(ctx, to, event, data)
+}
+
+func (a *Adapter) sendEvent(ctx context.Context, to Session, event string, data json.RawMessage) error {
+	a.mu.Lock()
+	p := a.peers[to.key]
+	reachable := p != nil && p.connection != "" && p.aware
+	a.mu.Unlock()
+	if !reachable {
+		return fmt.Errorf("mcpc: sending %s: %w", event, ErrUnreachable)
+	}
+	if err := a.serverEvent(ctx, p, to.ID, event, data); err != nil {
+		return fmt.Errorf("mcpc: sending %s: %w", event, err)
+	}
+	return nil
+}
+
+func (a *Adapter) serverEvent(ctx context.Context, p *peer, session, event string, data json.RawMessage) error {
+	text, err := content(task.Message{Type: wire.MCPCServerEvent, Event: event, SessionID: session, Result: data})
+	if err != nil {
+		return err
+	}
+	return a.deliver(ctx, p.connection, text)
+}

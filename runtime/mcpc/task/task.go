@@ -1,0 +1,189 @@
+// Package task holds what servers and clients of MCPC share: the message ([Message]), the
+// description of a tool that works in the background ([Type]) and the event type by which its
+// messages reach clients of MCP Events ([Event]).
+//
+// Generated code refers to it; servers start with package mcpc, clients with package mcpc/client.
+package task
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A Type describes a tool with work in the background, whose arguments are A, whose updates are U
+// and whose result is R (MCPC-SRV-1). Generated code holds one per entry of tasks.
+type Type[A, U, R any] struct {
+	Info
+}
+
+// Info is the part of a [Type] that does not depend on its Go types.
+type Info struct {
+	// Name is the tool's name.
+	Name string
+	// Title is the tool's title; "" for none.
+	Title string
+	// Description is what tools/list says.
+	Description string
+	// InputSchema describes the arguments, without MCPC's own; ResultSchema an object.
+	InputSchema, UpdateSchema, ResultSchema json.RawMessage
+}
+
+// A Message tells what became of a task, or of something else that the server knows (MCPC-MSG-1).
+type Message struct {
+	// Type is wire.MCPCTask or wire.MCPCServerEvent.
+	Type string
+	// Event is one of wire.MCPCCreated, MCPCUpdate, MCPCComplete and MCPCFailed for a task, and
+	// anything for a server event.
+	Event string
+	// SessionID, TaskID and ToolName are required for a task. "" stands for null.
+	SessionID, TaskID, ToolName string
+	// Result is any JSON; nil stands for null.
+	Result json.RawMessage
+}
+
+// ErrInvalid is what a message that breaks MCPC-MSG-2 is, by errors.Is.
+var ErrInvalid = errors.New("invalid MCPC message")
+
+// events of a task, in the order of its life.
+var lifecycle = []string{wire.MCPCCreated, wire.MCPCUpdate, wire.MCPCComplete, wire.MCPCFailed}
+
+// Check says what is wrong with a message that is about to be sent; the error is [ErrInvalid].
+func (m *Message) Check() error {
+	if err := m.check(); err != nil {
+		return err
+	}
+	if m.SessionID == "" {
+		return fmt.Errorf("%w: session_id is missing", ErrInvalid)
+	}
+	return nil
+}
+
+// check is Check for a received message: a server event needs no session there.
+func (m *Message) check() error {
+	switch {
+	case m.Type == wire.MCPCServerEvent && m.Event == "":
+		return fmt.Errorf("%w: event is missing", ErrInvalid)
+	case m.Type == wire.MCPCServerEvent:
+		return nil
+	case m.Type != wire.MCPCTask:
+		return fmt.Errorf("%w: type %q is neither task nor server_event", ErrInvalid, m.Type)
+	case !slices.Contains(lifecycle, m.Event):
+		return fmt.Errorf("%w: %q is no event of a task", ErrInvalid, m.Event)
+	case m.SessionID == "" || m.TaskID == "" || m.ToolName == "":
+		return fmt.Errorf("%w: a task needs session_id, task_id and tool_name", ErrInvalid)
+	}
+	return nil
+}
+
+// message is the wire form: seven members, nulls written.
+type message struct {
+	Type      string          `json:"type"`
+	Event     string          `json:"event"`
+	SessionID *string         `json:"session_id"`
+	TaskID    *string         `json:"task_id"`
+	ToolName  *string         `json:"tool_name"`
+	Result    json.RawMessage `json:"result"`
+	Protocol  string          `json:"protocol"`
+}
+
+// MarshalJSON writes the seven members.
+func (m Message) MarshalJSON() ([]byte, error) {
+	text := func(s string) *string {
+		if s == "" {
+			return nil
+		}
+		return &s
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(message{m.Type, m.Event, text(m.SessionID), text(m.TaskID), text(m.ToolName), m.Result, wire.MCPCProtocol})
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// UnmarshalJSON reads a message; members that it does not know are left out.
+func (m *Message) UnmarshalJSON(b []byte) error {
+	var w message
+	if err := json.Unmarshal(b, &w); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if w.Protocol != wire.MCPCProtocol {
+		return fmt.Errorf("%w: protocol is %q", ErrInvalid, w.Protocol)
+	}
+	text := func(s *string) string {
+		if s == nil {
+			return ""
+		}
+		return *s
+	}
+	*m = Message{w.Type, w.Event, text(w.SessionID), text(w.TaskID), text(w.ToolName), w.Result}
+	if string(m.Result) == "null" {
+		m.Result = nil
+	}
+	return nil
+}
+
+// Parse reads a message from the text of a content block. ok is false for text that is something
+// else and has to be left alone; err is set for text that says it is MCPC's and is no message
+// (MCPC-CLI-1).
+func Parse(text string) (m Message, ok bool, err error) {
+	var head struct {
+		Protocol string `json:"protocol"`
+	}
+	b := bytes.TrimSpace([]byte(text))
+	if len(b) == 0 || b[0] != '{' || json.Unmarshal(b, &head) != nil || head.Protocol != wire.MCPCProtocol {
+		return m, false, nil
+	}
+	if err := json.Unmarshal(b, &m); err != nil {
+		return Message{}, false, err
+	}
+	if err := m.check(); err != nil {
+		return Message{}, false, err
+	}
+	return m, true, nil
+}
+
+// Arguments choose the messages of a subscription to [Event]; an absent one is no constraint.
+type Arguments struct {
+	TaskID    string `json:"task_id,omitzero"`
+	SessionID string `json:"session_id,omitzero"`
+	ToolName  string `json:"tool_name,omitzero"`
+}
+
+// Event is the event type mcpc.task, whose occurrences are the messages of tasks (MCPC-WIRE-2).
+// Clients of MCP Events subscribe to it; a server declares it when MCPC is on.
+var Event = events.Type[Arguments, Message]{Info: info}
+
+// info describes the type for both sides.
+var info = events.Info{
+	Name:          wire.MCPCEvent,
+	Description:   "Fires when a background task of one of your tool calls is created, makes progress, completes or fails.",
+	InputSchema:   json.RawMessage(inputSchema),
+	PayloadSchema: json.RawMessage(payloadSchema),
+	Match: []events.MatchRule{
+		{Argument: "task_id", Path: "/task_id", Op: events.MatchEqual},
+		{Argument: "session_id", Path: "/session_id", Op: events.MatchEqual},
+		{Argument: "tool_name", Path: "/tool_name", Op: events.MatchEqual},
+	},
+	MCPE: &events.MCPE{Disabled: true},
+}
+
+const inputSchema = `{"type":"object","properties":{` +
+	`"task_id":{"type":"string","minLength":1,"description":"Only this task."},` +
+	`"session_id":{"type":"string","minLength":1,"description":"Only tasks of this MCPC session."},` +
+	`"tool_name":{"type":"string","minLength":1,"description":"Only tasks of this tool."}},"additionalProperties":false}`
+
+const payloadSchema = `{"type":"object","properties":{` +
+	`"type":{"const":"task"},` +
+	`"event":{"type":"string","enum":["created","update","complete","failed"],"description":"Where in its life the task is."},` +
+	`"session_id":{"type":"string","description":"The MCPC session that the call named."},` +
+	`"task_id":{"type":"string","description":"The task."},` +
+	`"tool_name":{"type":"string","description":"The tool that was called."},` +
+	`"result":{"description":"The update, the result or, for a failed task, a message."},` +
+	`"protocol":{"const":"mcpc"}},"required":["type","event","session_id","task_id","tool_name","result","protocol"]}`
