@@ -332,3 +332,38 @@ func TestCheckBroken(t *testing.T) {
 		t.Fatal("a check without replay was registered")
 	}
 }
+
+// Trap 11, CUR-1: a truncated page of more items than a poll takes is told as truncated once and
+// read to its end.
+func TestTruncatedPageInParts(t *testing.T) {
+	for _, moves := range []bool{true, false} {
+		s := newServer(t, Options{})
+		check := func(_ context.Context, _ filterArgs, cursor string) (events.Page[incident], error) {
+			if cursor == "lost" {
+				p := events.Page[incident]{Items: []events.Item[incident]{mail("a"), mail("b"), mail("c"), mail("d"), mail("e")}, Cursor: "new", Truncated: true}
+				if !moves {
+					p.Cursor = "lost"
+				}
+				return p, nil
+			}
+			return events.Page[incident]{Cursor: map[bool]string{true: "lost", false: cursor}[cursor == ""]}, nil
+		}
+		if err := RegisterCheck(s, incidentType("e"), check, Hooks[filterArgs, incident]{}); err != nil {
+			t.Fatal(err)
+		}
+		c := pollFrom(t, s, nil, "").Cursor
+		var ids []string
+		truncated := 0
+		for range 6 {
+			r := pollFrom(t, s, c, `,"maxEvents":2`)
+			ids, c = append(ids, r.ids()...), r.Cursor
+			if *r.Truncated {
+				truncated++
+			}
+		}
+		wantStrings(t, fmt.Sprint("moves ", moves), ids, "a", "b", "c", "d", "e")
+		if truncated != 1 {
+			t.Errorf("moves %v: told %d times", moves, truncated)
+		}
+	}
+}

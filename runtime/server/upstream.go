@@ -18,8 +18,11 @@ import (
 // items that it then gives are passed.
 type checkpoint struct {
 	upstream string
-	offset   uint32
+	offset   uint32 // with afterGap when the page that it counts in was truncated
 }
+
+// afterGap marks an offset into a page that the upstream called truncated.
+const afterGap = 1 << 31
 
 // An upstream asks a check for one feed's principal and arguments, without any state of its own:
 // polls use it directly, feeds in their loop.
@@ -98,17 +101,23 @@ func (u *upstream) step(ctx context.Context, c checkpoint) (step, error) {
 		return step{}, err
 	}
 	s := step{next: checkpoint{upstream: f.cursor}, more: f.hasMore, truncated: f.truncated, nextPoll: f.nextPoll}
+	// A page after a gap is another page than the one before it: an offset into the one says nothing
+	// about the other, and a page after a gap that is asked for again goes on where it was left.
+	skip, kind := int(c.offset&^afterGap), c.offset&afterGap
+	var mark uint32
+	if f.truncated {
+		mark = afterGap
+	}
+	switch {
+	case kind != mark:
+		skip = 0
+	case f.truncated:
+		s.truncated = false // told already
+	}
 	if f.cursor == c.upstream {
 		// The upstream did not move: the items count from the same cursor the next time.
-		s.next.offset = max(uint32(len(f.items)), c.offset)
+		s.next.offset = max(uint32(len(f.items)), uint32(skip)) | mark
 		s.more = false
-	}
-	skip := int(c.offset)
-	if f.truncated {
-		skip = 0 // these are not the items that were counted
-		if f.cursor == c.upstream {
-			s.next.offset = uint32(len(f.items))
-		}
 	}
 	checked := time.Now().UTC()
 	for i := skip; i < len(f.items); i++ {
@@ -120,7 +129,7 @@ func (u *upstream) step(ctx context.Context, c checkpoint) (step, error) {
 		if u.args.def.emits && !u.et.origins.fromCheck(u.hash, e.EventID) {
 			continue
 		}
-		after := checkpoint{c.upstream, uint32(i + 1)}
+		after := checkpoint{c.upstream, uint32(i+1) | mark}
 		if i == len(f.items)-1 {
 			after = s.next
 		}
