@@ -190,8 +190,10 @@ func TestCLI5Abandoned(t *testing.T) {
 			h.set(func() { sub.settled, h.status = 5, status }) // given up
 			time.Sleep(20 * time.Minute)
 			synctest.Wait()
-			if len(h.unsubscribed) != 1 || len(h.calls()) != 3 || h.calls()[2].cursor() != "c2" {
-				t.Fatalf("%s: %d subscribes, unsubscribed %v", name, len(h.calls()), h.unsubscribed)
+			var unsubscribed int
+			h.set(func() { unsubscribed = len(h.unsubscribed) })
+			if unsubscribed != 1 || len(h.calls()) != 3 || h.calls()[2].cursor() != "c2" {
+				t.Fatalf("%s: %d subscribes, %d unsubscribed, cursor %s", name, len(h.calls()), unsubscribed, h.calls()[2].cursor())
 			}
 			h.deliver()
 			read(t, s).want("e1", "e2", "e3", "e4", "e5")
