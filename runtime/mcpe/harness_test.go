@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -424,3 +426,16 @@ func sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
+
+func handlerOf(g *rig) http.Handler {
+	return transport.NewHandler(g.srv, g.es, transport.HandlerOptions{})
+}
+
+// fixed resolves every name to one public address.
+type fixed struct{}
+
+func (fixed) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return []netip.Addr{netip.MustParseAddr("93.184.215.14")}, nil
+}
+
+func serve(ctx context.Context, g *rig, t mcp.Transport) { _ = transport.Run(ctx, g.srv, g.es, t) }
