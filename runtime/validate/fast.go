@@ -30,6 +30,7 @@ type shape struct {
 	enum       map[string]bool // strings; nil is any
 	pattern    jsonschema.Regexp
 	format     func(string) bool
+	base64     bool
 	byKind     map[jsontext.Kind]*shape // of a union whose variants differ in kind
 	to         *shape                   // of a reference
 }
@@ -155,7 +156,7 @@ func (s *shape) acceptsArray(dec *jsontext.Decoder) bool {
 }
 
 func (s *shape) acceptsString(val jsontext.Value) bool {
-	if s.enum == nil && s.pattern == nil && s.format == nil && s.minLength == 0 && s.maxLength < 0 {
+	if s.enum == nil && s.pattern == nil && s.format == nil && !s.base64 && s.minLength == 0 && s.maxLength < 0 {
 		return true
 	}
 	text, ok := unquote(val)
@@ -165,6 +166,11 @@ func (s *shape) acceptsString(val jsontext.Value) bool {
 	if s.minLength > 0 || s.maxLength >= 0 {
 		n := int64(utf8.RuneCount(text))
 		if n < s.minLength || s.maxLength >= 0 && n > s.maxLength {
+			return false
+		}
+	}
+	if s.base64 {
+		if _, err := base64Text.Decode(string(text)); err != nil {
 			return false
 		}
 	}

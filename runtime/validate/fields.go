@@ -148,6 +148,8 @@ func message(k jsonschema.ErrorKind) string {
 		return oneOf(k.Want)
 	case *kind.Const:
 		return oneOf([]any{k.Want})
+	case *kind.ContentEncoding:
+		return "is not valid " + k.Want
 	case *kind.Format:
 		return "is not a valid " + k.Want
 	case *kind.Pattern:

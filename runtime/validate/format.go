@@ -1,8 +1,10 @@
 package validate
 
 import (
+	"encoding/base64"
 	"errors"
 	"regexp"
+	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -21,6 +23,19 @@ var dateTime = &jsonschema.Format{Name: "date-time", Validate: func(v any) error
 	_, err := events.ParseTime(text)
 	return err
 }}
+
+// base64Text is what a []byte of a generated type reads: RFC 4648 with padding and without line ends.
+var base64Text = &jsonschema.Decoder{Name: "base64", Decode: func(s string) ([]byte, error) {
+	if strings.ContainsAny(s, "\r\n") {
+		return nil, errLineEnd
+	}
+	return base64.StdEncoding.Strict().DecodeString(s)
+}}
+
+var errLineEnd = errors.New("has a line end")
+
+// anyContent leaves what a string holds unchecked: only its encoding decides about Go types.
+var anyContent = &jsonschema.MediaType{Name: "application/json", Validate: func([]byte) error { return nil }}
 
 // uriTemplate accepts RFC 6570. The validator's own check takes the slash of {/path} for a separator
 // of the URI.

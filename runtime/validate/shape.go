@@ -30,7 +30,7 @@ func shapeOf(doc any) *shape {
 // annotations are keywords that assert nothing.
 var annotations = map[string]bool{
 	"$schema": true, "$comment": true, "$defs": true, "definitions": true, "title": true, "description": true, "default": true,
-	"examples": true, "deprecated": true, "readOnly": true, "writeOnly": true, "contentEncoding": true, "contentMediaType": true,
+	"examples": true, "deprecated": true, "readOnly": true, "writeOnly": true, "contentMediaType": true,
 }
 
 func (sh *shaper) shape(schema any) (*shape, bool) {
@@ -124,6 +124,8 @@ func (sh *shaper) keyword(s *shape, keyword string, v any) bool {
 		s.pattern, ok = re, err == nil
 	case "format":
 		s.format, ok = formatOf(v)
+	case "contentEncoding":
+		s.base64 = v == base64Text.Name
 	case "anyOf", "oneOf":
 		s.byKind, ok = sh.union(v)
 	case "$ref":

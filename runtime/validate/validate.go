@@ -4,7 +4,7 @@
 //
 // Compile a schema once with [Compile], then call [Schema.Validate] with raw JSON from any number
 // of goroutines. Schemas are draft 2020-12 unless their $schema says otherwise (draft-07); formats
-// are asserted; patterns are ECMA-262; nothing is ever loaded from elsewhere. The package makes no
+// and base64 are asserted; patterns are ECMA-262; nothing is ever loaded from elsewhere. The package makes no
 // compatibility promise.
 package validate
 
@@ -49,6 +49,9 @@ func compileFull(doc any) (*jsonschema.Schema, error) {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.AssertFormat()
+	c.AssertContent()
+	c.RegisterContentEncoding(base64Text)
+	c.RegisterContentMediaType(anyContent)
 	c.UseLoader(noLoader{})
 	c.UseRegexpEngine(func(text string) (jsonschema.Regexp, error) { return pattern.Compile(text) })
 	for _, f := range formats {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
 )
 
@@ -294,5 +295,24 @@ func TestURITemplate(t *testing.T) {
 		if err := s.Validate(raw); (err == nil) != valid {
 			t.Errorf("%q: %v, want valid %v", text, err, valid)
 		}
+	}
+}
+
+// What is valid also decodes: a []byte is base64, and what it holds is nobody's concern.
+func TestBase64(t *testing.T) {
+	s := compile(t, `{"contentEncoding":"base64","contentMediaType":"application/json","contentSchema":{"type":"object"}}`)
+	for text, valid := range map[string]bool{"": true, "YQ==": true, "aGVsbG8=": true, "YQ": false, "YR==": false, "!": false, "YQ==\n": false} {
+		raw, _ := json.Marshal(text)
+		err := s.Validate(raw)
+		var decoded []byte
+		if (err == nil) != valid {
+			t.Errorf("%q: %v, want valid %v", text, err, valid)
+		}
+		if err := events.Decode(raw, &decoded); valid && err != nil {
+			t.Errorf("%q is valid and does not decode: %v", text, err)
+		}
+	}
+	if err := s.Validate(json.RawMessage(`7`)); err != nil {
+		t.Errorf("a number has no encoding: %v", err)
 	}
 }
