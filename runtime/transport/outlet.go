@@ -103,9 +103,14 @@ func httpSession(r *http.Request) string {
 
 // expectReply lets adapters know which session a call comes by and when its reply is written.
 func (h *handler) expectReply(r *http.Request, session string) (replied func()) {
-	ticket, replied := h.es.ExpectReply(session, "", false)
+	ticket, over := h.es.ExpectReply(session, "", false)
 	r.Header.Set(server.ReplyHeader, ticket)
-	return replied
+	// The SDK goes on with a call whose client has gone away.
+	stop := context.AfterFunc(r.Context(), over)
+	return func() {
+		stop()
+		over()
+	}
 }
 
 // send queues a message for the response, between the SDK's own.

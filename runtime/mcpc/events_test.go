@@ -1,0 +1,147 @@
+package mcpc_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+)
+
+type noArguments struct{}
+
+type incident struct {
+	ID string `json:"id"`
+}
+
+var created = events.Type[noArguments, incident]{Info: events.Info{Name: "incident.created", Description: "An incident.",
+	InputSchema:   json.RawMessage(`{"type":"object","additionalProperties":false}`),
+	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"id":{"type":"string","minLength":1}},"required":["id"]}`)}}
+
+func register(t *testing.T, es *server.Server) *server.Emitter[incident] {
+	t.Helper()
+	e, err := server.Register(es, created, server.Hooks[noArguments, incident]{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// MCPC-SRV-4: a typed payload of any event type goes to one session as a server event.
+func TestServerEvents(t *testing.T) {
+	for _, version := range eras {
+		bubble(t, mcpc.Options{}, nil, func(g *rig) {
+			e := register(t, g.es)
+			check := created
+			check.Name = "incident.checked"
+			if err := server.RegisterCheck(g.es, check, func(context.Context, noArguments, string) (events.Page[incident], error) {
+				return events.Page[incident]{Cursor: "1"}, nil
+			}, server.Hooks[noArguments, incident]{}); err != nil {
+				t.Fatal(err)
+			}
+			p, q, plain := g.dial(version), g.dial(version), g.dial(version)
+			_ = plain
+			q.call("_mcpc_init", `{}`)
+			p.call("count", `{"steps":0,"mcpc_params":{"session_id":"talk","task_id":"t"}}`)
+			p.heard()
+			all := g.a.Sessions()
+			i := slices.IndexFunc(all, func(s mcpc.Session) bool { return s.ID == "talk" })
+			if len(all) != 2 || i < 0 {
+				t.Fatalf("sessions %+v", all)
+			}
+			ctx := t.Context()
+			if err := mcpc.SendEvent(ctx, g.a, all[i], e, incident{"i1"}); err != nil {
+				t.Fatal(err)
+			}
+			if err := mcpc.SendEventNamed(ctx, g.a, all[i], "incident.checked", incident{"i2"}); err != nil {
+				t.Fatal(err)
+			}
+			if err := mcpc.SendEvent(ctx, g.a, all[i], e, incident{}); !errors.Is(err, events.ErrInvalidPayload) {
+				t.Errorf("invalid payload: %v", err)
+			}
+			if err := mcpc.SendEventNamed(ctx, g.a, all[i], "incident.checked", noArguments{}); !errors.Is(err, events.ErrInvalidPayload) {
+				t.Errorf("another type: %v", err)
+			}
+			if err := mcpc.SendEventNamed(ctx, g.a, all[i], "no.such", incident{"i"}); !errors.Is(err, events.ErrNotFound) {
+				t.Errorf("unknown: %v", err)
+			}
+			equal(t, version, p.heard()[1:], ` incident.created {"id":"i1"}`, ` incident.checked {"id":"i2"}`)
+			if m := p.messages[1]; m.Type != "server_event" || m.SessionID != "talk" || m.ToolName != "" {
+				t.Errorf("%+v", m)
+			}
+			equal(t, "the other", q.heard())
+			p.hangUp()
+			synctest.Wait()
+			if err := mcpc.SendEvent(ctx, g.a, all[i], e, incident{"i3"}); !errors.Is(err, mcpc.ErrUnreachable) {
+				t.Errorf("a session that is over: %v", err)
+			}
+		})
+	}
+}
+
+// MCPC-SRV-4: one Emit reaches the sessions that speak MCPC, where the author forwards the type, and
+// the subscription ends with the session.
+func TestForward(t *testing.T) {
+	bubble(t, mcpc.Options{Forward: func(event string) bool { return event == "incident.created" }}, nil, func(g *rig) {
+		early := g.dial(modern)
+		early.call("_mcpc_init", `{}`)
+		e := register(t, g.es) // after the session has come
+		late, plain := g.dial(legacy), g.dial(legacy)
+		late.call("is_mcpc_enabled", `{}`)
+		synctest.Wait()
+		if err := e.Emit(t.Context(), incident{"i1"}); err != nil {
+			t.Fatal(err)
+		}
+		for name, p := range map[string]*peer{"early": early, "late": late} {
+			equal(t, name, p.heard(), ` incident.created {"id":"i1"}`)
+		}
+		equal(t, "plain", plain.heard())
+		early.hangUp()
+		late.hangUp()
+		synctest.Wait()
+		if subs := g.es.Subscriptions(); len(subs) > 0 {
+			t.Errorf("subscriptions are left: %+v", subs)
+		}
+	})
+}
+
+// Switching MCPC on adds the type mcpc.task and changes nothing else that events/list says.
+func TestTypesStayAsTheyAre(t *testing.T) {
+	list := func(on bool) (names []string, rest string) {
+		synctest.Test(t, func(t *testing.T) {
+			g := newRig(t, serverQuiet(), mcpc.Options{}, nil)
+			defer g.stop()
+			register(t, g.es)
+			if !on {
+				if err := g.es.Remove("mcpc.task"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p := g.dial(legacy)
+			var r struct{ Events []json.RawMessage }
+			if err := json.Unmarshal(p.rpc("events/list", `{}`).Result, &r); err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range r.Events {
+				var head struct{ Name string }
+				_ = json.Unmarshal(d, &head)
+				names = append(names, head.Name)
+				if head.Name != "mcpc.task" {
+					rest += string(d)
+				}
+			}
+		})
+		return names, rest
+	}
+	with, rest := list(true)
+	_, without := list(false)
+	slices.Sort(with)
+	if !slices.Equal(with, []string{"incident.created", "mcpc.task"}) || rest != without {
+		t.Errorf("%v\n%s\n%s", with, rest, without)
+	}
+}
