@@ -23,7 +23,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
@@ -140,7 +139,7 @@ type peer struct {
 	last     int
 	answers  map[string]chan *jsonrpc.Response
 	messages []*jsonrpc.Request // notifications of the server
-	order    []string           // methods of notifications, and "id <n>" of responses
+	order    []string           // "<method> <subscription>" of notifications, "id <n>" of responses
 	calls    func(*jsonrpc.Request) any
 }
 
@@ -195,7 +194,9 @@ func (p *peer) read() {
 				}
 				break
 			}
-			p.order = append(p.order, m.Method)
+			var about struct{ SubscriptionID string }
+			_ = json.Unmarshal(m.Params, &about)
+			p.order = append(p.order, m.Method+" "+about.SubscriptionID)
 			p.messages = append(p.messages, m)
 		}
 		p.mu.Unlock()
@@ -415,8 +416,6 @@ func (p *peer) want(what string) {
 func as(name string) func(context.Context, *mcp.RequestExtra) string {
 	return func(context.Context, *mcp.RequestExtra) string { return name }
 }
-
-var _ store.ScheduleStore
 
 func cron(expression, more string) string {
 	return `{"channels":["cron"],"cronSchedule":{"expression":"` + expression + `"` + more + `}}`

@@ -150,6 +150,7 @@ func TestScheduledInThePast(t *testing.T) {
 		p.subscribe(`{"delivery":{"scheduledDelivery":{"deliverAt":"1999-01-01T00:00:00+02:00"}}}`)
 		p.want("subscription_expired()")
 		p.subscribe(`{"delivery":{"scheduledDelivery":{"deliverAt":"1999-01-01T00:00:00Z","autoExpire":false,"aggregateEvents":false}}}`)
+		p.want("")
 		g.emit("github.push", 1)
 		sleep(time.Hour)
 		p.want("")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -24,7 +25,16 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(childVariable) != "" {
+		child()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// exampleServer is a rig outside of tests.
+func exampleServer() *rig { return newRig(&testing.B{}, server.Options{}) }
 
 type arguments struct {
 	Repo string `json:"repo,omitempty"`

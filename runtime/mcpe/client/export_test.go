@@ -1,0 +1,8 @@
+package client
+
+// Unknown is how many ids of nobody's are kept.
+func (m *Client) Unknown() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.early)
+}

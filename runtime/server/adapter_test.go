@@ -1,0 +1,154 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+func adapted(t *testing.T, o server.Options) (*server.Server, *server.Emitter[payload]) {
+	t.Helper()
+	o.Logger = slog.New(slog.DiscardHandler)
+	es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	emitter, err := server.Register(es, incidentCreated, server.Hooks[arguments, payload]{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return es, emitter
+}
+
+// For adapters: a follower reads from where it is told, by the rules of its arguments, and takes no
+// slot of the principal's streams (PUSH-10).
+func TestFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		es, emitter := adapted(t, server.Options{MaxStreams: 1})
+		defer es.Shutdown(ctx)
+		emit := func(id, severity string) {
+			if err := emitter.Emit(ctx, payload{id, severity}, events.WithID(id)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		emit("before", "P1")
+		head := es.Head("incident.created")
+		f, err := es.Follow(ctx, server.FollowRequest{Event: "incident.created", Principal: "ann", Mode: "test", Arguments: json.RawMessage(`{"severity":"P1"}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if f.Passed() != head || head == "" {
+			t.Errorf("begins at %q, the head is %q", f.Passed(), head)
+		}
+		emit("a", "P1")
+		emit("b", "P2")
+		emit("c", "P1")
+		found, err := f.Next(ctx)
+		if err != nil || len(found.Occurrences) != 2 || found.Occurrences[0].ID != "a" || found.Occurrences[1].ID != "c" || found.Gap || found.Cursor != f.Passed() {
+			t.Fatalf("Next = %+v, %v", found, err)
+		}
+		if subs := es.Subscriptions(); len(subs) != 1 || subs[0].Mode != "test" || subs[0].Principal != "ann" {
+			t.Errorf("subscriptions %+v", subs)
+		}
+		again, err := es.Follow(ctx, server.FollowRequest{Event: "incident.created", Principal: "ann", Mode: "test", Cursor: &head})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found, err := again.Next(ctx); err != nil || len(found.Occurrences) != 3 {
+			t.Errorf("from the head of before: %+v, %v", found, err)
+		}
+		st, err := es.Open(ctx, server.Request{Method: wire.MethodStream, Params: json.RawMessage(`{"name":"incident.created","cursor":null}`), ID: json.RawMessage(`1`), Principal: "ann", CanStream: true})
+		if err != nil {
+			t.Fatalf("a stream beside two followers: %v", err)
+		}
+		st.Close()
+		bounded, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		if _, err := again.Next(bounded); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Next at the head: %v", err)
+		}
+		go again.Close()
+		if _, err := again.Next(ctx); err == nil {
+			t.Error("Next of a closed follower succeeds")
+		}
+	})
+}
+
+// AUTH-2, EVOL-1, SRV-6 for adapters: what ends a stream ends a follower.
+func TestFollowerEnds(t *testing.T) {
+	for name, end := range map[string]func(*server.Server){
+		"Revoke":   func(es *server.Server) { es.Revoke(context.Background(), "ann") },
+		"Remove":   func(es *server.Server) { _ = es.Remove("incident.created") },
+		"Shutdown": func(es *server.Server) { go es.Shutdown(context.Background()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				es, _ := adapted(t, server.Options{})
+				f, err := es.Follow(context.Background(), server.FollowRequest{Event: "incident.created", Principal: "ann", Mode: "test"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ended := make(chan error, 1)
+				go func() {
+					_, err := f.Next(context.Background())
+					ended <- err
+				}()
+				synctest.Wait()
+				end(es)
+				err = <-ended
+				var e *events.Error
+				if closed := errors.Is(err, events.ErrClosed); closed != (name == "Shutdown") || !closed && !errors.As(err, &e) {
+					t.Errorf("ended by %v", err)
+				}
+				f.Close()
+				es.Shutdown(context.Background())
+			})
+		})
+	}
+}
+
+// AUTH-1, LIST-4 for adapters: what a client may not subscribe to an adapter may not follow for it.
+func TestFollowIsAuthorized(t *testing.T) {
+	o := server.Options{
+		Visible: func(_ context.Context, principal, _ string) bool { return principal != "blind" },
+		Authorize: func(_ context.Context, principal, _ string, _ json.RawMessage) error {
+			return map[string]error{"bob": events.Forbidden("")}[principal]
+		},
+	}
+	es, _ := adapted(t, o)
+	ctx := context.Background()
+	defer es.Shutdown(ctx)
+	for principal, want := range map[string]wire.Kind{"blind": wire.NotFound, "bob": wire.Forbidden, "ann": wire.InvalidParams} {
+		args := json.RawMessage(`{}`)
+		if principal == "ann" {
+			args = json.RawMessage(`{"unknown":1}`)
+		}
+		_, err := es.Follow(ctx, server.FollowRequest{Event: "incident.created", Principal: principal, Mode: "test", Arguments: args})
+		may := es.MayFollow(ctx, principal, "incident.created", args)
+		var e, m *events.Error
+		if !errors.As(err, &e) || !errors.As(may, &m) || e.Kind != want || m.Kind != want {
+			t.Errorf("%s: Follow %v, MayFollow %v", principal, err, may)
+		}
+	}
+	if all, err := es.Types(ctx, "blind"); err != nil || len(all) != 0 {
+		t.Errorf("Types for the blind: %v, %v", all, err)
+	}
+	if all, err := es.Types(ctx, "ann"); err != nil || len(all) != 1 || all[0].Name != "incident.created" {
+		t.Errorf("Types: %v, %v", all, err)
+	}
+	if subs := es.Subscriptions(); len(subs) != 0 {
+		t.Errorf("a refusal left %+v", subs)
+	}
+}
