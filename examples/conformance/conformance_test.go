@@ -131,7 +131,24 @@ func (s *suite) must(name string, args map[string]any) string {
 	return text
 }
 
-// frames reads the data frames of a stream.
+// awaitGeneration returns when the generation serves; while one follows the other the fixture
+// answers 503.
+func (s *suite) awaitGeneration(want string) {
+	s.t.Helper()
+	const name = "events_conformance_generation"
+	for range 1000 {
+		resp := s.post(s.t.Context(), "tools/call", name, map[string]any{"name": name, "arguments": map[string]any{}})
+		b, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err == nil && resp.StatusCode == http.StatusOK && bytes.Contains(b, []byte(`"text":"`+want+`"`)) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	s.t.Fatalf("generation %s never served", want)
+}
+
+// stream reads the data frames of a stream.
 func (s *suite) stream(ctx context.Context, params map[string]any) <-chan map[string]any {
 	s.t.Helper()
 	resp := s.post(ctx, wire.MethodStream, "", params)
@@ -363,14 +380,7 @@ func TestWebhookControls(t *testing.T) {
 	if got := s.must("restart", nil); got != "2" {
 		t.Errorf("restart answered %q", got)
 	}
-	for range 500 {
-		resp := s.post(t.Context(), "ping", "", nil)
-		resp.Body.Close()
-		if resp.StatusCode != http.StatusServiceUnavailable && s.must("generation", nil) == "2" {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	s.awaitGeneration("2")
 	if got := s.must("subscription_state", map[string]any{"id": id}); got != "active" {
 		t.Errorf("state after the restart %q", got)
 	}
