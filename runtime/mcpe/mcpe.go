@@ -8,7 +8,7 @@
 // Who subscribes is the authenticated principal, else the session. Notifications go to the session
 // or, on revision 2026-07-28, to the principal's subscriptions/listen requests that carry
 // "io.modelcontextprotocol/mcpe": true in their _meta. Serve through package transport: it carries
-// stdio, in-memory and io transports, Streamable HTTP and the older HTTP+SSE; WebSocket is no
+// stdio, in-memory and io transports, Streamable HTTP and, by NewSSEHandler, HTTP+SSE; WebSocket is no
 // transport of the SDK. Without it there is no way to bring notifications to a session, and
 // subscribing is refused to callers without a principal.
 //

@@ -86,13 +86,11 @@ func TestDaylightSaving(t *testing.T) {
 		{"hourly through the gap", "30 * * * *", "Europe/Berlin", "2026-03-29T00:00:00Z", "03-29 01:30:00 CET, 03-29 03:30:00 CEST, 03-29 04:30:00 CEST"},
 		{"hourly through the overlap", "30 * * * *", "Europe/Berlin", "2026-10-25T00:00:00Z", "10-25 02:30:00 CEST, 10-25 02:30:00 CET, 10-25 03:30:00 CET"},
 		{"no saving", "30 2 * * *", "Asia/Tokyo", "2026-03-28T12:00:00Z", "03-29 02:30:00 JST, 03-30 02:30:00 JST, 03-31 02:30:00 JST"},
-		{"a day that does not exist", "0 12 * * *", "Pacific/Apia", "2011-12-29T12:00:00Z", "12-29 12:00:00 -10, 12-31 12:00:00 +14, 01-01 12:00:00 +14"},
+		// Samoa had no December 30; its run comes when the clock has been set forward by a day.
+		{"a day that does not exist", "0 12 * * *", "Pacific/Apia", "2011-12-29T00:00:00Z", "12-29 12:00:00 -10, 12-31 12:00:00 +14, 01-01 12:00:00 +14"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := runs(t, c.expression, c.zone, c.from, 3)
-			if c.name == "a day that does not exist" {
-				return // only that it goes on
-			}
 			if got != c.want {
 				t.Errorf("%s in %s: %s, want %s", c.expression, c.zone, got, c.want)
 			}

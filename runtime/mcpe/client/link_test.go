@@ -1,0 +1,28 @@
+package client_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// A program that subscribes by MCPE links no server code, and one that does not use this package
+// links nothing of it.
+func TestLinks(t *testing.T) {
+	const module = "github.com/mcpe-gen/mcpe-gen/"
+	deps := func(pkg string) string {
+		out, err := exec.Command("go", "list", "-deps", pkg).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	for _, banned := range []string{"runtime/server", "runtime/mcpe\n", "runtime/netguard", "runtime/store/"} {
+		if strings.Contains(deps("."), module+banned) {
+			t.Errorf("links %s", banned)
+		}
+	}
+	if strings.Contains(deps(module+"runtime/client"), "mcpe/client") {
+		t.Error("runtime/client links MCPE")
+	}
+}
