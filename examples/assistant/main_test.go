@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/goleak"
+
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/assistant"
+	"github.com/mcpe-gen/mcpe-gen/runtime/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/conversation"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
+	mcpeclient "github.com/mcpe-gen/mcpe-gen/runtime/mcpe/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+
+	mcpcclient "github.com/mcpe-gen/mcpe-gen/runtime/mcpc/client"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// serve runs an assistant in memory and returns what connects to it. Everything ends with the test.
+func serve(t *testing.T, o options) func(context.Context) (mcp.Transport, error) {
+	t.Helper()
+	a, err := assemble(t.Context(), o, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ran := make(chan struct{}, 8)
+	runs := 0
+	t.Cleanup(func() {
+		cancel()
+		for range runs {
+			<-ran
+		}
+		if err := end(a, nil); err != nil {
+			t.Error(err)
+		}
+	})
+	return func(context.Context) (mcp.Transport, error) {
+		near, far := mcp.NewInMemoryTransports()
+		runs++
+		go func() {
+			_ = transport.Run(ctx, a.srv, a.es, far)
+			ran <- struct{}{}
+		}()
+		return near, nil
+	}
+}
+
+// One Emit reaches the clients of MCP Events, MCPE and MCPC, in both eras; raise_incident needs no
+// argument.
+func TestOneEmitReachesAll(t *testing.T) {
+	for _, version := range []string{wire.RevisionLegacy, wire.RevisionStateless} {
+		t.Run(version, func(t *testing.T) {
+			dial := serve(t, options{stdio: true, db: filepath.Join(t.TempDir(), "a.db")})
+			c, err := client.Connect(t.Context(), client.Dial(dial), client.Options{ProtocolVersion: version})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			near, err := dial(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			k, err := mcpcclient.Connect(t.Context(), mcp.NewClient(&mcp.Implementation{Name: "c", Version: "1"}, nil), near,
+				mcpcclient.Options{Session: &mcp.ClientSessionOptions{ProtocolVersion: version}, Logger: quiet})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer k.Close()
+			got := make(chan string, 8)
+			defer mcpcclient.ListenEvent(k, "incident.created", func(_ context.Context, _ task.Message, p assistant.IncidentCreatedPayload) {
+				got <- "MCPC " + p.Title
+			})()
+			byPush := client.WithMode("push")
+			for by, o := range map[string]client.SubscribeOption{"MCP Events": byPush, "MCPE": mcpeclient.New(c).Via(mcpeclient.Options{})} {
+				sub, err := assistant.SubscribeIncidentCreated(t.Context(), c, assistant.IncidentCreatedArguments{}, o)
+				if err != nil {
+					t.Fatal(by, err)
+				}
+				go func() {
+					for ev, err := range sub.Events() {
+						if err == nil && ev.Gap == nil {
+							got <- by + " " + ev.Data.Title
+						}
+					}
+				}()
+			}
+			res, err := k.Session().CallTool(t.Context(), &mcp.CallToolParams{Name: "raise_incident"})
+			if err != nil || res.IsError {
+				t.Fatal(res, err)
+			}
+			missing := map[string]bool{"MCP Events Unnamed incident": true, "MCPE Unnamed incident": true, "MCPC Unnamed incident": true}
+			for len(missing) > 0 {
+				select {
+				case g := <-got:
+					if !missing[g] {
+						t.Errorf("%s came twice or is something else", g)
+					}
+					delete(missing, g)
+				case <-time.After(30 * time.Second):
+					t.Fatalf("missing: %v", missing)
+				}
+			}
+		})
+	}
+}
+
+// The tools refuse what they cannot do, in words for the model.
+func TestTools(t *testing.T) {
+	dial := serve(t, options{stdio: true})
+	near, err := dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := mcp.NewClient(&mcp.Implementation{Name: "c", Version: "1"}, nil).Connect(t.Context(), near, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	call := func(tool string, args map[string]any) string {
+		res, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: args})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := json.Marshal(res)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	for _, c := range []struct {
+		tool string
+		args map[string]any
+		want string
+	}{
+		{"resolve_incident", nil, "no such open incident"},
+		{"raise_incident", map[string]any{"severity": "P9"}, "P9"},
+		{"raise_incident", nil, "INC-1"},
+		{"resolve_incident", nil, "INC-1"},
+		{"write_report", nil, `"incidents":1`},
+		{"write_report", map[string]any{"service": "search"}, "Incidents of search"},
+	} {
+		if got := call(c.tool, c.args); !strings.Contains(got, c.want) {
+			t.Errorf("%s %v: %s", c.tool, c.args, got)
+		}
+	}
+}
+
+// What the memory adds depends on the message; one that is about nothing it knows adds nothing.
+func TestMemory(t *testing.T) {
+	d := &desk{incidents: []*incident{
+		{IncidentCreatedPayload: assistant.IncidentCreatedPayload{IncidentID: "INC-1", Title: "Payments fail", Service: "checkout"}},
+		{IncidentCreatedPayload: assistant.IncidentCreatedPayload{IncidentID: "INC-2", Title: "Slow", Service: "search"}, over: true},
+	}}
+	for message, want := range map[string]string{
+		"Good morning": "", "Is checkout down?": "INC-1 notes", "Do payments work?": "INC-1", "any incidents today?": "INC-1 INC-2", "what of inc-2": "INC-2",
+	} {
+		a, err := d.remember(t.Context(), conversation.Message{MessageID: "1", Content: message})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		if a.Structured != nil {
+			for _, m := range a.Structured.Memories {
+				name, _, _ := strings.Cut(m.Content, " ")
+				if m.Source == "notes" {
+					name = "notes"
+				}
+				got = append(got, name)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q: %v, want %s", message, got, want)
+		}
+	}
+}
+
+// run serves HTTP until its context ends, and that takes no longer than promised while a client
+// listens. Wrong settings are errors.
+func TestRun(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r, w := io.Pipe()
+	defer r.Close()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- run(ctx, options{http: "127.0.0.1:0", db: filepath.Join(t.TempDir(), "a.db")}, w)
+		w.Close()
+	}()
+	first := make([]byte, 200)
+	n, err := r.Read(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go io.Copy(io.Discard, r)
+	_, base, _ := strings.Cut(strings.TrimSpace(string(first[:n])), "listening on ")
+	hc := &http.Client{Transport: &http.Transport{}}
+	c, err := client.Connect(t.Context(), client.HTTP(base+"/mcp", hc), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sub, err := assistant.SubscribeIncidentCreated(t.Context(), c, assistant.IncidentCreatedArguments{}, client.WithMode("push"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Close()
+	cancel()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("the server did not end in time")
+	}
+	c.Close()
+	hc.CloseIdleConnections()
+
+	for _, argv := range [][]string{nil, {"-stdio", "x"}, {"-nonsense"}} {
+		if _, err := parse(argv, io.Discard); err == nil {
+			t.Errorf("%v is accepted", argv)
+		}
+	}
+	if err := run(t.Context(), options{http: "127.0.0.1:0", tokens: filepath.Join(t.TempDir(), "none")}, io.Discard); err == nil {
+		t.Error("a missing file of tokens is accepted")
+	}
+}
+
+// The client program shows every protocol against the server as a process, and fails when there is
+// no such server.
+func TestPrograms(t *testing.T) {
+	bin := t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", bin, ".", "../assistantclient").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := exec.Command(filepath.Join(bin, "assistantclient"), filepath.Join(bin, "assistant"), "-stdio").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{"MCP Events:", "MCPE:", "MCPC:", "Conversation events:", "update: 3 of 3"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("%q is missing in\n%s", want, out)
+		}
+	}
+	var exit *exec.ExitError
+	if err := exec.Command(filepath.Join(bin, "assistantclient"), "-timeout", "5s", filepath.Join(bin, "assistant"), "-nonsense").Run(); !errors.As(err, &exit) {
+		t.Errorf("without a server: %v", err)
+	}
+}
