@@ -19,7 +19,8 @@ import (
 // maxIncidents is how many incidents the desk remembers; the oldest are forgotten.
 const maxIncidents = 200
 
-// A desk keeps the incidents and emits what becomes of them.
+// A desk keeps the incidents and emits what becomes of them. It is the example's stand-in for an
+// incident system: it begins empty, and numbers incidents anew, at every start.
 type desk struct {
 	created  *assistant.IncidentCreatedEmitter
 	resolved *assistant.IncidentResolvedEmitter
