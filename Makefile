@@ -39,9 +39,9 @@ golden: ## Rewrite the golden files of the generator.
 	$(GO) test ./gen -update
 
 .PHONY: demo
-demo: ## Show the main job end to end: GitHub's webhooks in, typed events out.
+demo: ## Show the main job end to end, then each protocol: webhooks in, typed events out.
 	@mkdir -p bin
-	@$(GO) build -o bin/ ./examples/github ./examples/watch ./examples/demo
+	@$(GO) build -o bin/ ./examples/github ./examples/watch ./examples/assistant ./examples/assistantclient ./examples/demo
 	@./bin/demo -bin bin
 
 .PHONY: asyncapi

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// shown is what the assistant's client has to print of each protocol, whatever else it prints.
+var shown = []struct{ heading, line string }{
+	{"MCP Events:", "  INC-2 P1 checkout: Payments fail"},
+	{"MCPE:", "  INC-1 P3 search: Slow search"},
+	{"MCPE:", "  INC-2 P1 checkout: Payments fail"},
+	{"Conversation events:", `  <server-context server="assistant">`},
+	{"MCPC:", "  update: 3 of 3"},
+	{"MCPC:", `  complete: "Incidents" has 1 incident`},
+	{"MCPC:", "  server event incident.created: INC-1"},
+}
+
+// protocols shows what each of the four protocols brings a client of one server, on stdio.
+func protocols(ctx context.Context, bin string) error {
+	client, err := spawn(filepath.Join(bin, "assistantclient"), filepath.Join(bin, "assistant"), "-stdio")
+	if err != nil {
+		return err
+	}
+	defer client.kill()
+	select {
+	case <-client.done:
+	case <-ctx.Done():
+		return fmt.Errorf("%s: %w", client.name, ctx.Err())
+	}
+	fmt.Println("\nOne incident server, four protocols, on stdio")
+	sections := map[string][]string{}
+	heading := ""
+	for _, line := range client.lines() {
+		fmt.Println(strings.TrimRight("  "+line, " "))
+		if line == "" || strings.HasPrefix(line, " ") {
+			sections[heading] = append(sections[heading], line)
+		} else {
+			before, _, _ := strings.Cut(line, ":")
+			heading = before + ":"
+		}
+	}
+	if client.err != nil {
+		return fmt.Errorf("%s: %w: %s", client.name, client.err, strings.Join(client.stderr, "; "))
+	}
+	for _, s := range shown {
+		if !slices.Contains(sections[s.heading], s.line) {
+			return fmt.Errorf("%s does not show %q under %s", client.name, strings.TrimSpace(s.line), s.heading)
+		}
+	}
+	return nil
+}
