@@ -83,7 +83,9 @@ func TestSurvival(t *testing.T) {
 		optional("unnamed", func() string { return anything(t, 2) })
 		optional("Severity", func() string { return anything(t, 1) }) // differs in case, so it is another member
 		optional("nested", func() string { return `{"name":"n","other":` + anything(t, 2) + `}` })
-		optional("typed", func() string { return `{"name":"n","other":` + strconv.FormatInt(rapid.Int64().Draw(t, "other"), 10) + `}` })
+		optional("typed", func() string {
+			return `{"name":"n","other":` + strconv.FormatInt(rapid.Int64().Draw(t, "other"), 10) + `}`
+		})
 		optional("map", func() string { return `{"a":` + quoted(instant(t)) + `}` })
 		doc := "{" + strings.Join(members, ",") + "}"
 
