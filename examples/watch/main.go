@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"slices"
@@ -67,7 +68,7 @@ func parse(argv []string, stderr io.Writer) (options, error) {
 	fs := flag.NewFlagSet("watch", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.StringVar(&o.url, "url", "", "URL of a server on Streamable HTTP; otherwise give a command after --")
-	fs.StringVar(&o.token, "token", "", "bearer token sent with every request")
+	fs.StringVar(&o.token, "token", "", "bearer token sent with every request to -url, but to no other origin")
 	fs.StringVar(&o.event, "event", "", "event type to subscribe to")
 	fs.StringVar(&o.mode, "mode", "auto", "delivery mode: auto, poll, push or webhook")
 	fs.StringVar(&o.cursorFile, "cursor-file", "", "file that keeps the cursor, so that the next run goes on where this one ended")
@@ -144,17 +145,20 @@ func (o options) transport() mcp.Transport {
 	}
 	hc := &http.Client{}
 	if o.token != "" {
-		hc.Transport = bearer(o.token)
+		hc.Transport = &bearer{token: o.token, home: o.url}
 	}
 	return client.HTTP(o.url, hc)
 }
 
-// bearer is a RoundTripper that sends the token.
-type bearer string
+// A bearer sends the token with requests to the server's own origin, so that a redirect does not
+// carry it to another.
+type bearer struct{ token, home string }
 
-func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer "+string(b))
+func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if home, err := url.Parse(b.home); err == nil && r.URL.Scheme == home.Scheme && r.URL.Host == home.Host {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+b.token)
+	}
 	return http.DefaultTransport.RoundTrip(r)
 }
 

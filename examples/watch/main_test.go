@@ -3,9 +3,46 @@ package main
 import (
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
+
+// A token goes to the server that it was given for and not to another one that redirects name.
+func TestTokenStaysHome(t *testing.T) {
+	seen := map[string]chan string{"home": make(chan string, 99), "elsewhere": make(chan string, 99)}
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen["elsewhere"] <- r.Header.Get("Authorization")
+		http.NotFound(w, r)
+	}))
+	defer elsewhere.Close()
+	home := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen["home"] <- r.Header.Get("Authorization")
+		http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+	}))
+	defer home.Close()
+	o, err := parse([]string{"-url", home.URL + "/mcp", "-token", "secret", "-event", "x"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Connect(t.Context(), o.transport(), client.Options{}); err == nil {
+		t.Fatal("connected to a server that is none")
+	}
+	for who, want := range map[string]string{"home": "Bearer secret", "elsewhere": ""} {
+		select {
+		case got := <-seen[who]:
+			if got != want {
+				t.Errorf("%s got %q", who, got)
+			}
+		case <-time.After(5 * time.Second):
+			t.Errorf("%s was not asked", who)
+		}
+	}
+}
 
 func TestUsage(t *testing.T) {
 	for _, c := range []struct{ argv, want string }{
