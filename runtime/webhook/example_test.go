@@ -86,3 +86,32 @@ func ExampleReceiver() {
 	// 204
 	// 204
 }
+
+// Consent: the document tells servers that everything below the receiver's prefix may be called.
+func ExampleReceiver_WellKnown() {
+	receiver, err := webhook.NewReceiver(webhook.ReceiverOptions{Prefix: "/hooks/"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	document, err := receiver.WellKnown("")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/hooks/", receiver)
+	mux.Handle(wire.PathReceivers, document)
+	server := httptest.NewServer(mux) // in production: TLS
+	defer server.Close()
+
+	resp, err := server.Client().Get(server.URL + "/.well-known/mcp-webhook-receiver.json")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body)
+	fmt.Println(string(body))
+	// Output: {"receivers":["/hooks/"]}
+}
