@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // NoExpiry as a TTL asks for subscriptions that do not expire. A server may grant a finite time all
@@ -39,6 +40,10 @@ type WebhookOptions struct {
 	Listener net.Listener
 	// TLS is used on Listener; nil means that something in front of it ends TLS.
 	TLS *tls.Config
+	// WellKnown serves on Listener also the document by which all paths of the receiver consent to
+	// be called (VER-1), so that servers subscribe without asking by a challenge; see
+	// [webhook.Receiver.WellKnown] for what that gives away.
+	WellKnown bool
 
 	// Received stores each body before it is answered with 2xx. It has to save cursors where
 	// [Options].Cursors loads them; a sqlite store is both. Nil: bodies are answered for once they
@@ -75,9 +80,10 @@ const (
 // webhooks is what the webhook subscriptions of one client share.
 type webhooks struct {
 	WebhookOptions
-	public string // without a slash at its end
-	server *http.Server
-	served chan struct{} // closed when server is through
+	public  string       // without a slash at its end
+	handler http.Handler // what Listener is served with
+	server  *http.Server
+	served  chan struct{} // closed when server is through
 }
 
 func newWebhooks(o *Options) (*webhooks, error) {
@@ -109,6 +115,9 @@ func (w *webhooks) prepare(o *Options) (err error) {
 			return err
 		}
 	}
+	if err := w.route(); err != nil {
+		return err
+	}
 	if o.Cursors == nil {
 		o.Cursors, _ = w.Received.(store.CursorStore)
 	}
@@ -129,6 +138,34 @@ func (w *webhooks) prepare(o *Options) (err error) {
 	set(&w.Refresh, defaultRefresh)
 	set(&w.Rotate, defaultRotate)
 	set(&w.Grace, defaultOverlap)
+	return nil
+}
+
+// route sets the handler for Listener.
+func (w *webhooks) route() error {
+	w.handler = w.Receiver
+	if !w.WellKnown {
+		return nil
+	}
+	if w.Listener == nil {
+		return errors.New("client: Webhook.WellKnown is for Listener; an application's own server mounts Receiver.WellKnown")
+	}
+	base, err := url.Parse(w.public)
+	if err != nil {
+		return err
+	}
+	document, err := w.Receiver.WellKnown(base.EscapedPath())
+	if err != nil {
+		return fmt.Errorf("client: Webhook.PublicURL: %w", err)
+	}
+	w.handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		// Compared as a whole: a ServeMux would answer odd paths with redirects.
+		if r.URL.Path == wire.PathReceivers {
+			document.ServeHTTP(rw, r)
+			return
+		}
+		w.Receiver.ServeHTTP(rw, r)
+	})
 	return nil
 }
 
@@ -154,7 +191,7 @@ const (
 )
 
 func (w *webhooks) serve(o *Options) {
-	w.server = &http.Server{Handler: w.Receiver, TLSConfig: w.TLS, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+	w.server = &http.Server{Handler: w.handler, TLSConfig: w.TLS, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug)}
 	w.served = make(chan struct{})
 	go func() {
