@@ -6,10 +6,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/templates"
 )
 
-// The files that "mcpe-gen init --transport http" writes, before the generated code.
+// The files that "mcpe-gen init --transport http --source check" writes, before the generated code.
 func ExampleRender() {
 	files, err := templates.Render(templates.Scaffold{
-		Module: "example.com/demo", Name: "demo", Transport: "http", GoVersion: "1.26.0", Version: "v0.1.0",
+		Module: "example.com/demo", Name: "demo", Transport: "http", Source: "check", GoVersion: "1.26.0", Version: "v0.1.0",
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -19,12 +19,17 @@ func ExampleRender() {
 		fmt.Println(f.Path)
 	}
 	// Output:
+	// .dockerignore
+	// .github/workflows/ci.yml
 	// .gitignore
+	// Dockerfile
 	// README.md
 	// auth.go
 	// events/notes.yaml
 	// generate.go
 	// go.mod
+	// list.go
+	// list_test.go
 	// main.go
 	// mcpe.yaml
 	// notes.go

@@ -1,9 +1,10 @@
 // Package templates holds what `mcpe-gen init` writes: the files of a small MCP server with one
-// event type, on stdio or on Streamable HTTP. They are written once and then belong to the author.
+// event type, on stdio or on Streamable HTTP, whose events are emitted or found by a check. They are
+// written once and then belong to the author.
 //
-// Start at [Render]. The files lie in common/, stdio/ and http/ as text templates over [Scaffold];
-// every one ends in .tmpl, so that neither the go command nor an editor takes go.mod.tmpl for a
-// module or main.go.tmpl for Go.
+// Start at [Render]. The files lie in common/ and in one directory for each transport and each
+// source, as text templates over [Scaffold]; every one ends in .tmpl, so that neither the go command
+// nor an editor takes go.mod.tmpl for a module or main.go.tmpl for Go.
 //
 // This package makes no compatibility promise.
 package templates
@@ -13,18 +14,21 @@ import (
 	"cmp"
 	"embed"
 	"fmt"
+	"go/version"
 	"io/fs"
-	"path"
 	"slices"
 	"strings"
 	"text/template"
 )
 
-//go:embed all:common all:stdio all:http
+//go:embed all:common all:stdio all:http all:emit all:check
 var tree embed.FS
 
 // Transports are the values that Scaffold.Transport may have.
 var Transports = []string{"stdio", "http"}
+
+// Sources are the values that Scaffold.Source may have.
+var Sources = []string{"emit", "check"}
 
 // A Scaffold is what the templates need to know.
 type Scaffold struct {
@@ -34,12 +38,21 @@ type Scaffold struct {
 	Name string
 	// Transport is one of Transports.
 	Transport string
+	// Source is where events come from, one of Sources: "emit" when the program tells of each,
+	// "check" when the server asks an upstream for new ones.
+	Source string
 	// GoVersion is the go line of go.mod, for example "1.26.0".
 	GoVersion string
 	// Version is the version of this module that go.mod requires, for example "v0.1.0".
 	Version string
 	// Replace is a file path, as a go.mod has it, that this module is replaced by; "" for none.
 	Replace string
+}
+
+// GoRelease is the Go release that GoVersion belongs to, for example "1.26". The container image of
+// this tag has the newest patch.
+func (s Scaffold) GoRelease() string {
+	return strings.TrimPrefix(version.Lang("go"+s.GoVersion), "go")
 }
 
 // A File is one file to write.
@@ -54,8 +67,11 @@ func Render(s Scaffold) ([]File, error) {
 	if !slices.Contains(Transports, s.Transport) {
 		return nil, fmt.Errorf("transport %q is none of %s", s.Transport, strings.Join(Transports, ", "))
 	}
+	if !slices.Contains(Sources, s.Source) {
+		return nil, fmt.Errorf("source %q is none of %s", s.Source, strings.Join(Sources, ", "))
+	}
 	var files []File
-	for _, dir := range []string{"common", s.Transport} {
+	for _, dir := range []string{"common", s.Transport, s.Source} {
 		err := fs.WalkDir(tree, dir, func(name string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err
@@ -75,12 +91,15 @@ func Render(s Scaffold) ([]File, error) {
 	return files, nil
 }
 
-// target turns common/gitignore.tmpl into .gitignore and http/main.go.tmpl into main.go. The dot is
-// left out of the template's name because a .gitignore here would be obeyed here.
+// hidden are names that begin with a dot in a scaffold. The dot is left out of the template's name,
+// because a .gitignore here would be obeyed here.
+var hidden = []string{"gitignore", "dockerignore", "github"}
+
+// target turns common/gitignore.tmpl into .gitignore and http/main.go.tmpl into main.go.
 func target(dir, name string) string {
 	p := strings.TrimSuffix(strings.TrimPrefix(name, dir+"/"), ".tmpl")
-	if path.Base(p) == "gitignore" {
-		return path.Join(path.Dir(p), ".gitignore")
+	if first, _, _ := strings.Cut(p, "/"); slices.Contains(hidden, first) {
+		return "." + p
 	}
 	return p
 }

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-func scaffold(transport string) Scaffold {
-	return Scaffold{Module: "example.com/demo", Name: "demo", Transport: transport, GoVersion: "1.26.0", Version: "v0.1.0"}
+func scaffold(transport, source string) Scaffold {
+	return Scaffold{Module: "example.com/demo", Name: "demo", Transport: transport, Source: source, GoVersion: "1.26.0", Version: "v0.1.0"}
 }
 
 // The go command must see neither a module nor Go files in here, and all: must find everything.
@@ -29,35 +29,77 @@ func TestEveryTemplateEndsInTmpl(t *testing.T) {
 
 func TestRenderGivesFormattedGoInPathOrder(t *testing.T) {
 	for _, transport := range Transports {
-		files, err := Render(scaffold(transport))
-		if err != nil {
-			t.Fatal(err)
+		for _, source := range Sources {
+			t.Run(transport+" "+source, func(t *testing.T) {
+				files, err := Render(scaffold(transport, source))
+				if err != nil {
+					t.Fatal(err)
+				}
+				var paths []string
+				for _, f := range files {
+					paths = append(paths, f.Path)
+					checkRendered(t, f)
+				}
+				if !slices.IsSorted(paths) {
+					t.Errorf("paths are not sorted: %q", paths)
+				}
+				for _, want := range []string{".dockerignore", ".github/workflows/ci.yml", ".gitignore", "Dockerfile", "README.md", "events/notes.yaml",
+					"generate.go", "go.mod", "main.go", "mcpe.yaml", "server.go", "server_test.go"} {
+					if !slices.Contains(paths, want) {
+						t.Errorf("%s is missing from %q", want, paths)
+					}
+				}
+			})
 		}
-		var paths []string
-		for _, f := range files {
-			paths = append(paths, f.Path)
-			if bytes.Contains(f.Content, []byte("{{")) || bytes.Contains(f.Content, []byte("<no value>")) {
-				t.Errorf("%s %s: an action is left over", transport, f.Path)
-			}
-			if path.Ext(f.Path) != ".go" {
-				continue
-			}
-			formatted, err := format.Source(f.Content)
-			if err != nil {
-				t.Errorf("%s %s: %v", transport, f.Path, err)
-			} else if !bytes.Equal(formatted, f.Content) {
-				t.Errorf("%s %s is not gofmt-formatted", transport, f.Path)
-			}
-		}
-		if !slices.IsSorted(paths) {
-			t.Errorf("%s: paths are not sorted: %q", transport, paths)
-		}
-		for _, want := range []string{".gitignore", "README.md", "events/notes.yaml", "generate.go", "go.mod", "main.go", "mcpe.yaml", "server.go", "server_test.go"} {
-			if !slices.Contains(paths, want) {
-				t.Errorf("%s: %s is missing from %q", transport, want, paths)
+	}
+}
+
+func checkRendered(t *testing.T, f File) {
+	t.Helper()
+	if bytes.Contains(f.Content, []byte("{{")) || bytes.Contains(f.Content, []byte("<no value>")) {
+		t.Errorf("%s: an action is left over", f.Path)
+	}
+	if bytes.Contains(f.Content, []byte("\n\n\n")) || !bytes.HasSuffix(f.Content, []byte("\n")) || bytes.HasSuffix(f.Content, []byte("\n\n")) {
+		t.Errorf("%s: blank lines beside an action are left over:\n%s", f.Path, f.Content)
+	}
+	if path.Ext(f.Path) != ".go" {
+		return
+	}
+	formatted, err := format.Source(f.Content)
+	if err != nil {
+		t.Errorf("%s: %v", f.Path, err)
+	} else if !bytes.Equal(formatted, f.Content) {
+		t.Errorf("%s is not gofmt-formatted", f.Path)
+	}
+}
+
+// The image has nothing but the program, runs as nobody, and does not serve the world without tokens.
+func TestDockerfile(t *testing.T) {
+	for transport, want := range map[string][]string{
+		"stdio": {"FROM golang:1.26 AS build\n", "FROM gcr.io/distroless/static-debian12:nonroot\nCOPY --from=build /server /server\nUSER 65532:65532\nENTRYPOINT [\"/server\"]\n"},
+		"http":  {"USER 65532:65532\nEXPOSE 8080\nENTRYPOINT [\"/server\"]\n", `CMD ["-http", ":8080", "-tokens", "/run/secrets/tokens.json"]`},
+	} {
+		got := content(t, scaffold(transport, "emit"), "Dockerfile")
+		for _, part := range want {
+			if !strings.Contains(got, part) {
+				t.Errorf("%s: Dockerfile lacks %q:\n%s", transport, part, got)
 			}
 		}
 	}
+}
+
+// content is what a scaffold has in a file.
+func content(t *testing.T, s Scaffold, name string) string {
+	t.Helper()
+	files, err := Render(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(files, func(f File) bool { return f.Path == name })
+	if i < 0 {
+		t.Fatalf("no %s", name)
+	}
+	return string(files[i].Content)
 }
 
 func TestGoModHasToolRequireAndReplace(t *testing.T) {
@@ -65,21 +107,19 @@ func TestGoModHasToolRequireAndReplace(t *testing.T) {
 		"":           "module example.com/demo\n\ngo 1.26.0\n\ntool github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen\n\nrequire github.com/mcpe-gen/mcpe-gen v0.1.0\n",
 		"../mcpegen": "module example.com/demo\n\ngo 1.26.0\n\ntool github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen\n\nrequire github.com/mcpe-gen/mcpe-gen v0.1.0\n\nreplace github.com/mcpe-gen/mcpe-gen => ../mcpegen\n",
 	} {
-		s := scaffold("stdio")
+		s := scaffold("stdio", "emit")
 		s.Replace = replace
-		files, err := Render(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		i := slices.IndexFunc(files, func(f File) bool { return f.Path == "go.mod" })
-		if got := string(files[i].Content); got != want {
+		if got := content(t, s, "go.mod"); got != want {
 			t.Errorf("replace %q: go.mod is\n%s\nwant\n%s", replace, got, want)
 		}
 	}
 }
 
-func TestRenderRefusesAnUnknownTransport(t *testing.T) {
-	if _, err := Render(scaffold("pigeon")); err == nil || !strings.Contains(err.Error(), "stdio, http") {
+func TestRenderRefusesUnknownChoices(t *testing.T) {
+	if _, err := Render(scaffold("pigeon", "emit")); err == nil || !strings.Contains(err.Error(), "stdio, http") {
 		t.Errorf("got %v, want an error that names the transports", err)
+	}
+	if _, err := Render(scaffold("stdio", "well")); err == nil || !strings.Contains(err.Error(), "emit, check") {
+		t.Errorf("got %v, want an error that names the sources", err)
 	}
 }

@@ -18,9 +18,17 @@ import (
 const initHelp = `Start a Go module with an MCP server that sends typed events.
 
 The directory (default: the current one) gets an event file, mcpe.yaml, a server
-on stdio or on Streamable HTTP, a test, a README, a go.mod with a "tool" line for
-mcpe-gen, and the generated code. All of it is written once and is yours then.
-Existing files are never overwritten: if one is in the way, nothing is written.
+on stdio or on Streamable HTTP, a test, a README, a CI workflow for GitHub Actions, a
+Dockerfile, a go.mod with a "tool" line for mcpe-gen, and the generated code. All of
+it is written once and is yours then. Existing files are never overwritten: if one is
+in the way, nothing is written.
+
+On a terminal you are asked for the module's name, the transport and the source of
+events, unless flags say them; "mcpe-gen init DIR </dev/null" takes the defaults.
+Nothing is asked elsewhere, with -q, or with a --format other than text.
+
+The source is "emit" when your program tells of each event, and "check" when the
+server looks for new ones in a table, a feed or another service.
 
 No network is used. The last lines of the output are the commands to run next;
 the first of them, "go mod tidy", fetches the modules.
@@ -38,7 +46,7 @@ const generatedDir = "internal/notes"
 
 // A start is what init was asked for.
 type start struct {
-	dir, module, transport, replace string
+	dir, module, transport, source, replace string
 }
 
 func newInit(c *command) *cobra.Command {
@@ -48,7 +56,7 @@ func newInit(c *command) *cobra.Command {
 		Short: "Start a module with an MCP server that sends events",
 		Long:  initHelp,
 		Example: `  mcpe-gen init demo --module example.com/demo
-  mcpe-gen init demo --transport http
+  mcpe-gen init demo --transport http --source check
   mcpe-gen init demo --replace ../mcpe-gen`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
@@ -64,21 +72,29 @@ func newInit(c *command) *cobra.Command {
 			if len(args) == 1 {
 				s.dir = args[0]
 			}
-			return c.init(cmd.Context(), s)
+			return c.init(cmd.Context(), s, c.questions(cmd.Flags().Changed))
 		},
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&s.module, "module", "", "module `path` of the new module (default example.com/ and the directory's name)")
-	flags.StringVar(&s.transport, "transport", "stdio", "what the server speaks: `stdio|http`")
+	flags.StringVar(&s.transport, "transport", templates.Transports[0], "what the server speaks: `stdio|http`")
+	flags.StringVar(&s.source, "source", templates.Sources[0], "where events come from: `emit|check`")
 	flags.StringVar(&s.replace, "replace", "", "`path` of a checkout of mcpe-gen to use instead of a released version")
 	completeWords(cmd, "transport", templates.Transports...)
+	completeWords(cmd, "source", templates.Sources...)
 	_ = cmd.MarkFlagDirname("replace")
 	return cmd
 }
 
-func (c *command) init(ctx context.Context, s start) error {
+func (c *command) init(ctx context.Context, s start, ask []question) error {
+	// What is wrong with the flags is said before anything is asked.
 	scaffold, err := s.scaffold(c.version)
+	if err == nil && len(ask) > 0 {
+		if err = c.ask(ctx, &s, scaffold, ask); err == nil {
+			scaffold, err = s.scaffold(c.version)
+		}
+	}
 	if err != nil {
 		return refuse(err)
 	}
@@ -105,9 +121,12 @@ func (c *command) init(ctx context.Context, s start) error {
 
 // scaffold checks what was asked for against the version of this binary.
 func (s start) scaffold(v version) (templates.Scaffold, error) {
-	t := templates.Scaffold{Module: s.module, Transport: s.transport, GoVersion: goVersion, Version: v.Text}
+	t := templates.Scaffold{Module: s.module, Transport: s.transport, Source: s.source, GoVersion: goVersion, Version: v.Text}
 	if !slices.Contains(templates.Transports, s.transport) {
 		return t, fmt.Errorf("--transport %s: must be %s", s.transport, strings.Join(templates.Transports, " or "))
+	}
+	if !slices.Contains(templates.Sources, s.source) {
+		return t, fmt.Errorf("--source %s: must be %s", s.source, strings.Join(templates.Sources, " or "))
 	}
 	if t.Module == "" {
 		abs, err := filepath.Abs(s.dir)
@@ -166,8 +185,8 @@ func (c *command) showStarted(s start, scaffold templates.Scaffold, files []stri
 	}
 	next = append(next, "go mod tidy", "go test ./...", "go run .")
 	if c.format == "json" {
-		return c.printJSON(map[string]any{"module": scaffold.Module, "directory": s.dir, "transport": s.transport, "files": files, "next": next})
+		return c.printJSON(map[string]any{"module": scaffold.Module, "directory": s.dir, "transport": s.transport, "source": s.source, "files": files, "next": next})
 	}
-	return c.printf("Module %s in %s (%s):\n  %s\n\nNext:\n  %s\n",
-		scaffold.Module, s.dir, s.transport, strings.Join(files, "\n  "), strings.Join(next, "\n  "))
+	return c.printf("Module %s in %s (%s, %s):\n  %s\n\nNext:\n  %s\n",
+		scaffold.Module, s.dir, s.transport, s.source, strings.Join(files, "\n  "), strings.Join(next, "\n  "))
 }

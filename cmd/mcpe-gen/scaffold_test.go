@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goccy/go-yaml"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
@@ -23,27 +24,71 @@ import (
 )
 
 // TestScaffold does what an author does after "mcpe-gen init": build, vet, test and generate in a
-// module of its own whose go.mod replaces this one, start the server, receive an event, stop it.
+// module of its own whose go.mod replaces this one, start the server, receive an event, stop it; and
+// what the scaffold's CI does. Every variant has a module of the same name, so that the go command
+// finds most of the second one's work done.
 func TestScaffold(t *testing.T) {
+	serve := map[string]func(*testing.T, string){"stdio": serveStdio, "http": serveHTTP}
 	for _, transport := range templates.Transports {
-		t.Run(transport, func(t *testing.T) {
-			t.Parallel()
-			dir := scaffold(t, transport)
-			goRun(t, dir, "build", "-o", "server.exe", ".")
-			writeReadme(t, dir)
-			goRun(t, dir, "vet", "./...")
-			goRun(t, dir, "test", "./...")
-			goRun(t, dir, "generate")
-			goRun(t, dir, "tool", "mcpe-gen", "generate", "--check")
-			map[string]func(*testing.T, string){"stdio": serveStdio, "http": serveHTTP}[transport](t, filepath.Join(dir, "server.exe"))
-		})
+		for _, source := range templates.Sources {
+			t.Run(transport+" "+source, func(t *testing.T) {
+				t.Parallel()
+				dir := scaffold(t, transport, source)
+				goRun(t, dir, "build", "-o", "server.exe", ".")
+				if source == "emit" {
+					writeReadme(t, dir)
+				}
+				goRun(t, dir, "generate")
+				runWorkflow(t, dir)
+				serve[transport](t, filepath.Join(dir, "server.exe"))
+			})
+		}
+	}
+}
+
+// runWorkflow runs the commands of the scaffold's CI in their order, as for a pull request that
+// changes nothing, and expects of lint that it finds nothing at all.
+func runWorkflow(t *testing.T, dir string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, ".github", "workflows", "ci.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var workflow struct {
+		Jobs map[string]struct {
+			Steps []struct{ Uses, If, Run string }
+		}
+	}
+	if err := yaml.Unmarshal(text, &workflow); err != nil {
+		t.Fatalf("ci.yml: %v", err)
+	}
+	// What actions/checkout leaves: a clone that knows main.
+	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "."}, {"commit", "-q", "-m", "Start"},
+		{"update-ref", "refs/remotes/origin/main", "HEAD"}} {
+		succeed(t, dir, "git", append([]string{"-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)...)
+	}
+	var ran []string
+	for _, step := range workflow.Jobs["test"].Steps {
+		if step.Run == "" {
+			continue
+		}
+		out := succeed(t, dir, "sh", "-c", step.Run)
+		if strings.Contains(step.Run, "mcpe-gen lint") && out != "" {
+			t.Errorf("lint finds\n%s", out)
+		}
+		ran = append(ran, step.Run)
+	}
+	for _, want := range []string{"go test ./...", "go tool mcpe-gen generate --check", "go tool mcpe-gen lint", "go tool mcpe-gen breaking --against git:origin/main"} {
+		if !strings.Contains(strings.Join(ran, "\n"), want) {
+			t.Errorf("CI does not run %q but %q", want, ran)
+		}
 	}
 }
 
 // scaffold runs init and gives the directory of the new module, with its go.mod completed. "go mod
 // tidy" would also want modules that only tests of dependencies need, and this test must not use the
 // network: loading the packages with -mod=mod and the go.sum of this module does as much.
-func scaffold(t *testing.T, transport string) string {
+func scaffold(t *testing.T, transport, source string) string {
 	t.Helper()
 	checkout, err := filepath.Abs("../..")
 	if err != nil {
@@ -51,7 +96,7 @@ func scaffold(t *testing.T, transport string) string {
 	}
 	dir := filepath.Join(t.TempDir(), "demo")
 	var stderr bytes.Buffer
-	args := []string{"init", dir, "--module", "example.com/demo", "--transport", transport, "--replace", checkout}
+	args := []string{"init", dir, "--module", "example.com/demo", "--transport", transport, "--source", source, "--replace", checkout}
 	if code := run(args, io.Discard, &stderr, versionOf(nil)); code != exitOK {
 		t.Fatalf("init: exit code %d\n%s", code, &stderr)
 	}
@@ -96,12 +141,21 @@ func writeReadme(t *testing.T, dir string) {
 
 func goRun(t *testing.T, dir string, args ...string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", args...)
+	succeed(t, dir, "go", args...)
+}
+
+// succeed runs a program that must succeed, and gives what it says.
+func succeed(t *testing.T, dir, program string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+	// Without debug information linking takes less time, and here nobody debugs.
+	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod -ldflags=-w", "GOPROXY=off", "GOWORK=off", "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", program, strings.Join(args, " "), err, out)
 	}
+	return string(out)
 }
 
 // serveStdio receives a sample note from the server over its standard input and output, and expects

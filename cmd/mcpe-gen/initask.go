@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/templates"
+)
+
+// A question is one that init asks where no flag has answered it.
+type question struct {
+	flag, text string
+	// choices are the possible answers; none means any that check accepts.
+	choices []string
+	check   func(answer string) error
+	// answer is where the answer goes.
+	answer func(*start) *string
+}
+
+// initQuestions are all of them, in the order in which they are asked.
+var initQuestions = []question{
+	{flag: "module", text: "Name of the module", check: templates.CheckModule, answer: func(s *start) *string { return &s.module }},
+	{flag: "transport", text: "What the server speaks", choices: templates.Transports, answer: func(s *start) *string { return &s.transport }},
+	{flag: "source", text: "Where events come from", choices: templates.Sources, answer: func(s *start) *string { return &s.source }},
+}
+
+// questions are those to ask: none unless a person is there to answer, and no flag twice.
+func (c *command) questions(given func(flag string) bool) []question {
+	if c.quiet || c.format != "text" || !isTerminal(os.Stdin) || !isTerminal(c.stderr) {
+		return nil
+	}
+	var open []question
+	for _, q := range initQuestions {
+		if !given(q.flag) {
+			open = append(open, q)
+		}
+	}
+	return open
+}
+
+// ask reads an answer to each question from standard input. An empty one is the default, which
+// scaffold has; a wrong one is asked for again.
+func (c *command) ask(ctx context.Context, s *start, defaults templates.Scaffold, questions []question) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	s.module = defaults.Module
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		// A read that has begun cannot be given up; after an interrupt the process ends soon.
+		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+			select {
+			case lines <- strings.TrimSpace(in.Text()):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	for _, q := range questions {
+		if err := c.askOne(ctx, q, q.answer(s), lines); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// askOne asks until the answer fits.
+func (c *command) askOne(ctx context.Context, q question, answer *string, lines <-chan string) error {
+	text := q.text
+	if len(q.choices) > 0 {
+		text += " (" + strings.Join(q.choices, " or ") + ")"
+	}
+	for {
+		fmt.Fprintf(c.stderr, "%s [%s]: ", text, *answer)
+		select {
+		case <-ctx.Done():
+			fmt.Fprintln(c.stderr)
+			return errors.New("interrupted; nothing was written")
+		case line, ok := <-lines:
+			if !ok {
+				fmt.Fprintln(c.stderr)
+				return fmt.Errorf("no answer; nothing was written (--%s says it beforehand)", q.flag)
+			}
+			err := q.accept(line, answer)
+			if err == nil {
+				return nil
+			}
+			fmt.Fprintf(c.stderr, "%v\n", err)
+		}
+	}
+}
+
+// accept takes an answer: for a choice a beginning is enough, and nothing at all keeps the default.
+func (q question) accept(line string, answer *string) error {
+	if line == "" {
+		return nil
+	}
+	if len(q.choices) == 0 {
+		if err := q.check(line); err != nil {
+			return err
+		}
+		*answer = line
+		return nil
+	}
+	for _, choice := range q.choices {
+		if strings.HasPrefix(choice, strings.ToLower(line)) {
+			*answer = choice
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is neither %s", line, strings.Join(q.choices, " nor "))
+}
