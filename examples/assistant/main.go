@@ -119,14 +119,15 @@ func assemble(ctx context.Context, o options, log *slog.Logger) (_ *assembled, e
 	if err != nil {
 		return nil, err
 	}
-	if a.mcpe, err = mcpe.New(a.srv, a.es, mo); err != nil { // MCPE
-		return nil, err
-	}
 	everything := func(string) bool { return true }
 	if a.mcpc, err = mcpc.New(a.es, mcpc.Options{ListCheckTool: true, Forward: everything}); err != nil { // MCPC
 		return nil, err
 	}
 	if err := mcpc.RegisterTask(a.mcpc, report.Task, d.write); err != nil {
+		return nil, err
+	}
+	// MCPE, after all event types: its tools name them, and change when types come later.
+	if a.mcpe, err = mcpe.New(a.srv, a.es, mo); err != nil {
 		return nil, err
 	}
 	// Conversation events.
