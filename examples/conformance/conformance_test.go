@@ -170,8 +170,7 @@ func (s *suite) stream(ctx context.Context, params map[string]any) <-chan map[st
 
 // dataOnly strips what is not JSON from a stream of server-sent events.
 type dataOnly struct {
-	r    io.Reader
-	rest []byte
+	r io.Reader
 }
 
 func (d *dataOnly) Read(p []byte) (int, error) {
