@@ -7,11 +7,34 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
-// A Model is what `mcpe-gen inspect` prints: the events of a package and its Go types.
+// A Model is what `mcpe-gen inspect` prints: what a package describes and its Go types.
 type Model struct {
 	Package string       `json:"package"`
 	Events  []ModelEvent `json:"events"`
-	Types   []ModelType  `json:"types"`
+	// Tasks are the tools that work in the background; absent where there are none.
+	Tasks []ModelTask `json:"tasks,omitempty"`
+	// Conversation is the server's part in the conversation; absent where it has none.
+	Conversation *ModelConversation `json:"conversation,omitempty"`
+	Types        []ModelType        `json:"types"`
+}
+
+// A ModelTask is one task of a [Model].
+type ModelTask struct {
+	Name   string   `json:"name"`
+	Input  ModelRef `json:"input"`
+	Update ModelRef `json:"update"`
+	Result ModelRef `json:"result"`
+	// Pos is file:line:col of the task's name.
+	Pos string `json:"pos"`
+}
+
+// A ModelConversation is the conversation of a [Model].
+type ModelConversation struct {
+	OnUserMessage       bool `json:"onUserMessage"`
+	OnAssistantResponse bool `json:"onAssistantResponse"`
+	// Context is the type of the structured context; absent where it has memories alone.
+	Context *ModelRef `json:"context,omitempty"`
+	Pos     string    `json:"pos"`
 }
 
 // A ModelEvent is one event type of a [Model].
@@ -83,6 +106,18 @@ func Inspect(ctx context.Context, r Request) (*Model, []source.Diagnostic, error
 				Pos: e.Schema.NameRange.Start.String(),
 			})
 			out.Types = append(out.Types, modelTypes(e.Decls)...)
+		}
+		for _, t := range f.Tasks {
+			out.Tasks = append(out.Tasks, ModelTask{Name: t.Schema.Name, Input: ModelRef{goType(t.Arguments)}, Update: ModelRef{goType(t.Update)},
+				Result: ModelRef{goType(t.Result)}, Pos: t.Schema.NameRange.Start.String()})
+			out.Types = append(out.Types, modelTypes(t.Decls)...)
+		}
+		if c := f.Conversation; c != nil {
+			out.Conversation = &ModelConversation{OnUserMessage: c.Schema.OnUserMessage, OnAssistantResponse: c.Schema.OnAssistantResponse, Pos: c.Schema.Range.Start.String()}
+			if c.Context != nil {
+				out.Conversation.Context = &ModelRef{goType(c.Context)}
+			}
+			out.Types = append(out.Types, modelTypes(c.Decls)...)
 		}
 		out.Types = append(out.Types, modelTypes(f.Decls)...)
 	}

@@ -51,10 +51,16 @@ const (
 	clientPath   = module + "client"
 	readtoolPath = module + "readtool"
 	jsonPath     = "encoding/json"
+
+	taskPath         = module + "mcpc/task"
+	mcpcPath         = module + "mcpc"
+	mcpcClientPath   = module + "mcpc/client"
+	conversationPath = module + "conversation"
 )
 
 var importNames = map[string]string{
 	eventsPath: "events", serverPath: "server", clientPath: "client", readtoolPath: "readtool",
+	taskPath: "task", mcpcPath: "mcpc", conversationPath: "conversation",
 }
 
 // Emit returns the files of p by name. The content depends on p and o alone.
@@ -107,6 +113,7 @@ func render(name string, f *jen.File) rendered {
 func newFile(pkg string, o Options, sources []string) *jen.File {
 	f := jen.NewFilePathName(o.ImportPath, pkg)
 	f.ImportNames(importNames)
+	f.ImportAlias(mcpcClientPath, "mcpcclient") // there is another client
 	header := Header
 	for _, s := range sources {
 		header += "\n" + SourcePrefix + s
@@ -115,12 +122,19 @@ func newFile(pkg string, o Options, sources []string) *jen.File {
 	return f
 }
 
-// eventFile is the code of one event file: each event with its own types, then the shared types.
+// eventFile is the code of one event file: each event and task with its own types, the conversation,
+// then the shared types.
 func eventFile(pkg string, file *ir.File, o Options) *jen.File {
 	f := newFile(pkg, o, []string{o.Source(file.Path)})
 	w := &writer{file: f, options: o}
 	for _, e := range file.Events {
 		w.event(e)
+	}
+	for _, t := range file.Tasks {
+		w.task(t)
+	}
+	if file.Conversation != nil {
+		w.conversation(file.Conversation)
 	}
 	for _, d := range file.Decls {
 		w.decl(d)

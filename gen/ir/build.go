@@ -62,8 +62,8 @@ type builder struct {
 	pending []accessor
 }
 
-// A root is a schema that has a name by itself: an entry of schemas, an inputSchema or a
-// payloadSchema. The types nested in it are named after it and printed after it.
+// A root is a schema that has a name by itself: an entry of schemas, or one of an event, a task or the
+// conversation. The types nested in it are named after it and printed after it.
 type root struct {
 	node *source.Node
 	decl *Decl
@@ -86,6 +86,12 @@ func (b *builder) declareFile(f *schema.File) *File {
 	out := &File{Path: f.Path, Stem: f.Stem}
 	for _, e := range f.Events {
 		out.Events = append(out.Events, b.declareEvent(e))
+	}
+	for _, t := range f.Tasks {
+		out.Tasks = append(out.Tasks, b.declareTask(t))
+	}
+	if f.Conversation != nil {
+		out.Conversation = b.declareConversation(f.Conversation)
 	}
 	for _, s := range f.Schemas {
 		name := goName(s.Node, s.Name)
@@ -112,17 +118,18 @@ func (b *builder) declareEvent(e *schema.Event) *Event {
 			break
 		}
 	}
-	out.Arguments = b.eventRoot(out, e.Input, arguments, "the arguments of "+e.Name, true)
-	out.Payload = b.eventRoot(out, e.Payload, payload, "the payload of "+e.Name, false)
+	out.Arguments = b.partRoot(&out.Decls, e.Input, arguments, "the arguments of "+e.Name, true)
+	out.Payload = b.partRoot(&out.Decls, e.Payload, payload, "the payload of "+e.Name, false)
 	if out.Payload.Doc.Text == "" {
 		out.Payload.Doc.Text = e.Description
 	}
 	return out
 }
 
-func (b *builder) eventRoot(e *Event, node *source.Node, name, role string, input bool) *Decl {
+// partRoot declares the type of a schema of an event, a task or the conversation.
+func (b *builder) partRoot(into *[]*Decl, node *source.Node, name, role string, input bool) *Decl {
 	d := &Decl{Name: name, Role: role, Doc: docOf(node), At: node.Range}
-	b.addRoot(&root{node: node, decl: d, into: &e.Decls, input: input})
+	b.addRoot(&root{node: node, decl: d, into: into, input: input})
 	return d
 }
 
@@ -232,6 +239,7 @@ func (b *builder) publish(p *Package) {
 		}
 	}
 	parallel.Do(len(all), func(i int) { describeTool(all[i]) })
+	b.publishTasks(p, tools)
 }
 
 // written returns the schema in an event file that n was made of.

@@ -19,6 +19,9 @@ type Package struct {
 type File struct {
 	Path, Stem string
 	Events     []*Event
+	Tasks      []*Task
+	// Conversation is nil when the file has none.
+	Conversation *Conversation
 	// Decls are the types of the file's shared schemas, nested ones after the one that holds them.
 	Decls []*Decl
 }
@@ -37,6 +40,28 @@ type Event struct {
 	Fingerprint                string
 	// Tool is the event's read tool, nil when tools are not emitted.
 	Tool *Tool
+}
+
+// A Task is one tool that works in the background.
+type Task struct {
+	Schema *schema.Task
+	// Prefix is the word that the names of the task begin with: WriteReport.
+	Prefix string
+	// Arguments, Update and Result are the declarations XTaskArguments, XTaskUpdate and XTaskResult.
+	Arguments, Update, Result *Decl
+	// Decls are those three and the types nested in them.
+	Decls []*Decl
+	// InputSchema, UpdateSchema and ResultSchema are what is published.
+	InputSchema, UpdateSchema, ResultSchema json.RawMessage
+}
+
+// A Conversation is the server's part in the conversation.
+type Conversation struct {
+	Schema *schema.Conversation
+	// Context is the structured context, nil when the author has no members of its own.
+	Context *Decl
+	// Decls are Context and the types nested in it.
+	Decls []*Decl
 }
 
 // A Tool is an event type's read tool: what its generated function passes on and the descriptor

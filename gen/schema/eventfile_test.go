@@ -33,7 +33,7 @@ func eventFileSchema(t *testing.T) *jsonschema.Schema {
 }
 
 // formal are the codes about the form of a file, which its JSON Schema sees as well.
-var formal = []string{"MCPE120", "MCPE121", "MCPE122", "MCPE123", "MCPE124", "MCPE126", "MCPE127", "MCPE130", "MCPE132"}
+var formal = []string{"MCPE120", "MCPE121", "MCPE122", "MCPE123", "MCPE124", "MCPE127", "MCPE130", "MCPE132"}
 
 // The JSON Schema of the event file accepts the files of testdata/good and refuses those of
 // testdata/bad whose form is wrong.

@@ -41,12 +41,6 @@ func (l *loader) file(f *File) {
 			f.Package = name
 		}
 	}
-	for _, later := range []string{"tasks", "conversation"} {
-		if m := f.Root.Member(later); m != nil {
-			l.Report(source.New("MCPE126", m.KeyRange, "%q arrives with a later release of mcpe-gen", later).
-				WithHint("remove it: this release would leave it out of the generated code"))
-		}
-	}
 	if s := f.Root.Get("schemas"); s != nil && l.Is(s, source.Object, "schemas") {
 		for _, m := range s.Members {
 			l.name(m.Key, m.KeyRange, "a schema")
@@ -58,6 +52,12 @@ func (l *loader) file(f *File) {
 	}
 	for _, n := range o.List("events") {
 		l.event(f, n)
+	}
+	for _, n := range o.List("tasks") {
+		l.task(f, n)
+	}
+	if m := f.Root.Member("conversation"); m != nil {
+		l.conversation(f, m)
 	}
 }
 

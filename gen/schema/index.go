@@ -8,14 +8,17 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
-// A root is a schema that stands by itself: an entry of schemas, an inputSchema or a payloadSchema.
+// A root is a schema that stands by itself: an entry of schemas, or one of an event, a task or the
+// conversation.
 type root struct {
 	file *File
 	node *source.Node
-	// Exactly one of entry and event is set.
+	// Exactly one of entry, event, task and talk is set.
 	entry *Entry
 	event *Event
-	// name is the entry's, or the event's with the part.
+	task  *Task
+	talk  *Conversation
+	// name is the entry's, or that of what it belongs to with the part.
 	name    string
 	dialect *dialect
 	// base is the URL that a document stands for, nil for others.

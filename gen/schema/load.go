@@ -41,6 +41,7 @@ func Load(paths []string, o Options) (*Set, []source.Diagnostic) {
 	l.checkMeta()
 	l.spread()
 	l.checkEvents()
+	l.checkTasks()
 	for _, r := range l.roots {
 		l.checkSamples(r)
 	}
@@ -57,6 +58,9 @@ type loader struct {
 	ahead map[string]*text
 	// events finds the first event of each name.
 	events map[string]*Event
+	// tasks finds the first task of each name, talk the first conversation.
+	tasks map[string]*Task
+	talk  *Conversation
 	// misspelt remembers what each unknown keyword is near to.
 	misspelt map[string]string
 }

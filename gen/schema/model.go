@@ -35,6 +35,9 @@ type File struct {
 	Package string
 	Schemas []*Entry
 	Events  []*Event
+	Tasks   []*Task
+	// Conversation is nil when the file has none.
+	Conversation *Conversation
 
 	named map[string]*Entry
 }

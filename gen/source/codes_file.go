@@ -16,8 +16,6 @@ var fileCodes = []Code{
 		"(github.com/google/uuid.UUID), x-tool-name 1 to 64 letters, digits, '_' and '-'."},
 	{ID: "MCPE125", Title: "event described twice", Explanation: "Two events of the files that are generated together have the same name; clients could not tell " +
 		"them apart. Both places are shown: rename or remove one. The files reached by $ref count too."},
-	{ID: "MCPE126", Title: "part of a later release", Explanation: "`tasks:` and `conversation:` belong to the event file, but this release generates " +
-		"nothing from them. So that nobody relies on what is not there, the file is refused; remove the part or use a release that knows it."},
 	{ID: "MCPE127", Title: "unknown version of the event file", Explanation: "`version: 1` is the only version of the event file that this release reads. It is a " +
 		"number, not a string. A file of a later version needs a later release of mcpe-gen."},
 }

@@ -81,6 +81,24 @@ func (n *Node) Key() (string, Range) {
 	return m.Key, m.KeyRange
 }
 
+// Add appends a member that no file holds; at is where the reader is sent for it.
+func (n *Node) Add(key string, at Range, value *Node) {
+	value.Parent, value.slot = n, len(n.Members)
+	n.Members = append(n.Members, Member{Key: key, KeyRange: at, Value: value})
+}
+
+// Move makes n and all within it stand at one place, for nodes that no file holds.
+func (n *Node) Move(at Range) {
+	n.Range = at
+	for _, item := range n.Items {
+		item.Move(at)
+	}
+	for i := range n.Members {
+		n.Members[i].KeyRange = at
+		n.Members[i].Value.Move(at)
+	}
+}
+
 // True reports whether n is the boolean true.
 func (n *Node) True() bool { return n != nil && n.Kind == Bool && n.Text == "true" }
 

@@ -1,0 +1,93 @@
+package ir
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+func (b *builder) declareTask(t *schema.Task) *Task {
+	prefix := GoName(t.Name)
+	if t.GoName != "" {
+		prefix = t.GoName
+	}
+	out := &Task{Schema: t, Prefix: prefix}
+	arguments, update, result := segment(t.Input, prefix+"TaskArguments"), segment(t.Update, prefix+"TaskUpdate"), segment(t.Result, prefix+"TaskResult")
+	for _, name := range []string{
+		arguments, update, result, prefix + "Task", "Register" + prefix + "Task", "Call" + prefix + "Task", "Listen" + prefix + "Task",
+	} {
+		if !b.declare(b.names, name, "task "+t.Name, t.NameRange) {
+			break
+		}
+	}
+	out.Arguments = b.partRoot(&out.Decls, t.Input, arguments, "the arguments of "+t.Name, true)
+	out.Update = b.partRoot(&out.Decls, t.Update, update, "an update of "+t.Name, false)
+	out.Result = b.partRoot(&out.Decls, t.Result, result, "the result of "+t.Name, false)
+	return out
+}
+
+// Names of what a conversation declares.
+const (
+	ConversationContext  = "ConversationContext"
+	ConversationAnswer   = "ConversationAnswer"
+	ConversationHandler  = "ConversationHandler"
+	RegisterConversation = "RegisterConversation"
+	DecodeConversation   = "DecodeConversation"
+)
+
+func (b *builder) declareConversation(c *schema.Conversation) *Conversation {
+	out := &Conversation{Schema: c}
+	context := ConversationContext
+	if c.Context != nil {
+		context = segment(c.Context, context)
+	}
+	for _, name := range []string{context, ConversationAnswer, ConversationHandler, RegisterConversation, DecodeConversation} {
+		if !b.declare(b.names, name, "the conversation", c.Range) {
+			break
+		}
+	}
+	if c.Context != nil {
+		out.Context = b.partRoot(&out.Decls, c.Context, context, "the structured context of the conversation", false)
+	}
+	return out
+}
+
+// publishTasks adds the schemas of the tasks, whose tools share their names with the read tools.
+func (b *builder) publishTasks(p *Package, tools scope) {
+	for _, f := range p.Files {
+		for _, t := range f.Tasks {
+			if prev, taken := tools[t.Schema.Name]; taken {
+				b.report(source.New("MCPE221", t.Schema.NameRange, "the task %s has the name of the read tool of %s", t.Schema.Name, prev.what).
+					WithRelated(prev.at, "%s is here", prev.what).WithHint("set x-tool-name on the event, or rename the task"))
+			}
+			t.InputSchema = asObject(b.set.Published(t.Schema.Input))
+			t.UpdateSchema = b.set.Published(t.Schema.Update)
+			t.ResultSchema = asObject(b.set.Published(t.Schema.Result))
+		}
+	}
+}
+
+// asObject says at the top of a tool's schema that it describes an object, which MCP wants there and
+// a $ref does not show.
+func asObject(published json.RawMessage) json.RawMessage {
+	var head struct {
+		Type any `json:"type"`
+	}
+	if json.Unmarshal(published, &head) != nil || head.Type == "object" || !bytes.HasPrefix(published, []byte("{")) {
+		return published
+	}
+	var members map[string]json.RawMessage
+	if head.Type != nil && json.Unmarshal(published, &members) == nil { // ["object"]
+		members["type"] = json.RawMessage(`"object"`)
+		if b, err := json.Marshal(members); err == nil {
+			return b
+		}
+	}
+	rest := published[1:]
+	if string(rest) != "}" {
+		rest = append(json.RawMessage(","), rest...)
+	}
+	return append(json.RawMessage(`{"type":"object"`), rest...)
+}
