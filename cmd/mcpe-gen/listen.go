@@ -27,7 +27,11 @@ the event's inputSchema; an array is given by repeating its key.
 
 With --forward every event is posted as JSON to a URL, in order, and the answer's
 status is shown: the way to develop a receiver on this machine. With --cursor-file
-the next run goes on where this one ended.`
+the next run goes on where this one ended.
+
+With --listen events are received by webhook where the server offers that: it posts
+them to --public-url, which has to lead to the address listened on. Servers call
+https only; --tls-cert and --tls-key serve it, or a tunnel or proxy in front does.`
 
 func newListen(c *command) *cobra.Command {
 	o := listen.Options{}
@@ -39,7 +43,9 @@ func newListen(c *command) *cobra.Command {
   mcpe-gen listen http://127.0.0.1:8080/mcp incident.created --arg severity=P1
   mcpe-gen listen incident.created -- ./server -stdio
   mcpe-gen listen http://127.0.0.1:8080/mcp push --forward http://localhost:3000/hook
-  mcpe-gen listen http://127.0.0.1:8080/mcp push --json | jq .data`,
+  mcpe-gen listen http://127.0.0.1:8080/mcp push --json | jq .data
+  mcpe-gen listen https://mcp.example.com/ push --mode webhook --listen :8443 \
+    --public-url https://me.example.net:8443 --tls-cert cert.pem --tls-key key.pem`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := addressed(&o, args, cmd.ArgsLenAtDash()); err != nil {
@@ -52,6 +58,10 @@ func newListen(c *command) *cobra.Command {
 	flags.SortFlags = false
 	flags.StringArrayVar(&o.Args, "arg", nil, "argument of the subscription as `KEY=VALUE`; may be repeated")
 	flags.StringVar(&o.Mode, "mode", "auto", "delivery mode: `"+strings.Join(listen.Modes, "|")+"`")
+	flags.StringVar(&o.Receiver.Listen, "listen", "", "`address` to receive webhooks on, such as :8443")
+	flags.StringVar(&o.Receiver.PublicURL, "public-url", "", "https `URL` at which servers reach --listen (default: https:// and its address)")
+	flags.StringVar(&o.Receiver.Cert, "tls-cert", "", "certificate `file` for --listen")
+	flags.StringVar(&o.Receiver.Key, "tls-key", "", "key `file` for --tls-cert")
 	flags.StringVar(&o.Target.Token, "token", os.Getenv(tokenVariable), tokenUsage)
 	flags.BoolVar(&o.JSON, "json", false, "print one JSON object a line (as --format json does)")
 	flags.StringVar(&o.Forward, "forward", "", "post every event to this `URL`")
@@ -59,7 +69,9 @@ func newListen(c *command) *cobra.Command {
 	flags.IntVarP(&o.Count, "count", "n", 0, "end after this `number` of events (default: never)")
 	hideDefault(cmd, "token")
 	completeWords(cmd, "mode", listen.Modes...)
-	_ = cmd.MarkFlagFilename("cursor-file")
+	for _, file := range []string{"cursor-file", "tls-cert", "tls-key"} {
+		_ = cmd.MarkFlagFilename(file)
+	}
 	return cmd
 }
 

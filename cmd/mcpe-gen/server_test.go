@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
@@ -18,7 +22,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -96,17 +102,29 @@ func servePeer() {
 	}
 }
 
-// serve is the script command "serve FILE [TOKEN]": the server over HTTP, whose address it puts into
-// $URL. With a token it refuses requests that do not carry it.
+// serve is the script command "serve FILE [TOKEN [CERT]]": the server over HTTP, whose address it puts
+// into $URL. With a token it refuses requests that do not carry it; with a certificate's file too it
+// offers webhooks, to callbacks on loopback that have the certificate.
 func serve(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 1 || len(args) > 2 {
-		ts.Fatalf("usage: serve FILE [TOKEN]")
+	if neg || len(args) < 1 || len(args) > 3 {
+		ts.Fatalf("usage: serve FILE [TOKEN [CERT]]")
 	}
-	p, err := newPeer(ts.MkAbs(args[0]), server.Options{})
+	o := server.Options{}
+	if len(args) == 3 {
+		roots := x509.NewCertPool()
+		if !roots.AppendCertsFromPEM([]byte(ts.ReadFile(args[2]))) {
+			ts.Fatalf("%s is no certificate", args[2])
+		}
+		o.Store = memory.New()
+		o.Principal = func(context.Context, *mcp.RequestExtra) string { return "me" }
+		o.Webhook = &server.WebhookOptions{Guard: netguard.Options{
+			AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, TLS: &tls.Config{RootCAs: roots}}}
+	}
+	p, err := newPeer(ts.MkAbs(args[0]), o)
 	ts.Check(err)
 	handler := transport.NewHandler(p.mcp, p.events, transport.HandlerOptions{})
 	guarded := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if len(args) == 2 && r.Header.Get("Authorization") != "Bearer "+args[1] {
+		if len(args) >= 2 && r.Header.Get("Authorization") != "Bearer "+args[1] {
 			http.Error(w, "unauthorized", http.StatusUnauthorized)
 			return
 		}
@@ -123,6 +141,22 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	})
 	p.report(ctx)
 	ts.Setenv("URL", hs.URL)
+}
+
+// certificate is the script command "certificate CERT KEY": files of a self-signed certificate for
+// 127.0.0.1 and its key.
+func certificate(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: certificate CERT KEY")
+	}
+	hs := httptest.NewTLSServer(http.NotFoundHandler())
+	defer hs.Close()
+	pair := hs.TLS.Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	ts.Check(err)
+	for i, block := range []*pem.Block{{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}, {Type: "PRIVATE KEY", Bytes: key}} {
+		ts.Check(os.WriteFile(ts.MkAbs(args[i]), pem.EncodeToMemory(block), 0o600))
+	}
 }
 
 // sink is the script command "sink STATUS FILE": an HTTP server that answers with the status and

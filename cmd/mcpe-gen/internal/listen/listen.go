@@ -2,8 +2,8 @@
 // any server that speaks the Events extension, prints what arrives, and may pass it on to a URL.
 //
 // Start with [Run]. What is shown is in display.go, the choice of an event in pick.go, arguments in
-// arguments.go and passing on in forward.go. A delivery mode that the client learns is one more entry
-// of [Modes].
+// arguments.go, passing on in forward.go and receiving by webhook in webhook.go. A delivery mode that
+// the client learns is one more entry of [Modes].
 package listen
 
 import (
@@ -23,8 +23,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-// Modes are the delivery modes that can be asked for; auto leaves it to the client.
-var Modes = []string{"auto", wire.ModePoll, wire.ModePush}
+// Modes are the delivery modes that can be asked for; auto leaves it to the client, which takes webhook
+// only where there is a [Receiver].
+var Modes = []string{"auto", wire.ModePoll, wire.ModePush, wire.ModeWebhook}
 
 // Options says what to listen to and what to do with it.
 type Options struct {
@@ -35,6 +36,8 @@ type Options struct {
 	Args []string
 	// Mode is one of Modes.
 	Mode string
+	// Receiver is where webhooks come in.
+	Receiver Receiver
 	// JSON prints one object a line.
 	JSON bool
 	// Forward is the URL that every occurrence is posted to; empty posts none.
@@ -69,6 +72,9 @@ func (o Options) Check() error {
 	if !slices.Contains(Modes, o.Mode) {
 		return usagef("--mode %s: must be %s", o.Mode, strings.Join(Modes, ", "))
 	}
+	if err := o.Receiver.check(o.Mode); err != nil {
+		return err
+	}
 	for _, a := range o.Args {
 		if key, _, ok := strings.Cut(a, "="); !ok || key == "" {
 			return usagef("--arg %s: must be KEY=VALUE", a)
@@ -96,7 +102,11 @@ func Run(ctx context.Context, o Options) error {
 		}
 		co.Cursors = cursors
 	}
-	err := o.run(ctx, co)
+	var err error
+	if co.Webhook, err = o.Receiver.open(); err != nil {
+		return err
+	}
+	err = o.run(ctx, co)
 	if ctx.Err() != nil {
 		return nil
 	}
