@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -58,7 +59,14 @@ func newHouse(t *testing.T, c carrier, o server.Options) *house {
 	o.Logger = slog.New(slog.DiscardHandler)
 	h := &house{t: t, c: c, o: o}
 	h.start()
-	t.Cleanup(h.stop)
+	t.Cleanup(func() {
+		h.stop()
+		if o.Webhook != nil {
+			// Two ends that close TLS over a pipe in the same moment wait for each other until
+			// crypto/tls gives up; the time of a bubble stands still once the test has returned.
+			time.Sleep(10 * time.Second)
+		}
+	})
 	return h
 }
 
