@@ -1,0 +1,36 @@
+package client_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
+)
+
+func ExampleConnect() {
+	ctx := context.Background()
+	near, far := mcp.NewInMemoryTransports()
+	srv := mcp.NewServer(&mcp.Implementation{Name: "plain", Version: "1"}, nil)
+	session, err := srv.Connect(ctx, near, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer session.Wait()
+
+	c, err := client.Connect(ctx, mcp.NewClient(&mcp.Implementation{Name: "assistant", Version: "1"}, nil), far, client.Options{
+		Listener: func(_ context.Context, m task.Message) { fmt.Println(m.ToolName, m.Event) },
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close()
+	if _, ok := c.Support(); !ok {
+		fmt.Println("this server does not speak MCPC; its tools work as ever")
+	}
+	// Output: this server does not speak MCPC; its tools work as ever
+}
