@@ -74,10 +74,21 @@ func (a *Adapter) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 // greet notes that the session speaks MCPC (MCPC-SRV-2).
 func (a *Adapter) greet(ctx context.Context, req mcp.Request) {
 	c := a.es.CallerOf(ctx, req)
+	if c.Connection == "" && c.Session == "" {
+		return // no session to note it of: each call has to say it
+	}
 	if p := a.peerOf(c); p != nil {
-		a.mu.Lock()
-		p.aware = p.lasting()
-		a.mu.Unlock()
+		a.awaken(p)
+	}
+}
+
+// awaken notes that a session speaks MCPC, and begins to send it what is forwarded.
+func (a *Adapter) awaken(p *peer) {
+	a.mu.Lock()
+	known := p.aware
+	p.aware = true
+	a.mu.Unlock()
+	if !known {
 		a.forward(p)
 	}
 }

@@ -1,7 +1,9 @@
 package mcpc_test
 
 import (
+	"context"
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
@@ -81,4 +83,27 @@ func TestBadTypes(t *testing.T) {
 	if _, err := mcpc.New(nil, mcpc.Options{}); err == nil {
 		t.Error("no server was accepted")
 	}
+}
+
+// MCPC-OUT-1: nothing changes a running task, no message asks the user, and the documentation says so.
+func TestNotInTheProtocol(t *testing.T) {
+	if doc, err := os.ReadFile("mcpc.go"); err != nil || !strings.Contains(string(doc), "Neither has a form on the wire in any release") {
+		t.Errorf("the package comment is silent: %v", err)
+	}
+	for _, event := range []string{"question", "input_required", "change"} {
+		m := task.Message{Type: "task", Event: event, SessionID: "s", TaskID: "t", ToolName: "n"}
+		if m.Check() == nil {
+			t.Errorf("a task may say %q", event)
+		}
+	}
+	bubble(t, mcpc.Options{}, func(ctx context.Context, _ arguments, _ *mcpc.Task[update]) (result, error) {
+		<-ctx.Done()
+		return result{}, ctx.Err()
+	}, func(g *rig) {
+		p := g.dial(legacy)
+		p.call("count", withTask(1, "t"))
+		if r := p.call("count", withTask(2, "t")); !r.IsError || len(g.a.Tasks()) != 1 {
+			t.Errorf("a second call for a running task: %+v", r)
+		}
+	})
 }

@@ -91,8 +91,9 @@ func TestForward(t *testing.T) {
 		early := g.dial(modern)
 		early.call("_mcpc_init", `{}`)
 		e := register(t, g.es) // after the session has come
-		late, plain := g.dial(legacy), g.dial(legacy)
+		late, unasked, plain := g.dial(legacy), g.dial(legacy), g.dial(legacy)
 		late.call("is_mcpc_enabled", `{}`)
+		unasked.call("count", withTask(0, "t")) // speaks MCPC without a check
 		synctest.Wait()
 		if err := e.Emit(t.Context(), incident{"i1"}); err != nil {
 			t.Fatal(err)
@@ -100,8 +101,10 @@ func TestForward(t *testing.T) {
 		for name, p := range map[string]*peer{"early": early, "late": late} {
 			equal(t, name, p.heard(), ` incident.created {"id":"i1"}`)
 		}
+		equal(t, "unasked", unasked.heard(), `t complete {"total":0}`, ` incident.created {"id":"i1"}`)
 		equal(t, "plain", plain.heard())
 		early.hangUp()
+		unasked.hangUp()
 		late.hangUp()
 		synctest.Wait()
 		if subs := g.es.Subscriptions(); len(subs) > 0 {

@@ -152,3 +152,24 @@ func occurrences(t *testing.T, url, user, cursor string, args task.Arguments, wa
 	}
 	return got
 }
+
+// Callers without a session leave nothing behind, and nobody is taken for somebody else.
+func TestStatelessLeavesNothing(t *testing.T) {
+	g := newRig(t, serverQuiet(), mcpc.Options{}, nil)
+	defer g.stop()
+	url := g.serve()
+	for _, user := range []string{"ann", ""} {
+		c := g.connect(url, user, modern, mcpcclient.Options{})
+		if _, _, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "count", Arguments: arguments{Steps: 1}}, "t"); err != nil {
+			t.Fatal(err)
+		}
+		// Its probe is true of no later call.
+		res, err := c.Session().CallTool(t.Context(), &mcp.CallToolParams{Name: "count", Arguments: arguments{Steps: 1}})
+		if b, _ := json.Marshal(res); err != nil || strings.Contains(string(b), "mcpc") {
+			t.Errorf("%q: %s, %v", user, b, err)
+		}
+	}
+	if n := mcpc.Peers(g.a); n != 0 {
+		t.Errorf("%d peers are left", n)
+	}
+}

@@ -142,7 +142,9 @@ func (a *Adapter) Sessions() []Session {
 	return all
 }
 
-// SessionOf is the session of a request, for tools of an author's own that look after tasks.
+// SessionOf is the session of a request, for tools of an author's own that look after tasks. All
+// callers without a principal over stateless HTTP are one: for them the id of a task is what only
+// its caller knows.
 func (a *Adapter) SessionOf(ctx context.Context, req mcp.Request) Session {
 	c := a.es.CallerOf(ctx, req)
 	key, _ := keyOf(c)

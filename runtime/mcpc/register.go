@@ -190,11 +190,11 @@ func (a *Adapter) start(ctx context.Context, req *mcp.CallToolRequest, tool stri
 
 // wayOf decides how the messages of a call travel.
 func (a *Adapter) wayOf(p *peer, m metadata) Way {
+	if m.present && p.lasting() {
+		a.awaken(p)
+	}
 	a.mu.Lock()
 	aware := p.aware || m.present
-	if m.present && p.lasting() {
-		p.aware = true
-	}
 	a.mu.Unlock()
 	switch {
 	case !aware:

@@ -203,10 +203,8 @@ func TestSessionDiesMidTask(t *testing.T) {
 
 // A task that ignores the end of its context is reported and left behind.
 func TestHangingTask(t *testing.T) {
-	release := make(chan struct{})
-	synctestRelease := func() { close(release) }
 	synctest.Test(t, func(t *testing.T) {
-		release = make(chan struct{})
+		release := make(chan struct{})
 		work := func(context.Context, arguments, *mcpc.Task[update]) (result, error) {
 			<-release
 			return result{}, nil
@@ -227,7 +225,7 @@ func TestHangingTask(t *testing.T) {
 		}
 		<-answer
 		g.stop()
-		synctestRelease()
+		close(release)
 	})
 }
 

@@ -35,12 +35,11 @@ type pages struct {
 
 var report = task.Type[struct{}, progress, pages]{Info: task.Info{Name: "report"}}
 
-// A server is one of the original's kind: an SDK server whose tools write callbacks to the
+// far is a server of the original's kind: one of the SDK's whose tools write callbacks to the
 // connection by themselves.
 type far struct {
 	mu   sync.Mutex
 	conn mcp.Connection
-	call func(id string) *mcp.CallToolResult
 }
 
 func (f *far) Connect(ctx context.Context, t mcp.Transport) (mcp.Connection, error) {
