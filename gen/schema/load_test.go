@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
@@ -145,26 +145,24 @@ func manyEvents(n int) string {
 	return b.String()
 }
 
-// Loading takes time in proportion to the file; BenchmarkLoad shows 1,000 events.
+// Loading takes work in proportion to the file; BenchmarkLoad shows the time of 1,000 events.
 func TestLoadIsLinear(t *testing.T) {
-	took := func(n int) time.Duration {
+	allocated := func(n int) uint64 {
 		o := memory(map[string]string{"f.yaml": manyEvents(n)})
-		best := time.Hour
-		for range 2 {
-			start := time.Now()
-			if _, found := schema.Load([]string{"f.yaml"}, o); len(found) > 0 {
-				t.Fatal(found[0])
-			}
-			best = min(best, time.Since(start))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, found := schema.Load([]string{"f.yaml"}, o); len(found) > 0 {
+			t.Fatal(found[0])
 		}
-		return best
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
 	}
-	took(10) // compiles the metaschemas
-	small, large := took(20), took(320)
-	t.Logf("20 events %v, 320 events %v", small, large)
-	// Sixteen times the events; the slack is for a busy machine, a quadratic step would show as 256.
-	if large > 80*small {
-		t.Errorf("20 events take %v, 320 events %v", small, large)
+	allocated(10) // compiles the metaschemas
+	small, large := allocated(20), allocated(320)
+	t.Logf("20 events %d bytes, 320 events %d bytes", small, large)
+	// Sixteen times the events; a quadratic step would show as 256 times the work.
+	if large > 32*small {
+		t.Errorf("20 events allocate %d bytes, 320 events %d bytes", small, large)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -57,16 +58,13 @@ func TestChoose(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	o.Stdin = blocked{}
+	nobody, end := io.Pipe() // a standard input on which nobody types
+	defer end.Close()
+	o.Stdin = nobody
 	if _, err := o.choose(ctx, types); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
-
-// blocked is a standard input on which nobody types.
-type blocked struct{}
-
-func (blocked) Read([]byte) (int, error) { return 0, errors.New("closed") }
 
 // Arguments take the types of the schema; mistakes are explained with what the event takes.
 func TestArguments(t *testing.T) {
