@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"time"
 
@@ -13,7 +14,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -21,7 +21,7 @@ import (
 // least one function is set; which ones are is what the server declares.
 type Handler[S any] struct {
 	// OnUserMessage is shown each user message. Its context ends when the client gives up;
-	// [server.PrincipalOf] names the caller. A plain error is logged and adds nothing; an
+	// server.PrincipalOf names the caller. A plain error is logged and adds nothing; an
 	// *events.Error is answered as it is.
 	OnUserMessage func(ctx context.Context, m Message) (Answer[S], error)
 	// OnAssistantResponse is shown each response of the model, by clients that do so (CONV-8).
@@ -38,10 +38,23 @@ type Options struct {
 	NotificationTimeout time.Duration
 }
 
+// A Host is the server that the protocol is served on: a *server.Server. The interface keeps that
+// package out of programs that only hold conversations.
+type Host interface {
+	MCP() *mcp.Server
+	Authenticate(ctx context.Context, extra *mcp.RequestExtra) (principal string, expires time.Time)
+	AsPrincipal(ctx context.Context, principal string) context.Context
+	AdvertiseTopLevel(name string, value any)
+	OnNotification(method string, f func(ctx context.Context, n wire.Notification)) (stop func())
+	Send(session string, m wire.Message) bool
+	Closing() <-chan struct{}
+	Logger() *slog.Logger
+}
+
 // Register declares the capability and serves the protocol on es: requests, and notifications,
 // which are answered with conversation/context where the sender has a session (CONV-1, CONV-2).
 // It is called once, before the server runs.
-func Register[S any](es *server.Server, h Handler[S], o Options) error {
+func Register[S any](es Host, h Handler[S], o Options) error {
 	if h.OnUserMessage == nil && h.OnAssistantResponse == nil {
 		return errors.New("conversation: the handler has no function")
 	}
@@ -97,7 +110,7 @@ func call[S any](ctx context.Context, f func(context.Context, Message) (Answer[S
 
 // service is what is common to the methods.
 type service struct {
-	es      *server.Server
+	es      Host
 	options Options
 	slots   chan struct{} // one is held for each pending notification
 }
@@ -124,7 +137,7 @@ func (s *service) serve(method string, handle func(context.Context, Message) (*a
 		return fmt.Errorf("conversation: %w", err)
 	}
 	s.es.MCP().AddReceivingMiddleware(s.identify(method))
-	s.es.OnNotification(method, func(ctx context.Context, n server.Notification) { s.notified(ctx, n, handle) })
+	s.es.OnNotification(method, func(ctx context.Context, n wire.Notification) { s.notified(ctx, n, handle) })
 	return nil
 }
 
@@ -134,7 +147,7 @@ func (s *service) identify(method string) mcp.Middleware {
 		return func(ctx context.Context, m string, req mcp.Request) (mcp.Result, error) {
 			if m == method {
 				principal, _ := s.es.Authenticate(ctx, req.GetExtra())
-				ctx = server.WithPrincipal(ctx, principal)
+				ctx = s.es.AsPrincipal(ctx, principal)
 			}
 			return next(ctx, m, req)
 		}
@@ -163,7 +176,7 @@ func jsonrpcError(e *events.Error) error {
 
 // notified answers a message that came as a notification, if there is a way to its sender. The
 // answers that are being made end with the server.
-func (s *service) notified(ctx context.Context, n server.Notification, handle func(context.Context, Message) (*answer, error)) {
+func (s *service) notified(ctx context.Context, n wire.Notification, handle func(context.Context, Message) (*answer, error)) {
 	select {
 	case s.slots <- struct{}{}:
 	default:
@@ -172,7 +185,7 @@ func (s *service) notified(ctx context.Context, n server.Notification, handle fu
 	}
 	go func() {
 		defer func() { <-s.slots }()
-		ctx, cancel := context.WithTimeout(server.WithPrincipal(ctx, n.Principal), s.options.NotificationTimeout)
+		ctx, cancel := context.WithTimeout(s.es.AsPrincipal(ctx, n.Principal), s.options.NotificationTimeout)
 		defer cancel()
 		go func() {
 			select {
@@ -193,7 +206,7 @@ func (s *service) notified(ctx context.Context, n server.Notification, handle fu
 		if err != nil {
 			return
 		}
-		if n.Session == "" || !s.es.Send(n.Session, server.Message{Method: NotificationContext, Params: params}) {
+		if n.Session == "" || !s.es.Send(n.Session, wire.Message{Method: NotificationContext, Params: params}) {
 			s.es.Logger().DebugContext(ctx, "conversation: no way back to the sender of a notification")
 		}
 	}()

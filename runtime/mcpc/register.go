@@ -10,7 +10,6 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -148,7 +147,7 @@ func (a *Adapter) start(ctx context.Context, req *mcp.CallToolRequest, tool stri
 			return failed("The server is shutting down."), nil
 		}
 		r.way = a.wayOf(r.peer, m)
-		r.begin(server.WithPrincipal(ctx, c.Principal), req)
+		r.begin(a.es.AsPrincipal(ctx, c.Principal), req)
 		err := a.enter(r, limit)
 		if err == errGone && !r.peer.lasting() {
 			r.cancel(nil)

@@ -6,18 +6,13 @@ import (
 	"log/slog"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A Notification is one that a peer sent and that the SDK knows nothing of. For adapters and
 // carriers.
-type Notification struct {
-	Method string
-	Params json.RawMessage
-	// Principal is the authenticated sender, "" for nobody.
-	Principal string
-	// Session is the key by which [Server.Send] reaches the sender; "" where there is none.
-	Session string
-}
+type Notification = wire.Notification
 
 // OnNotification has f called for every notification of the method, until stop is called. f must
 // not block; ctx ends when the peer's connection or request does. For adapters.
@@ -96,7 +91,7 @@ func (s *Server) MCP() *mcp.Server { return s.mcp }
 // Logger is the server's, for what never goes on the wire. For adapters.
 func (s *Server) Logger() *slog.Logger { return s.options.Logger }
 
-// WithPrincipal returns a context whose [PrincipalOf] is the principal. For adapters.
-func WithPrincipal(ctx context.Context, principal string) context.Context {
+// AsPrincipal returns a context whose [PrincipalOf] is the principal. For adapters.
+func (s *Server) AsPrincipal(ctx context.Context, principal string) context.Context {
 	return withPrincipal(ctx, principal)
 }

@@ -3,21 +3,16 @@ package server
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"slices"
 	"sync"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 func newTicket() string { return rand.Text() }
 
 // A Message is a JSON-RPC message that belongs to no call of the peer's. For adapters and carriers.
-type Message struct {
-	// Method and Params make a notification; Params is an object.
-	Method string
-	Params json.RawMessage
-	// Raw, when set, is a whole message that is sent as it is instead, in one line.
-	Raw json.RawMessage
-}
+type Message = wire.Message
 
 // An Outlet is an open way to one peer for messages that belong to no call: a session, or a listen
 // request of the stateless era that asked for an adapter's messages. For carriers.
