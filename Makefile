@@ -55,11 +55,15 @@ bench: ## Measure polling, streaming and generating beside their plain-Go limits
 	@$(GO) build -o bin/bench ./bench
 	@./bin/bench
 
+# How long each fuzz target runs.
+FUZZTIME ?= 1m
+
 .PHONY: fuzz
-fuzz: ## Run each fuzz target for a minute (long; not part of test).
-	@for p in $$($(GO) list ./...); do \
-	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
-	    echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 1m $$p || exit 1; \
+fuzz: ## Run each fuzz target for FUZZTIME, by default a minute (long; not part of test).
+	@set -e; for d in $$(grep -lr --include='*_test.go' '^func Fuzz' . | xargs -n 1 dirname | sort -u); do \
+	  for f in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' $$d/*_test.go); do \
+	    echo "$$d $$f"; \
+	    $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5x $$d; \
 	  done; \
 	done
 
