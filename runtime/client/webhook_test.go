@@ -288,9 +288,9 @@ func TestCLI10Webhook(t *testing.T) {
 			if h.sub().settled != 4 {
 				t.Error("not accepted")
 			}
+			synctest.Wait() // what the policy withholds is passed when the application asks for the next item
 			r := read(t, s)
 			r.want("e3")
-			synctest.Wait()
 			if err := s.Ack(); err != nil || saved(t, cursors, "k") != "c4" {
 				t.Errorf("saved %s, %v", saved(t, cursors, "k"), err)
 			}
