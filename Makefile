@@ -67,6 +67,10 @@ fuzz: ## Run each fuzz target for FUZZTIME, by default a minute (long; not part 
 	  done; \
 	done
 
+.PHONY: vulncheck
+vulncheck: ## Look for known vulnerabilities that our code reaches (needs the vulnerability database on the network).
+	$(GO) tool -modfile=tools/go.mod govulncheck ./...
+
 .PHONY: tidy
 tidy: ## Check that go.mod and go.sum are tidy.
 	$(GO) mod tidy -diff
