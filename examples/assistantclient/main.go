@@ -82,7 +82,7 @@ func received(sub *client.Subscription[assistant.IncidentCreatedArguments, assis
 	go func() {
 		defer close(items)
 		for ev, err := range sub.Events() {
-			if ev.Gap == nil {
+			if !errors.As(err, new(*client.GapError)) {
 				items <- item{ev.Data, err}
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -206,10 +207,10 @@ func (r *running) consume(mode string, o ...client.SubscribeOption) *consumer {
 		defer close(out.got)
 		for ev, err := range s.Events() {
 			switch {
+			case errors.As(err, new(*client.GapError)):
+				out.got <- "gap"
 			case err != nil:
 				out.got <- err.Error()
-			case ev.Gap != nil:
-				out.got <- "gap"
 			default:
 				out.got <- fmt.Sprintf("%s %s %s", ev.ID, ev.Timestamp, ev.Raw)
 			}

@@ -170,7 +170,7 @@ func (up *upstream) subscribe(ctx context.Context, failed context.CancelCauseFun
 			return fmt.Errorf("subscribe to %s: %w", name, err)
 		}
 		up.receiving.Go(func() {
-			err := r.receive(ctx)
+			err := r.receive(ctx, up.log)
 			var told *client.TerminatedError
 			var reason *events.Error
 			switch {
@@ -188,16 +188,20 @@ func (up *upstream) subscribe(ctx context.Context, failed context.CancelCauseFun
 
 // receive appends what arrives to the log. The next item is asked for, and with that this one
 // committed, only when the log has it.
-func (r *relayed) receive(ctx context.Context) error {
+func (r *relayed) receive(ctx context.Context, log *slog.Logger) error {
 	for ev, err := range r.sub.Events() {
-		var recoverable *client.RecoverableError
 		switch {
-		case errors.As(err, &recoverable):
-			continue // the client has logged it, and what is missing comes later
-		case err != nil:
+		case client.Final(err):
 			return err
-		case ev.Gap != nil:
+		case errors.As(err, new(*client.GapError)):
 			err = r.log.gap(ctx)
+		case errors.As(err, new(*client.PayloadError)):
+			// What is no occurrence cannot be passed on; the relay's clients learn that it is missing.
+			log.Warn("not relayed", "event", r.descriptor.Name, "err", err)
+			err = r.log.gap(ctx)
+		case err != nil:
+			log.Warn("the upstream has trouble", "event", r.descriptor.Name, "err", err)
+			continue // what is missing comes later
 		default:
 			err = r.log.append(ctx, store.Entry{EventID: ev.ID, Timestamp: ev.Timestamp, Data: ev.Raw})
 		}

@@ -36,7 +36,7 @@ var (
 )
 
 // Final reports whether err, as an iteration of [Subscription.Events] yields it, is its last item.
-// It is false for nil and for what only stands between events: a [RecoverableError], a
+// It is false for nil and for what only stands between events: a [GapError], a [RecoverableError], a
 // [PayloadError] or a [CommitError].
 func Final(err error) bool {
 	switch {
@@ -45,7 +45,8 @@ func Final(err error) bool {
 	case errors.As(err, new(*TerminatedError)):
 		return true
 	}
-	return !errors.As(err, new(*RecoverableError)) && !errors.As(err, new(*PayloadError)) && !errors.As(err, new(*CommitError))
+	return !errors.As(err, new(*GapError)) && !errors.As(err, new(*RecoverableError)) &&
+		!errors.As(err, new(*PayloadError)) && !errors.As(err, new(*CommitError))
 }
 
 // Reasons for connecting again that the application never sees as errors.
@@ -90,6 +91,21 @@ func (e *TerminatedError) Error() string {
 
 // Unwrap returns Err.
 func (e *TerminatedError) Unwrap() error { return e.Err }
+
+// A GapError is yielded between events where occurrences may be missing: the server could not replay
+// everything after the last cursor, or a type without replay was not listened to for a while (CLI-2).
+// The iteration goes on after it.
+type GapError struct {
+	// Event is the event type's name.
+	Event string
+	// Cursor is where delivery goes on, or "" when unknown.
+	Cursor string
+}
+
+// Error gives the event name.
+func (e *GapError) Error() string {
+	return fmt.Sprintf("client: %s: gap: events may be missing before this point", e.Event)
+}
 
 // A RecoverableError is yielded between events when the server reported a failure that does not
 // end the subscription (PUSH-5); the iteration goes on after it.

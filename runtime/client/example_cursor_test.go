@@ -136,10 +136,10 @@ func ExampleSubscription_Events() {
 		case errors.As(err, &payload): // the iteration goes on
 			fmt.Println("not understood:", payload.Occurrence.ID, string(payload.Occurrence.Raw))
 			c.End(c.Subscriptions()[0].ID) // as an operator would
+		case errors.As(err, new(*client.GapError)): // so it does here
+			fmt.Println("something may be missing here")
 		case err != nil: // the last item
 			fmt.Println("ended:", errors.Is(err, client.ErrClosed))
-		case ev.Gap != nil:
-			fmt.Println("something may be missing here")
 		default:
 			fmt.Println(ev.Data.Number)
 		}

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -157,10 +158,10 @@ func (h *house) subscribe(cl *Client, channel string, o ...SubscribeOption) *typ
 	go func() {
 		for ev, err := range s.Events() {
 			switch {
+			case errors.As(err, new(*GapError)):
+				sub.got <- "gap"
 			case err != nil:
 				sub.got <- "error: " + err.Error()
-			case ev.Gap != nil:
-				sub.got <- "gap"
 			case ev.ID != fmt.Sprint("e", ev.Data.Seq):
 				sub.got <- "wrong"
 			default:

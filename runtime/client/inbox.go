@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -12,7 +11,7 @@ import (
 // note, only the news that its cursor advanced.
 type item struct {
 	occurrence *wire.Occurrence
-	gap        *events.Gap
+	gap        *GapError
 	note       error
 	// cursor is the position reached once this item is done; nil when no position is known there.
 	cursor *string

@@ -2,6 +2,7 @@ package client
 
 import (
 	"encoding/json"
+	"errors"
 	"iter"
 	"testing"
 	"testing/synctest"
@@ -40,14 +41,15 @@ func read(t *testing.T, s *rawSub) *reader {
 
 func (r *reader) word() string {
 	ev, err, ok := r.next()
+	var gap *GapError
 	switch {
 	case !ok:
 		return "end"
+	case errors.As(err, &gap):
+		return "gap:" + gap.Cursor
 	case err != nil:
 		r.err = err
 		return "error"
-	case ev.Gap != nil:
-		return "gap:" + ev.Gap.Cursor
 	}
 	return ev.ID
 }

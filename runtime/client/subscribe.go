@@ -198,9 +198,9 @@ func defaultKey(name string, args json.RawMessage) string {
 	return name + "?" + hex.EncodeToString(sum[:8])
 }
 
-// Events iterates over what arrives: occurrences, gaps (Gap is set) and errors. A
-// [RecoverableError], [PayloadError] or [CommitError] stands between items and the iteration goes
-// on; after any other error it ends, and so it does, without an error, after Close.
+// Events iterates over what arrives: occurrences and errors. A [GapError], [RecoverableError],
+// [PayloadError] or [CommitError] stands between occurrences and the iteration goes on; after any
+// other error it ends, and so it does, without an error, after Close. [Final] tells them apart.
 //
 // Asking for the next item commits the one before (CLI-6). An iteration may be left with break and
 // taken up again with another call: nothing is lost, what arrives meanwhile waits in a bounded
@@ -237,9 +237,7 @@ func (s *Subscription[A, P]) typed(it item) (events.Event[A, P], error) {
 	case it.note != nil:
 		return ev, it.note
 	case it.gap != nil:
-		ev.Gap = it.gap
-		ev.Occurrence = events.Occurrence{Name: s.core.name, Cursor: it.gap.Cursor}
-		return ev, nil
+		return ev, it.gap
 	}
 	o, err := occurrence(it.occurrence)
 	ev.Occurrence = o

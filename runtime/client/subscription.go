@@ -289,7 +289,7 @@ func (s *subscription) gap(ctx context.Context, cursor *string) error {
 }
 
 func (s *subscription) gapItem(ctx context.Context, cursor *string, sequence uint64) error {
-	g := &events.Gap{}
+	g := &GapError{Event: s.name}
 	if cursor != nil {
 		g.Cursor = *cursor
 	}

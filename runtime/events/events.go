@@ -94,23 +94,14 @@ type Occurrence struct {
 	Meta json.RawMessage
 }
 
-// An Event is one item of a subscription: an occurrence with its payload, or a gap. Payloads come
-// from the server and are untrusted input.
+// An Event is one occurrence of a subscription with its payload. Payloads come from the server and
+// are untrusted input.
 type Event[A, P any] struct {
 	Occurrence
-	// Data is the decoded payload; the zero value when Gap is set.
+	// Data is the decoded payload.
 	Data P
 	// Arguments are those of the subscription that the event came by.
 	Arguments A
-	// Gap is set when this item is no occurrence but tells that occurrences before it may be
-	// missing (CLI-2).
-	Gap *Gap
-}
-
-// A Gap tells that a server could not replay everything after the last cursor.
-type Gap struct {
-	// Cursor is where delivery continues, or "" when unknown.
-	Cursor string
 }
 
 // An Item is one occurrence that a check found upstream.

@@ -139,10 +139,10 @@ func occurrences(t *testing.T, url, user, cursor string, args task.Arguments, wa
 		sub.Close()
 	}()
 	for ev, err := range sub.Events() {
-		if err != nil {
+		if client.Final(err) {
 			break
 		}
-		if ev.Gap != nil {
+		if err != nil {
 			continue
 		}
 		got = append(got, string(ev.Raw))

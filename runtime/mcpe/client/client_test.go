@@ -138,7 +138,11 @@ func items(sub *client.Subscription[arguments, payload]) <-chan item {
 	go func() {
 		defer close(c)
 		for ev, err := range sub.Events() {
-			c <- item{ev.Data.N, ev.Gap != nil, err}
+			if errors.As(err, new(*client.GapError)) {
+				c <- item{gap: true}
+				continue
+			}
+			c <- item{ev.Data.N, false, err}
 		}
 	}()
 	return c

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -161,7 +162,7 @@ func (d *display) json(v any) error {
 }
 
 // gap tells that occurrences may be missing.
-func (d *display) gap(g events.Gap) {
+func (d *display) gap(g *client.GapError) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.clear()

@@ -221,13 +221,14 @@ func (t *tail) follow(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
+		var gap *client.GapError
 		switch {
-		case err != nil && passing(err):
-			t.show.fail(err)
-		case err != nil:
+		case errors.As(err, &gap):
+			t.show.gap(gap)
+		case client.Final(err):
 			return ended(err)
-		case ev.Gap != nil:
-			t.show.gap(*ev.Gap)
+		case err != nil:
+			t.show.fail(err)
 		default:
 			var passed *passedOn
 			if t.forward != nil {
@@ -245,14 +246,6 @@ func (t *tail) follow(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// passing reports whether the iteration goes on after err.
-func passing(err error) bool {
-	_, recoverable := errors.AsType[*client.RecoverableError](err)
-	_, payload := errors.AsType[*client.PayloadError](err)
-	_, commit := errors.AsType[*client.CommitError](err)
-	return recoverable || payload || commit
 }
 
 func ended(err error) error {

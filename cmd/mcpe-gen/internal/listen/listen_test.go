@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -137,7 +138,7 @@ func TestLiveCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	d.gap(events.Gap{})
+	d.gap(&client.GapError{})
 	d.fail(errors.New("bad"))
 	d.finish(o)
 	lines := strings.Split(strings.TrimSpace(screen.String()), "\n")
