@@ -186,7 +186,7 @@ func (cb *callback) take(ctx context.Context, d webhook.Delivery) error {
 		return nil
 	case "", wire.EnvelopeGap:
 	default:
-		s.log.Info("webhook envelope of an unknown type", "type", d.Type)
+		s.log.Warn("webhook envelope of an unknown type", "type", d.Type)
 		return nil
 	}
 	if cb.stores() {

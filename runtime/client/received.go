@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	jsonv2 "github.com/go-json-experiment/json"
-
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -21,12 +19,12 @@ const receivedBatch = 64
 func (cb *callback) keep(ctx context.Context, d webhook.Delivery) error {
 	s := cb.s
 	s.mu.Lock()
-	known := s.seen.has(d.ID)
+	known := d.Type == "" && s.seen.has(d.Occurrence.EventID)
 	s.mu.Unlock()
 	fresh := false
 	if !known {
 		var err error
-		if fresh, err = cb.w.Received.PutReceived(ctx, cb.key, store.Received{EventID: d.ID, Body: d.Body}); err != nil {
+		if fresh, err = cb.w.Received.PutReceived(ctx, cb.key, store.Received{EventID: receivedID(&d), Body: d.Body}); err != nil {
 			return err
 		}
 	}
@@ -40,6 +38,16 @@ func (cb *callback) keep(ctx context.Context, d webhook.Delivery) error {
 	s.mu.Unlock()
 	wake(cb.wake)
 	return nil
+}
+
+// receivedID is what a message is stored under: an occurrence by its eventId, as ever, so that it is
+// stored once under whatever webhook-id it comes; an envelope by its webhook-id behind a blank, which no
+// eventId has (D10).
+func receivedID(d *webhook.Delivery) string {
+	if d.Type == "" {
+		return d.Occurrence.EventID
+	}
+	return "envelope " + d.ID
 }
 
 // pump moves stored bodies into the inbox, as fast as the application takes them.
@@ -92,13 +100,9 @@ func (cb *callback) drain(ctx context.Context) error {
 
 // handStored reads a body again as the receiver has read it before.
 func (cb *callback) handStored(ctx context.Context, b store.Received) error {
-	var o wire.Occurrence
-	if err := jsonv2.Unmarshal(b.Body, &o); err == nil && o.EventID != "" {
-		return cb.hand(ctx, "", &o, nil, b.Sequence)
-	}
-	var e wire.Envelope
-	if err := jsonv2.Unmarshal(b.Body, &e); err == nil && e.Type == wire.EnvelopeGap {
-		return cb.hand(ctx, e.Type, nil, &e, b.Sequence)
+	d, err := webhook.ParseDelivery(webhook.Stamp{ID: b.EventID}, b.Body)
+	if err == nil && (d.Type == "" || d.Type == wire.EnvelopeGap) {
+		return cb.hand(ctx, d.Type, &d.Occurrence, &d.Envelope, b.Sequence)
 	}
 	cb.s.log.Error("a stored body is no message", "eventId", b.EventID)
 	cb.s.inbox.advance(nil, b.Sequence)

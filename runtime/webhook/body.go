@@ -77,8 +77,8 @@ type Delivery struct {
 	Stamp
 	// Subscription is the X-MCP-Subscription-Id, or "" when the server sent none.
 	Subscription string
-	// Type is "" for an occurrence, else the type of a control envelope: gap, terminated, or one
-	// that this package does not know, of which Envelope holds the type only.
+	// Type is "" for an occurrence, else the type of a control envelope: verification, gap, terminated,
+	// or one that this package does not know, of which Envelope holds the type only.
 	Type string
 	// Occurrence is set when Type is "".
 	Occurrence wire.Occurrence
@@ -97,27 +97,45 @@ func (d *Delivery) Cursor() *string {
 	return d.Envelope.Cursor
 }
 
-// parseBody reads a verified body: exact member names, no duplicates, valid UTF-8.
-func parseBody(stamp Stamp, body []byte) (Delivery, error) {
+// key tells repeated deliveries to one endpoint apart: an occurrence is known by its eventId under
+// whatever webhook-id it comes, an envelope by its webhook-id, and neither is ever taken for the other
+// (CLI-5, D10).
+func (d *Delivery) key() string {
+	if d.Type == "" {
+		return "event " + d.Occurrence.EventID
+	}
+	return "message " + d.ID
+}
+
+// ParseDelivery reads a body whose signature was verified before: exact member names, no duplicates,
+// valid UTF-8. A body whose top-level type is a string that is not empty is a control envelope,
+// whatever else it has; anything else has to be an occurrence, whose eventId need not be the webhook-id
+// (CLI-5, D10). The error says no more than what is wrong.
+func ParseDelivery(stamp Stamp, body []byte) (Delivery, error) {
 	d := Delivery{Stamp: stamp, Body: body}
 	// Only these two members decide what it is; anything else is read once that is known, so
 	// that a member of a later revision cannot make a known message unreadable.
 	var head struct {
-		EventID *string        `json:"eventId"`
+		EventID jsontext.Value `json:"eventId"`
 		Type    jsontext.Value `json:"type"`
 	}
 	if err := jsonv2.Unmarshal(body, &head); err != nil {
 		return d, errBody
 	}
-	if head.EventID != nil {
+	if head.Type.Kind() == '"' {
+		if err := jsonv2.Unmarshal(head.Type, &d.Type); err != nil {
+			return d, errBody
+		}
+	}
+	if d.Type == "" {
 		o := &d.Occurrence
-		if err := jsonv2.Unmarshal(body, o); err != nil || o.EventID != stamp.ID || o.Name == "" || o.Timestamp == "" || !isObject(o.Data) {
+		if len(head.EventID) == 0 || jsonv2.Unmarshal(body, o) != nil {
+			return d, errBody
+		}
+		if wire.CheckEventID(o.EventID) != nil || o.Name == "" || o.Timestamp == "" || !isObject(o.Data) {
 			return d, errBody
 		}
 		return d, nil
-	}
-	if err := jsonv2.Unmarshal(head.Type, &d.Type); err != nil || d.Type == "" {
-		return d, errBody
 	}
 	switch d.Type {
 	case wire.EnvelopeVerification, wire.EnvelopeGap, wire.EnvelopeTerminated:

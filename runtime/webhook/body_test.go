@@ -73,7 +73,7 @@ func TestHOOK1RoundTrip(t *testing.T) {
 		if err != nil || !json.Valid(b) {
 			t.Fatalf("%s, %v", b, err)
 		}
-		d, err := parseBody(Stamp{ID: o.EventID, Time: time.Now()}, b)
+		d, err := ParseDelivery(Stamp{ID: o.EventID, Time: time.Now()}, b)
 		got := d.Occurrence
 		if err != nil || d.Type != "" || got.EventID != o.EventID || got.Name != o.Name || !bytes.Equal(got.Data, o.Data) {
 			t.Fatalf("%+v, %v", d, err)
@@ -84,26 +84,35 @@ func TestHOOK1RoundTrip(t *testing.T) {
 	})
 }
 
-// TestCLI5ParseBody lists what is a message and what is not, however well it is signed (CLI-5).
+// TestCLI5ParseBody lists what is a message and what is not, however well it is signed. The top-level
+// type tells an envelope before anything else, and eventId and webhook-id may differ (CLI-5, D10).
 func TestCLI5ParseBody(t *testing.T) {
 	const good = `{"eventId":"evt_1","name":"n","timestamp":"t","data":{}}`
 	for body, kind := range map[string]string{
 		good: "",
-		`{"eventId":"evt_1","name":"n","timestamp":"t","data":{},"type":"gap"}`:                  "",
+		`{"eventId":"evt_1","name":"n","timestamp":"t","data":{},"type":"gap"}`:                  "gap",
+		`{"type":"terminated","eventId":"evt_1","error":{"code":-1,"message":"m"}}`:              "terminated",
+		`{"type":"verification","challenge":"a","eventId":5}`:                                    "verification",
+		`{"eventId":"evt_1","name":"n","timestamp":"t","data":{},"type":"later"}`:                "later",
+		`{"eventId":"evt_1","name":"n","timestamp":"t","data":{},"type":null}`:                   "",
+		`{"eventId":"evt_1","name":"n","timestamp":"t","data":{},"type":""}`:                     "",
 		`{"eventId":"evt_1","name":"n","timestamp":"t","data":{},"type":5,"error":1,"Data":[1]}`: "",
-		`{"type":"gap","cursor":null}`:                               "gap",
-		`{"type":"gap","unknown":[1]}`:                               "gap",
-		`{"type":"terminated","error":{"code":-1,"message":"m"}}`:    "terminated",
-		`{"type":"of_a_later_revision","cursor":{"not":"a string"}}`: "of_a_later_revision",
-		`{"type":"verification","challenge":"a"}`:                    "verification",
-		`{"eventId":"evt_2","name":"n","timestamp":"t","data":{}}`:   "error",
-		`{"eventId":"evt_1","name":"n","timestamp":"t","data":[]}`:   "error",
-		`{"eventId":"evt_1","name":"n","timestamp":"t"}`:             "error",
-		`{"eventId":"evt_1","name":"","timestamp":"t","data":{}}`:    "error",
-		`{"eventId":"evt_1","name":"n","data":{}}`:                   "error",
-		`{"eventId":"evt_1","eventId":"evt_1","name":"n"}`:           "error",
-		`{"eventid":"evt_1","name":"n","timestamp":"t","data":{}}`:   "error",
-		`{"eventId":1,"name":"n","timestamp":"t","data":{}}`:         "error",
+		`{"type":"gap","cursor":null}`:                                                           "gap",
+		`{"type":"gap","unknown":[1]}`:                                                           "gap",
+		`{"type":"terminated","error":{"code":-1,"message":"m"}}`:                                "terminated",
+		`{"type":"of_a_later_revision","cursor":{"not":"a string"}}`:                             "of_a_later_revision",
+		`{"type":"verification","challenge":"a"}`:                                                "verification",
+		`{"eventId":"evt_2","name":"n","timestamp":"t","data":{}}`:                               "",
+		`{"eventId":"","name":"n","timestamp":"t","data":{}}`:                                    "error",
+		`{"eventId":"a b","name":"n","timestamp":"t","data":{}}`:                                 "error",
+		`{"eventId":null,"name":"n","timestamp":"t","data":{}}`:                                  "error",
+		`{"eventId":"evt_1","name":"n","timestamp":"t","data":[]}`:                               "error",
+		`{"eventId":"evt_1","name":"n","timestamp":"t"}`:                                         "error",
+		`{"eventId":"evt_1","name":"","timestamp":"t","data":{}}`:                                "error",
+		`{"eventId":"evt_1","name":"n","data":{}}`:                                               "error",
+		`{"eventId":"evt_1","eventId":"evt_1","name":"n"}`:                                       "error",
+		`{"eventid":"evt_1","name":"n","timestamp":"t","data":{}}`:                               "error",
+		`{"eventId":1,"name":"n","timestamp":"t","data":{}}`:                                     "error",
 		`{"type":5}`:                             "error",
 		`{"type":""}`:                            "error",
 		`{"type":null}`:                          "error",
@@ -116,7 +125,7 @@ func TestCLI5ParseBody(t *testing.T) {
 		``:                                       "error",
 		good + good:                              "error",
 	} {
-		d, err := parseBody(Stamp{ID: "evt_1"}, []byte(body))
+		d, err := ParseDelivery(Stamp{ID: "evt_1"}, []byte(body))
 		if (err != nil) != (kind == "error") || err == nil && d.Type != kind {
 			t.Errorf("%s: %q, %v", body, d.Type, err)
 		}

@@ -28,8 +28,9 @@ type ReceiverOptions struct {
 	BodyTimeout time.Duration
 	// Tolerance is how far a timestamp may be from this clock; default DefaultTolerance.
 	Tolerance time.Duration
-	// Remember is how many webhook-ids an endpoint remembers, RememberFor for how long; default
-	// 8,192 and one hour, which is beyond every retry schedule of the extension.
+	// Remember is how many messages an endpoint remembers, by eventId or by an envelope's webhook-id,
+	// RememberFor for how long; default 8,192 and one hour, which is beyond every retry schedule of
+	// the extension.
 	Remember    int
 	RememberFor time.Duration
 	// Logger gets what was refused and why, without secrets, paths and payloads; nil discards.
@@ -155,14 +156,17 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request, e *Endpoint
 	if err != nil {
 		return nil, err
 	}
+	if !plausible(req.Header) {
+		return nil, &refusal{http.StatusBadRequest, ErrHeaders.Error()}
+	}
 	stamp, err := Verifier{Secrets: e.secrets(), Tolerance: r.o.Tolerance}.Verify(req.Header, body)
 	switch {
-	case errors.Is(err, ErrHeaders), err == nil && !isMessageID(stamp.ID):
+	case errors.Is(err, ErrHeaders):
 		return nil, &refusal{http.StatusBadRequest, ErrHeaders.Error()}
 	case err != nil:
 		return nil, &refusal{http.StatusUnauthorized, err.Error()}
 	}
-	d, err := parseBody(stamp, body)
+	d, err := ParseDelivery(stamp, body)
 	if err != nil {
 		return nil, &refusal{http.StatusBadRequest, err.Error()}
 	}
@@ -171,6 +175,21 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request, e *Endpoint
 		return e.answer(d.Envelope.Challenge)
 	}
 	return nil, e.handOver(req.Context(), d)
+}
+
+// Bounds of the headers in bytes. A ring of four secrets and eight keys make about 1.2 KiB of
+// signatures.
+const (
+	maxStamp          = 20 // a 64-bit number
+	maxSignatures     = 8 << 10
+	maxSubscriptionID = 256
+)
+
+// plausible checks the headers before anything is computed from them. What the webhook-id says is
+// free, whether or not it is the eventId (D10).
+func plausible(h http.Header) bool {
+	return isMessageID(h.Get(wire.HeaderWebhookID)) && len(h.Get(wire.HeaderWebhookTimestamp)) <= maxStamp &&
+		len(h.Get(wire.HeaderWebhookSignature)) <= maxSignatures && len(h.Get(wire.HeaderSubscriptionID)) <= maxSubscriptionID
 }
 
 // isPlainJSON checks the content's type and that nothing has to be unpacked before the signature
@@ -227,7 +246,8 @@ func (e *Endpoint) handOver(ctx context.Context, d Delivery) error {
 	if err != nil {
 		return err
 	}
-	first, err := e.seen.begin(ctx, d.ID)
+	key := d.key()
+	first, err := e.seen.begin(ctx, key)
 	if err != nil {
 		return &refusal{http.StatusServiceUnavailable, "the same message is still being handed over"}
 	}
@@ -235,7 +255,7 @@ func (e *Endpoint) handOver(ctx context.Context, d Delivery) error {
 		return nil
 	}
 	accepted := false
-	defer func() { e.seen.end(d.ID, accepted) }() // also when the handler panics
+	defer func() { e.seen.end(key, accepted) }() // also when the handler panics
 	if err := handle(ctx, d); err != nil {
 		e.receiver.o.Logger.ErrorContext(ctx, "webhook message not handed over", "subscription", e.Subscription(), "error", err)
 		return &refusal{http.StatusServiceUnavailable, "the application did not take the message"}

@@ -33,8 +33,8 @@ func NewSecret() Secret {
 	return Secret{string(b)}
 }
 
-// ParseSecret reads the text form: whsec_ and standard base64, padded or not, of 24 to 64 bytes
-// (SUB-3).
+// ParseSecret reads the text form: whsec_ and base64, padded or not, of 24 to 64 bytes. The URL-safe
+// alphabet is read too, because peers write it; a text that mixes both is refused (SUB-3).
 func ParseSecret(text string) (Secret, error) {
 	coded, ok := strings.CutPrefix(text, wire.SecretPrefix)
 	// The decoder skips line breaks; a secret has none.
@@ -42,8 +42,11 @@ func ParseSecret(text string) (Secret, error) {
 		return Secret{}, errSecret
 	}
 	encoding := base64.StdEncoding
+	if strings.ContainsAny(coded, "-_") {
+		encoding = base64.URLEncoding
+	}
 	if !strings.HasSuffix(coded, "=") {
-		encoding = base64.RawStdEncoding
+		encoding = encoding.WithPadding(base64.NoPadding)
 	}
 	b, err := encoding.DecodeString(coded)
 	if err != nil || len(b) < wire.MinSecret || len(b) > wire.MaxSecret {
@@ -52,7 +55,7 @@ func ParseSecret(text string) (Secret, error) {
 	return Secret{string(b)}, nil
 }
 
-// Text is the text form with padding, as events/subscribe carries it.
+// Text is the text form in the standard alphabet with padding, as events/subscribe carries it.
 func (s Secret) Text() string {
 	return wire.SecretPrefix + base64.StdEncoding.EncodeToString([]byte(s.key))
 }

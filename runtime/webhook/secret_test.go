@@ -16,8 +16,9 @@ import (
 func TestSUB3ParseSecret(t *testing.T) {
 	raw := func(n int) []byte { return bytes.Repeat([]byte{0xfb}, n) }
 	std, bare := base64.StdEncoding.EncodeToString, base64.RawStdEncoding.EncodeToString
+	url, bareURL := base64.URLEncoding.EncodeToString, base64.RawURLEncoding.EncodeToString
 	for n := 24; n <= 64; n++ {
-		for _, text := range []string{"whsec_" + std(raw(n)), "whsec_" + bare(raw(n))} {
+		for _, text := range []string{"whsec_" + std(raw(n)), "whsec_" + bare(raw(n)), "whsec_" + url(raw(n)), "whsec_" + bareURL(raw(n))} {
 			s, err := ParseSecret(text)
 			if err != nil || s.key != string(raw(n)) || s.Text() != "whsec_"+std(raw(n)) {
 				t.Errorf("%d bytes, %s: %v", n, text, err)
@@ -31,7 +32,9 @@ func TestSUB3ParseSecret(t *testing.T) {
 		"other prefix":   "WHSEC_" + std(raw(32)),
 		"too short":      "whsec_" + std(raw(23)),
 		"too long":       "whsec_" + std(raw(65)),
-		"url alphabet":   "whsec_" + base64.URLEncoding.EncodeToString(raw(33)),
+		"two alphabets":  "whsec_" + std(raw(33))[:20] + url(raw(33))[20:],
+		"url too short":  "whsec_" + url(raw(23)),
+		"url padding":    "whsec_" + url(raw(25))[:35],
 		"half padded":    "whsec_" + strings.TrimSuffix(std(raw(25)), "="),
 		"over padded":    "whsec_" + std(raw(24)) + "=",
 		"line break":     "whsec_" + std(raw(32))[:20] + "\n" + std(raw(32))[20:],
