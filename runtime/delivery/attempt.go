@@ -53,7 +53,8 @@ func (e *Engine) read(h *Handle) {
 	e.mu.Unlock()
 
 	f, err := h.reader.Read(e.base, after, limit)
-	if err == nil && f.Gap {
+	tell := err == nil && f.Gap && h.hasGaps()
+	if tell {
 		e.gapped(h)
 	}
 	e.mu.Lock()
@@ -78,6 +79,8 @@ func (e *Engine) read(h *Handle) {
 	h.take(f, time.Now())
 	if f.Gap {
 		e.note(slog.LevelWarn, "webhook subscription fell behind the log's retention", h)
+	}
+	if tell {
 		h.addGap()
 	}
 	if f.More || f.Gap {
@@ -142,22 +145,22 @@ var errUnsendable = errors.New("delivery: the occurrence cannot be sent")
 // sendEvent makes one attempt at an occurrence.
 func (e *Engine) sendEvent(h *Handle, u *unsettled) {
 	e.mu.Lock()
-	spent := e.o.spent(&u.try, time.Now())
-	item := u.item
-	if spent && !u.dropped {
-		e.abandon(h, u)
+	item, dropped := u.item, u.dropped
+	u.busy = !dropped
+	e.mu.Unlock()
+	if dropped || item == nil && !e.reread(h, u, &item) {
+		return
+	}
+
+	e.mu.Lock()
+	if !u.dropped && e.o.spent(&u.try, time.Now()) {
+		e.abandon(h, u, item.EventID)
 	}
 	if u.dropped {
 		u.busy = false
 		e.unlock()
 		return
 	}
-	e.mu.Unlock()
-	if item == nil && !e.reread(h, u, &item) {
-		return
-	}
-
-	e.mu.Lock()
 	at := h.marks.At(u.position)
 	e.mu.Unlock()
 	var body []byte
@@ -175,7 +178,7 @@ func (e *Engine) sendEvent(h *Handle, u *unsettled) {
 		return
 	}
 	e.mu.Lock()
-	removed := e.conclude(h, u, r)
+	removed := e.conclude(h, u, item.EventID, r)
 	e.unlock()
 	if removed {
 		e.ended(h, Failed)
@@ -206,7 +209,10 @@ func (e *Engine) reread(h *Handle, u *unsettled, item **Item) bool {
 
 // miss settles an occurrence that the subscription will never get, with a gap (OCC-4).
 func (e *Engine) miss(h *Handle, u *unsettled) {
-	e.gapped(h)
+	tell := h.hasGaps()
+	if tell {
+		e.gapped(h)
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	u.busy = false
@@ -214,15 +220,19 @@ func (e *Engine) miss(h *Handle, u *unsettled) {
 		return
 	}
 	h.settle(u)
-	h.addGap()
+	if tell {
+		h.addGap()
+	}
 	e.metrics.outcome(h, outcomeLost, "")
 }
 
-// abandon settles an occurrence after its last attempt.
-func (e *Engine) abandon(h *Handle, u *unsettled) {
+// abandon settles an occurrence after its last attempt. The log has its id, by which an operator
+// finds what the subscriber never got.
+func (e *Engine) abandon(h *Handle, u *unsettled, eventID string) {
 	h.settle(u)
 	e.metrics.outcome(h, outcomeAbandoned, h.health.lastError)
-	e.note(slog.LevelWarn, "webhook delivery abandoned", h, slog.Int("attempts", u.attempts), slog.String("category", h.health.lastError))
+	e.note(slog.LevelWarn, "webhook delivery abandoned", h,
+		slog.String("eventId", eventID), slog.Int("attempts", u.attempts), slog.String("category", h.health.lastError))
 }
 
 // sendControl makes one attempt at a control envelope.
@@ -320,7 +330,7 @@ func (e *Engine) attemptContext() (context.Context, context.CancelFunc) {
 
 // conclude draws the consequences of an attempt at an occurrence; true when the subscription was
 // removed for its failures. A late answer of something forgotten has none.
-func (e *Engine) conclude(h *Handle, u *unsettled, r result) (removed bool) {
+func (e *Engine) conclude(h *Handle, u *unsettled, eventID string, r result) (removed bool) {
 	u.busy = false
 	if u.dropped || h.gone || r.aborted {
 		return false
@@ -336,12 +346,12 @@ func (e *Engine) conclude(h *Handle, u *unsettled, r result) (removed bool) {
 	case r.final:
 		// About this occurrence only; lastError tells why it did not arrive.
 		h.health.lastError = string(r.category)
-		e.abandon(h, u)
+		e.abandon(h, u, eventID)
 	default:
 		e.metrics.outcome(h, outcomeFailed, string(r.category))
 		h.failed(now, r)
 		if !e.o.again(&u.try, now, r.wish) {
-			e.abandon(h, u)
+			e.abandon(h, u, eventID)
 		}
 		h.count(now, true)
 		if h.hopeless(now) {

@@ -250,8 +250,16 @@ func (h *Handle) passParked() {
 	}
 }
 
-// Gap sends a gap envelope, as if occurrences had been lost (SRV-8).
+// hasGaps reports whether a loss can be told of: without replay there is no cursor to go on from,
+// and a receiver cannot tell the loss from quiet (CUR-7). It is not called under e.mu.
+func (h *Handle) hasGaps() bool { return h.Watermark() != nil }
+
+// Gap sends a gap envelope, as if occurrences had been lost (SRV-8). A type without replay gets
+// none.
 func (h *Handle) Gap() {
+	if !h.hasGaps() {
+		return
+	}
 	h.e.gapped(h)
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()

@@ -171,14 +171,17 @@ func (a *Admin) Resume(ctx context.Context, id string) error {
 }
 
 // Replay delivers again everything after the cursor, as far as the log or the upstream still has
-// it; what it has not is signalled as a gap (SRV-8).
+// it; what it has not is signalled as a gap (SRV-8). What is unsettled before the cursor stays so.
+// A check is waited for up to 10 s. A cursor that is malformed, of another type, of other arguments
+// or beyond the head is events.ErrInvalidParams, a type without replay events.ErrUnsupported; after
+// an error nothing was sent and the subscription goes on as before. Where only storing the new
+// start failed, what it delivers again may already be on the way.
 func (a *Admin) Replay(ctx context.Context, id, cursor string) error {
-	h, unlock, err := a.lock(ctx, id)
-	if err != nil {
-		return err
+	w := a.s.hooks
+	if w == nil {
+		return notFound("subscription")
 	}
-	defer unlock()
-	if err := a.s.hooks.replay(ctx, h, cursor); err != nil {
+	if err := w.replay(ctx, id, cursor); err != nil {
 		return fmt.Errorf("replaying webhook subscription %s: %w", id, err)
 	}
 	return nil

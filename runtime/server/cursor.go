@@ -31,6 +31,8 @@ type start struct {
 type replay struct {
 	cursor *string
 	maxAge *time.Duration // nil for none
+	// later leaves asking an upstream to its feed's loop, which tells of what is lost.
+	later bool
 }
 
 func replayOf(cursor *string, maxAgeMs *int64) replay {

@@ -111,6 +111,12 @@ func (s *feedSource) start(ctx context.Context, place *checkpoint, w replay) (tr
 			return s.skipOld(ctx, w)
 		}
 	}
+	if w.later {
+		if s.joined = !live; s.joined {
+			f.goLive(*place, s.last, nil, 0)
+		}
+		return false, nil
+	}
 	found, from, text, err := f.replayFrom(ctx, *place, w.maxAge)
 	switch {
 	case err != nil && ctx.Err() != nil:

@@ -3,11 +3,13 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"sort"
 	"sync"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -33,6 +35,7 @@ type hookFeed struct {
 	last   string // cursor of head
 	parked bool
 	full   bool // parked because too much is kept
+	more   bool // the source has more to say than it has been asked
 	closed bool
 	timer  *time.Timer // when to ask again without a signal
 }
@@ -49,8 +52,8 @@ type feedItem struct {
 const maxFound = 2048
 
 // openHookFeed places a reader at a cursor of the feed's own form.
-func openHookFeed(ctx context.Context, et *eventType, sub Subscription, a *arguments, cursor string) (r *hookFeed, truncated bool, err error) {
-	r = &hookFeed{server: et.server, principal: sub.Principal, passed: cursor, last: cursor, args: a}
+func openHookFeed(ctx context.Context, et *eventType, sub Subscription, a *arguments, at replay) (r *hookFeed, truncated bool, err error) {
+	r = &hookFeed{server: et.server, principal: sub.Principal, passed: *at.cursor, last: *at.cursor, args: a}
 	r.et = et
 	r.bound.Store(a)
 	var head store.Position
@@ -58,19 +61,32 @@ func openHookFeed(ctx context.Context, et *eventType, sub Subscription, a *argum
 		_, head = et.topic.bounds()
 	}
 	ctx = withPrincipal(ctx, sub.Principal)
-	r.src, truncated, err = openFeed(ctx, seat{et: et, sub: sub, bell: r}, a, head, replay{cursor: &cursor})
+	r.src, truncated, err = openFeed(ctx, seat{et: et, sub: sub, bell: r}, a, head, at)
 	return r, truncated, err
+}
+
+// notAfter is the cursor, or the one before all that is unsettled when that comes first.
+func (r *hookFeed) notAfter(cursor string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ahead := len(r.found) > 0 && cursor == r.last
+	for i := range r.found {
+		ahead = ahead || r.found[i].cursor == cursor
+	}
+	if ahead {
+		return r.passed
+	}
+	return cursor
 }
 
 // Read implements [delivery.Reader].
 func (r *hookFeed) Read(ctx context.Context, after store.Position, limit int) (delivery.Found, error) {
-	more, err := r.pull(withPrincipal(ctx, r.principal), after)
-	if err != nil {
+	if err := r.pull(withPrincipal(ctx, r.principal), after); err != nil {
 		return delivery.Found{}, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f := delivery.Found{Upto: max(after, r.head), More: more}
+	f := delivery.Found{Upto: max(after, r.head), More: r.more && len(r.found) < maxFound}
 	i := sort.Search(len(r.found), func(i int) bool { return r.found[i].at > after })
 	for ; i < len(r.found); i++ {
 		it := &r.found[i]
@@ -88,7 +104,7 @@ func (r *hookFeed) Read(ctx context.Context, after store.Position, limit int) (d
 
 // pull takes over what the source has ready, unless something after that position is there already
 // or too much is kept.
-func (r *hookFeed) pull(ctx context.Context, after store.Position) (more bool, err error) {
+func (r *hookFeed) pull(ctx context.Context, after store.Position) error {
 	a := r.arguments()
 	wanted := func() bool {
 		r.mu.Lock()
@@ -96,16 +112,16 @@ func (r *hookFeed) pull(ctx context.Context, after store.Position) (more bool, e
 		return a != nil && !r.closed && after >= r.head && len(r.found) < maxFound
 	}
 	if !wanted() {
-		return false, nil
+		return nil
 	}
 	r.pulling.Lock()
 	defer r.pulling.Unlock()
 	if !wanted() {
-		return false, nil
+		return nil
 	}
 	if r.args != a {
 		if err := r.src.rebind(ctx, a); err != nil {
-			return false, err
+			return err
 		}
 		r.args = a
 	}
@@ -124,10 +140,10 @@ func (r *hookFeed) pull(ctx context.Context, after store.Position) (more bool, e
 		r.head++
 		r.found = append(r.found, feedItem{at: r.head, gap: true, cursor: r.last})
 	}
-	if p.retry > 0 {
+	if r.more = p.more; p.retry > 0 {
 		r.alarm(p.retry)
 	}
-	return p.more, err
+	return err
 }
 
 // textOf reads a cursor that is JSON.
@@ -158,7 +174,7 @@ func (r *hookFeed) Park(after store.Position) bool {
 	case len(r.found) >= maxFound:
 		r.full, r.parked = true, true
 		return true
-	case after < r.head || r.args != a:
+	case after < r.head || r.args != a || r.more:
 		return false
 	}
 	r.parked = r.src.park()
@@ -250,27 +266,38 @@ func (r *hookFeed) Close() {
 	r.src.close()
 }
 
+// askTime bounds how long events/subscribe waits for a check.
+const askTime = 5 * time.Second
+
 // fixCursor is the cursor at which a subscription to a check begins that asked for one or for now,
-// as of this moment (SUB-1); stale when it asked for one that is none of this feed's (CUR-7).
+// as of this moment (SUB-1); stale when it asked for one that is none of this feed's (CUR-7). A
+// check that does not answer in time is an error only where there is no cursor to begin at.
 func fixCursor(ctx context.Context, et *eventType, sub Subscription, a *arguments, head store.Position, w replay) (cursor string, truncated bool, err error) {
 	u := newUpstream(et, a, sub.Principal)
 	asked, place, stale := u.wish(w)
+	limited, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
 	text := ""
 	switch {
 	case place == nil:
-		if text, err = u.present(ctx); err != nil {
+		if text, err = u.present(limited); err != nil {
+			if ctx.Err() == nil && limited.Err() != nil {
+				err = fmt.Errorf("%w: the check has not answered within %s", events.Upstream(""), askTime)
+			}
 			return "", false, err
 		}
 	default:
-		var s step
-		if s, _, text, err = u.replayFrom(ctx, *place, asked.maxAge); err != nil {
-			if ctx.Err() != nil {
-				return "", false, ctx.Err()
-			}
-			text, err = u.text(*place), nil // the loop goes on trying
+		s, from, start, err := u.replayFrom(limited, *place, asked.maxAge)
+		if err != nil && ctx.Err() != nil {
+			return "", false, ctx.Err()
 		}
-		if s.truncated && len(s.entries) == 0 {
+		switch text = start; {
+		case err != nil:
+			text = u.text(*place) // the loop goes on trying
+		case s.truncated && len(s.entries) == 0:
 			text = u.text(s.next) // what was asked for does not exist any more
+		case s.truncated && start == u.text(from):
+			text = u.text(checkpoint{from.upstream, from.offset | afterGap}) // the response tells of it
 		}
 		truncated = s.truncated
 	}

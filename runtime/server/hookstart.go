@@ -30,7 +30,7 @@ func (w *webhooks) start(ctx context.Context, et *eventType, a *arguments, r sto
 	sub := Subscription{ID: r.ID, Principal: r.Principal, Event: r.Event, Mode: wire.ModeWebhook}
 	h = &hook{id: r.ID, principal: r.Principal, url: r.URL, et: et, generation: r.Generation, dialect: wire.Dialect(r.Codes)}
 	if a.def.check != nil {
-		if h.reader, truncated, err = openHookFeed(ctx, et, sub, a, cursor); err != nil {
+		if h.reader, truncated, err = openHookFeed(ctx, et, sub, a, replay{cursor: &cursor, later: true}); err != nil {
 			return nil, false, err
 		}
 	} else {
@@ -41,7 +41,13 @@ func (w *webhooks) start(ctx context.Context, et *eventType, a *arguments, r sto
 	}
 	w.enlist(h)
 	w.log(ctx, "webhook subscription begins", h, slog.Bool("restored", from != asked))
-	// The type may have been changed while nobody could see the subscription.
+	w.catchUp(h, a)
+	return h, truncated, nil
+}
+
+// catchUp ends a subscription whose type was changed while nobody could see it.
+func (w *webhooks) catchUp(h *hook, a *arguments) {
+	et := h.et
 	if d := et.current(); d == nil {
 		w.end(h, notFound("event"))
 	} else if d.lineage != a.def.lineage {
@@ -49,7 +55,6 @@ func (w *webhooks) start(ctx context.Context, et *eventType, a *arguments, r sto
 	} else if e := et.refuses(); e != nil {
 		w.end(h, e)
 	}
-	return h, truncated, nil
 }
 
 // hand stores the record where it is asked for and gives the subscription to the engine. After an

@@ -59,11 +59,27 @@ func (a *Admin) RaiseError(_ context.Context, t Target, e *events.Error) (int, e
 
 // RaiseGap tells the target's subscriptions that occurrences may be missing before a cursor that
 // is new: streams by a fresh active with truncated true (PUSH-7), webhooks by a gap envelope
-// (HOOK-7). It returns the number of subscriptions.
+// (HOOK-7). It returns the number of subscriptions. A type without replay has no gaps: it is
+// events.ErrUnsupported, and nobody is told anything (CUR-7).
 func (a *Admin) RaiseGap(ctx context.Context, t Target) (int, error) {
 	et, streams, hooks, err := a.find(t)
 	if err != nil {
 		return 0, fmt.Errorf("raising a gap: %w", err)
+	}
+	types := []*eventType{et}
+	for _, st := range streams {
+		types = append(types, st.et)
+	}
+	for _, h := range hooks {
+		types = append(types, h.et)
+	}
+	for _, et := range types {
+		if et == nil {
+			continue
+		}
+		if d := et.current(); d != nil && d.info.NoReplay {
+			return 0, fmt.Errorf("raising a gap: %w", noReplay(et.name))
+		}
 	}
 	marked := map[*eventType]bool{}
 	mark := func(et *eventType) error {
@@ -93,7 +109,7 @@ func (a *Admin) RaiseGap(ctx context.Context, t Target) (int, error) {
 		st.raise(nil)
 	}
 	for _, h := range hooks {
-		h.handle.Gap()
+		a.s.hooks.latest(h).handle.Gap()
 	}
 	return len(streams) + len(hooks), nil
 }
@@ -157,52 +173,6 @@ func (a *Admin) Revoke(ctx context.Context, id string, e *events.Error) error {
 		e = events.Forbidden("access revoked")
 	}
 	a.s.hooks.end(h, e)
-	return nil
-}
-
-// replay goes back to the cursor. The caller holds the key.
-func (w *webhooks) replay(ctx context.Context, h *hook, cursor string) error {
-	a := h.reader.arguments()
-	if a == nil {
-		return notFound("event")
-	}
-	if a.def.check == nil {
-		_, head := h.et.topic.bounds()
-		from, err := resolveCursor(ctx, h.et.topic, a.def, head, replay{cursor: &cursor})
-		if err != nil {
-			return err
-		}
-		if err := h.handle.Rewind(ctx, from.pos); err != nil {
-			return err
-		}
-		if from.truncated {
-			h.handle.Gap()
-		}
-		return nil
-	}
-	// What a check found is numbered for one life of its reader: begin another one.
-	r, ok, err := w.store.Subscription(ctx, h.id)
-	if err != nil || !ok {
-		return errGone
-	}
-	r.Generation = newGeneration()
-	r.Progress = store.Progress{Upstream: cursor}
-	if !w.delist(h) {
-		return errGone
-	}
-	h.handle.Remove()
-	w.mu.Lock()
-	w.occupy(h.principal, 1)
-	w.mu.Unlock()
-	next, truncated, err := w.start(ctx, h.et, a, r, cursor, asked)
-	if err != nil {
-		w.giveBack(h.principal)
-		w.leave(h)
-		return err
-	}
-	if truncated {
-		next.handle.Gap()
-	}
 	return nil
 }
 

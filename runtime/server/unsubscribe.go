@@ -112,8 +112,12 @@ func (w *webhooks) ended(handle *delivery.Handle, why delivery.End) {
 
 // end terminates a live subscription with an envelope that gives the reason.
 func (w *webhooks) end(h *hook, reason *events.Error) {
-	if !w.delist(h) {
-		return
+	for !w.delist(h) {
+		next := w.latest(h)
+		if next == h {
+			return
+		}
+		h = next
 	}
 	ctx, cancel := w.server.hookContext(hookTime)
 	defer cancel()

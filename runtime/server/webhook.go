@@ -19,7 +19,7 @@ import (
 
 // webhooks are a server's webhook subscriptions: their records are the store's, their deliveries
 // the engine's, and this is what ties both to the event types. subscribe.go begins and refreshes
-// them, restore.go takes them up at a start, end.go ends them.
+// them, restore.go takes them up at a start, unsubscribe.go ends them.
 type webhooks struct {
 	server   *Server
 	o        WebhookOptions
@@ -52,7 +52,9 @@ type hook struct {
 	handle             *delivery.Handle
 	reader             hookReader
 
-	dialect wire.Dialect // guarded by webhooks.mu
+	// Guarded by webhooks.mu:
+	dialect wire.Dialect
+	next    *hook // its later life, see replace
 }
 
 // sub is how hooks of the author know it.

@@ -1,0 +1,405 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A hangingMailbox is a mailbox whose check does not answer one principal, "slow", while it hangs.
+type hangingMailbox struct {
+	mailbox
+	hanging atomic.Pointer[chan struct{}] // nil while it answers
+}
+
+func (m *hangingMailbox) hang() {
+	c := make(chan struct{})
+	m.hanging.Store(&c)
+}
+
+func (m *hangingMailbox) answer() { close(*m.hanging.Swap(nil)) }
+
+func (m *hangingMailbox) check(ctx context.Context, a filterArgs, cursor string) (events.Page[incident], error) {
+	if c := m.hanging.Load(); c != nil && PrincipalOf(ctx) == "slow" {
+		select {
+		case <-*c:
+		case <-ctx.Done():
+			return events.Page[incident]{}, ctx.Err()
+		}
+	}
+	return m.mailbox.check(ctx, a, cursor)
+}
+
+func (m *hangingMailbox) register(t testing.TB, s *Server) {
+	t.Helper()
+	if err := RegisterCheck(s, incidentType("e"), m.check, Hooks[filterArgs, incident]{}, WithNextPoll(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fall lets the subscription of the principal fall out of its feed's log, so that going back to
+// its start means asking the check.
+func (m *hangingMailbox) fall(w *world, principal string) {
+	for i := range feedEntries + 100 {
+		m.put(principal, mail(fmt.Sprint("old", i)))
+	}
+	w.settle(time.Minute)
+}
+
+// TestSRV8ReplayHangs replays from a check that does not answer: Replay says so, in time and
+// without holding up the subscriber, and the subscription goes on as if nothing had been asked.
+func TestSRV8ReplayHangs(t *testing.T) {
+	for name, limit := range map[string]time.Duration{"the caller's time": 5 * time.Second, "no time of the caller's": 0} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, durably, func(w *world) {
+				t := w.t
+				m := &hangingMailbox{}
+				m.register(t, w.Server)
+				s := w.subscribe("slow", params(plain, secretA, ""))
+				m.fall(w, "slow")
+				before := len(w.r.all())
+				m.hang()
+				ctx, cancel := t.Context(), func() {}
+				if limit > 0 {
+					ctx, cancel = context.WithTimeout(ctx, limit)
+				}
+				defer cancel()
+				done := make(chan error, 1)
+				go func() { done <- w.Admin().Replay(ctx, s.ID, *s.Cursor) }()
+				w.settle(time.Second)
+				began := time.Now()
+				if r := w.subscribe("slow", params(plain, secretA, "")); r.DeliveryStatus == nil || time.Since(began) != 0 {
+					t.Errorf("refresh while Replay waits: %+v after %s", r, time.Since(began))
+				}
+				err := <-done
+				want := events.ErrUpstream
+				if limit == 0 {
+					limit = replayTime
+				} else {
+					want = nil
+				}
+				if err == nil || want != nil && !errors.Is(err, want) || want == nil && !errors.Is(err, context.DeadlineExceeded) ||
+					time.Since(began) != limit-time.Second {
+					t.Errorf("Replay: %v after %s", err, time.Since(began)+time.Second)
+				}
+				m.answer()
+				if i, err := w.Admin().Get(t.Context(), s.ID); err != nil || i.State != StateActive {
+					t.Errorf("%+v %v", i, err)
+				}
+				m.put("slow", mail("m1"))
+				w.settle(time.Minute)
+				wantStrings(t, "delivered after it", w.r.shorts()[before:], "m1")
+				if err := w.Admin().Replay(t.Context(), s.ID, *s.Cursor); err != nil {
+					t.Error(err)
+				}
+				w.settle(time.Minute)
+				if n := len(w.r.all()) - before; n != feedEntries+102 {
+					t.Errorf("%d deliveries after a replay that succeeds, want %d", n, feedEntries+102)
+				}
+				w.unsubscribe("slow", plain)
+				w.nothingLeft(nil)
+			})
+		})
+	}
+}
+
+// TestSRV8ReplayOrder closes the old reader as late as can be and as early: the feed that both
+// share is never given up between them, so the check is not asked by Replay itself.
+func TestSRV8ReplayOrder(t *testing.T) {
+	bubble(t, durably, func(w *world) {
+		t := w.t
+		m := &hangingMailbox{}
+		m.register(t, w.Server)
+		s := w.subscribe("slow", params(plain, secretA, ""))
+		m.put("slow", mail("m0"))
+		w.settle(5 * time.Second)
+		m.hang()
+		for range 20 {
+			began := time.Now()
+			if err := w.Admin().Replay(t.Context(), s.ID, *s.Cursor); err != nil || time.Since(began) != 0 {
+				t.Fatalf("%v after %s", err, time.Since(began))
+			}
+			w.settle(time.Second)
+		}
+		if got := w.r.shorts(); len(got) != 21 || strings.Trim(strings.Join(got, ""), "m0") != "" {
+			t.Errorf("%q", got)
+		}
+		m.answer()
+	})
+}
+
+// TestSRV8ReplayStoreFails loses nothing of a subscription whose new start cannot be stored.
+func TestSRV8ReplayStoreFails(t *testing.T) {
+	for _, op := range []string{"put", "get"} {
+		f := &failingStore{Store: memory.New()}
+		bubble(t, func(o *Options) { o.Store = f }, func(w *world) {
+			t := w.t
+			m := &hangingMailbox{}
+			m.register(t, w.Server)
+			s := w.subscribe("alice", params(plain, secretA, ""))
+			m.put("alice", mail("m0"))
+			w.settle(5 * time.Second)
+			f.fail.Store(&op)
+			if err := w.Admin().Replay(t.Context(), s.ID, *s.Cursor); err == nil {
+				t.Errorf("%s failed and Replay did not", op)
+			}
+			f.fail.Store(nil)
+			m.put("alice", mail("m1"))
+			w.settle(5 * time.Second)
+			wantStrings(t, "delivered", w.r.shorts(), "m0", "m1")
+			if i, err := w.Admin().Get(t.Context(), s.ID); err != nil || i.Cursor == nil || *i.Cursor == *s.Cursor {
+				t.Errorf("%+v %v", i, err)
+			}
+			w.unsubscribe("alice", plain)
+			w.nothingLeft(nil)
+		})
+	}
+}
+
+// TestSRV8ReplayEnds terminates a subscription that somebody has found before its replay.
+func TestSRV8ReplayEnds(t *testing.T) {
+	bubble(t, durably, func(w *world) {
+		t := w.t
+		m := &hangingMailbox{}
+		m.register(t, w.Server)
+		s := w.subscribe("alice", params(plain, secretA, ""))
+		found := w.hooks.get(s.ID)
+		if err := w.Admin().Replay(t.Context(), s.ID, *s.Cursor); err != nil {
+			t.Fatal(err)
+		}
+		w.hooks.end(found, events.Forbidden("access revoked"))
+		w.settle(time.Second)
+		wantStrings(t, "delivered", w.r.shorts(), `terminated -32012 Forbidden {"reason":"access revoked"}`)
+		w.nothingLeft(nil)
+	})
+}
+
+// TestSRV8ReplayBadCursor refuses cursors that cannot be of the subscription, and neither sends
+// anything nor forgets what is being retried.
+func TestSRV8ReplayBadCursor(t *testing.T) {
+	for _, check := range []bool{false, true} {
+		bubble(t, durably, func(w *world) {
+			t := w.t
+			m := &hangingMailbox{}
+			var e *Emitter[incident]
+			if check {
+				m.register(t, w.Server)
+			} else {
+				e = register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+			}
+			register(t, w.Server, "other", Hooks[filterArgs, incident]{})
+			bob := w.subscribe("bob", params(plain+"b", secretA, ""))
+			s := w.subscribe("alice", params(plain, secretA, ""))
+			w.r.on(refuseAll)
+			if check {
+				m.put("alice", mail("i1"))
+			} else {
+				emit(t, e, incident{ID: "i1"})
+			}
+			w.settle(3 * time.Second)
+			w.r.on(nil)
+			before := len(w.r.all())
+			other := pollAs(t, w.Server, "alice", `{"name":"other"}`)
+			bad := map[string]string{"garbage": "garbage", "nothing": "", "another type": *other.Cursor, "half": (*s.Cursor)[:10]}
+			if check {
+				bad["another principal"] = *bob.Cursor
+			} else {
+				c, err := wire.ParseCursor(*s.Cursor)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.Position += 1000
+				bad["beyond the head"] = c.String()
+			}
+			for name, cursor := range bad {
+				err := w.Admin().Replay(t.Context(), s.ID, cursor)
+				if !errors.Is(err, events.ErrInvalidParams) || cursor != "" && strings.Contains(err.Error(), cursor) {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			if n := len(w.r.all()); n != before {
+				t.Errorf("sent %q", w.r.shorts()[before:])
+			}
+			w.settle(time.Minute)
+			if got := w.r.last(); got.short() != "i1" {
+				t.Errorf("the retry: %q", w.r.shorts())
+			}
+			if i, err := w.Admin().Get(t.Context(), s.ID); err != nil || i.Truncated {
+				t.Errorf("%+v %v", i, err)
+			}
+		})
+	}
+}
+
+// TestSRV8ReplayKeepsUnsettled replays from a cursor after something that is still being retried:
+// that comes too.
+func TestSRV8ReplayKeepsUnsettled(t *testing.T) {
+	for _, check := range []bool{false, true} {
+		bubble(t, durably, func(w *world) {
+			t := w.t
+			m := &hangingMailbox{}
+			var e *Emitter[incident]
+			if check {
+				m.register(t, w.Server)
+			} else {
+				e = register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+			}
+			s := w.subscribe("alice", params(plain, secretA, ""))
+			w.r.on(onlyFails("i1"))
+			for i := range 4 {
+				if id := fmt.Sprint("i", i); check {
+					m.put("alice", mail(id))
+				} else {
+					emit(t, e, incident{ID: id})
+				}
+				w.settle(time.Second)
+			}
+			cursor := *pollAs(t, w.Server, "alice", `{"name":"e"}`).Cursor // after i3
+			if err := w.Admin().Replay(t.Context(), s.ID, cursor); err != nil {
+				t.Fatal(err)
+			}
+			w.r.on(nil)
+			before := len(w.r.all())
+			w.settle(4 * time.Second) // before the retry that was waiting
+			if got := w.r.shorts()[before:]; !slices.Contains(got, "i1") {
+				t.Errorf("check %v: %q", check, got)
+			}
+		})
+	}
+}
+
+// TestCUR7NoReplayNoGap asks for gaps and a replay of a type without replay: each is an error, and
+// neither streams nor webhooks are told of a gap that has no cursor (CUR-7).
+func TestCUR7NoReplayNoGap(t *testing.T) {
+	bubble(t, nil, func(w *world) {
+		t := w.t
+		typ := incidentType("e")
+		typ.NoReplay = true
+		e, err := Register(w.Server, typ, Hooks[filterArgs, incident]{Transform: func(_ context.Context, p *incident, a *filterArgs) error {
+			if a.Redact {
+				p.Secret = strings.Repeat("x", 50) // breaks the schema
+			}
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := streamAs(t, w.Server, "alice", `{"name":"e"}`)
+		s := w.subscribe("alice", params(plain, secretA, ""))
+		a := w.Admin()
+		for _, target := range []Target{{Event: "e"}, {ID: s.ID}} {
+			if n, err := a.RaiseGap(t.Context(), target); n != 0 || !errors.Is(err, events.ErrUnsupported) || !strings.Contains(err.Error(), "replay") {
+				t.Errorf("RaiseGap of %+v: %d %v", target, n, err)
+			}
+		}
+		if err := a.Replay(t.Context(), s.ID, "x"); !errors.Is(err, events.ErrUnsupported) {
+			t.Errorf("Replay: %v", err)
+		}
+		w.settle(time.Second)
+		// What cannot be sent is lost without a word to the receiver.
+		w.subscribe("alice", params(plain, secretA, `,"arguments":{"redact":true}`))
+		emit(t, e, incident{ID: "i1"})
+		w.settle(time.Minute)
+		wantStrings(t, "stream", slices.DeleteFunc(l.shorts(), func(s string) bool { return s == "heartbeat" }), "active", "event i1")
+		wantStrings(t, "webhooks", w.r.shorts(), "i1")
+		if r := w.subscribe("alice", params(plain, secretA, `,"arguments":{"redact":true}`)); r.Truncated || r.Cursor != nil {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestSUB11HangingCheck restarts while the check of one principal hangs: the others' subscriptions
+// come back and are delivered to, and the slow one goes on when the check answers.
+func TestSUB11HangingCheck(t *testing.T) {
+	bubble(t, durably, func(w *world) {
+		t := w.t
+		m := &hangingMailbox{}
+		m.register(t, w.Server)
+		for i := range 4 { // whatever the order in which they are restored
+			w.subscribe("slow", params(fmt.Sprint(plain, i), secretA, ""))
+			w.subscribe("alice", params(fmt.Sprint(plain, "a", i), secretA, ""))
+		}
+		m.put("alice", mail("m0"))
+		w.settle(3 * time.Second)
+		m.hang()
+		before := len(w.r.all())
+		w.restart(nil)
+		m.register(t, w.Server)
+		m.put("alice", mail("m1"))
+		m.put("slow", mail("s1"))
+		w.settle(3 * time.Second)
+		wantStrings(t, "delivered", w.r.shorts()[before:], "m1", "m1", "m1", "m1")
+		began := time.Now()
+		if r := w.subscribe("slow", params(plain+"0", secretA, "")); r.DeliveryStatus == nil || time.Since(began) != 0 {
+			t.Errorf("%+v after %s", r, time.Since(began))
+		}
+		before = len(w.r.all())
+		w.restart(nil)
+		m.answer()
+		m.register(t, w.Server)
+		w.settle(3 * time.Second)
+		wantStrings(t, "when it answers", w.r.shorts()[before:], "s1", "s1", "s1", "s1")
+	})
+}
+
+// TestSUB1HangingCheck bounds a subscribe whose check does not answer: without a cursor it is an
+// upstream error and leaves nothing, with one the subscription begins there.
+func TestSUB1HangingCheck(t *testing.T) {
+	bubble(t, durably, func(w *world) {
+		t := w.t
+		m := &hangingMailbox{}
+		m.register(t, w.Server)
+		s := w.subscribe("slow", params(plain, secretA, ""))
+		w.unsubscribe("slow", plain)
+		w.settle(time.Second)
+		m.put("slow", mail("m0"))
+		m.hang()
+		began := time.Now()
+		_, rerr := call(w.Server, "slow", wire.MethodSubscribe, params(plain, secretA, ""))
+		wantError(t, rerr, -32603, "*")
+		if rerr.Message != "UpstreamError" || time.Since(began) != askTime {
+			t.Errorf("%+v after %s", rerr, time.Since(began))
+		}
+		w.nothingLeft(nil)
+		r := w.subscribe("slow", params(plain, secretA, fmt.Sprintf(`,"cursor":%q`, *s.Cursor)))
+		if r.Truncated || *r.Cursor != *s.Cursor {
+			t.Errorf("%+v", r)
+		}
+		w.unsubscribe("slow", plain) // its loop asks in vain
+		w.settle(time.Second)
+		m.answer()
+		w.subscribe("slow", params(plain, secretA, fmt.Sprintf(`,"cursor":%q`, *s.Cursor)))
+		w.settle(5 * time.Second)
+		wantStrings(t, "delivered", w.r.shorts(), "m0")
+	})
+}
+
+// TestD7TruncatedOnce tells of a place that the upstream has lost in the response, and not by an
+// envelope as well (D7).
+func TestD7TruncatedOnce(t *testing.T) {
+	bubble(t, durably, func(w *world) {
+		t := w.t
+		m := &hangingMailbox{}
+		m.register(t, w.Server)
+		s := w.subscribe("alice", params(plain, secretA, ""))
+		w.unsubscribe("alice", plain)
+		m.put("alice", mail("m0"), mail("m1"))
+		m.set(func() { m.extra = func(p *events.Page[incident]) { p.Truncated = len(p.Items) > 0 } })
+		if r := w.subscribe("alice", params(plain, secretA, fmt.Sprintf(`,"cursor":%q`, *s.Cursor))); !r.Truncated {
+			t.Errorf("%+v", r)
+		}
+		w.settle(5 * time.Second)
+		got := w.r.shorts()
+		slices.Sort(got)
+		wantStrings(t, "delivered", got, "m0", "m1")
+	})
+}
