@@ -17,11 +17,15 @@ import (
 // attempts is how many candidates are tried. Each looks at the choices of a schema in another way.
 const attempts = 48
 
+// maxObjects bounds the schemas that examples are made for, in JSON objects. The work of the validator
+// grows with the square of it, and nobody reads an example of so many members.
+const maxObjects = 5_000
+
 // Value returns a value that is valid under the published schema, as compact JSON with members in
-// the order of the schema; false when none was found.
+// the order of the schema; false when none was found, or when the schema has more than 5,000 objects.
 func Value(schema json.RawMessage) (json.RawMessage, bool) {
 	root, found := source.Parse("schema", schema)
-	if source.HasErrors(found) {
+	if source.HasErrors(found) || objects(root) > maxObjects {
 		return nil, false
 	}
 	valid, err := validate.Compile(schema)
@@ -36,6 +40,21 @@ func Value(schema json.RawMessage) (json.RawMessage, bool) {
 		}
 	}
 	return nil, false
+}
+
+// objects counts the objects of a schema.
+func objects(n *source.Node) int {
+	count := 0
+	if n.Kind == source.Object {
+		count++
+	}
+	for _, item := range n.Items {
+		count += objects(item)
+	}
+	for _, m := range n.Members {
+		count += objects(m.Value)
+	}
+	return count
 }
 
 // A maker makes one candidate.

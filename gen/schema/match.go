@@ -173,14 +173,14 @@ func (s *Set) at(payload, path *source.Node) ([]*source.Node, *source.Diagnostic
 	here := s.allViews([]*source.Node{payload})
 	reached := ""
 	for _, token := range tokens {
-		next, names := step(here, token)
+		next := step(here, token)
 		if len(next) == 0 {
 			what := "the payload"
 			if reached != "" {
 				what = reached
 			}
 			d := source.New("MCPE151", path.Range, "x-match path %q: %s has no member %q", path.Text, what, token)
-			if near := source.Suggest(token, names); near != "" {
+			if near := source.Suggest(token, memberNames(here)); near != "" {
 				d = d.WithHint("did you mean %q?", near)
 			} else if s.elementsOnly(here) {
 				d = d.WithHint("%s is an array: name an element by its index", what)
@@ -220,9 +220,20 @@ func (s *Set) elementsOnly(nodes []*source.Node) bool {
 
 var index = regexp.MustCompile(`^(0|[1-9][0-9]{0,8})$`)
 
-// step returns the schemas of the member or element named token of what the nodes describe, and the
-// names that would have been possible.
-func step(nodes []*source.Node, token string) (next []*source.Node, names []string) {
+// memberNames returns the names of the members that the nodes describe.
+func memberNames(nodes []*source.Node) (names []string) {
+	for _, n := range nodes {
+		if p := n.Get("properties"); p != nil {
+			for _, m := range p.Members {
+				names = append(names, m.Key)
+			}
+		}
+	}
+	return names
+}
+
+// step returns the schemas of the member or element named token of what the nodes describe.
+func step(nodes []*source.Node, token string) (next []*source.Node) {
 	take := func(n *source.Node) bool {
 		if n != nil && (n.Kind == source.Object || n.True()) {
 			next = append(next, n)
@@ -234,9 +245,6 @@ func step(nodes []*source.Node, token string) (next []*source.Node, names []stri
 		found := false
 		if p := n.Get("properties"); p != nil {
 			found = take(p.Get(token))
-			for _, m := range p.Members {
-				names = append(names, m.Key)
-			}
 		}
 		if p := n.Get("patternProperties"); p != nil {
 			for _, m := range p.Members {
@@ -265,7 +273,7 @@ func step(nodes []*source.Node, token string) (next []*source.Node, names []stri
 			take(items)
 		}
 	}
-	return next, names
+	return next
 }
 
 // elementKinds returns the types that values at the place have, those of the elements where it is an

@@ -13,22 +13,31 @@ import (
 
 // checkSamples checks the defaults and examples of a schema against it. They have no effect on what
 // is valid, so a mismatch is a warning.
+//
+// A schema that refers to nothing is compiled by itself, the others with all that they belong to: the
+// work of the compiler grows with the square of what it is given at once.
 func (l *loader) checkSamples(r *root) {
 	if len(r.samples) == 0 || r.broken {
 		return
 	}
-	const url = "mem:///schema"
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(l.set.Published(r.node)))
-	if err != nil {
-		return // a published schema is JSON: its test says so
-	}
-	c := newCompiler(r.dialect)
-	if err := c.AddResource(url, doc); err != nil {
-		l.fail(r, source.New("MCPE130", r.node.Range, "the schema cannot be used: %v", err))
-		return
-	}
+	var whole *jsonschema.Compiler
 	for _, n := range r.samples {
-		s, err := c.Compile(url + "#" + escapeFragment(n.PointerFrom(r.node)))
+		var s *jsonschema.Schema
+		var err error
+		if alone(r, n) {
+			c := newCompiler(r.dialect)
+			if err = addSchema(c, n.JSON()); err == nil {
+				s, err = c.Compile(sampleURL)
+			}
+		} else {
+			if whole == nil {
+				whole = newCompiler(r.dialect)
+				err = addSchema(whole, l.set.Published(r.node))
+			}
+			if err == nil {
+				s, err = whole.Compile(sampleURL + "#" + escapeFragment(n.PointerFrom(r.node)))
+			}
+		}
 		if err != nil {
 			l.fail(r, source.New("MCPE130", n.Range, "the schema cannot be used: %v", err))
 			return
@@ -42,6 +51,19 @@ func (l *loader) checkSamples(r *root) {
 			}
 		}
 	}
+}
+
+// alone reports whether a schema within r means the same without what is around it.
+func alone(r *root, n *source.Node) bool {
+	if n.Kind != source.Object {
+		return true
+	}
+	if n.Get("$ref") != nil || n.Get("$id") != nil || n.Get("$schema") != nil || n.Get("$anchor") != nil {
+		return false
+	}
+	ok := true
+	r.dialect.inner(n, func(_ keyword, s *source.Node) { ok = ok && alone(r, s) })
+	return ok
 }
 
 // spread marks as broken whatever refers to something broken, so that nothing is concluded from it.
@@ -81,6 +103,17 @@ func (l *loader) sample(r *root, s *jsonschema.Schema, v *source.Node, what stri
 		}
 		l.fail(r, source.New("MCPE134", at, "%s is not valid%s: %s", what, inside, leaf.ErrorKind.LocalizedString(english())))
 	}
+}
+
+// sampleURL is what a schema is called whose samples are checked.
+const sampleURL = "mem:///schema"
+
+func addSchema(c *jsonschema.Compiler, schema []byte) error {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
+	if err != nil {
+		return err
+	}
+	return c.AddResource(sampleURL, doc)
 }
 
 // newCompiler returns a compiler that reads schemas as the runtime does.

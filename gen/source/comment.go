@@ -87,12 +87,5 @@ func (t *text) byteOf(p Position) int {
 	if p.Line > len(t.lines) {
 		return len(t.src)
 	}
-	i := t.lines[p.Line-1]
-	for column := 1; column < p.Column && i < len(t.src); column++ {
-		i++
-		for i < len(t.src) && t.src[i]&0xC0 == 0x80 {
-			i++
-		}
-	}
-	return i
+	return t.advance(t.lines[p.Line-1], p.Column-1)
 }

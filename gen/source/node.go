@@ -41,7 +41,14 @@ type Node struct {
 
 	// slot is the node's index among its parent's items or members.
 	slot int
+	// index finds the members of a large object; nil for others, and for objects that no file holds.
+	// It is of the slice that began at indexed: callers may replace, shorten and extend Members.
+	index   map[string]int
+	indexed *Member
 }
+
+// manyMembers is from how many members on an object of a file has an index.
+const manyMembers = 16
 
 // A Member is one key of an object and its value.
 type Member struct {
@@ -63,12 +70,28 @@ func (n *Node) Member(key string) *Member {
 	if n == nil {
 		return nil
 	}
+	if n.current() {
+		if i, ok := n.index[key]; !ok {
+			return nil
+		} else if n.Members[i].Key == key {
+			return &n.Members[i]
+		}
+	}
 	for i := range n.Members {
 		if n.Members[i].Key == key {
 			return &n.Members[i]
 		}
 	}
 	return nil
+}
+
+// current reports whether the index is of the members as they are.
+func (n *Node) current() bool {
+	if n.index == nil || len(n.index) != len(n.Members) || n.indexed != &n.Members[0] {
+		return false
+	}
+	last, ok := n.index[n.Members[len(n.Members)-1].Key]
+	return ok && last == len(n.Members)-1
 }
 
 // Key returns the name under which n stands in its parent object, and the place of that name. It is

@@ -83,13 +83,19 @@ func (p *parser) readable() bool {
 	return true
 }
 
-// finish gives children their parent and refuses members of a name that was already used.
+// finish gives children their parent and large objects their index.
 func (p *parser) finish(n *Node) *Node {
 	for i, item := range n.Items {
 		item.Parent, item.slot = n, i
 	}
 	for i, m := range n.Members {
 		m.Value.Parent, m.Value.slot = n, i
+	}
+	if len(n.Members) >= manyMembers {
+		n.index, n.indexed = make(map[string]int, len(n.Members)), &n.Members[0]
+		for i, m := range n.Members {
+			n.index[m.Key] = i
+		}
 	}
 	return n
 }

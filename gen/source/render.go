@@ -40,7 +40,7 @@ type WriteOptions struct {
 // `file:line:col: error MCPE103: message`, with the hint behind it; in JSON each is one object on a
 // line of its own, for GitHub one workflow command, and in SARIF all are one document.
 func Write(w io.Writer, ds []Diagnostic, o WriteOptions) error {
-	p := &printer{o: o, lines: make(map[string][]string)}
+	p := &printer{o: o, texts: make(map[string]*text)}
 	if o.Format == SARIF {
 		if err := p.sarif(ds); err != nil {
 			return err
@@ -69,7 +69,7 @@ func Write(w io.Writer, ds []Diagnostic, o WriteOptions) error {
 type printer struct {
 	strings.Builder
 	o     WriteOptions
-	lines map[string][]string
+	texts map[string]*text
 }
 
 // Escapes of severities and of what is marked.
@@ -124,62 +124,61 @@ func oneLine(s string) string {
 // maxExcerpt bounds the source line that is shown, in characters.
 const maxExcerpt = 160
 
-// excerpt shows the first line of the range with carets under it.
+// excerpt shows the first line of the range with carets under it. Of a long line it shows what is
+// around the place.
 func (p *printer) excerpt(r Range, tint string) {
-	text, ok := p.line(r.Start)
-	if !ok {
+	t := p.file(r.Start)
+	if t == nil {
 		return
 	}
 	number := strconv.Itoa(r.Start.Line)
+	start := t.lines[r.Start.Line-1]
+	end := len(t.src)
+	if r.Start.Line < len(t.lines) {
+		end = start + len(strings.TrimRight(t.src[start:t.lines[r.Start.Line]], "\r\n"))
+	}
+	width := t.runes(end) - t.runes(start)
 	if r.Start.Column == 0 {
-		if shown := []rune(text); len(shown) > maxExcerpt {
-			text = string(shown[:maxExcerpt])
-		}
-		fmt.Fprintf(p, "  %s | %s\n", number, oneLine(strings.ReplaceAll(text, "\t", " ")))
+		shown := t.src[start:min(end, t.advance(start, maxExcerpt))]
+		fmt.Fprintf(p, "  %s | %s\n", number, oneLine(strings.ReplaceAll(shown, "\t", " ")))
 		return
 	}
-	runes := []rune(text)
-	from := min(r.Start.Column-1, len(runes))
-	to := len(runes)
+	from := min(r.Start.Column-1, width)
+	to := width
 	if r.End.Line == r.Start.Line {
-		to = min(max(r.End.Column-1, from), len(runes))
+		to = min(max(r.End.Column-1, from), width)
 	}
 	first := 0
-	if from > maxExcerpt/2 && len(runes) > maxExcerpt {
+	if from > maxExcerpt/2 && width > maxExcerpt {
 		first = from - maxExcerpt/2
 	}
-	last := min(len(runes), first+maxExcerpt)
+	last := min(width, first+maxExcerpt)
 	to = min(to, last)
-	shown := []rune(string(runes[first:last]))
-	pad := make([]rune, 0, from-first)
+	shown := []rune(t.src[t.advance(start, first):t.advance(start, last)])
 	for i, c := range shown {
 		if unicode.IsControl(c) {
 			shown[i] = ' '
 		}
-		if i < from-first {
-			pad = append(pad, ' ')
-		}
 	}
+	pad := strings.Repeat(" ", from-first)
 	carets := strings.Repeat("^", max(1, to-from))
-	fmt.Fprintf(p, "  %s | %s\n  %s | %s%s\n", number, string(shown), strings.Repeat(" ", len(number)), string(pad), p.color(tint, carets))
+	fmt.Fprintf(p, "  %s | %s\n  %s | %s%s\n", number, string(shown), strings.Repeat(" ", len(number)), pad, p.color(tint, carets))
 }
 
-func (p *printer) line(at Position) (string, bool) {
+// file returns the text that holds the position, nil when there is none.
+func (p *printer) file(at Position) *text {
 	if at.Line == 0 || p.o.ReadFile == nil {
-		return "", false
+		return nil
 	}
-	lines, ok := p.lines[at.File]
+	t, ok := p.texts[at.File]
 	if !ok {
 		if content, err := p.o.ReadFile(at.File); err == nil {
-			t := newText(at.File, strings.TrimPrefix(strings.ToValidUTF8(string(content), "\uFFFD"), "\uFEFF"))
-			for _, start := range t.lines {
-				lines = append(lines, t.src[start:t.lineEnd(start)])
-			}
+			t = newText(at.File, strings.TrimPrefix(strings.ToValidUTF8(string(content), "\uFFFD"), "\uFEFF"))
 		}
-		p.lines[at.File] = lines
+		p.texts[at.File] = t
 	}
-	if at.Line > len(lines) {
-		return "", false
+	if t == nil || at.Line > len(t.lines) {
+		return nil
 	}
-	return lines[at.Line-1], true
+	return t
 }

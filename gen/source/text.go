@@ -13,18 +13,24 @@ type text struct {
 	src       string
 	lines     []int // offsets at which an editor's lines begin
 	yamlLines []int // offsets at which YAML's lines begin
-	// at and from remember the last answer of each direction: files may consist of one long line, and
-	// questions come nearly in order.
-	at   mark
-	from mark
+	// marks holds the number of characters that begin before each multiple of markEvery bytes. A file
+	// may be one line of megabytes; without them the columns of n places cost n times its length.
+	marks []int32
 }
 
-// mark is a column count that was already made: of the line that begins at start, offset stands
-// after runes characters.
-type mark struct{ start, offset, runes int }
+// markEvery is how many bytes are counted at most to place an offset.
+const markEvery = 128
 
 func newText(path, src string) *text {
-	t := &text{path: path, src: src, lines: []int{0}, yamlLines: []int{0}}
+	t := &text{path: path, src: src, lines: []int{0}, yamlLines: []int{0}, marks: make([]int32, 1, len(src)/markEvery+1)}
+	runes := int32(0)
+	for i := 0; i < len(src); {
+		end := min(i+markEvery, len(src))
+		runes += int32(starts(src[i:end]))
+		if i = end; i%markEvery == 0 {
+			t.marks = append(t.marks, runes)
+		}
+	}
 	for i := 0; i < len(src); {
 		r, n := rune(src[i]), 1
 		if r >= utf8.RuneSelf {
@@ -47,18 +53,29 @@ func newText(path, src string) *text {
 	return t
 }
 
+// runes returns how many characters begin before offset.
+func (t *text) runes(offset int) int {
+	mark := offset / markEvery
+	return int(t.marks[mark]) + starts(t.src[mark*markEvery:offset])
+}
+
+// starts counts the characters that begin in s. Other than utf8.RuneCountInString it may be given
+// the rest of a character.
+func starts(s string) int {
+	n := 0
+	for i := range len(s) {
+		if utf8.RuneStart(s[i]) {
+			n++
+		}
+	}
+	return n
+}
+
 // position returns the editor's position of a byte offset.
 func (t *text) position(offset int) Position {
 	offset = min(max(offset, 0), len(t.src))
 	line := sort.SearchInts(t.lines, offset+1) - 1
-	start := t.lines[line]
-	from, runes := start, 0
-	if t.at.start == start && t.at.offset <= offset {
-		from, runes = t.at.offset, t.at.runes
-	}
-	runes += utf8.RuneCountInString(t.src[from:offset])
-	t.at = mark{start, offset, runes}
-	return Position{File: t.path, Line: line + 1, Column: runes + 1}
+	return Position{File: t.path, Line: line + 1, Column: t.runes(offset) - t.runes(t.lines[line]) + 1}
 }
 
 func (t *text) span(start, end int) Range {
@@ -70,18 +87,21 @@ func (t *text) offset(line, column int) int {
 	if line < 1 || line > len(t.yamlLines) {
 		return len(t.src)
 	}
-	start := t.yamlLines[line-1]
-	at := mark{start: start, offset: start}
-	if t.from.start == start && t.from.runes <= column-1 {
-		at = t.from
+	return t.advance(t.yamlLines[line-1], column-1)
+}
+
+// advance returns the offset that is n characters after start, the end of the text at most.
+func (t *text) advance(start, n int) int {
+	want := t.runes(start) + max(n, 0)
+	mark := sort.Search(len(t.marks), func(k int) bool { return int(t.marks[k]) > want }) - 1
+	i, runes := mark*markEvery, int(t.marks[mark])
+	for i < len(t.src) && (runes < want || !utf8.RuneStart(t.src[i])) {
+		if utf8.RuneStart(t.src[i]) {
+			runes++
+		}
+		i++
 	}
-	for at.runes < column-1 && at.offset < len(t.src) {
-		_, n := utf8.DecodeRuneInString(t.src[at.offset:])
-		at.offset += n
-		at.runes++
-	}
-	t.from = at
-	return at.offset
+	return i
 }
 
 // skipBlank returns the offset of the first character at or after i that is neither white space nor
