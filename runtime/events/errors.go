@@ -40,6 +40,9 @@ var (
 	ErrTooLarge = errors.New("events: payload too large")
 	// ErrInvalidPayload is matched by errors of Emit whose payload breaks its schema (OCC-4).
 	ErrInvalidPayload = errors.New("events: payload breaks payloadSchema")
+	// ErrIDReused is matched by errors of Emit under an eventId that the log holds for the same
+	// targets with other data (OCC-5); nothing is emitted.
+	ErrIDReused = errors.New("events: eventId was used for other data")
 )
 
 // Error gives the kind's name and the data.

@@ -142,7 +142,8 @@ type EmitOptions struct {
 type EmitOption func(*EmitOptions)
 
 // WithID sets the eventId: the upstream's stable id, visible ASCII, at most wire.MaxEventID bytes
-// (OCC-2). Without it a UUIDv7 is generated.
+// (OCC-2). An emit that repeats one which is retained is not appended again, so that an author who
+// is in doubt may emit once more (OCC-5). Without WithID a UUIDv7 is generated.
 func WithID(id string) EmitOption { return func(o *EmitOptions) { o.ID = id } }
 
 // WithTimestamp sets when the event happened; the default is the time of Emit.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -63,7 +64,7 @@ func BenchmarkFanOut(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		want := frames.Load() + streams
-		emit(b, e, incident{ID: "x", Severity: "P1", Service: "web"})
+		emit(b, e, incident{Severity: "P1", Service: "web"})
 		for frames.Load() < want {
 			runtime.Gosched()
 		}
@@ -106,9 +107,18 @@ func BenchmarkEmitIndexed(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				emit(b, e, incident{ID: "x", Tags: []string{"hit"}})
+				emit(b, e, incident{Tags: []string{"hit"}})
 			}
 		})
+	}
+}
+
+// BenchmarkEmitID is an emit under the author's own id, which must not stand twice (OCC-5).
+func BenchmarkEmitID(b *testing.B) {
+	e := register(b, newServer(b, Options{}), "e", Hooks[filterArgs, incident]{})
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		emit(b, e, incident{ID: strconv.Itoa(i), Tags: []string{"hit"}})
 	}
 }
 

@@ -126,6 +126,12 @@ func (l *crashingLog) Append(ctx context.Context, e store.Entry) (store.Position
 	return l.EventLog.Append(ctx, e)
 }
 
+func (l *crashingLog) AppendOnce(ctx context.Context, e store.Entry, above store.Position) (store.Position, bool, error) {
+	l.c.at("append", "before")
+	defer l.c.at("append", "after")
+	return l.EventLog.AppendOnce(ctx, e, above)
+}
+
 func (l *crashingLog) Read(ctx context.Context, after store.Position, limit int) (store.Batch, error) {
 	l.c.at("read", "before")
 	defer l.c.at("read", "after")

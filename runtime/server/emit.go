@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -30,7 +34,8 @@ func (et *eventType) emit(ctx context.Context, targets []string, p any, opts []e
 		opt(&o)
 	}
 	e := store.Entry{EventID: o.ID}
-	if e.EventID == "" {
+	generated := o.ID == ""
+	if generated {
 		id, err := uuid.NewV7()
 		if err != nil {
 			return fail(fmt.Errorf("generating eventId: %w", err))
@@ -67,20 +72,47 @@ func (et *eventType) emit(ctx context.Context, targets []string, p any, opts []e
 		}
 		e.Targets = slices.Clone(targets)
 	}
-	if d.check != nil {
-		et.origins.emitted(e.EventID)
-	}
+	first := d.check != nil && et.origins.emitted(e.EventID)
 	if decoded != nil && len(d.rules) > 0 {
 		et.topic.expect(e.Data, decoded)
 		defer et.topic.forget(e.Data)
 	}
-	if _, err := et.topic.log.Append(ctx, e); err != nil {
-		if d.check != nil {
+	if err := et.append(ctx, e, generated); err != nil {
+		if first && !errors.Is(err, events.ErrIDReused) { // then an earlier one stands
 			et.origins.forget(e.EventID)
 		}
 		return fail(err)
 	}
 	return nil
+}
+
+// append appends what an author emitted, unless it repeats what the log holds (OCC-5): that is
+// counted, and an error only where the data differs. Entries of other schemas do not count. A
+// generated id cannot have been used before.
+func (et *eventType) append(ctx context.Context, e store.Entry, generated bool) error {
+	t := et.topic
+	if generated {
+		_, err := t.log.Append(ctx, e)
+		return err
+	}
+	_, fresh, err := t.log.AppendOnce(ctx, e, store.Position(t.floor.Load()))
+	if err == nil && !fresh {
+		et.server.repeats.Add(ctx, 1, metric.WithAttributes(attribute.String("mcpe.event", et.name)))
+	}
+	return err
+}
+
+// repeatCounter counts the emits that repeated a retained occurrence (OCC-5).
+func repeatCounter(o *Options) (metric.Int64Counter, error) {
+	var meter metric.Meter
+	if o.Webhook != nil {
+		meter = o.Webhook.Delivery.Meter
+	}
+	if meter == nil {
+		meter = otel.Meter("github.com/mcpe-gen/mcpe-gen/runtime/server")
+	}
+	return meter.Int64Counter("mcp.events.emit.repeats",
+		metric.WithDescription("Emits under an eventId that the log retains with the same data, which were not appended again."))
 }
 
 // encodeMeta encodes the author's _meta without the keys that are ours on the wire; nil for none.

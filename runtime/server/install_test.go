@@ -122,7 +122,7 @@ func TestThroughSDK(t *testing.T) {
 		if complete := strings.Contains(string(res.Result), `"resultType":"complete"`); complete != (tc.name == "stateless") {
 			t.Errorf("D3, %s: %s", tc.name, res.Result)
 		}
-		emit(t, e, incident{ID: "x", Level: 2})
+		emit(t, e, incident{ID: tc.name, Level: 2})
 		res = tc.r.send(wire.MethodPoll, fmt.Sprintf(`{"name":"e","arguments":{"minLevel":1.50},"cursor":%q,%s}`, *p.Cursor, tc.meta))
 		if json.Unmarshal(res.Result, &p); len(p.Events) != 1 {
 			t.Errorf("%s: %s", tc.name, res.Result)

@@ -16,14 +16,16 @@ type checkedID struct {
 	id   string
 }
 
-// emitted notes an eventId before it is appended.
-func (o *origins) emitted(id string) {
+// emitted notes an eventId before it is appended and reports whether it was not noted yet.
+func (o *origins) emitted(id string) (first bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	first = !o.emits.has(id)
 	o.emits.add(id)
+	return first
 }
 
-// forget takes back emitted when the append failed.
+// forget takes back emitted when the append failed and nobody had emitted the id before.
 func (o *origins) forget(id string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -117,9 +117,10 @@ func (a *Admin) RaiseGap(ctx context.Context, t Target) (int, error) {
 // nobody is the target of an entry that only moves positions on.
 const nobody = "-"
 
-// mark appends an entry that concerns nobody, so that the cursor after it is a new one.
+// mark appends an entry that concerns nobody, so that the cursor after it is a new one. Marks are
+// no occurrences: every one is appended, and no author can emit under their id, which is none.
 func (et *eventType) mark(ctx context.Context) error {
-	_, err := et.topic.log.Append(ctx, store.Entry{EventID: "gap", Timestamp: events.NewTime(time.Now().UTC()), Data: json.RawMessage(`{}`), Targets: []string{nobody}})
+	_, err := et.topic.log.Append(ctx, store.Entry{Timestamp: events.NewTime(time.Now().UTC()), Data: json.RawMessage(`{}`), Targets: []string{nobody}})
 	return err
 }
 

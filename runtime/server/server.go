@@ -22,6 +22,7 @@ import (
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.opentelemetry.io/otel/metric"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/evolve"
@@ -58,6 +59,7 @@ type Server struct {
 	tickets sync.Map  // ticket → *ticket
 	panics  sync.Map  // panicPlace → struct{}: those whose stack is in the log
 	reads   sync.Map  // name of a read tool → name of its event
+	repeats metric.Int64Counter
 
 	adapters adapters
 }
@@ -74,8 +76,11 @@ func New(srv *mcp.Server, o Options) (*Server, error) {
 		types: map[string]*eventType{}, retired: map[string]*eventType{}, streams: map[*Stream]struct{}{},
 		quota: map[quotaKey]int{}, listeners: map[int]func(){}}
 	s.members.server, s.leases.server = s, s
+	var err error
+	if s.repeats, err = repeatCounter(&s.options); err != nil {
+		return nil, fmt.Errorf("server.New: %w", err)
+	}
 	if o.Webhook != nil {
-		var err error
 		if s.hooks, err = newWebhooks(context.Background(), s); err != nil {
 			return nil, fmt.Errorf("server.New: %w", err)
 		}

@@ -18,14 +18,14 @@ import (
 // PUSH-1, PUSH-2, PUSH-3, OCC-3: the frames of a stream, byte for byte.
 func TestStreamTranscript(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, Options{EchoFingerprint: true})
-		typ := incidentType("e")
-		typ.Fingerprint = "f00d"
-		e, err := Register(s, typ, Hooks[filterArgs, incident]{})
-		if err != nil {
-			t.Fatal(err)
-		}
 		for _, id := range []string{`8`, `"a\"b"`, `9007199254740993`} {
+			s := newServer(t, Options{EchoFingerprint: true})
+			typ := incidentType("e")
+			typ.Fingerprint = "f00d"
+			e, err := Register(s, typ, Hooks[filterArgs, incident]{})
+			if err != nil {
+				t.Fatal(err)
+			}
 			r := streamRequest("", `{"name":"e","id":"ignored (CAP-4)"}`)
 			r.ID = json.RawMessage(id)
 			st, err := s.Open(context.Background(), r)

@@ -32,7 +32,8 @@ type Entry struct {
 	Timestamp events.Time
 	// Data is the payload and Meta the author's _meta, both compact JSON; Meta may be nil.
 	Data, Meta json.RawMessage
-	// Targets are the subscription ids that the occurrence is for; nil means all (SRV-2).
+	// Targets are the subscription ids that the occurrence is for, in any order; nil means all
+	// (SRV-2).
 	Targets []string
 	// Cursor is the cursor after the entry where it does not follow from the position: entries
 	// that a check found carry their upstream's (CUR-1). Empty otherwise.
@@ -59,6 +60,14 @@ type EventLog interface {
 	// durable; it may make several concurrent appends durable together. When ctx is done before the
 	// entry is stored, Append returns its error and the entry does not exist.
 	Append(ctx context.Context, e Entry) (Position, error)
+	// AppendOnce is Append for an occurrence that its author may emit again (OCC-5). When an entry
+	// with e's EventID for e's Targets (a set: [Audience]) is retained after position above, however
+	// it was appended, nothing is appended: fresh is false, the position is that entry's, and the
+	// error is what [Repeats] says of the two. Of several such entries, which older files may hold,
+	// the last counts. Looking and appending are one step: of concurrent calls with one id one
+	// appends. Its cost does not grow with the log. What it reports is as durable as an append:
+	// fresh is false only when the entry that stands is.
+	AppendOnce(ctx context.Context, e Entry, above Position) (p Position, fresh bool, err error)
 	// Read returns up to limit entries after the given position. After the head it returns an
 	// empty batch with the bounds.
 	Read(ctx context.Context, after Position, limit int) (Batch, error)

@@ -76,6 +76,7 @@ type Log struct {
 	start   int         // first retained one in entries
 	head    store.Position
 	closed  bool
+	ids     *idIndex       // nil until the first AppendOnce
 	one     [1]store.Entry // what Appended is given
 }
 
@@ -92,39 +93,44 @@ func NewLog(o store.LogOptions) *Log {
 func (l *Log) Append(ctx context.Context, e store.Entry) (store.Position, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
-		return 0, store.ErrClosed
-	}
-	if err := ctx.Err(); err != nil {
+	if err := l.usable(ctx); err != nil {
 		return 0, err
 	}
-	now := time.Now()
+	l.add(&e, time.Now())
+	return e.Position, nil
+}
+
+// usable reports why nothing can be appended or read; l.mu is held.
+func (l *Log) usable(ctx context.Context) error {
+	if l.closed {
+		return store.ErrClosed
+	}
+	return ctx.Err()
+}
+
+// add is the append step: position, entry and Appended in one; l.mu is held.
+func (l *Log) add(e *store.Entry, now time.Time) {
 	l.head++
 	e.Position = l.head
-	l.entries = append(l.entries, e)
-	if l.options.MaxAge > 0 {
-		l.stamps = append(l.stamps, now)
-	} else {
-		l.stamps = append(l.stamps, time.Time{})
+	if l.ids != nil {
+		l.ids.put(keyOf(e), e.Position, len(l.entries)-l.start)
 	}
+	l.entries = append(l.entries, *e)
+	l.stamps = append(l.stamps, now)
 	l.evict(now)
 	if l.options.Appended != nil {
-		l.one[0] = e
+		l.one[0] = *e
 		l.options.Appended(l.one[:])
 		l.one[0] = store.Entry{}
 	}
-	return e.Position, nil
 }
 
 // Read implements [store.EventLog].
 func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.Batch, error) {
-	if err := ctx.Err(); err != nil {
-		return store.Batch{}, err
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
-		return store.Batch{}, store.ErrClosed
+	if err := l.usable(ctx); err != nil {
+		return store.Batch{}, err
 	}
 	oldest := l.bounds()
 	b := store.Batch{Oldest: oldest, Head: l.head}
@@ -155,8 +161,11 @@ func (l *Log) bounds() store.Position {
 	if l.options.MaxAge > 0 {
 		l.evict(time.Now())
 	}
-	return l.head - store.Position(len(l.entries)-l.start) + 1
+	return l.oldest()
 }
+
+// oldest is the first position that is retained, without another look at the clock.
+func (l *Log) oldest() store.Position { return l.head - store.Position(len(l.entries)-l.start) + 1 }
 
 // evict moves start past what retention no longer covers and compacts when half is dead.
 func (l *Log) evict(now time.Time) {
@@ -173,5 +182,8 @@ func (l *Log) evict(now time.Time) {
 		l.entries = append(make([]store.Entry, 0, 2*(len(l.entries)-dead)+8), l.entries[dead:]...)
 		l.stamps = append(make([]time.Time, 0, 2*(len(l.stamps)-dead)+8), l.stamps[dead:]...)
 		l.start = 0
+	}
+	if l.ids != nil && len(l.entries) == 0 {
+		*l.ids = idIndex{}
 	}
 }

@@ -361,6 +361,26 @@ func TestChildAppends(t *testing.T) {
 	select {}
 }
 
+// killAfter runs a child until n of its lines counted, and kills it.
+func killAfter(t *testing.T, cmd *exec.Cmd, n int, counts func(line string) bool) {
+	t.Helper()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for sc := bufio.NewScanner(out); sc.Scan(); {
+		if counts(sc.Text()) {
+			if n--; n == 0 {
+				cmd.Process.Kill()
+			}
+		}
+	}
+	cmd.Wait()
+}
+
 // Whatever a killed process had acknowledged is there after the restart, without holes or doubles.
 func TestKilledBetweenWriteAndAcknowledge(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
@@ -368,23 +388,13 @@ func TestKilledBetweenWriteAndAcknowledge(t *testing.T) {
 	for range 3 {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestChildAppends$")
 		cmd.Env = append(os.Environ(), childEnv+"="+path)
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		sc := bufio.NewScanner(out)
-		for n := 0; sc.Scan(); {
-			if id, ok := strings.CutPrefix(sc.Text(), "ack "); ok {
+		killAfter(t, cmd, 150, func(line string) bool {
+			id, ok := strings.CutPrefix(line, "ack ")
+			if ok {
 				acknowledged[id] = true
-				if n++; n == 150 {
-					cmd.Process.Kill()
-				}
 			}
-		}
-		cmd.Wait()
+			return ok
+		})
 	}
 	s := open(t, path, sqlite.Options{})
 	stored := map[string]int{}

@@ -2,8 +2,72 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
+	"testing"
+	"time"
 )
+
+// OldFile makes a file as the release that knew that many migrations left it.
+func OldFile(path string, version int, queries ...string) error {
+	db, err := sql.Open("sqlite", dsn(path, "journal_mode(WAL)"))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	var all []string
+	for _, m := range migrations[:version] {
+		all = append(all, m.sql)
+	}
+	all = append(all, fmt.Sprintf("PRAGMA user_version = %d", version))
+	for _, q := range append(all, queries...) {
+		if _, err := db.Exec(q); err != nil {
+			return fmt.Errorf("%s: %w", q, err)
+		}
+	}
+	return nil
+}
+
+// Plan is how SQLite would run the query.
+func (s *Store) Plan(query string) (plan []string, err error) {
+	rows, err := s.read.Query("EXPLAIN QUERY PLAN " + query)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, parent, unused int
+		var detail string
+		if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+			return nil, err
+		}
+		plan = append(plan, detail)
+	}
+	return plan, rows.Err()
+}
+
+// Stall keeps the writer busy until that many writes wait behind it, which then form one group.
+func (s *Store) Stall(t *testing.T) (release func(writes int)) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	go s.writer.do(context.Background(), func(context.Context, *session) error {
+		close(entered)
+		<-leave
+		return nil
+	}, nil)
+	<-entered
+	return func(writes int) {
+		for {
+			s.writer.mu.Lock()
+			n := len(s.writer.queue)
+			s.writer.mu.Unlock()
+			if n >= writes {
+				close(leave)
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
 
 // LimitPages makes the file refuse to grow beyond n pages, as a full disk would.
 func (s *Store) LimitPages(n int) error {

@@ -32,7 +32,7 @@ type Log struct {
 	options  store.LogOptions
 	head     store.Position
 	oldest   store.Position // first in the file that retention covered when last looked at
-	stamp    time.Time      // when oldest was appended
+	stamp    time.Time      // when oldest was appended, or earlier; zero when unknown
 	deleted  store.Position // everything up to it has been deleted
 	tail     []store.Entry  // the last entries up to head; grows at its end only
 	trimming bool
@@ -90,43 +90,6 @@ func (l *Log) open(ctx context.Context, w *session) error {
 	return err
 }
 
-// Append implements [store.EventLog]. Appends that wait together are committed together.
-func (l *Log) Append(ctx context.Context, e store.Entry) (store.Position, error) {
-	var targets any
-	if e.Targets != nil {
-		b, err := json.Marshal(e.Targets)
-		if err != nil {
-			return 0, err
-		}
-		targets = string(b)
-	}
-	var now time.Time
-	apply := func(ctx context.Context, w *session) error {
-		now = time.Now()
-		// What an earlier, failed transaction of the group assigned is void: the file is the truth.
-		var head int64
-		if err := w.row(ctx, "SELECT head FROM logs WHERE id = ?", []any{l.id}, &head); err != nil {
-			return err
-		}
-		e.Position = store.Position(head) + 1
-		var meta any
-		if e.Meta != nil {
-			meta = []byte(e.Meta)
-		}
-		if _, err := w.exec(ctx, "INSERT INTO entries (log, position, appended, event_id, timestamp, data, meta, targets, cursor) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-			l.id, int64(e.Position), now.UnixNano(), e.EventID, e.Timestamp.String(), []byte(e.Data), meta, targets, e.Cursor); err != nil {
-			return err
-		}
-		_, err := w.exec(ctx, "UPDATE logs SET head = ? WHERE id = ?", int64(e.Position), l.id)
-		return err
-	}
-	if err := l.s.writer.do(ctx, apply, func() { l.visible(e, now) }); err != nil {
-		return 0, err
-	}
-	l.trim()
-	return e.Position, nil
-}
-
 // visible moves the head and tells the observer; it runs in the order of the positions.
 func (l *Log) visible(e store.Entry, now time.Time) {
 	l.mu.Lock()
@@ -144,7 +107,7 @@ func (l *Log) visible(e store.Entry, now time.Time) {
 		l.stamp = now
 	}
 	if n := l.options.MaxCount; n > 0 && l.head-l.oldest+1 > store.Position(n) {
-		l.oldest, l.stamp = l.head-store.Position(n)+1, time.Time{}
+		l.oldest = l.head - store.Position(n) + 1
 	}
 	if l.options.Appended != nil {
 		l.options.Appended([]store.Entry{e})

@@ -3,11 +3,19 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
+	"errors"
 	"fmt"
 )
 
+// A migration is SQL and what SQL cannot do, both in one transaction.
+type migration struct {
+	sql  string
+	then func(context.Context, *sql.Conn) error
+}
+
 // migrations bring a file from version i to i+1. They are only ever added to.
-var migrations = []string{`
+var migrations = []migration{{sql: `
 CREATE TABLE logs (
 	id INTEGER PRIMARY KEY,
 	name TEXT NOT NULL UNIQUE,
@@ -88,13 +96,13 @@ CREATE TABLE key_check (
 	one INTEGER PRIMARY KEY CHECK (one = 1),
 	sealed BLOB NOT NULL
 ) STRICT;
-`, `
+`}, {sql: `
 CREATE TABLE callbacks (
 	key TEXT PRIMARY KEY,
 	secrets BLOB NOT NULL,
 	record TEXT NOT NULL -- JSON, without the secrets
 ) STRICT;
-`, `
+`}, {sql: `
 CREATE TABLE schedules (
 	id TEXT PRIMARY KEY,
 	owner TEXT NOT NULL,
@@ -111,7 +119,11 @@ CREATE TABLE intakes (
 	source TEXT PRIMARY KEY,
 	cursor TEXT NOT NULL
 ) STRICT;
-`}
+`}, {sql: `
+ALTER TABLE entries ADD COLUMN audience BLOB NOT NULL DEFAULT x''; -- function audience, of targets
+`, then: addAudiences}, {sql: `
+CREATE INDEX entries_id ON entries (log, event_id, audience, position);
+`}}
 
 // migrate brings the file to the present version, each step in a transaction of its own.
 func migrate(ctx context.Context, conn *sql.Conn) error {
@@ -156,9 +168,48 @@ func migrateStep(ctx context.Context, conn *sql.Conn) (done bool, err error) {
 			return false, fmt.Errorf("%w: the database belongs to another program", ErrCorrupt)
 		}
 	}
-	if _, err := conn.ExecContext(ctx, migrations[version]); err != nil {
+	m := migrations[version]
+	if _, err := conn.ExecContext(ctx, m.sql); err != nil {
 		return false, err
+	}
+	if m.then != nil {
+		if err := m.then(ctx, conn); err != nil {
+			return false, err
+		}
 	}
 	_, err = conn.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", version+1))
 	return false, err
+}
+
+// addAudiences computes the audience of the entries that are not for everybody.
+func addAudiences(ctx context.Context, conn *sql.Conn) error {
+	const atOnce = 1000
+	for last := int64(-1); ; {
+		var ids []int64
+		var sums [][]byte
+		rows, err := conn.QueryContext(ctx, "SELECT rowid, targets FROM entries WHERE rowid > ? AND targets IS NOT NULL ORDER BY rowid LIMIT ?", last, atOnce)
+		if err != nil {
+			return err
+		}
+		for rows.Next() {
+			var text string
+			var targets []string
+			if err := rows.Scan(&last, &text); err != nil {
+				rows.Close()
+				return err
+			}
+			if json.Unmarshal([]byte(text), &targets) != nil || targets == nil {
+				targets = []string{text} // reading the entry says that it is corrupt
+			}
+			ids, sums = append(ids, last), append(sums, audience(targets))
+		}
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil || len(ids) == 0 {
+			return err
+		}
+		for i, id := range ids {
+			if _, err := conn.ExecContext(ctx, "UPDATE entries SET audience = ? WHERE rowid = ?", sums[i], id); err != nil {
+				return err
+			}
+		}
+	}
 }

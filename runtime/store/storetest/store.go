@@ -20,10 +20,7 @@ import (
 // TestStore runs the suite on stores that open makes; each is closed by the suite. What only a
 // durable store can do, surviving its process, is that store's own test.
 func TestStore(t *testing.T, open func(t *testing.T) store.Store) {
-	for _, tc := range []struct {
-		name string
-		run  func(t *testing.T, s store.Store)
-	}{
+	for _, tc := range append([]logTest{
 		{"Append assigns positions from 1 without holes", testPositions},
 		{"Trap 2: concurrent appends, a reader sees a gap-free prefix", testPrefix},
 		{"Appended is called in position order before Append returns", testAppended},
@@ -34,7 +31,7 @@ func TestStore(t *testing.T, open func(t *testing.T) store.Store) {
 		{"A cancelled context appends and reads nothing", testCancelled},
 		{"A batch is not changed by later appends", testStable},
 		{"A closed store says so", testClosed},
-	} {
+	}, onceTests...) {
 		t.Run(tc.name, func(t *testing.T) {
 			s := open(t)
 			t.Cleanup(func() { s.Close() })
@@ -48,6 +45,19 @@ func TestStore(t *testing.T, open func(t *testing.T) store.Store) {
 			testAge(t, s)
 		})
 	})
+	t.Run("OCC-5: expired entries do not count", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := open(t)
+			defer s.Close()
+			testOnceAge(t, s)
+		})
+	})
+}
+
+// A logTest is one test of an open store.
+type logTest struct {
+	name string
+	run  func(t *testing.T, s store.Store)
 }
 
 // entry makes an entry with that id.

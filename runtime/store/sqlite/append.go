@@ -1,0 +1,137 @@
+package sqlite
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// Append implements [store.EventLog]. Appends that wait together are committed together.
+func (l *Log) Append(ctx context.Context, e store.Entry) (store.Position, error) {
+	a := appending{log: l, entry: e}
+	err := a.do(ctx)
+	return a.entry.Position, err
+}
+
+// AppendOnce implements [store.EventLog]. It looks for the id in the transaction that appends, so
+// that it finds the members of its own group, and is answered after its COMMIT.
+func (l *Log) AppendOnce(ctx context.Context, e store.Entry, above store.Position) (store.Position, bool, error) {
+	a := appending{log: l, entry: e, once: true, above: above}
+	if err := a.do(ctx); err != nil {
+		return 0, false, err
+	}
+	if a.stands == 0 {
+		return a.entry.Position, true, nil
+	}
+	return a.stands, false, store.Repeats(a.stands, a.standing, e.Data)
+}
+
+// An appending is one call of Append or AppendOnce.
+type appending struct {
+	log   *Log
+	entry store.Entry
+	once  bool
+	above store.Position
+
+	targets  any // JSON, or nil for everybody
+	audience []byte
+	now      time.Time
+
+	stands   store.Position // of the entry that stands already, 0 for none
+	standing []byte         // its data
+}
+
+func (a *appending) do(ctx context.Context) error {
+	a.audience = audience(a.entry.Targets)
+	if a.entry.Targets != nil {
+		b, err := json.Marshal(a.entry.Targets)
+		if err != nil {
+			return err
+		}
+		a.targets = string(b)
+	}
+	if err := a.log.s.writer.do(ctx, a.apply, a.committed); err != nil {
+		a.entry.Position = 0
+		return err
+	}
+	a.log.trim()
+	return nil
+}
+
+// apply is the append step. It may run again in another transaction.
+func (a *appending) apply(ctx context.Context, w *session) error {
+	a.now, a.stands, a.standing = time.Now(), 0, nil
+	// What an earlier, failed transaction of the group assigned is void: the file is the truth.
+	var head int64
+	if err := w.row(ctx, "SELECT head FROM logs WHERE id = ?", []any{a.log.id}, &head); err != nil {
+		return err
+	}
+	if a.once {
+		if err := a.find(ctx, w, store.Position(head)); err != nil || a.stands > 0 {
+			return err
+		}
+	}
+	e := &a.entry
+	e.Position = store.Position(head) + 1
+	var meta any
+	if e.Meta != nil {
+		meta = []byte(e.Meta)
+	}
+	if _, err := w.exec(ctx, `INSERT INTO entries (log, position, appended, event_id, timestamp, data, meta, targets, cursor, audience)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, a.log.id, int64(e.Position), a.now.UnixNano(), e.EventID, e.Timestamp.String(),
+		[]byte(e.Data), meta, a.targets, e.Cursor, a.audience); err != nil {
+		return err
+	}
+	_, err := w.exec(ctx, "UPDATE logs SET head = ? WHERE id = ?", int64(e.Position), a.log.id)
+	return err
+}
+
+// find looks for the last retained entry that the new one would repeat (OCC-5).
+func (a *appending) find(ctx context.Context, w *session, head store.Position) error {
+	after := max(a.above, a.log.evicted(head))
+	if after >= head {
+		return nil
+	}
+	var position int64
+	err := w.row(ctx, `SELECT position, data FROM entries WHERE log = ? AND event_id = ? AND audience = ? AND position > ?
+		ORDER BY position DESC LIMIT 1`, []any{a.log.id, a.entry.EventID, a.audience, int64(after)}, &position, &a.standing)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	a.stands = store.Position(position)
+	return err
+}
+
+func (a *appending) committed() {
+	if a.stands == 0 {
+		a.log.visible(a.entry, a.now)
+	}
+}
+
+// evicted is the last position that retention does not cover in a log with that head, which may be
+// ahead of what is committed.
+func (l *Log) evicted(head store.Position) store.Position {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.age()
+	after := l.oldest - 1
+	if n := store.Position(max(l.options.MaxCount, 0)); n > 0 && head > n {
+		after = max(after, head-n)
+	}
+	return after
+}
+
+// audience is what the index has of an entry's targets: nothing for everybody, else a hash of the
+// set, which may be large.
+func audience(targets []string) []byte {
+	if targets == nil {
+		return []byte{}
+	}
+	sum := sha256.Sum256([]byte(store.Audience(targets)))
+	return sum[:]
+}

@@ -1,0 +1,220 @@
+package sqlite_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
+)
+
+// OCC-5: ids are looked for in the transaction, so that members of one group find each other, also
+// when the group fails because of one of them and each is tried again.
+func TestOnceInOneGroup(t *testing.T) {
+	for _, bad := range []bool{false, true} {
+		s := fresh(t)
+		l := openLog(t, s, store.LogOptions{})
+		appendAll(t, l, "first")
+		pages, err := s.Pages()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.LimitPages(pages + 40); err != nil {
+			t.Fatal(err)
+		}
+		release := s.Stall(t)
+		var fresh [3]atomic.Int32
+		var wg sync.WaitGroup
+		for i := range 30 {
+			wg.Go(func() {
+				e := entry(fmt.Sprint("id", i%3))
+				p, f, err := l.AppendOnce(t.Context(), e, 0)
+				if err != nil || p < 2 || p > 4 {
+					t.Errorf("AppendOnce = %d, %v, %v", p, f, err)
+				}
+				if f {
+					fresh[i%3].Add(1)
+				}
+			})
+			if bad && i == 4 {
+				wg.Go(func() {
+					big := entry("big")
+					big.Data = json.RawMessage(`"` + strings.Repeat("x", 4<<20) + `"`)
+					if _, f, err := l.AppendOnce(t.Context(), big, 0); !errors.Is(err, sqlite.ErrFull) || f {
+						t.Errorf("the bad one: %v, %v", f, err)
+					}
+				})
+			}
+		}
+		release(30)
+		wg.Wait()
+		for i := range fresh {
+			if n := fresh[i].Load(); n != 1 {
+				t.Errorf("id%d was fresh %d times", i, n)
+			}
+		}
+		if got := ids(t, l, 0); len(got) != 4 {
+			t.Errorf("stored %v", got)
+		}
+	}
+}
+
+// OCC-5: a file of an earlier release is migrated; duplicates that it holds are tolerated, and its
+// entries count.
+func TestOnceInOlderFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.db")
+	if err := sqlite.OldFile(path, 3,
+		`INSERT INTO logs (id, name, epoch, head) VALUES (1, 'log', 7, 5)`,
+		`INSERT INTO entries (log, position, appended, event_id, timestamp, data, targets, cursor) VALUES
+			(1, 1, 1, 'x', '2026-11-20T08:00:00Z', x'7b226e223a317d', NULL, ''),
+			(1, 2, 1, 'x', '2026-11-20T08:00:00Z', x'7b226e223a317d', NULL, ''),
+			(1, 3, 1, 'x', '2026-11-20T08:00:00Z', x'7b226e223a317d', '["t","s"]', ''),
+			(1, 4, 1, 'x', '2026-11-20T08:00:00Z', x'7b226e223a317d', '[]', ''),
+			(1, 5, 1, 'y', '2026-11-20T08:00:00Z', x'7b226e223a317d', '["t","s"]', '')`); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // and again when it is migrated
+		s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := openLog(t, s, store.LogOptions{})
+		if l.Epoch() != 7 {
+			t.Errorf("epoch %d", l.Epoch())
+		}
+		for _, tc := range []struct {
+			id      string
+			targets []string
+			want    store.Position
+		}{{"x", nil, 2}, {"x", []string{"s", "t"}, 3}, {"x", []string{}, 4}, {"y", []string{"t", "s", "s"}, 5}, {"y", nil, 6}} {
+			e := entry(tc.id)
+			e.Targets = tc.targets
+			if p, _, err := l.AppendOnce(t.Context(), e, 0); err != nil || p != tc.want {
+				t.Errorf("%s for %q: %d, %v; want %d", tc.id, tc.targets, p, err, tc.want)
+			}
+		}
+		other := entry("x")
+		other.Data = json.RawMessage(`{"n":2}`)
+		if _, _, err := l.AppendOnce(t.Context(), other, 0); !errors.Is(err, events.ErrIDReused) {
+			t.Errorf("other data: %v", err)
+		}
+		if got := ids(t, l, 0); fmt.Sprint(got) != "[x x x x y y]" {
+			t.Errorf("the log holds %v", got)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// OCC-5: finding an id costs the same in a long log as in a short one: an index serves it.
+func TestOnceUsesIndex(t *testing.T) {
+	plan, err := fresh(t).Plan(`SELECT position, data FROM entries WHERE log = 1 AND event_id = 'a' AND audience = x'' AND position > 3
+		ORDER BY position DESC LIMIT 1`)
+	if err != nil || len(plan) != 1 || !strings.HasPrefix(plan[0], "SEARCH entries USING INDEX entries_id (log=? AND event_id=? AND audience=? AND position>?)") {
+		t.Errorf("plan %q, %v", plan, err)
+	}
+}
+
+const onceEnv = "MCPE_SQLITE_ONCE_CHILD"
+
+// TestChildAppendsOnce is the child of TestOnceKilled: several goroutines emit the same ids.
+func TestChildAppendsOnce(t *testing.T) {
+	path := os.Getenv(onceEnv)
+	if path == "" {
+		return // only meant to run as a child
+	}
+	s := open(t, path, sqlite.Options{})
+	l := openLog(t, s, store.LogOptions{})
+	for range 4 {
+		go func() {
+			for i := 0; ; i++ {
+				if _, _, err := l.AppendOnce(context.Background(), entry(strconv.Itoa(i)), 0); err != nil {
+					os.Exit(3)
+				}
+				fmt.Printf("ack %d\n", i)
+			}
+		}()
+	}
+	select {}
+}
+
+// OCC-5: an author that emits again after a crash, not knowing what became of it, doubles nothing
+// and loses nothing.
+func TestOnceKilled(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.db")
+	most := 0
+	for life := range 3 {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestChildAppendsOnce$")
+		cmd.Env = append(os.Environ(), onceEnv+"="+path)
+		killAfter(t, cmd, 100*(life+1), func(line string) bool {
+			n, err := strconv.Atoi(strings.TrimPrefix(line, "ack "))
+			if err == nil {
+				most = max(most, n)
+			}
+			return err == nil
+		})
+	}
+	got := ids(t, openLog(t, open(t, path, sqlite.Options{}), store.LogOptions{}), 0)
+	for i, id := range got {
+		if id != strconv.Itoa(i) {
+			t.Fatalf("position %d holds %s", i+1, id)
+		}
+	}
+	if len(got) <= most || most < 50 {
+		t.Errorf("%d entries, %d acknowledged", len(got), most+1)
+	}
+}
+
+func BenchmarkAppend(b *testing.B) {
+	for _, once := range []bool{false, true} {
+		for _, writers := range []int{1, 64} {
+			b.Run(fmt.Sprintf("once=%v/writers=%d", once, writers), func(b *testing.B) {
+				s, err := sqlite.Open(b.Context(), filepath.Join(b.TempDir(), "events.db"), sqlite.Options{Synchronous: sqlite.Normal})
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer s.Close()
+				l, err := s.OpenLog(b.Context(), "log", store.LogOptions{MaxCount: 10_000})
+				if err != nil {
+					b.Fatal(err)
+				}
+				var n atomic.Int64
+				var wg sync.WaitGroup
+				b.ResetTimer()
+				for range writers {
+					wg.Go(func() {
+						for {
+							i := n.Add(1)
+							if i > int64(b.N) {
+								return
+							}
+							e := entry(fmt.Sprintf("019aa5b0-0000-7000-8000-%012d", i))
+							var err error
+							if once {
+								_, _, err = l.AppendOnce(context.Background(), e, 0)
+							} else {
+								_, err = l.Append(context.Background(), e)
+							}
+							if err != nil {
+								b.Error(err)
+							}
+						}
+					})
+				}
+				wg.Wait()
+			})
+		}
+	}
+}
