@@ -137,7 +137,11 @@ func arguments(values url.Values, inputSchema json.RawMessage) (json.RawMessage,
 			Type any `json:"type"`
 		} `json:"properties"`
 	}
-	if err := json.Unmarshal(inputSchema, &schema); err != nil {
+	if len(inputSchema) == 0 {
+		inputSchema = json.RawMessage(`{}`) // a server that publishes none takes anything
+	}
+	// A schema that is no object, such as true, says nothing of single arguments.
+	if err := json.Unmarshal(inputSchema, &schema); err != nil && inputSchema[0] == '{' {
 		return nil, fmt.Errorf("read inputSchema: %w", err)
 	}
 	args := map[string]json.RawMessage{}

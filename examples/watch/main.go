@@ -230,7 +230,11 @@ func arguments(pairs []string, inputSchema json.RawMessage) (json.RawMessage, er
 			Type any `json:"type"`
 		} `json:"properties"`
 	}
-	if err := json.Unmarshal(inputSchema, &schema); err != nil {
+	if len(inputSchema) == 0 {
+		inputSchema = json.RawMessage(`{}`) // a server that publishes none takes anything
+	}
+	// A schema that is no object, such as true, says nothing of single arguments.
+	if err := json.Unmarshal(inputSchema, &schema); err != nil && inputSchema[0] == '{' {
 		return nil, fmt.Errorf("read inputSchema: %w", err)
 	}
 	args := map[string]json.RawMessage{}

@@ -75,4 +75,10 @@ func TestArguments(t *testing.T) {
 	if _, err := arguments([]string{"n=five"}, schema); err == nil {
 		t.Error("a word was taken for an integer")
 	}
+	// LIST-2: an absent schema is {}.
+	for _, none := range []string{"", "null", "true", "{}"} {
+		if got, err := arguments([]string{"s=5"}, []byte(none)); err != nil || string(got) != `{"s":"5"}` {
+			t.Errorf("%q: %s, %v", none, got, err)
+		}
+	}
 }

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// maxWait bounds every wait that a server asks for.
-const maxWait = 24 * time.Hour
+// maxWait bounds every wait that a server asks for: nextPollMs, Retry-After, retryAfterMs. A server that
+// asks for more must not silence a subscription for good.
+const maxWait = time.Hour
 
 // Backoff spaces attempts: the n-th waits a random time between half and all of Min·2ⁿ, at most
 // Max.

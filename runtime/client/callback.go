@@ -222,7 +222,8 @@ func (cb *callback) acquire(ctx context.Context) (release func(), err error) {
 // hand gives one message to the inbox; sequence is its place in the store, 0 for none.
 func (cb *callback) hand(ctx context.Context, kind string, o *wire.Occurrence, e *wire.Envelope, sequence uint64) error {
 	if kind == wire.EnvelopeGap {
-		return cb.s.gapItem(ctx, e.Cursor, sequence)
+		return cb.s.gapItem(ctx, cb.s.usable(e.Cursor), sequence)
 	}
+	o.Cursor = cb.s.usable(o.Cursor)
 	return cb.s.takeItem(ctx, item{occurrence: o, cursor: o.Cursor, sequence: sequence})
 }

@@ -143,6 +143,7 @@ func (s *session) do(ctx context.Context, method string, body any, c *call) (jso
 	if !s.events {
 		return nil, ErrNoEvents
 	}
+	c.method = method
 	ctx, cancel := s.join(ctx)
 	defer cancel()
 	res, err := mcp.CallCustomMethod[*params, *result](withCall(ctx, c), s.cs, method, &params{body: body})

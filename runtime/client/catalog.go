@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -14,15 +15,24 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-// maxPages bounds one reading of events/list.
-const maxPages = 10_000
+// Bounds of one reading of events/list, beside that of its bytes, Options.MaxMessage.
+const (
+	maxPages       = 1_000
+	maxDescriptors = 10_000
+)
+
+// A reading is what events/list said.
+type reading struct {
+	list    []wire.Descriptor
+	leftOut []*DescriptorError
+}
 
 // A catalog is the client's copy of the server's event types.
 type catalog struct {
 	reading chan struct{} // held while one goroutine reads the list for all
 
 	mu    sync.Mutex
-	list  []wire.Descriptor
+	last  reading
 	known bool
 }
 
@@ -31,13 +41,19 @@ func (c *catalog) init() { c.reading = make(chan struct{}, 1) }
 func (c *catalog) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.list, c.known = nil, false
+	c.last.list, c.known = nil, false // what was left out stays known until the next reading
+}
+
+func (c *catalog) leftOut() []*DescriptorError {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.last.leftOut)
 }
 
 func (c *catalog) get() ([]wire.Descriptor, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.list, c.known
+	return c.last.list, c.known
 }
 
 // list reads events/list and keeps the answer.
@@ -47,35 +63,61 @@ func (c *Client) list(ctx context.Context, s *session) ([]wire.Descriptor, error
 		return nil, err
 	}
 	c.keep(all)
-	return slices.Clone(all), nil
+	return slices.Clone(all.list), nil
 }
 
-func (c *Client) readList(ctx context.Context, s *session, own *call) ([]wire.Descriptor, error) {
-	var all []wire.Descriptor
-	cursor := ""
+func (c *Client) readList(ctx context.Context, s *session, own *call) (all reading, err error) {
+	cursor, held := "", int64(0)
+	unusable := func(format string, args ...any) (reading, error) {
+		return reading{}, &AnswerError{Method: wire.MethodList, Err: fmt.Errorf(format, args...)}
+	}
 	seen := map[string]bool{}
 	for range maxPages {
 		bounded, cancel := context.WithTimeoutCause(ctx, c.opts.CallTimeout, errTimeout(wire.MethodList))
 		raw, err := s.call(bounded, wire.MethodList, wire.ListParams{Cursor: cursor}, own)
 		cancel()
 		if err != nil {
-			return nil, fmt.Errorf("client: %s: %w", wire.MethodList, err)
+			return reading{}, fmt.Errorf("client: %s: %w", wire.MethodList, err)
 		}
-		var page wire.ListResult
-		if err := json.Unmarshal(raw, &page); err != nil {
-			return nil, fmt.Errorf("client: result of %s: %w", wire.MethodList, err)
+		if held += int64(len(raw)); held > c.opts.MaxMessage {
+			return unusable("%w", errTooLarge("the whole list", c.opts.MaxMessage))
 		}
-		all = append(all, page.Events...)
+		page, err := wire.DecodeListPage(raw)
+		if err != nil {
+			return unusable("%w", err)
+		}
+		if n := len(all.list) + len(all.leftOut) + len(page.Entries); n > maxDescriptors {
+			return unusable("it has %d entries and more, at most %d are read", n, maxDescriptors)
+		}
+		all.add(page.Entries)
 		if page.NextCursor == "" {
 			return all, nil
 		}
+		if n := len(page.NextCursor); n > maxCursor {
+			return unusable("nextCursor has %d bytes, more than %d", n, maxCursor)
+		}
 		if seen[page.NextCursor] {
-			break
+			return unusable("it does not end: nextCursor comes again")
 		}
 		cursor = page.NextCursor
 		seen[cursor] = true
 	}
-	return nil, fmt.Errorf("client: %s does not end", wire.MethodList)
+	return unusable("it has more than %d pages", maxPages)
+}
+
+// add reads entries one by one: one that is malformed must not hide the others.
+func (r *reading) add(entries []json.RawMessage) {
+	for _, raw := range entries {
+		d, err := wire.DecodeDescriptor(raw)
+		if _, twice := find(r.list, d.Name); err == nil && twice {
+			err = errors.New("/name is that of an entry before")
+		}
+		if err != nil {
+			r.leftOut = append(r.leftOut, &DescriptorError{Event: d.Name, Index: len(r.list) + len(r.leftOut), Err: err})
+			continue
+		}
+		r.list = append(r.list, d)
+	}
 }
 
 func errTimeout(method string) error {
@@ -83,12 +125,15 @@ func errTimeout(method string) error {
 }
 
 // keep stores what was read and tells every live subscription.
-func (c *Client) keep(all []wire.Descriptor) {
+func (c *Client) keep(all reading) {
 	c.catalog.mu.Lock()
-	c.catalog.list, c.catalog.known = all, true
+	c.catalog.last, c.catalog.known = all, true
 	c.catalog.mu.Unlock()
+	for _, bad := range all.leftOut {
+		c.log.Warn("an entry of events/list is left out", "err", bad)
+	}
 	for _, sub := range c.registry() {
-		if d, ok := find(all, sub.name); ok {
+		if d, ok := find(all.list, sub.name); ok {
 			sub.compare(d)
 		}
 	}
@@ -133,6 +178,11 @@ func (c *Client) describe(ctx context.Context, s *session, name string) (wire.De
 	}
 	d, ok := find(all, name)
 	if !ok {
+		for _, bad := range c.catalog.leftOut() {
+			if bad.Event == name {
+				return d, bad
+			}
+		}
 		return d, events.NewError(wire.NotFound, map[string]string{"kind": "event"})
 	}
 	return d, nil

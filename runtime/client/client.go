@@ -19,6 +19,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -79,6 +80,11 @@ type Options struct {
 	// Buffer is how many occurrences a subscription holds that the application has not asked for;
 	// 0 means 64.
 	Buffer int
+	// MaxMessage bounds one message of the server in bytes, unpacked: a JSON body, an SSE event or a
+	// line of a process; also all pages of events/list together, and the payloads that one
+	// subscription holds for the application, beyond the last. 0 means 32 MiB. What is larger is an
+	// error that wraps a [SizeError].
+	MaxMessage int64
 	// RecentIDs is how many eventIds a subscription remembers for deduplication; 0 means 4,096
 	// (CLI-2).
 	RecentIDs int
@@ -153,6 +159,9 @@ func Connect(ctx context.Context, t mcp.Transport, o Options) (*Client, error) {
 	return c, nil
 }
 
+// defaultMessage is Options.MaxMessage unless set.
+const defaultMessage = 32 << 20
+
 func (o *Options) setDefaults() {
 	set := func(d *time.Duration, v time.Duration) {
 		if *d <= 0 {
@@ -168,6 +177,9 @@ func (o *Options) setDefaults() {
 	o.LongPoll = max(o.LongPoll, 0)
 	if o.Buffer <= 0 {
 		o.Buffer = 64
+	}
+	if o.MaxMessage <= 0 {
+		o.MaxMessage = defaultMessage
 	}
 	if o.RecentIDs <= 0 {
 		o.RecentIDs = 4096
@@ -189,13 +201,25 @@ func (c *Client) Session() *mcp.ClientSession {
 	return c.sess.cs
 }
 
-// List asks the server for its event types, all pages in the server's order (LIST-1).
+// List asks the server for its event types, all pages in the server's order (LIST-1). Entries that
+// cannot be read are left out; [Client.Unreadable] returns them.
 func (c *Client) List(ctx context.Context) ([]wire.Descriptor, error) {
-	s, err := c.live(ctx, false)
-	if err != nil {
-		return nil, err
+	for again := redialable(c.transport); ; again = false {
+		s, err := c.live(ctx, false)
+		if err != nil {
+			return nil, err
+		}
+		all, err := c.list(ctx, s)
+		if !again || !errors.Is(err, ErrSessionLost) {
+			return all, err
+		}
+		// The session may have been lost long before; a fresh one is the call's due.
 	}
-	return c.list(ctx, s)
+}
+
+// Unreadable returns the entries of the server's list that were left out when it was read last.
+func (c *Client) Unreadable() []*DescriptorError {
+	return c.catalog.leftOut()
 }
 
 // Close ends every subscription and then the session: the kill switch (CLI-8). Iterators end at

@@ -57,6 +57,7 @@ func (c *connTap) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
 		m, err := c.Connection.Read(ctx)
 		if err != nil {
+			c.board.breaks(err)
 			return m, err
 		}
 		switch r := m.(type) {

@@ -158,6 +158,63 @@ func (e *CommitError) Error() string {
 // Unwrap returns Err.
 func (e *CommitError) Unwrap() error { return e.Err }
 
+// An AnswerError says that the server's answer to a call cannot be used: it is no JSON-RPC message, not
+// what the method returns, or beyond a bound. Subscribe and List return it; later the client asks again,
+// and when that does not help the iteration yields it once in a [RecoverableError].
+type AnswerError struct {
+	// Method is the call.
+	Method string
+	// Err says what is wrong with the answer; its text may hold parts of it and is untrusted.
+	Err error
+}
+
+// Error gives the method and what is wrong.
+func (e *AnswerError) Error() string { return fmt.Sprintf("client: answer to %s: %v", e.Method, e.Err) }
+
+// Unwrap returns Err.
+func (e *AnswerError) Unwrap() error { return e.Err }
+
+// A SizeError says that a server sent more than the client holds.
+type SizeError struct {
+	// What was too large.
+	What string
+	// Limit is the bound in bytes, that of [Options].MaxMessage.
+	Limit int64
+}
+
+// Error gives the bound and the option that sets it.
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("%s is larger than %d bytes (Options.MaxMessage)", e.What, e.Limit)
+}
+
+func errTooLarge(what string, limit int64) error { return &SizeError{What: what, Limit: limit} }
+
+// A DescriptorError is an entry of events/list that cannot be read; the other entries are used
+// (LIST-2).
+type DescriptorError struct {
+	// Event is the entry's name, "" when it has none that can be read.
+	Event string
+	// Index is its place in the list, from 0.
+	Index int
+	// Err says what is wrong with it.
+	Err error
+}
+
+// Error gives the place, the name and what is wrong.
+func (e *DescriptorError) Error() string {
+	return fmt.Sprintf("client: entry %d of %s, %q: %v", e.Index, wire.MethodList, e.Event, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *DescriptorError) Unwrap() error { return e.Err }
+
+// A staleError is a 400 to a call with a session: the server was restarted, or the call is bad. One
+// fresh handshake tells which.
+type staleError struct{ status *StatusError }
+
+func (e *staleError) Error() string   { return e.status.Error() }
+func (e *staleError) Unwrap() []error { return []error{ErrSessionLost, e.status} }
+
 // A StatusError is an HTTP answer to an events call that was no JSON-RPC message.
 type StatusError struct {
 	// Status is the HTTP status code.
@@ -225,16 +282,22 @@ func callError(ctx context.Context, sess *session, c *call, err error) error {
 		return context.Cause(ctx)
 	}
 	c.mu.Lock()
-	status, text, after := c.status, c.text, c.retryAfter
+	cause, after := c.cause, c.retryAfter
 	c.mu.Unlock()
 	var rpc *jsonrpc.Error
 	switch {
-	case status != 0:
-		err = &StatusError{Status: status, Text: text}
+	case errors.As(cause, new(*staleError)):
+		sess.lose()
+		return cause
+	case cause != nil:
+		err = cause
 	case errors.As(err, &rpc):
 		err = errorOf(rpc.Code, rpc.Message, rpc.Data)
 	case sessionGone(err, sess.board.shared):
 		sess.lose()
+		if loss := sess.board.loss(); loss != ErrSessionLost {
+			return loss
+		}
 		return fmt.Errorf("%w: %w", ErrSessionLost, err)
 	}
 	if after > 0 {

@@ -3,6 +3,10 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,12 +27,13 @@ type frame struct {
 // A call travels in the context of one request, so that the tap below the SDK can tell whose
 // answer it sees and leave there what the SDK does not pass on.
 type call struct {
-	in *inflow // where frames go; nil for requests that are answered at once
+	in     *inflow // where frames go; nil for requests that are answered at once
+	method string
 
 	mu         sync.Mutex
-	status     int           // HTTP status of a refusal
-	text       string        // its body's beginning
-	retryAfter time.Duration // its Retry-After
+	cause      error         // why there is no answer, where the SDK tells less; nil when it knows
+	retryAfter time.Duration // of a refusal
+	date       time.Time     // of the answer by the server's clock; zero when it did not say
 	meta       map[string]any
 
 	endOnce sync.Once
@@ -48,6 +53,54 @@ func callFrom(ctx context.Context) *call {
 	return c
 }
 
+// again forgets what an earlier try of the same call met: a redirect, a login.
+func (c *call) again() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cause, c.retryAfter = nil, 0
+}
+
+// fail keeps why there will be no answer; the first reason counts.
+func (c *call) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cause == nil {
+		c.cause = err
+	}
+}
+
+// refused keeps a refusal that is no JSON-RPC message.
+func (c *call) refused(resp *http.Response, body []byte) {
+	c.fail(&StatusError{Status: resp.StatusCode, Text: clipped(body)})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.retryAfter = retryAfter(resp)
+}
+
+func (c *call) dated(resp *http.Response) {
+	at, err := http.ParseTime(resp.Header.Get("Date"))
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.date = at
+}
+
+// now is the server's clock at the answer, or ours where that tells more or is all that is known.
+func (c *call) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ours := time.Now()
+	if c.date.IsZero() || c.date.Sub(ours).Abs() <= clockNoise {
+		return ours
+	}
+	return c.date
+}
+
+// clockNoise is what a Date header, which has whole seconds, may be off.
+const clockNoise = 2 * time.Second
+
 func (c *call) end() { c.endOnce.Do(func() { close(c.ended) }) }
 
 // Room for frames between a carrier and the loop of its subscription. A body of its own may be
@@ -55,13 +108,14 @@ func (c *call) end() { c.endOnce.Do(func() { close(c.ended) }) }
 const (
 	ownFrames    = 16
 	sharedFrames = 512
-	sharedBytes  = 8 << 20
+	frameBytes   = 8 << 20 // beyond the last frame, however large that is
 )
 
 // An inflow is the bounded hand-over of frames from a tap to the loop of one subscription.
 type inflow struct {
 	frames   chan frame
 	bytes    atomic.Int64
+	room     chan struct{} // a token when something was taken
 	full     atomic.Bool
 	overflow chan struct{} // closed when a shared carrier found no room
 }
@@ -71,15 +125,22 @@ func newInflow(shared bool) *inflow {
 	if shared {
 		n = sharedFrames
 	}
-	return &inflow{frames: make(chan frame, n), overflow: make(chan struct{})}
+	return &inflow{frames: make(chan frame, n), room: make(chan struct{}, 1), overflow: make(chan struct{})}
 }
 
 // put hands f over and waits for room: for a carrier that carries only this subscription, where
 // waiting pushes back on the server alone.
 func (q *inflow) put(ctx context.Context, f frame) {
+	for q.bytes.Load() > frameBytes {
+		select {
+		case <-q.room:
+		case <-ctx.Done():
+			return
+		}
+	}
+	q.bytes.Add(int64(len(f.params)))
 	select {
 	case q.frames <- f:
-		q.bytes.Add(int64(len(f.params)))
 	case <-ctx.Done():
 	}
 }
@@ -90,7 +151,7 @@ func (q *inflow) offer(f frame) {
 	if q.full.Load() {
 		return
 	}
-	if q.bytes.Load() <= sharedBytes {
+	if q.bytes.Load() <= frameBytes {
 		select {
 		case q.frames <- f:
 			q.bytes.Add(int64(len(f.params)))
@@ -104,7 +165,10 @@ func (q *inflow) offer(f frame) {
 }
 
 // took is called for every frame received from frames.
-func (q *inflow) took(f frame) { q.bytes.Add(-int64(len(f.params))) }
+func (q *inflow) took(f frame) {
+	q.bytes.Add(-int64(len(f.params)))
+	wake(q.room)
+}
 
 // A board is what the taps of one session share: which request waits for which frames, and what
 // the handshake said.
@@ -125,6 +189,26 @@ type board struct {
 	topLevel  json.RawMessage  // capabilities.events, which the SDK does not decode
 	extension json.RawMessage  // capabilities.extensions[wire.ExtensionID]
 	refusal   *StatusError     // of the newest answer outside of events calls; nil unless 401 or 403
+	broken    error            // why a connection could not be read any more
+}
+
+// breaks keeps why the connection could not be read any more.
+func (b *board) breaks(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.broken == nil {
+		b.broken = err
+	}
+}
+
+// loss is ErrSessionLost with what is known of the reason.
+func (b *board) loss() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.broken == nil || errors.Is(b.broken, io.EOF) || errors.Is(b.broken, context.Canceled) {
+		return ErrSessionLost
+	}
+	return fmt.Errorf("%w: %w", ErrSessionLost, b.broken)
 }
 
 // refused keeps the newest refusal of the caller, or that there is none any more.

@@ -213,10 +213,12 @@ func filter(t *testing.T, body string, streaming bool) (passed string, frames []
 	if streaming {
 		own = newCall(newInflow(true))
 	}
-	f := newSSEFilter(io.NopCloser(strings.NewReader(body)), b, own, t.Context())
-	f.limit = 1 << 10
+	f := newSSEFilter(io.NopCloser(strings.NewReader(body)), b, own, t.Context(), 1<<10)
 	out, err := io.ReadAll(f)
 	if own != nil {
+		if errors.As(own.cause, new(*AnswerError)) {
+			err = own.cause
+		}
 		close(own.in.frames)
 		for fr := range own.in.frames {
 			frames = append(frames, strings.TrimPrefix(fr.method, wire.NotificationPrefix))
@@ -258,8 +260,11 @@ func TestSSEFilter(t *testing.T) {
 	if passed, _, _ := filter(t, other, false); passed != other {
 		t.Errorf("passed %q", passed)
 	}
-	if _, _, err := filter(t, "data: "+strings.Repeat("x", 1<<10), true); !errors.Is(err, errBlockTooLarge) {
-		t.Error(err)
+	for _, streaming := range []bool{false, true} {
+		_, _, err := filter(t, "data: "+strings.Repeat("x", 1<<10), streaming)
+		if large := (*SizeError)(nil); !errors.As(err, &large) || large.Limit != 1<<10 || !strings.Contains(err.Error(), "Options.MaxMessage") {
+			t.Error(err)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -27,7 +28,7 @@ const (
 
 // tapHTTP returns a copy of t whose requests go through a tap. The connection itself stays the
 // SDK's: it keeps sessions, versions, OAuth and resumption.
-func tapHTTP(t *mcp.StreamableClientTransport, b *board) *mcp.StreamableClientTransport {
+func tapHTTP(t *mcp.StreamableClientTransport, b *board, limit int64) *mcp.StreamableClientTransport {
 	tapped := *t
 	hc := http.Client{}
 	if t.HTTPClient != nil {
@@ -39,7 +40,7 @@ func tapHTTP(t *mcp.StreamableClientTransport, b *board) *mcp.StreamableClientTr
 	}
 	// http.Client.Timeout includes the body, and a stream has no end: the tap applies the timeout
 	// to everything else.
-	hc.Transport = &httpTap{board: b, base: base, timeout: hc.Timeout, oauth: t.OAuthHandler != nil}
+	hc.Transport = &httpTap{board: b, base: base, timeout: hc.Timeout, oauth: t.OAuthHandler != nil, limit: limit}
 	hc.Timeout = 0
 	tapped.HTTPClient = &hc
 	return &tapped
@@ -52,6 +53,7 @@ type httpTap struct {
 	base    http.RoundTripper
 	timeout time.Duration
 	oauth   bool
+	limit   int64 // of one message
 }
 
 func (t *httpTap) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -60,6 +62,9 @@ func (t *httpTap) RoundTrip(req *http.Request) (*http.Response, error) {
 		own = nil // the SDK resuming an answer by itself
 	}
 	streaming := own != nil && own.in != nil
+	if own != nil {
+		own.again()
+	}
 	ctx, release := t.bound(req, own != nil)
 	if streaming {
 		if id := requestID(req); id != "" {
@@ -70,11 +75,13 @@ func (t *httpTap) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		release()
 		if own != nil {
+			own.fail(fmt.Errorf("client: no connection: %w", err))
 			own.end()
 		}
 		return resp, err
 	}
 	if own != nil {
+		own.dated(resp)
 		t.translate(req, resp, own)
 	} else if req.Method == http.MethodPost {
 		t.notice(resp)
@@ -82,8 +89,8 @@ func (t *httpTap) RoundTrip(req *http.Request) (*http.Response, error) {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {
 	case kind == typeSSE && resp.StatusCode < 300:
-		resp.Body = newSSEFilter(resp.Body, t.board, own, ctx)
-	case kind == typeJSON && t.board.observing():
+		resp.Body = newSSEFilter(resp.Body, t.board, own, ctx, t.limit)
+	case kind == typeJSON && own == nil && req.Method == http.MethodPost:
 		if err := t.observe(resp); err != nil {
 			release()
 			return nil, err
@@ -148,25 +155,40 @@ func (t *httpTap) notice(resp *http.Response) {
 	t.board.refused(&StatusError{Status: resp.StatusCode, Text: clipped(body)})
 }
 
-// clipped is the beginning of a refusal's body, for an error's text.
+// maxClipped is how much of a server's text goes into an error.
+const maxClipped = 200
+
+// clipped is the beginning of a server's text, for an error's text.
 func clipped(body []byte) string {
 	text := strings.TrimSpace(string(body))
-	if len(text) > 200 {
-		text = text[:200]
+	if len(text) > maxClipped {
+		text = text[:maxClipped]
 	}
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
-// observe shows the board a JSON answer of the handshake.
+// observe reads a JSON answer to another call than ours, which the SDK would read without a bound, and
+// shows the board those of the handshake.
 func (t *httpTap) observe(resp *http.Response) error {
-	body, err := io.ReadAll(resp.Body)
+	body, err := readBounded(resp.Body, t.limit)
 	resp.Body.Close()
 	if err != nil {
 		return err
 	}
-	t.board.observe(resultOf(body))
+	if t.board.observing() {
+		t.board.observe(resultOf(body))
+	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	return nil
+}
+
+// readBounded reads to the end of what may have limit bytes, unpacked.
+func readBounded(r io.Reader, limit int64) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if int64(len(body)) > limit {
+		return nil, errTooLarge("the body", limit)
+	}
+	return body, err
 }
 
 func resultOf(message []byte) json.RawMessage {
@@ -185,10 +207,16 @@ func resultOf(message []byte) json.RawMessage {
 func (t *httpTap) translate(req *http.Request, resp *http.Response, own *call) {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if resp.StatusCode < 300 {
-		if kind == typeJSON || kind == typeSSE {
-			return
+		switch kind {
+		case typeSSE:
+		case typeJSON:
+			t.check(req, resp, own)
+		default:
+			body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
+			own.fail(&AnswerError{Method: own.method, Err: fmt.Errorf("the content type is %q, not %s or %s: %w",
+				clipped([]byte(resp.Header.Get("Content-Type"))), typeJSON, typeSSE, &StatusError{resp.StatusCode, clipped(body)})})
+			refuse(resp)
 		}
-		t.refuse(resp, own, nil)
 		return
 	}
 	if t.oauth && (resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden) {
@@ -198,8 +226,9 @@ func (t *httpTap) translate(req *http.Request, resp *http.Response, own *call) {
 	if err != nil {
 		body = nil
 	}
+	session := req.Header.Get(sessionHeader) != ""
 	if m, err := jsonrpc.DecodeMessage(body); err == nil {
-		if r, ok := m.(*jsonrpc.Response); ok && r.Error != nil {
+		if r, ok := m.(*jsonrpc.Response); ok && r.Error != nil && !(session && uninitialized(req, resp, r)) {
 			// The SDK reads no body of statuses that it takes for passing ones.
 			if resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests {
 				own.mu.Lock()
@@ -211,17 +240,68 @@ func (t *httpTap) translate(req *http.Request, resp *http.Response, own *call) {
 			return
 		}
 	}
-	if resp.StatusCode == http.StatusNotFound && req.Header.Get(sessionHeader) != "" {
+	if session && resp.StatusCode == http.StatusNotFound {
 		replaceBody(resp, body)
 		return
 	}
-	t.refuse(resp, own, body)
+	if session && resp.StatusCode == http.StatusBadRequest {
+		// A server that was restarted knows neither the session nor, in other languages' SDKs, the
+		// status for that.
+		own.fail(&staleError{&StatusError{Status: resp.StatusCode, Text: clipped(body)}})
+		resp.StatusCode = http.StatusNotFound
+		replaceBody(resp, nil)
+		return
+	}
+	own.refused(resp, body)
+	refuse(resp)
 }
 
-func (t *httpTap) refuse(resp *http.Response, own *call, body []byte) {
-	own.mu.Lock()
-	own.status, own.text, own.retryAfter = resp.StatusCode, clipped(body), retryAfter(resp)
-	own.mu.Unlock()
+// codeServer is the code that servers use for whatever JSON-RPC has no code for.
+const codeServer = -32000
+
+// uninitialized reports whether a 400 is about the session and not about the call: it answers no
+// request, or says that the server was not initialized.
+func uninitialized(req *http.Request, resp *http.Response, r *jsonrpc.Response) bool {
+	if resp.StatusCode != http.StatusBadRequest {
+		return false
+	}
+	var rpc *jsonrpc.Error
+	return !r.ID.IsValid() || errors.As(r.Error, &rpc) && rpc.Code == codeServer
+}
+
+// check reads a JSON answer before the SDK does, for which one that cannot be used is the end of the
+// session.
+func (t *httpTap) check(req *http.Request, resp *http.Response, own *call) {
+	fail := func(err error) {
+		own.fail(&AnswerError{Method: own.method, Err: err})
+		refuse(resp)
+	}
+	body, err := readBounded(resp.Body, t.limit)
+	if err != nil {
+		if errors.As(err, new(*SizeError)) {
+			fail(err)
+			return
+		}
+		own.fail(fmt.Errorf("client: the answer broke off: %w", err))
+		refuse(resp)
+		return
+	}
+	m, err := jsonrpc.DecodeMessage(body)
+	r, ok := m.(*jsonrpc.Response)
+	switch {
+	case err != nil:
+		fail(fmt.Errorf("no JSON-RPC message: %w: %s", err, clipped(body)))
+	case !ok:
+		fail(errors.New("a request, not a response"))
+	case idText(r.ID.Raw()) != requestID(req):
+		fail(errors.New("it answers another request"))
+	default:
+		replaceBody(resp, body)
+	}
+}
+
+// refuse replaces an answer by an error of this call alone; what it was, own knows.
+func refuse(resp *http.Response) {
 	answer := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":"refused","error":{"code":%d,"message":"HTTP status %d"}}`,
 		jsonrpc.CodeInternalError, resp.StatusCode)
 	resp.StatusCode = http.StatusBadRequest

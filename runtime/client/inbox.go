@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -19,22 +20,36 @@ type item struct {
 	sequence uint64
 }
 
+// size is what the server made of it, roughly.
+func (i *item) size() int64 {
+	if o := i.occurrence; o != nil {
+		return int64(len(o.Data) + len(o.Meta))
+	}
+	var bad *PayloadError
+	if errors.As(i.note, &bad) {
+		return int64(len(bad.Occurrence.Raw) + len(bad.Occurrence.Meta))
+	}
+	return 0
+}
+
 func (i *item) shown() bool { return i.occurrence != nil || i.gap != nil || i.note != nil }
 
 // An inbox is the bounded queue between a subscription's loop and its iterator.
 type inbox struct {
 	limit int
+	bytes int64         // what items may hold beyond the last one
 	more  chan struct{} // a token when there is something to take
 	room  chan struct{} // a token when there is room again
 
 	mu    sync.Mutex
 	items []item
+	held  int64
 	ended bool
 	err   error
 }
 
-func newInbox(limit int) *inbox {
-	return &inbox{limit: limit, more: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+func newInbox(limit int, bytes int64) *inbox {
+	return &inbox{limit: limit, bytes: bytes, more: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 }
 
 func wake(c chan struct{}) {
@@ -48,8 +63,9 @@ func wake(c chan struct{}) {
 func (b *inbox) put(ctx context.Context, it item) error {
 	for {
 		b.mu.Lock()
-		if len(b.items) < b.limit {
+		if len(b.items) < b.limit && b.held <= b.bytes {
 			b.items = append(b.items, it)
+			b.held += it.size()
 			b.mu.Unlock()
 			wake(b.more)
 			return nil
@@ -105,6 +121,7 @@ func (b *inbox) tryTake() (it item, ok bool, err error) {
 	it = b.items[0]
 	b.items[0] = item{}
 	b.items = b.items[1:]
+	b.held -= it.size()
 	wake(b.room)
 	return it, true, nil
 }

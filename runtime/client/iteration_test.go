@@ -113,7 +113,7 @@ func TestPayloadError(t *testing.T) {
 			got = append(got, ev.ID)
 			break
 		}
-		if strings.Join(got, ", ") != "bad e1, bad e2, bad e3, e5" {
+		if strings.Join(got, ", ") != "bad e1, bad e2, bad e3, bad e4, e5" {
 			t.Errorf("got %v", got)
 		}
 	})

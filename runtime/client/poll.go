@@ -3,7 +3,9 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -12,7 +14,9 @@ import (
 // runPoll is the poll loop (CLI-3).
 func runPoll(ctx context.Context, s *subscription, sess *session) error {
 	o := &s.c.opts
+	empty := 0 // pages in a row that promised more and brought nothing new
 	for resuming := true; ; resuming = false {
+		before := s.received()
 		p := wire.PollParams{Name: s.name, Arguments: s.args, Cursor: s.resume()}
 		if o.MaxEvents > 0 {
 			p.MaxEvents = &o.MaxEvents
@@ -33,13 +37,46 @@ func runPoll(ctx context.Context, s *subscription, sess *session) error {
 			return err
 		}
 		moved := res.Cursor != nil && (p.Cursor == nil || *res.Cursor != *p.Cursor)
-		if res.HasMore && (moved || len(res.Events) > 0) {
+		fresh := s.received() > before
+		if fresh {
+			empty = 0
+		}
+		if res.HasMore && (moved || fresh) {
+			if err := s.pause(ctx, empty); err != nil {
+				return err
+			}
+			empty++
 			continue // without progress "more" would never end
 		}
+		empty = 0
 		if err := sleep(ctx, max(res.nextPoll(), o.PollFloor)); err != nil {
 			return err
 		}
 	}
+}
+
+// Pauses between pages that promise more and bring nothing new: a scan of a long log in bounded steps
+// has them, and so has a server that never gets further.
+const (
+	freePages    = 8
+	maxPagePause = 10 * time.Second
+)
+
+// pause waits before the next of so many pages without anything new, and says so in the status.
+func (s *subscription) pause(ctx context.Context, pages int) error {
+	if pages < freePages {
+		return nil
+	}
+	s.failed(fmt.Errorf("client: %s: the server promises more, but %d pages brought nothing new", wire.MethodPoll, pages))
+	slow := Backoff{Min: s.c.opts.PollFloor, Max: max(s.c.opts.PollFloor, maxPagePause)}
+	return slow.wait(ctx, pages-freePages, 0)
+}
+
+// received is how many new occurrences there have been.
+func (s *subscription) received() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status.Received
 }
 
 // A pollResult is a wire.PollResult read leniently: one strange occurrence must not hide the others,
@@ -49,13 +86,13 @@ type pollResult struct {
 	Cursor     *string           `json:"cursor"`
 	Truncated  bool              `json:"truncated"`
 	HasMore    bool              `json:"hasMore"`
-	NextPollMs json.Number       `json:"nextPollMs"`
+	NextPollMs json.RawMessage   `json:"nextPollMs"`
 }
 
 // nextPoll is the wait that the server asks for, within bounds.
 func (r *pollResult) nextPoll() time.Duration {
-	ms, err := r.NextPollMs.Float64()
-	if err != nil || !(ms > 0) {
+	ms, err := strconv.ParseFloat(string(r.NextPollMs), 64)
+	if !(ms > 0) || err != nil && !errors.Is(err, strconv.ErrRange) {
 		return 0
 	}
 	return time.Duration(min(ms, float64(maxWait.Milliseconds()))) * time.Millisecond
@@ -70,7 +107,10 @@ func (s *subscription) pollOnce(ctx context.Context, sess *session, p wire.PollP
 	}
 	var res pollResult
 	if err := json.Unmarshal(raw, &res); err != nil {
-		return nil, fmt.Errorf("client: result of %s: %w", wire.MethodPoll, err)
+		return nil, &AnswerError{Method: wire.MethodPoll, Err: err}
+	}
+	if err := checkCursor(res.Cursor); err != nil {
+		return nil, &AnswerError{Method: wire.MethodPoll, Err: err}
 	}
 	return &res, nil
 }
@@ -78,7 +118,7 @@ func (s *subscription) pollOnce(ctx context.Context, sess *session, p wire.PollP
 // takeBatch hands a poll's occurrences over. Only with the last of them is the new cursor reached.
 func (s *subscription) takeBatch(ctx context.Context, res *pollResult) error {
 	if res.Truncated {
-		if err := s.gap(ctx, nil); err != nil {
+		if err := s.truncated(ctx, res.Cursor, nil); err != nil {
 			return err
 		}
 	}

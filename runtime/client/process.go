@@ -1,11 +1,7 @@
 package client
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,13 +11,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 const (
-	// maxLine bounds one message of a process.
-	maxLine = 16 << 20
 	// defaultGrace is how long a process may take to exit at each stage of ending it.
 	defaultGrace = 5 * time.Second
 )
@@ -44,6 +37,16 @@ type Process struct {
 	Grace time.Duration
 	// Logger receives the skipped lines at debug level; nil discards them.
 	Logger *slog.Logger
+
+	// limit bounds one line; 0 means defaultMessage.
+	limit int64
+}
+
+// bounded is a copy of p whose lines have a bound.
+func (p *Process) bounded(limit int64) *Process {
+	own := *p
+	own.limit = limit
+	return &own
 }
 
 // Command is the transport to the program name with args, started by each Connect.
@@ -85,9 +88,8 @@ func (p *Process) Connect(ctx context.Context) (mcp.Connection, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	c := &processConn{cmd: cmd, in: in, out: out, grace: grace, log: log,
-		messages: make(chan jsonrpc.Message), closed: make(chan struct{}), read: make(chan struct{}), exited: make(chan struct{})}
-	go c.pump()
+	c := &processConn{cmd: cmd, in: in, out: out, grace: grace, exited: make(chan struct{}),
+		lines: newLines(out, in, p.limit, log)}
 	go func() {
 		c.exit = cmd.Wait()
 		close(c.exited)
@@ -97,135 +99,24 @@ func (p *Process) Connect(ctx context.Context) (mcp.Connection, error) {
 
 // A processConn is the connection to one running process.
 type processConn struct {
+	*lines
 	cmd   *exec.Cmd
 	in    io.WriteCloser
 	out   *os.File
 	grace time.Duration
-	log   *slog.Logger
 
-	messages chan jsonrpc.Message
-	read     chan struct{} // closed when stdout has ended; readErr says how
-	readErr  error
-	exited   chan struct{} // closed when the process is gone; exit is its error
-	exit     error
+	exited chan struct{} // closed when the process is gone; exit is its error
+	exit   error
 
-	writing   sync.Mutex
 	closeOnce sync.Once
-	closed    chan struct{}
 	closeErr  error
-}
-
-// pump reads stdout to its end, also while nobody asks for messages any more: a process that
-// cannot write does not exit.
-func (c *processConn) pump() {
-	lines := bufio.NewReaderSize(c.out, 64<<10)
-	for {
-		line, err := readLine(lines)
-		if err != nil {
-			if err == errLineTooLong {
-				c.log.Warn("process wrote a line above 16 MiB")
-			}
-			c.readErr = err
-			close(c.read)
-			io.Copy(io.Discard, lines)
-			return
-		}
-		messages := decodeLine(line)
-		if messages == nil && len(line) > 0 {
-			c.log.Debug("skipped a line of stdout that is no message", "line", string(line[:min(len(line), 200)]))
-		}
-		for _, m := range messages {
-			select {
-			case c.messages <- m:
-			case <-c.closed:
-			}
-		}
-	}
-}
-
-var errLineTooLong = errors.New("client: line above 16 MiB")
-
-// readLine returns the next line without its end. A last line without an end counts.
-func readLine(r *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		line = append(line, part...)
-		if len(line) > maxLine {
-			return nil, errLineTooLong
-		}
-		if err == nil || err == io.EOF && len(line) > 0 {
-			return bytes.TrimSpace(line), nil
-		}
-		if err != bufio.ErrBufferFull {
-			return nil, io.EOF
-		}
-	}
-}
-
-// decodeLine returns the messages of a line: one, those of a batch, or none when the line is
-// something else.
-func decodeLine(line []byte) []jsonrpc.Message {
-	if len(line) == 0 {
-		return nil
-	}
-	switch line[0] {
-	case '{':
-		if m, err := jsonrpc.DecodeMessage(line); err == nil {
-			return []jsonrpc.Message{m}
-		}
-	case '[':
-		var parts []json.RawMessage
-		if json.Unmarshal(line, &parts) != nil {
-			return nil
-		}
-		var batch []jsonrpc.Message
-		for _, part := range parts {
-			m, err := jsonrpc.DecodeMessage(part)
-			if err != nil {
-				return nil
-			}
-			batch = append(batch, m)
-		}
-		return batch
-	}
-	return nil
-}
-
-func (c *processConn) SessionID() string { return "" }
-
-func (c *processConn) Read(ctx context.Context) (jsonrpc.Message, error) {
-	select {
-	case m := <-c.messages:
-		return m, nil
-	case <-c.read:
-		return nil, c.readErr
-	case <-c.closed:
-		return nil, io.EOF
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (c *processConn) Write(ctx context.Context, m jsonrpc.Message) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	data, err := jsonrpc.EncodeMessage(m)
-	if err != nil {
-		return err
-	}
-	c.writing.Lock()
-	defer c.writing.Unlock()
-	_, err = c.in.Write(append(data, '\n'))
-	return err
 }
 
 // Close ends the process in order: stdin is closed, then SIGTERM, then SIGKILL, each when the stage
 // before did not help within the grace.
 func (c *processConn) Close() error {
 	c.closeOnce.Do(func() {
-		close(c.closed)
+		c.lines.close()
 		c.in.Close()
 		c.closeErr = c.end()
 		// A grandchild may hold stdout; nobody reads it any more.

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -30,6 +31,8 @@ func runPush(ctx context.Context, s *subscription, sess *session) error {
 	patience := 2 * s.c.opts.Heartbeat
 	silence := time.NewTimer(patience)
 	defer silence.Stop()
+	begun := time.NewTimer(patience + time.Second) // for one that is not silent
+	defer begun.Stop()
 	for {
 		select {
 		case f := <-own.in.frames:
@@ -40,7 +43,15 @@ func runPush(ctx context.Context, s *subscription, sess *session) error {
 		case <-own.in.overflow:
 			return stream.drain(ctx, errOverflow)
 		case err := <-ended:
-			return stream.drain(ctx, err)
+			err = stream.drain(ctx, err)
+			if errors.Is(err, errStreamEnded) && !stream.active {
+				return &AnswerError{Method: wire.MethodStream, Err: errors.New("the stream ended before " + wire.NotificationActive)}
+			}
+			return err
+		case <-begun.C:
+			if !stream.active && len(own.in.frames) == 0 {
+				return &AnswerError{Method: wire.MethodStream, Err: errors.New("no " + wire.NotificationActive + " in time")}
+			}
 		case <-silence.C:
 			if len(own.in.frames) > 0 {
 				continue // it was the application that took long
@@ -97,7 +108,7 @@ func (st *stream) take(ctx context.Context, f frame) error {
 	case wire.NotificationHeartbeat:
 		var p wire.HeartbeatParams
 		if read(&p) {
-			s.reach(p.Cursor)
+			s.reach(s.usable(p.Cursor))
 			s.progress()
 		}
 	case wire.NotificationError:
@@ -116,13 +127,17 @@ func (st *stream) take(ctx context.Context, f frame) error {
 // begin handles the first message of a stream, and the fresh one after a gap (PUSH-1, PUSH-7).
 func (st *stream) begin(ctx context.Context, p wire.ActiveParams) error {
 	s := st.s
+	p.Cursor = s.usable(p.Cursor)
 	again := s.established() && !st.active
 	st.active = true
 	// A type without replay loses what happens between two streams, and only the client knows that
 	// there were two.
 	lost := again && p.Cursor == nil && s.resume() == nil
-	if p.Truncated || lost {
-		return s.gap(ctx, p.Cursor)
+	switch {
+	case lost:
+		return s.gap(ctx, nil)
+	case p.Truncated:
+		return s.truncated(ctx, p.Cursor, p.Cursor)
 	}
 	s.reach(p.Cursor)
 	return nil

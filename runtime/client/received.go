@@ -32,7 +32,7 @@ func (cb *callback) keep(ctx context.Context, d webhook.Delivery) error {
 	if !fresh {
 		s.status.Duplicates++
 	}
-	if cursor := d.Cursor(); cursor != nil && *cursor != "" {
+	if cursor := d.Cursor(); checkCursor(cursor) == nil && cursor != nil && *cursor != "" {
 		s.cursor = *cursor
 	}
 	s.mu.Unlock()

@@ -31,7 +31,7 @@ type session struct {
 	cancel context.CancelCauseFunc
 }
 
-func (s *session) lose() { s.cancel(ErrSessionLost) }
+func (s *session) lose() { s.cancel(s.board.loss()) }
 
 // join derives a context from ctx that also ends with the session.
 func (s *session) join(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -51,10 +51,14 @@ func (c *Client) connect(ctx context.Context) (*session, error) {
 		t = inner
 	}
 	var b *board
-	if st, ok := t.(*mcp.StreamableClientTransport); ok {
+	switch own := t.(type) {
+	case *mcp.StreamableClientTransport:
 		b = newBoard(false)
-		t = tapHTTP(st, b)
-	} else {
+		t = tapHTTP(own, b, c.opts.MaxMessage)
+	default:
+		if p, ok := t.(*Process); ok {
+			t = p.bounded(c.opts.MaxMessage)
+		}
 		b = newBoard(true)
 		t = &connTransport{t, b}
 	}

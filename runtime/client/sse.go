@@ -5,17 +5,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"io"
 	"strings"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
-
-// maxBlock bounds one SSE event.
-const maxBlock = 16 << 20
-
-var errBlockTooLarge = errors.New("client: SSE event above 16 MiB")
 
 // An sseFilter reads an SSE body event by event, hands the extension's notifications to the board
 // and passes everything else on, byte for byte.
@@ -25,15 +22,16 @@ type sseFilter struct {
 	board *board
 	own   *call
 	ctx   context.Context
-	limit int // of one block
+	limit int64 // of one block
+	ended bool  // the reason for the end is known
 
 	out []byte // of buf, not yet read
 	buf []byte
 	err error
 }
 
-func newSSEFilter(body io.ReadCloser, b *board, own *call, ctx context.Context) *sseFilter {
-	return &sseFilter{body: body, in: bufio.NewReaderSize(body, 16<<10), board: b, own: own, ctx: ctx, limit: maxBlock}
+func newSSEFilter(body io.ReadCloser, b *board, own *call, ctx context.Context, limit int64) *sseFilter {
+	return &sseFilter{body: body, in: bufio.NewReaderSize(body, 16<<10), board: b, own: own, ctx: ctx, limit: limit}
 }
 
 func (f *sseFilter) Close() error { return f.body.Close() }
@@ -41,6 +39,7 @@ func (f *sseFilter) Close() error { return f.body.Close() }
 func (f *sseFilter) Read(p []byte) (int, error) {
 	for len(f.out) == 0 {
 		if f.err != nil {
+			f.over()
 			return 0, f.err
 		}
 		f.next()
@@ -80,12 +79,48 @@ func (f *sseFilter) next() {
 			break
 		}
 	}
-	if !whole && !json.Valid(data) {
-		return // cut off in the middle, which the SDK would take for a broken protocol
+	if !whole && len(data) == 0 {
+		return
+	}
+	if len(data) > 0 {
+		m, err := jsonrpc.DecodeMessage(data)
+		if err != nil {
+			// The SDK would take it for the end of the session.
+			if whole && f.own != nil {
+				f.finish(fmt.Errorf("no JSON-RPC message: %w: %s", err, clipped(data)))
+			}
+			return
+		}
+		if _, ok := m.(*jsonrpc.Response); ok {
+			f.ended = true
+		}
 	}
 	if !f.consume(data) {
 		f.out = f.buf
 	}
+}
+
+// finish ends the body early because of what the server sent.
+func (f *sseFilter) finish(reason error) {
+	f.ended, f.err = true, io.EOF
+	if f.own == nil {
+		f.err = reason
+		return
+	}
+	f.own.fail(&AnswerError{Method: f.own.method, Err: reason})
+}
+
+// over tells the call why its body ended without a response.
+func (f *sseFilter) over() {
+	if f.ended || f.own == nil {
+		return
+	}
+	f.ended = true
+	if f.err != io.EOF {
+		f.own.fail(fmt.Errorf("client: the stream broke off: %w", f.err))
+		return
+	}
+	f.own.fail(errStreamEnded)
 }
 
 func (f *sseFilter) streaming() bool { return f.own != nil && f.own.in != nil }
@@ -96,8 +131,8 @@ func (f *sseFilter) line() bool {
 	for {
 		part, err := f.in.ReadSlice('\n')
 		f.buf = append(f.buf, part...)
-		if len(f.buf) > f.limit {
-			f.err = errBlockTooLarge
+		if int64(len(f.buf)) > f.limit {
+			f.finish(errTooLarge("an SSE event", f.limit))
 			return false
 		}
 		if err == nil {

@@ -33,8 +33,10 @@ type Status struct {
 	Gaps int64
 	// Drift is set when the generated types differ from what the server publishes (CLI-9).
 	Drift *Drift
-	// LastError is why the delivery was last interrupted, or nil.
+	// LastError is why the delivery was last interrupted or slowed down, or nil.
 	LastError error
+	// Unreadable are the entries of the server's list that were left out when it was read last.
+	Unreadable []*DescriptorError
 	// RefreshBefore is when a webhook subscription ends unless it is refreshed, by the server's
 	// clock; zero for never and in other modes.
 	RefreshBefore time.Time
@@ -78,9 +80,11 @@ func (c *Client) End(id string) bool {
 }
 
 func (s *subscription) snapshot() Status {
+	unreadable := s.c.catalog.leftOut()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.status
+	st.Unreadable = unreadable
 	if d := st.Delivery; d != nil {
 		own := *d
 		st.Delivery = &own

@@ -108,7 +108,7 @@ func encodeArguments(args any) (json.RawMessage, error) {
 func (c *Client) subscribe(ctx context.Context, t events.Info, args json.RawMessage, options []SubscribeOption) (*subscription, error) {
 	s := &subscription{c: c, name: t.Name, args: args, fingerprint: t.Fingerprint,
 		opts: subscribeOptions{mode: c.opts.Mode, maxAge: -1}, ready: make(chan error, 1), done: make(chan struct{}),
-		inbox: newInbox(c.opts.Buffer), seen: newIDSet(c.opts.RecentIDs),
+		inbox: newInbox(c.opts.Buffer, c.opts.MaxMessage), seen: newIDSet(c.opts.RecentIDs),
 		refused: map[string]bool{wire.ModeWebhook: c.webhooks == nil}}
 	for _, o := range options {
 		o(&s.opts)
@@ -242,6 +242,9 @@ func (s *Subscription[A, P]) typed(it item) (events.Event[A, P], error) {
 	o, err := occurrence(it.occurrence)
 	ev.Occurrence = o
 	if err == nil {
+		err = checkData(o.Raw)
+	}
+	if err == nil {
 		err = decodePayload(o.Raw, &ev.Data)
 	}
 	if err != nil {
@@ -250,11 +253,36 @@ func (s *Subscription[A, P]) typed(it item) (events.Event[A, P], error) {
 	return ev, nil
 }
 
+// checkData refuses what is no object (OCC-1): a null would decode into any payload as its zero value.
+func checkData(raw json.RawMessage) error {
+	switch {
+	case len(raw) == 0:
+		return errors.New("no data")
+	case raw[0] != '{':
+		return fmt.Errorf("data is %s, not an object", kindOf(raw))
+	}
+	return nil
+}
+
+// kindOf names the JSON type of a value.
+func kindOf(raw json.RawMessage) string {
+	switch raw[0] {
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case '"':
+		return "a string"
+	case 'n':
+		return "null"
+	case 't', 'f':
+		return "a boolean"
+	}
+	return "a number"
+}
+
 // decodePayload decodes raw into v; raw JSON stays as it came.
 func decodePayload(raw json.RawMessage, v any) error {
-	if len(raw) == 0 {
-		return errors.New("no data")
-	}
 	switch v := v.(type) {
 	case *json.RawMessage:
 		*v = raw

@@ -2,7 +2,6 @@ package client
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -46,33 +45,62 @@ type subscribeResult struct {
 	quiet bool
 }
 
-func readSubscribed(raw json.RawMessage, asked time.Time, ttl time.Duration) (*subscribeResult, error) {
+func readSubscribed(raw json.RawMessage, now time.Time, ttl time.Duration) (*subscribeResult, error) {
 	var r subscribeResult
-	if err := json.Unmarshal(raw, &r); err != nil {
-		return nil, fmt.Errorf("client: result of %s: %w", wire.MethodSubscribe, err)
+	unusable := func(err error) (*subscribeResult, error) {
+		return nil, &AnswerError{Method: wire.MethodSubscribe, Err: err}
 	}
-	if r.ID == "" {
-		return nil, fmt.Errorf("client: result of %s: %w", wire.MethodSubscribe, errors.New("no id"))
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return unusable(err)
+	}
+	if n := len(r.ID); n == 0 || n > maxID {
+		return unusable(fmt.Errorf("the id has %d bytes, want 1 to %d", n, maxID))
+	}
+	if err := checkCursor(r.Cursor); err != nil {
+		return unusable(err)
 	}
 	r.status = readDeliveryStatus(r.DeliveryStatus)
 	if string(r.RefreshBefore) == "null" {
 		return &r, nil
 	}
-	r.lifetime = max(ttl, defaultTTL)
+	// What cannot be read may be short; servers grant the default, or what was asked for.
+	r.lifetime = defaultTTL
+	if ttl > 0 {
+		r.lifetime = min(ttl, defaultTTL)
+	}
 	var text string
 	if json.Unmarshal(r.RefreshBefore, &text) == nil {
 		if at := readTime(text); !at.IsZero() {
 			// A grant is never above what was asked for, but by the floor; more is a difference of
 			// the clocks.
-			r.refreshBefore, r.lifetime = at, at.Sub(asked)
+			r.refreshBefore, r.lifetime = at, at.Sub(now)
 			if ttl > 0 {
-				r.lifetime = min(r.lifetime, ttl)
+				r.lifetime = min(r.lifetime, max(ttl, minLifetime))
 			}
 		}
 	}
-	r.lifetime = max(r.lifetime, minLifetime)
+	switch {
+	case r.lifetime < -clockDifference:
+		// Nobody grants the past: the clocks differ, and what was granted is at least the floor.
+		r.lifetime = minLifetime
+	case r.lifetime < shortestLifetime:
+		return unusable(fmt.Errorf("it grants %v, too short to be refreshed in time; want at least %v",
+			r.lifetime.Round(time.Millisecond), shortestLifetime))
+	}
 	return &r, nil
 }
+
+const (
+	// maxID bounds a subscription's id in bytes; it has to fit a header.
+	maxID = 256
+	// minLifetime is what servers grant at least (SUB-6).
+	minLifetime = time.Minute
+	// shortestLifetime is the shortest grant that is refreshed in time.
+	shortestLifetime = 2 * time.Second
+	// clockDifference is how far in the past a grant is a difference of clocks rather than one that
+	// is too short.
+	clockDifference = time.Minute
+)
 
 func readTime(text string) time.Time {
 	at, err := time.Parse(time.RFC3339, text)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -45,6 +46,11 @@ type subscription struct {
 	failures int // legs in a row without progress
 	retries  int // sessions lost before the server accepted; of the loop only
 	refusals int
+	stale    int    // sessions in a row that the server did not know
+	stuck    string // the cursor that the server refused as of another schema; "" for none
+	broken   bool   // the delivery is interrupted
+	overrun  int64  // occurrences at the last overflow
+	told     bool   // the application knows that answers are unusable
 	refused  map[string]bool
 	status   Status
 }
@@ -87,6 +93,7 @@ func (s *subscription) receive() error {
 		s.mu.Lock()
 		n := s.failures
 		s.failures++
+		s.broken = true
 		s.mu.Unlock()
 		if s.c.opts.Backoff.wait(s.ctx, n, atLeast) != nil {
 			return context.Cause(s.ctx)
@@ -123,7 +130,7 @@ func (s *subscription) runLeg() error {
 	}
 	err = mode.run(ctx, s, sess)
 	if told := (*TerminatedError)(nil); ctx.Err() != nil && s.ctx.Err() == nil && !errors.As(err, &told) {
-		return ErrSessionLost
+		return sess.board.loss()
 	}
 	return err
 }
@@ -133,7 +140,13 @@ func (s *subscription) established() (before bool) {
 	s.mu.Lock()
 	before = s.accepted
 	s.accepted = true
+	s.stale = 0
+	again := s.broken
+	s.broken = false
 	s.mu.Unlock()
+	if before && again {
+		s.log.Info("receiving again")
+	}
 	if !before {
 		s.ready <- nil
 	}
@@ -149,7 +162,7 @@ func (s *subscription) isAccepted() bool {
 // progress tells that the delivery works, so that the next failure is a first one.
 func (s *subscription) progress() {
 	s.mu.Lock()
-	s.failures, s.refusals = 0, 0
+	s.failures, s.refusals, s.told = 0, 0, false
 	s.mu.Unlock()
 	s.heard()
 }
@@ -205,6 +218,7 @@ func (s *subscription) takeRaw(ctx context.Context, raw json.RawMessage, streame
 	if !streamed {
 		o.Cursor = nil
 	}
+	o.Cursor = s.usable(o.Cursor)
 	return s.take(ctx, o, o.Cursor)
 }
 
@@ -216,10 +230,8 @@ func (s *subscription) take(ctx context.Context, o *wire.Occurrence, cursor *str
 // takeItem hands an occurrence over unless it is known, or the policy withholds it.
 func (s *subscription) takeItem(ctx context.Context, it item) error {
 	o := it.occurrence
-	if o.Name != "" && o.Name != s.name {
-		s.log.Warn("occurrence of another event type", "name", o.Name)
-		s.pass(it)
-		return nil
+	if err := s.misplaced(o); err != nil {
+		return s.report(ctx, it, err)
 	}
 	s.checkFingerprint(o)
 	s.mu.Lock()
@@ -238,6 +250,29 @@ func (s *subscription) takeItem(ctx context.Context, it item) error {
 		s.mu.Lock()
 		s.seen.remove(o.EventID) // it comes again after the cursor
 		s.mu.Unlock()
+		return err
+	}
+	s.passed(it)
+	return nil
+}
+
+// misplaced says why an occurrence cannot be one of this subscription's, nil when it can.
+func (s *subscription) misplaced(o *wire.Occurrence) error {
+	if o.Name != "" && o.Name != s.name {
+		return fmt.Errorf("an occurrence of another event type came by the subscription to %s", s.name)
+	}
+	if n := len(o.EventID); n > wire.MaxEventID {
+		return fmt.Errorf("/eventId has %d bytes, more than %d", n, wire.MaxEventID)
+	}
+	return nil
+}
+
+// report hands over, in place of an occurrence, what is wrong with it.
+func (s *subscription) report(ctx context.Context, it item, err error) error {
+	known, _ := occurrence(it.occurrence)
+	known.ID = known.ID[:min(len(known.ID), wire.MaxEventID)]
+	it.note, it.occurrence = &PayloadError{Occurrence: known, Err: err}, nil
+	if err := s.inbox.put(ctx, it); err != nil {
 		return err
 	}
 	s.passed(it)
@@ -302,6 +337,42 @@ func (s *subscription) gapItem(ctx context.Context, cursor *string, sequence uin
 	s.mu.Unlock()
 	s.passed(it)
 	return nil
+}
+
+// truncated hands over a gap before the cursor that came with it, unless the type has no replay: then the
+// server had nothing to replay from the start (CLI-7a). A type that had cursors before and has none now
+// has lost what was after the last of them; that is told once, and the cursor given up.
+func (s *subscription) truncated(ctx context.Context, cursor, from *string) error {
+	if cursor == nil || *cursor == "" {
+		s.mu.Lock()
+		had := s.cursor != ""
+		s.cursor = ""
+		s.mu.Unlock()
+		if !had {
+			return nil
+		}
+	}
+	return s.gap(ctx, from)
+}
+
+// maxCursor bounds what a server can make the client keep and send back, in bytes.
+const maxCursor = 64 << 10
+
+func checkCursor(cursor *string) error {
+	if cursor != nil && len(*cursor) > maxCursor {
+		return fmt.Errorf("the cursor has %d bytes, more than %d", len(*cursor), maxCursor)
+	}
+	return nil
+}
+
+// usable is cursor, or nil when it is too long to be kept; the one before stays then.
+func (s *subscription) usable(cursor *string) *string {
+	if err := checkCursor(cursor); err != nil {
+		s.log.Warn("a cursor is passed over", "err", err)
+		s.failed(err)
+		return nil
+	}
+	return cursor
 }
 
 // note hands over an error that does not end the subscription.

@@ -20,11 +20,26 @@ func (s *subscription) decide(err error) (wait bool, end error) {
 		terminated *TerminatedError
 		status     *StatusError
 		refusal    *events.Error
+		answer     *AnswerError
+		stale      *staleError
 	)
 	accepted := s.isAccepted()
 	switch {
-	case errors.Is(err, errOverflow), errors.Is(err, errNoLongerOffered):
+	case errors.Is(err, errOverflow):
+		return s.overran(), nil
+	case errors.Is(err, errNoLongerOffered):
 		return false, nil
+	case errors.As(err, &stale):
+		// One fresh handshake tells whether the server was restarted or the call is bad.
+		if s.stale++; s.stale > 1 {
+			return false, stale.status
+		}
+		return false, nil
+	case errors.As(err, &answer):
+		if !accepted {
+			return false, err
+		}
+		return true, s.tell(answer)
 	case errors.Is(err, ErrNoEvents), errors.As(err, &mode), errors.Is(err, ErrClosed):
 		return false, err
 	case errors.Is(err, ErrSessionLost):
@@ -52,6 +67,31 @@ func (s *subscription) decide(err error) (wait bool, end error) {
 		return false, err
 	}
 	return true, nil
+}
+
+// overran reports whether a stream that came too fast is to wait before it is opened again: at once after
+// one that brought something, so that a burst is taken in one go.
+func (s *subscription) overran() (wait bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wait = s.overrun == s.status.Received
+	s.overrun = s.status.Received
+	return wait
+}
+
+// patientFailures is how many unusable answers in a row are taken for a passing trouble.
+const patientFailures = 3
+
+// tell shows the application that answers stay of no use, once until something is received.
+func (s *subscription) tell(err error) error {
+	s.mu.Lock()
+	quiet := s.told || s.failures < patientFailures
+	s.told = s.told || !quiet
+	s.mu.Unlock()
+	if quiet {
+		return nil
+	}
+	return s.note(s.ctx, &RecoverableError{Event: s.name, Err: err})
 }
 
 // Codes of the SDK and of JSON-RPC that the same request would get again.
@@ -95,8 +135,13 @@ func (s *subscription) reselect(reason error) bool {
 			return false
 		}
 	case wire.Unsupported:
-		var data struct{ Feature, Value string }
-		if json.Unmarshal(e.Data, &data) == nil && data.Feature == "deliveryMode" {
+		var data struct{ Feature, Reason string }
+		if json.Unmarshal(e.Data, &data) == nil && data.Reason == "schema_changed" {
+			if s.restart() {
+				return true
+			}
+		}
+		if data.Feature == "deliveryMode" {
 			if s.opts.mode != "" {
 				return false
 			}
@@ -115,6 +160,25 @@ func (s *subscription) reselect(reason error) bool {
 	}
 	s.c.catalog.forget()
 	return true
+}
+
+// restart gives up a cursor that the server has refused twice because it is of another schema, and
+// reports whether it did (CLI-7).
+func (s *subscription) restart() bool {
+	s.mu.Lock()
+	cursor := s.cursor
+	again := cursor != "" && cursor == s.stuck
+	s.stuck = cursor
+	if again {
+		s.cursor, s.stuck = "", ""
+	}
+	s.mu.Unlock()
+	if !again {
+		return false
+	}
+	s.log.Warn("the server refuses the cursor as of another schema; starting from now")
+	s.c.catalog.forget()
+	return s.gap(s.ctx, nil) == nil
 }
 
 // isMissing reports whether the list itself, as just read, lacks the event type.

@@ -15,9 +15,6 @@ import (
 )
 
 const (
-	// minLifetime is the shortest grant that is believed: servers grant no less, and a clock that
-	// differs must not make refreshes a flood (SUB-6).
-	minLifetime = time.Minute
 	// maxRefresh bounds the wait for a refresh.
 	maxRefresh = 24 * time.Hour
 	// abandonedAfter is how long deliveries may have been failing before events count as perhaps
@@ -178,8 +175,8 @@ func (cb *callback) refresh(ctx context.Context, sess *session) (res *subscribeR
 	defer cancel()
 	before := cb.present
 	cb.present = true // it may be, whatever comes back
-	asked, heard := time.Now(), cb.heard.Load()
-	raw, err := sess.call(ctx, wire.MethodSubscribe, p, newCall(nil))
+	asked, heard, own := time.Now(), cb.heard.Load(), newCall(nil)
+	raw, err := sess.call(ctx, wire.MethodSubscribe, p, own)
 	if err != nil {
 		var refusal *events.Error
 		if errors.As(err, &refusal) {
@@ -187,7 +184,8 @@ func (cb *callback) refresh(ctx context.Context, sess *session) (res *subscribeR
 		}
 		return nil, err
 	}
-	if res, err = readSubscribed(raw, asked, cb.w.TTL); err != nil {
+	// The time from the question to the answer is taken off, as if the grant had been made at once.
+	if res, err = readSubscribed(raw, own.now().Add(-time.Since(asked)), cb.w.TTL); err != nil {
 		return nil, err
 	}
 	res.quiet = cb.heard.Load() == heard
@@ -220,8 +218,12 @@ func (cb *callback) settle(ctx context.Context, res *subscribeResult) error {
 		}
 	}
 	switch {
-	case res.Truncated || lost:
-		if err := cb.gap(ctx, res.Cursor); err != nil {
+	case lost:
+		if err := cb.gap(ctx, nil); err != nil {
+			return err
+		}
+	case res.Truncated:
+		if err := cb.truncated(ctx, res.Cursor); err != nil {
 			return err
 		}
 	case res.quiet:
@@ -240,6 +242,15 @@ func (cb *callback) gap(ctx context.Context, cursor *string) error {
 	}
 	defer release()
 	return cb.s.gap(ctx, cursor)
+}
+
+func (cb *callback) truncated(ctx context.Context, cursor *string) error {
+	release, err := cb.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return cb.s.truncated(ctx, cursor, cursor)
 }
 
 // unsubscribe ends the subscription of that callback URL; that there is none is as good (D6).

@@ -1,0 +1,143 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+// lines are newline-delimited messages in both directions.
+type lines struct {
+	in    io.Writer
+	limit int64
+	log   *slog.Logger
+
+	messages chan jsonrpc.Message
+	read     chan struct{} // closed when out has ended; readErr says how
+	readErr  error
+	writing  sync.Mutex
+	closed   chan struct{}
+}
+
+// newLines reads out until it ends.
+func newLines(out io.Reader, in io.Writer, limit int64, log *slog.Logger) *lines {
+	if limit <= 0 {
+		limit = defaultMessage
+	}
+	l := &lines{in: in, limit: limit, log: log,
+		messages: make(chan jsonrpc.Message), read: make(chan struct{}), closed: make(chan struct{})}
+	go l.pump(out)
+	return l
+}
+
+// pump reads stdout to its end, also while nobody asks for messages any more: a process that
+// cannot write does not exit.
+func (c *lines) pump(out io.Reader) {
+	in := bufio.NewReaderSize(out, 64<<10)
+	for {
+		line, err := readLine(in, c.limit)
+		if err != nil {
+			if err != io.EOF {
+				c.log.Warn("reading the process ended", "err", err)
+			}
+			c.readErr = err
+			close(c.read)
+			io.Copy(io.Discard, in)
+			return
+		}
+		messages := decodeLine(line)
+		if messages == nil && len(line) > 0 {
+			c.log.Debug("skipped a line of stdout that is no message", "line", string(line[:min(len(line), 200)]))
+		}
+		for _, m := range messages {
+			select {
+			case c.messages <- m:
+			case <-c.closed:
+			}
+		}
+	}
+}
+
+// readLine returns the next line without its end. A last line without an end counts.
+func readLine(r *bufio.Reader, limit int64) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		if int64(len(line)) > limit {
+			return nil, errTooLarge("a line", limit)
+		}
+		if err == nil || err == io.EOF && len(line) > 0 {
+			return bytes.TrimSpace(line), nil
+		}
+		if err != bufio.ErrBufferFull {
+			return nil, io.EOF
+		}
+	}
+}
+
+// decodeLine returns the messages of a line: one, those of a batch, or none when the line is
+// something else.
+func decodeLine(line []byte) []jsonrpc.Message {
+	if len(line) == 0 {
+		return nil
+	}
+	switch line[0] {
+	case '{':
+		if m, err := jsonrpc.DecodeMessage(line); err == nil {
+			return []jsonrpc.Message{m}
+		}
+	case '[':
+		var parts []json.RawMessage
+		if json.Unmarshal(line, &parts) != nil {
+			return nil
+		}
+		var batch []jsonrpc.Message
+		for _, part := range parts {
+			m, err := jsonrpc.DecodeMessage(part)
+			if err != nil {
+				return nil
+			}
+			batch = append(batch, m)
+		}
+		return batch
+	}
+	return nil
+}
+
+func (c *lines) SessionID() string { return "" }
+
+func (c *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
+	select {
+	case m := <-c.messages:
+		return m, nil
+	case <-c.read:
+		return nil, c.readErr
+	case <-c.closed:
+		return nil, io.EOF
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (c *lines) Write(ctx context.Context, m jsonrpc.Message) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	data, err := jsonrpc.EncodeMessage(m)
+	if err != nil {
+		return err
+	}
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	_, err = c.in.Write(append(data, '\n'))
+	return err
+}
+
+func (c *lines) close() { close(c.closed) }
