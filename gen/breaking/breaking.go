@@ -110,6 +110,10 @@ type comparison struct {
 	options  Options
 	rules    map[string]rule.Rule
 	found    []finding
+	// newEvents and arrived are made when they are first asked for: the new event types by name, and
+	// the names of those that the old version has not, by their payload.
+	newEvents map[string][]side
+	arrived   map[string]string
 }
 
 // A finding is a diagnostic about one event or one package.
@@ -149,6 +153,7 @@ func (c *comparison) merged() []source.Diagnostic {
 	}
 	var order []key
 	subjects := map[key][]string{}
+	said := map[[2]any]bool{}
 	first := map[key]source.Diagnostic{}
 	for _, f := range c.found {
 		k := key{f.Code, f.Message, f.Range}
@@ -156,7 +161,8 @@ func (c *comparison) merged() []source.Diagnostic {
 			first[k] = f.Diagnostic
 			order = append(order, k)
 		}
-		if !slices.Contains(subjects[k], f.subject) {
+		if about := [2]any{k, f.subject}; !said[about] {
+			said[about] = true
 			subjects[k] = append(subjects[k], f.subject)
 		}
 	}

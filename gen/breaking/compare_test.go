@@ -122,3 +122,40 @@ new.yaml:16:52: error PAYLOAD_TYPE_CHANGED: a payloadSchema/properties/list/item
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
+
+// What is left out of arguments and payloads, and what an argument selects, may not change in silence: not
+// by coming either, and not deep inside.
+func TestDefaultsAndMatches(t *testing.T) {
+	file := func(argument, field string) string {
+		return "version: 1\nevents:\n  - name: a\n    description: A.\n    inputSchema: {type: object, properties: {q: " + argument +
+			"}}\n    payloadSchema: {type: object, properties: {x: " + field + "}}\n"
+	}
+	const free, plain = "{type: string}", "{type: string, maxLength: 9}"
+	for _, c := range []struct{ what, old, new, want string }{
+		{"x-match comes", file(free, plain), file("{type: string, x-match: /x}", plain),
+			"new.yaml:5:73: error MATCH_CHANGED: a: argument \"q\" is tied to /x of the payload now: who gives it receives fewer occurrences\n"},
+		{"default comes", file(free, plain), file("{type: string, default: z}", plain),
+			"new.yaml:5:73: error DEFAULT_CHANGED: a: argument \"q\" has the default \"z\" now; left out it had none\n"},
+		{"default deep inside", file("{type: object, properties: {n: {type: integer, default: 1}}}", plain), file("{type: object, properties: {n: {type: integer, default: 2}}}", plain),
+			"new.yaml:5:105: error DEFAULT_CHANGED: a: the default of argument \"q/n\" went from 1 to 2\n"},
+		{"default of elements", file("{type: array, items: {type: object, properties: {n: {type: integer, default: 1}}}}", plain), file("{type: array, items: {type: object, properties: {n: {type: integer}}}}", plain),
+			"new.yaml:5:98: error DEFAULT_CHANGED: a: argument \"q/*/n\" no longer has the default 1\n"},
+		{"default written otherwise", file("{type: number, default: 1.0}", plain), file("{type: number, default: 1}", plain), ""},
+		{"default of a payload comes", file(free, free), file(free, "{type: string, default: z}"),
+			"new.yaml:6:75: error PAYLOAD_DEFAULT_CHANGED: a: payload field \"x\" has the default \"z\" now; left out it had none\n"},
+		{"unknown format", file(free, plain), file("{type: string, format: datetime}", plain), ""},
+		{"a type for arguments within bounds", file("{type: integer, minimum: 0, maximum: 9}", plain), file("{type: integer, minimum: 0, maximum: 9, x-go-type: uint8}", plain), ""},
+		{"a type for arguments beyond it", file("{type: integer, minimum: 0, maximum: 999}", plain), file("{type: integer, minimum: 0, maximum: 999, x-go-type: uint8}", plain),
+			"new.yaml:5:46: error INPUT_GO_TYPE_CHANGED: a: argument \"q\" is read as uint8 now, which may refuse what the schema allows\n"},
+		{"a bound within the chosen type", file(free, "{type: integer, minimum: 0, maximum: 9, x-go-type: uint8}"), file(free, "{type: integer, minimum: 0, maximum: 99, x-go-type: uint8}"), ""},
+		{"a bound beyond the chosen type", file(free, "{type: integer, minimum: 0, maximum: 9, x-go-type: uint8}"), file(free, "{type: integer, minimum: 0, maximum: 999, x-go-type: uint16}"),
+			"new.yaml:6:48: error PAYLOAD_GO_TYPE_OUTGROWN: a payloadSchema/properties/x: maximum went from 9 to 999; clients read it as uint8, which may refuse that\n"},
+		{"a pattern of a raw field", file(free, "{type: string, pattern: a, x-go-type: encoding/json.RawMessage}"), file(free, "{type: string, pattern: b}"), ""},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, text(compare(t, c.old, c.new))); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}

@@ -2,6 +2,7 @@ package breaking
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -43,8 +44,11 @@ var eventRules = []eventRule{
 	{rule.Rule{ID: "DELIVERY_WITHDRAWN", Category: Wire, Purpose: "An event type can no longer be had by a delivery mode."}, deliveryWithdrawn},
 	{rule.Rule{ID: "REPLAY_WITHDRAWN", Category: Wire, Purpose: "An event type no longer has cursors to resume from."}, replayWithdrawn},
 	{rule.Rule{ID: "STABILITY_LOWERED", Category: Wire, Purpose: "A stable event type became experimental."}, stabilityLowered},
-	{rule.Rule{ID: "MATCH_CHANGED", Category: Wire, Purpose: "An argument selects other occurrences than before: its x-match changed or went."}, matchChanged},
-	{rule.Rule{ID: "DEFAULT_CHANGED", Category: Wire, Purpose: "An argument that is left out means something else."}, defaultChanged},
+	{rule.Rule{ID: "MATCH_CHANGED", Category: Wire, Purpose: "An argument selects other occurrences than before: its x-match came, changed or went."}, matchChanged},
+	{rule.Rule{ID: "DEFAULT_CHANGED", Category: Wire, Purpose: "An argument that is left out means something else: its default came, changed or went."}, defaultChanged},
+	{rule.Rule{ID: "PAYLOAD_DEFAULT_CHANGED", Category: Wire, Purpose: "A payload field that is left out means something else: its default came, changed or went."}, payloadDefaultChanged},
+	{rule.Rule{ID: "INPUT_GO_TYPE_CHANGED", Category: Wire, Purpose: "An argument is read into another Go type of the author's choice, which may refuse what the schema allows."}, inputGoTypeChanged},
+	{rule.Rule{ID: payloadGoType, Category: Wire, Purpose: "A payload field that is read into a Go type of the author's choice may have values that it did not have."}, nil},
 	{rule.Rule{ID: "READ_TOOL_RENAMED", Category: Wire, Purpose: "The read tool of an event type, or one of its own arguments, has another name."}, readToolRenamed},
 }
 
@@ -73,17 +77,36 @@ func (c *comparison) events(old *Package) {
 
 // find returns the event type of that name in the new version, first in the same package.
 func (c *comparison) find(old *Package, name string) (side, bool) {
-	var found side
-	for i := range c.new {
-		for _, f := range c.new[i].Set.Files {
+	all := c.current()[name]
+	for _, s := range all {
+		if s.of.Key == old.Key {
+			return s, true
+		}
+	}
+	if len(all) == 0 {
+		return side{}, false
+	}
+	return all[0], true
+}
+
+// current is the event types of the new version by name.
+func (c *comparison) current() map[string][]side {
+	if c.newEvents == nil {
+		c.newEvents = byName(c.new)
+	}
+	return c.newEvents
+}
+
+func byName(packages []Package) map[string][]side {
+	out := map[string][]side{}
+	for i := range packages {
+		for _, f := range packages[i].Set.Files {
 			for _, e := range f.Events {
-				if e.Name == name && (found.Event == nil || c.new[i].Key == old.Key) {
-					found = side{e, &c.new[i]}
-				}
+				out[e.Name] = append(out[e.Name], side{e, &packages[i]})
 			}
 		}
 	}
-	return found, found.Event != nil
+	return out
 }
 
 func (c *comparison) removed(was side) {
@@ -100,23 +123,23 @@ func (c *comparison) removed(was side) {
 	c.report(eventRemoved, was.of.label(was.NameRange), was.Name, was.Name, d)
 }
 
-// successor returns the name of a new event type with the schemas of one that is gone.
+// successor returns the name of a new event type with the payload of one that is gone.
 func (c *comparison) successor(was side) string {
-	for i := range c.new {
-		for _, f := range c.new[i].Set.Files {
-			for _, e := range f.Events {
-				known := slices.ContainsFunc(c.old, func(p Package) bool {
-					return slices.ContainsFunc(p.Set.Files, func(f *schema.File) bool {
-						return slices.ContainsFunc(f.Events, func(o *schema.Event) bool { return o.Name == e.Name })
-					})
-				})
-				if !known && string(c.new[i].Set.Published(e.Payload)) == string(was.of.Set.Published(was.Payload)) {
-					return e.Name
-				}
+	if c.arrived == nil {
+		c.arrived = map[string]string{}
+		known := byName(c.old)
+		for _, name := range slices.Sorted(maps.Keys(c.current())) {
+			if len(known[name]) > 0 {
+				continue
+			}
+			is := c.current()[name][0]
+			payload := string(is.of.Set.Published(is.Payload))
+			if _, taken := c.arrived[payload]; !taken {
+				c.arrived[payload] = name
 			}
 		}
 	}
-	return ""
+	return c.arrived[string(was.of.Set.Published(was.Payload))]
 }
 
 // schemas compares the two schemas of an event type by the rules of evolve.
@@ -134,13 +157,17 @@ func (c *comparison) schemas(was, is side) {
 		now, exact := locate(is.of.Set, root(is), change.Path)
 		before, _ := locate(was.of.Set, root(was), change.Path)
 		d := source.Diagnostic{Message: change.Reason}
+		id := change.Rule
+		if t, ok := chosenType(was, is, change); ok {
+			id, d.Message = payloadGoType, change.Reason+"; clients read it as "+t+", which may refuse that"
+		}
 		switch {
 		case !exact:
 			d = d.WithRelated(was.of.label(place(before)), "it was here")
 		case !aboutMember[change.Rule]:
 			_, now = shared(was, is, before, now)
 		}
-		c.report(change.Rule, is.of.label(place(now)), was.Name, was.Name+" "+change.Feature+change.Path, d)
+		c.report(id, is.of.label(place(now)), was.Name, was.Name+" "+change.Feature+change.Path, d)
 	}
 }
 
@@ -179,6 +206,13 @@ func stabilityLowered(_, new side, report func(source.Range, source.Diagnostic))
 }
 
 func matchChanged(old, new side, report func(source.Range, source.Diagnostic)) {
+	for _, is := range new.Match {
+		tied := slices.ContainsFunc(old.Match, func(m schema.MatchRule) bool { return m.Argument == is.Argument })
+		if _, known := locate(old.of.Set, old.Input, wire.Pointer("properties", is.Argument)); known && !tied {
+			report(new.of.label(is.Range), source.Diagnostic{
+				Message: fmt.Sprintf("argument %q is tied to %s of the payload now: who gives it receives fewer occurrences", is.Argument, is.Path)})
+		}
+	}
 	for _, was := range old.Match {
 		i := slices.IndexFunc(new.Match, func(m schema.MatchRule) bool { return m.Argument == was.Argument })
 		n, kept := locate(new.of.Set, new.Input, wire.Pointer("properties", was.Argument))
@@ -189,21 +223,6 @@ func matchChanged(old, new side, report func(source.Range, source.Diagnostic)) {
 		case new.Match[i].Path != was.Path || new.Match[i].Op != was.Op:
 			report(new.of.label(new.Match[i].Range), source.Diagnostic{Message: fmt.Sprintf("argument %q was tied to %s by %s, and is to %s by %s",
 				was.Argument, was.Path, was.Op, new.Match[i].Path, new.Match[i].Op)})
-		}
-	}
-}
-
-func defaultChanged(old, new side, report func(source.Range, source.Diagnostic)) {
-	before, after := defaults(old), defaults(new)
-	for _, name := range arguments(old) {
-		was := before[name]
-		n, kept := locate(new.of.Set, new.Input, wire.Pointer("properties", name))
-		switch is := after[name]; {
-		case was == nil || !kept:
-		case is == nil:
-			report(new.of.label(place(n)), source.Diagnostic{Message: fmt.Sprintf("argument %q no longer has the default %s", name, was.JSON())})
-		case !equal(was, is):
-			report(new.of.label(is.Range), source.Diagnostic{Message: fmt.Sprintf("the default of argument %q went from %s to %s", name, was.JSON(), is.JSON())})
 		}
 	}
 }

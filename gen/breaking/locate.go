@@ -89,36 +89,6 @@ func step(set *schema.Set, from []*source.Node, tokens []string) []*source.Node 
 	return out
 }
 
-// arguments returns the names of the arguments of an event type in the order in which they are written.
-func arguments(e side) []string {
-	var names []string
-	for _, view := range e.of.Set.Views(e.Input) {
-		if p := view.Get("properties"); p != nil {
-			for _, m := range p.Members {
-				if !slices.Contains(names, m.Key) {
-					names = append(names, m.Key)
-				}
-			}
-		}
-	}
-	return names
-}
-
-// defaults returns the defaults of the arguments by name.
-func defaults(e side) map[string]*source.Node {
-	out := map[string]*source.Node{}
-	for _, name := range arguments(e) {
-		for _, n := range step(e.of.Set, []*source.Node{e.Input}, []string{"properties", name}) {
-			for _, view := range e.of.Set.Views(n) {
-				if d := view.Get("default"); d != nil && out[name] == nil {
-					out[name] = d
-				}
-			}
-		}
-	}
-	return out
-}
-
 // among names the first of the subjects and counts the others.
 func among(subjects []string) string {
 	subjects = slices.DeleteFunc(subjects, func(s string) bool { return s == "" })

@@ -67,12 +67,17 @@ func (c *comparison) compare(from, to place, path string) []Change {
 			})
 		}
 	}
+	changes = append(changes, c.tagged(from, to, path)...)
 	if slices.ContainsFunc(changes, func(ch Change) bool { return ch.Category == Wire && ch.Rule != Incomparable }) || len(second) == 0 {
 		return changes
 	}
 	known := tags(second)
+	var strange map[string]bool
+	if c.backward {
+		strange = strangers(to, from)
+	}
 	for i, variant := range first {
-		if c.backward && known.excludes(variant) {
+		if c.backward && (known.excludes(variant) || variant.holdsAny(strange)) {
 			changes = append(changes, Change{Feature: c.feature, Path: path, Reason: "the union has a new variant", Rule: variantAdded, Category: Strict})
 			continue
 		}

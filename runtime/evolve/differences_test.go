@@ -78,6 +78,32 @@ func TestDifferences(t *testing.T) {
 		{"name that only a backtracking pattern matches", `{"type":"object","patternProperties":{"^(?=ab)":{"type":"string"}}}`,
 			`{"type":"object","patternProperties":{"^(?=ab)":{"type":"string"}},"properties":{"abc":{"type":"integer"}}}`,
 			"/properties/abc VALUE_FORBIDDEN", ""},
+		{"integer beyond int64", object(`{"type":"integer","maximum":100}`), object(`{"type":"integer","maximum":18446744073709551615}`),
+			"", "/properties/x PAYLOAD_INTEGER_OUTGROWN"},
+		{"integer below int64", object(`{"type":["integer","null"],"minimum":0}`), object(`{"type":["integer","null"],"exclusiveMinimum":-9223372036854775810}`),
+			"", "/properties/x PAYLOAD_INTEGER_OUTGROWN"},
+		{"integer up to int64", object(`{"type":"integer","maximum":100}`), object(`{"type":"integer","exclusiveMaximum":9223372036854775808}`), "", "/properties/x PAYLOAD_BOUND_RELAXED"},
+		{"integer without a bound", object(`{"type":"integer","maximum":100}`), object(`{"type":"integer"}`), "", "/properties/x PAYLOAD_BOUND_RELAXED"},
+		{"enum beyond int64", object(`{"enum":[1,2]}`), object(`{"enum":[1,2,18446744073709551615]}`), "", "/properties/x PAYLOAD_INTEGER_OUTGROWN"},
+		{"enum beyond int64 before", object(`{"enum":[1,18446744073709551615]}`), object(`{"enum":[1,2,18446744073709551615]}`), "", "/properties/x PAYLOAD_ENUM_WIDENED"},
+		{"enum of mixed types beyond int64", object(`{"enum":[1,"a"]}`), object(`{"enum":[1,"a",18446744073709551615]}`), "", "/properties/x PAYLOAD_ENUM_WIDENED"},
+		{"element beyond int64", object(`{"type":"array","items":{"type":"integer","maximum":9}}`), object(`{"type":"array","items":{"anyOf":[{"type":"integer","maximum":9},{"type":"integer","maximum":9223372036854775808}]}}`),
+			"", "/properties/x/items PAYLOAD_INTEGER_OUTGROWN"},
+		{"unknown format added", object(`{"type":"string"}`), object(`{"type":"string","format":"datetime"}`), "", ""},
+		{"unknown format dropped", object(`{"type":"string","format":"money"}`), object(`{"type":"string"}`), "", "/properties/x PAYLOAD_CONSTRAINT_RELAXED"},
+		{"unknown format made known", object(`{"type":"string","format":"datetime"}`), object(`{"type":"string","format":"date-time"}`),
+			"/properties/x INPUT_FORMAT_CHANGED", "/properties/x PAYLOAD_CONSTRAINT_RELAXED"},
+		{"unknown encoding added", object(`{"type":"string"}`), object(`{"type":"string","contentEncoding":"quoted-printable"}`), "", ""},
+		{"encoding added", object(`{"type":"string"}`), object(`{"type":"string","contentEncoding":"base64"}`), "/properties/x INPUT_FORMAT_CHANGED", ""},
+		{"field in a closed map by pattern", `{"type":"object","patternProperties":{"^a":{"type":"string"}},"additionalProperties":false}`,
+			`{"type":"object","patternProperties":{"^a":{"type":"string"}},"properties":{"b":{"type":"integer"}},"additionalProperties":false}`, "", "/properties/b PAYLOAD_TYPE_CHANGED"},
+		{"fitting field in a closed map by pattern", `{"type":"object","patternProperties":{"^a":{"type":"string"}},"additionalProperties":false}`,
+			`{"type":"object","patternProperties":{"^a":{"type":"string"}},"properties":{"b":{"type":"string"}},"additionalProperties":false}`, "", "/properties/b PAYLOAD_FIELD_ADDED"},
+		{"closed map by pattern opened", `{"type":"object","patternProperties":{"^a":{"type":"string"}},"additionalProperties":false}`,
+			`{"type":"object","patternProperties":{"^a":{"type":"string"}}}`, "", "/additionalProperties PAYLOAD_OPENED; /additionalProperties PAYLOAD_TYPE_CHANGED"},
+		{"patterns give way to unevaluated members", `{"type":"object","patternProperties":{"^a":{"type":"string"}},"additionalProperties":false}`,
+			`{"type":"object","properties":{"b":{"type":"string"}},"unevaluatedProperties":{"type":"boolean"}}`,
+			"/patternProperties/^a INPUT_TYPE_NARROWED", "/additionalProperties PAYLOAD_OPENED; /additionalProperties PAYLOAD_TYPE_CHANGED; /patternProperties/^a PAYLOAD_TYPE_CHANGED; /properties/b PAYLOAD_FIELD_ADDED"},
 		{"descriptions", object(`{"type":"string"}`), object(`{"type":"string","description":"d"}`), "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -105,5 +131,55 @@ func TestCompareIsPartOfDifferences(t *testing.T) {
 		if !live[c.Rule] {
 			t.Errorf("%v", c)
 		}
+	}
+}
+
+// union is a payload whose variants are told apart by a discriminator alone.
+func union(refs, mapping string) string {
+	return `{"type":"object","properties":{"x":{"oneOf":[` + refs + `],"discriminator":{"propertyName":"k"` + mapping + `}}},"$defs":{` +
+		`"M":{"type":"object","required":["k"],"properties":{"k":{"type":"string"}}},` +
+		`"N":{"type":"object","required":["k"],"properties":{"k":{"type":"string"},"n":{"type":"integer"}}},` +
+		`"O":{"type":"object","required":["k"],"properties":{"k":{"type":"string"},"n":{"type":"boolean"}}},` +
+		`"C":{"type":"object","required":["k"],"properties":{"k":{"const":"m"}}}}}`
+}
+
+const (
+	refM, refN, refO = `{"$ref":"#/$defs/M"}`, `{"$ref":"#/$defs/N"}`, `{"$ref":"#/$defs/O"}`
+	mapMN            = `,"mapping":{"m":"#/$defs/M","n":"#/$defs/N"}`
+)
+
+// Readers go by the tag of a discriminator, whatever variant a value would fit.
+func TestDiscriminators(t *testing.T) {
+	mn := union(refM+","+refN, mapMN)
+	const changed = "/properties/x DISCRIMINATOR_CHANGED"
+	for _, c := range []change{
+		{"order", mn, union(refN+","+refM, `,"mapping":{"n":"N","m":"M"}`), "/properties/x SCHEMA_INCOMPARABLE", "/properties/x PAYLOAD_CONSTRAINT_RELAXED"},
+		{"tag renamed", mn, union(refM+","+refN, `,"mapping":{"mm":"#/$defs/M","n":"#/$defs/N"}`), changed, changed},
+		{"tag from the name of the schema", mn, union(refM+","+refN, ""), changed + "; " + changed, changed + "; " + changed},
+		{"second tag", mn, union(refM+","+refN, `,"mapping":{"m":"#/$defs/M","mm":"#/$defs/M","n":"#/$defs/N"}`), "", ""},
+		{"property renamed", mn, strings.Replace(mn, `"propertyName":"k"`, `"propertyName":"n"`, 1), changed, changed},
+		{"discriminator dropped", mn, strings.Replace(mn, `,"discriminator":{"propertyName":"k",`, `,"x-discriminator":{"propertyName":"k",`, 1), changed, changed},
+		{"discriminator added", strings.Replace(mn, `"discriminator"`, `"x-discriminator"`, 1), mn, "", ""},
+		{"variant removed", mn, union(refM, mapMN), changed, changed + "; /properties/x PAYLOAD_CONSTRAINT_RELAXED"},
+		{"variant added", mn, union(refM+","+refN+","+refO, `,"mapping":{"m":"#/$defs/M","n":"#/$defs/N","o":"#/$defs/O"}`), "/properties/x SCHEMA_INCOMPARABLE", "/properties/x PAYLOAD_CONSTRAINT_RELAXED; /properties/x PAYLOAD_VARIANT_ADDED"},
+		{"variants swapped", union(refN+","+refO, `,"mapping":{"n":"#/$defs/N","o":"#/$defs/O"}`), union(refN+","+refO, `,"mapping":{"o":"#/$defs/N","n":"#/$defs/O"}`),
+			"/properties/x/properties/n INPUT_TYPE_NARROWED; /properties/x/properties/n INPUT_TYPE_NARROWED",
+			"/properties/x/properties/n PAYLOAD_TYPE_CHANGED; /properties/x/properties/n PAYLOAD_TYPE_CHANGED"},
+		{"constants instead of a mapping", union(refM, mapMN), strings.Replace(union(`{"$ref":"#/$defs/C"}`, ""), `,"discriminator":{"propertyName":"k"}`, "", 1),
+			"/properties/x/properties/k INPUT_ENUM_ADDED", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for payload, want := range map[bool]string{false: c.input, true: c.payload} {
+				got := strings.Split(found(differ(c.old, c.new, payload)), "; ")
+				slices.Sort(got)
+				if s := strings.Join(got, "; "); s != want {
+					t.Errorf("payload %v: got %q, want %q", payload, s, want)
+				}
+			}
+			if changes := evolve.Compare(wire.Descriptor{InputSchema: json.RawMessage(anything), PayloadSchema: json.RawMessage(mn)},
+				wire.Descriptor{InputSchema: json.RawMessage(anything), PayloadSchema: json.RawMessage(strings.Replace(mn, `"m":"#`, `"mm":"#`, 1))}); len(changes) > 0 {
+				t.Errorf("a discriminator ends live subscriptions: %v", changes)
+			}
+		})
 	}
 }

@@ -112,7 +112,17 @@ func run(feature string, old, new json.RawMessage, live bool) []Change {
 			})
 		})...)
 	}
-	return changes
+	return once(changes)
+}
+
+// once leaves out what was found twice: by tag and by fit.
+func once(changes []Change) []Change {
+	seen := make(map[Change]bool, len(changes))
+	return slices.DeleteFunc(changes, func(c Change) bool {
+		known := seen[c]
+		seen[c] = true
+		return known
+	})
 }
 
 func compareDocuments(c *comparison, from, to *document) []Change {

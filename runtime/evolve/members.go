@@ -31,6 +31,11 @@ func (c *comparison) members(from, to place, path string) []Change {
 	if !from.closed() && !to.closed() && (c.contains() || len(from.additional()) > 0) {
 		changes = append(changes, c.compare(from.additional(), to.additional(), path+"/additionalProperties")...)
 	}
+	if kept := to.keptAs(); c.backward && to.closed() && !from.closed() && len(kept) > 0 {
+		if found := c.compare(from.additional(), kept, path+"/additionalProperties"); breaks(found) {
+			changes = append(changes, found...)
+		}
+	}
 	if names := to.under("propertyNames"); len(names) > 0 && c.contains() {
 		text := node{pointer: "name", schema: map[string]any{"type": "string"}, doc: from.document()}
 		changes = append(changes, c.compare(append(place{text}, from.under("propertyNames")...), names, path+"/propertyNames")...)
@@ -43,6 +48,11 @@ func (c *comparison) members(from, to place, path string) []Change {
 func (c *comparison) added(from, to place, name, path string) []Change {
 	if others := to.property(name); !forbidden(others) {
 		return c.compare(from.property(name), others, path)
+	}
+	if kept := to.keptAs(); len(kept) > 0 {
+		if changes := c.compare(from.property(name), kept, path); breaks(changes) {
+			return changes
+		}
 	}
 	return []Change{{Feature: c.feature, Path: path, Reason: "field added to a closed object", Rule: fieldAdded, Category: Strict}}
 }
@@ -72,6 +82,12 @@ func (c *comparison) patterns(from, to place, path string) []Change {
 		second, kept := to.pattern(pattern, false)
 		below := path + wire.Pointer("patternProperties", pattern)
 		if c.backward && !kept && to.closed() {
+			if kept := to.keptAs(); len(kept) > 0 {
+				if found := c.compare(first, kept, below); breaks(found) {
+					changes = append(changes, found...)
+					continue
+				}
+			}
 			changes = append(changes, Change{Feature: c.feature, Path: below, Reason: "field added to a closed object", Rule: fieldAdded, Category: Strict})
 			continue
 		}
@@ -145,4 +161,34 @@ func (t tagging) excludes(v place) bool {
 		}
 	}
 	return len(values) > 0
+}
+
+// keptAs is the schema of the map in which a reader keeps members whose names match the patterns of a
+// closed object: it must decode any other member too. Patterns whose schemas differ are kept as JSON.
+func (p place) keptAs() place {
+	var out place
+	for _, n := range p {
+		for _, pattern := range n.names("patternProperties") {
+			if c, ok := n.child("patternProperties", pattern); ok {
+				out = append(out, c)
+			}
+		}
+	}
+	for i := range out {
+		if !alike(out[0], out[i]) {
+			return nil
+		}
+	}
+	return out[:min(1, len(out))]
+}
+
+// alike reports whether two schemas lead to one Go type: scalars of the same type, or equal ones.
+func alike(a, b node) bool {
+	of := (place{a}).types()
+	return of&^(scalars|null) == 0 && of == (place{b}).types() || a.closure(map[string]bool{}) == b.closure(map[string]bool{})
+}
+
+// breaks reports whether one of the changes is of category WIRE.
+func breaks(changes []Change) bool {
+	return slices.ContainsFunc(changes, func(c Change) bool { return c.Category == Wire })
 }

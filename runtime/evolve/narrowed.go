@@ -2,7 +2,9 @@ package evolve
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -44,22 +46,42 @@ func inputClosed(p pair, report func(string, string)) {
 type constraint struct {
 	keyword string
 	of      types
+	// values are those that constrain at all, by their texts; nil for all.
+	values map[string]bool
+}
+
+// asserted are the formats that JSON Schema defines. Any other one allows every string.
+var asserted = quoted(`date-time date time duration email idn-email hostname idn-hostname ipv4 ipv6 uri uri-reference iri
+	iri-reference uuid uri-template json-pointer relative-json-pointer regex`)
+
+// encodings are the contentEncodings that decide about validity and types.
+var encodings = quoted("base64")
+
+// Asserted reports whether a format is one that JSON Schema defines and arguments are checked against.
+func Asserted(format string) bool { return asserted[text(format)] }
+
+func quoted(words string) map[string]bool {
+	set := map[string]bool{}
+	for w := range strings.FieldsSeq(words) {
+		set[text(w)] = true
+	}
+	return set
 }
 
 var (
-	formats     = []constraint{{"format", str}, {"contentEncoding", str}}
-	patterns    = []constraint{{"pattern", str}}
+	formats     = []constraint{{"format", str, asserted}, {"contentEncoding", str, encodings}}
+	patterns    = []constraint{{"pattern", str, nil}}
 	constraints = []constraint{
-		{"dependentRequired", object},
-		{"dependentSchemas", object},
-		{"dependencies", object},
-		{"contains", array},
-		{"minContains", array},
-		{"unevaluatedItems", array},
-		{"not", anyType},
-		{"if", anyType},
-		{"then", anyType},
-		{"else", anyType},
+		{"dependentRequired", object, nil},
+		{"dependentSchemas", object, nil},
+		{"dependencies", object, nil},
+		{"contains", array, nil},
+		{"minContains", array, nil},
+		{"unevaluatedItems", array, nil},
+		{"not", anyType, nil},
+		{"if", anyType, nil},
+		{"then", anyType, nil},
+		{"else", anyType, nil},
 	}
 )
 
@@ -71,6 +93,9 @@ func added(list []constraint, wide, narrow place, f func(keyword string, changed
 			continue
 		}
 		known, now := wide.texts(c.keyword), narrow.texts(c.keyword)
+		if c.values != nil {
+			maps.DeleteFunc(now, func(text string, _ bool) bool { return !c.values[text] })
+		}
 		for text := range now {
 			if !known[text] {
 				f(c.keyword, len(known) > 0)

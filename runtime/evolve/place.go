@@ -14,6 +14,8 @@ import (
 
 func mapKeys[V any](m map[string]V) iter.Seq[string] { return maps.Keys(m) }
 
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
 // A place is what one value must satisfy: all of these schemas. None is "anything".
 type place []node
 
@@ -127,6 +129,7 @@ const (
 	array
 	object
 	anyType = 1<<iota - 1
+	scalars = boolean | integer | fraction | str
 )
 
 var typeNames = map[string]types{
@@ -250,7 +253,15 @@ func (p place) property(name string) place {
 			out = append(out, c)
 		}
 	}
-	return out
+	return p.orUnevaluated(out)
+}
+
+// orUnevaluated is what members must satisfy that nothing else in p describes.
+func (p place) orUnevaluated(described place) place {
+	if len(described) == 0 {
+		return p.under("unevaluatedProperties")
+	}
+	return described
 }
 
 // pattern returns what members must satisfy whose names match exactly that pattern. Where p does not
@@ -265,7 +276,7 @@ func (p place) pattern(pattern string, sure bool) (place, bool) {
 			out = append(out, c)
 		}
 	}
-	return out, found
+	return p.orUnevaluated(out), found
 }
 
 // additional returns what members without a declaration must satisfy.

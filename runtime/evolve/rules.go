@@ -55,6 +55,8 @@ const (
 	fieldAdded     = "PAYLOAD_FIELD_ADDED"
 	variantAdded   = "PAYLOAD_VARIANT_ADDED"
 	fieldRemovedID = "FIELD_REMOVED"
+
+	discriminatorChanged = "DISCRIMINATOR_CHANGED"
 )
 
 var (
@@ -127,6 +129,13 @@ var rules = []rule{
 	{
 		Rule:    Rule{"PAYLOAD_FORMAT_CHANGED", Wire, "A payload field lost or changed its format or encoding.", payload, true},
 		variant: payloadFormatChanged, backward: true,
+	},
+	{
+		Rule:  Rule{"PAYLOAD_INTEGER_OUTGROWN", Wire, "A payload field may have an integer that the Go type made from the old schema cannot hold.", payload, false},
+		union: payloadIntegerOutgrown, onlyBackward: true, backward: true,
+	},
+	{
+		Rule: Rule{discriminatorChanged, Wire, "The tag that a discriminator reads, or the tag of a variant, is another one.", both, false},
 	},
 	{
 		Rule:    Rule{Incomparable, Wire, "Something changed that cannot be compared, so it may break anybody.", both, true},

@@ -57,10 +57,10 @@ func payloadFormatChanged(p pair, report func(string, string)) {
 	if p.old.types()&p.new.types()&str == 0 {
 		return
 	}
-	for _, keyword := range []string{"format", "contentEncoding"} {
-		for _, was := range slices.Sorted(mapKeys(p.old.texts(keyword))) {
-			if !p.new.texts(keyword)[was] {
-				report("", keyword+" was "+was)
+	for _, k := range formats {
+		for _, was := range sortedKeys(p.old.texts(k.keyword)) {
+			if k.values[was] && !p.new.texts(k.keyword)[was] {
+				report("", k.keyword+" was "+was)
 			}
 		}
 	}
@@ -92,6 +92,15 @@ func payloadEnumWidened(p pair, report func(string, string)) {
 }
 
 func payloadConstraintRelaxed(p pair, report func(string, string)) {
+	if p.old.types()&p.new.types()&str != 0 {
+		for _, k := range formats { // one that is no format of JSON Schema, but may have a Go type
+			for _, was := range sortedKeys(p.old.texts(k.keyword)) {
+				if !k.values[was] && !p.new.texts(k.keyword)[was] {
+					report("", k.keyword+" was "+was)
+				}
+			}
+		}
+	}
 	added(patterns, p.new, p.old, func(_ string, changed bool) {
 		if changed {
 			report("", "pattern has changed")

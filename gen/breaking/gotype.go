@@ -1,0 +1,173 @@
+package breaking
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/ir"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/runtime/evolve"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// The rules here are about Go types of the author's choice, by x-go-type or by the configuration's
+// types: what they decode is not for a schema to say.
+
+// payloadGoType is reported in place of a rule that the types of the generator do not mind.
+const payloadGoType = "PAYLOAD_GO_TYPE_OUTGROWN"
+
+// chosenType returns the Go type that the old version reads the place of a change into, when that was
+// chosen and the change is one that only such a type may fail at.
+func chosenType(s, now side, change evolve.Change) (string, bool) {
+	if change.Feature != evolve.PayloadSchema || change.Category != evolve.Strict {
+		return "", false
+	}
+	tokens, _ := source.SplitPointer(change.Path)
+	here := []*source.Node{s.Payload}
+	there, exact := locate(now.of.Set, now.Payload, change.Path)
+	for {
+		if g, ok := s.goType(here, false); ok {
+			return g.String(), !decodesAll(g) && (!exact || !holdsNumbers(g, now.of.Set.Views(there)))
+		}
+		if len(tokens) == 0 {
+			return "", false
+		}
+		n := 1
+		switch tokens[0] {
+		case "properties", "patternProperties", "prefixItems":
+			n = min(2, len(tokens))
+		}
+		if here = step(s.of.Set, here, tokens[:n]); len(here) == 0 {
+			return "", false
+		}
+		tokens = tokens[n:]
+	}
+}
+
+// goType is the Go type that was chosen for the values of the schemas. A type for a format that inputs
+// are checked against refuses nothing more.
+func (s side) goType(schemas []*source.Node, input bool) (ir.GoType, bool) {
+	for _, keyword := range []string{"x-go-type", "format"} {
+		for _, n := range schemas {
+			for _, view := range s.of.Set.Views(n) {
+				t := view.Get(keyword)
+				if t == nil || t.Kind != source.String {
+					continue
+				}
+				if keyword == "format" {
+					if g, ok := s.of.Go.Formats[t.Text]; ok && !(input && evolve.Asserted(t.Text)) {
+						return g, true
+					}
+				} else if g, err := ir.ParseGoType(t.Text); err == nil {
+					return g, true
+				}
+			}
+		}
+	}
+	return ir.GoType{}, false
+}
+
+// decodesAll reports whether a type decodes whatever JSON there is, or whatever of its JSON type: the
+// schema's type is compared anyway.
+func decodesAll(g ir.GoType) bool {
+	switch g.Name {
+	case "string", "bool", "any":
+		return g.Path == ""
+	}
+	return g == ir.RawMessage || g == ir.GoType{Path: "encoding/json", Name: "Number"} || g == ir.GoType{Path: "math/big", Name: "Int"}
+}
+
+// holdsNumbers reports whether g is one of Go's types of numbers and the schema keeps values within it:
+// by both bounds, or by a list.
+func holdsNumbers(g ir.GoType, views []*source.Node) bool {
+	r, ok := numberTypes[g.Name]
+	if !ok || g.Path != "" {
+		return false
+	}
+	low, high, listed := false, false, false
+	for _, view := range views {
+		for _, m := range view.Members {
+			values := []*source.Node{m.Value}
+			switch m.Key {
+			case "minimum", "exclusiveMinimum":
+				low = true
+			case "maximum", "exclusiveMaximum":
+				high = true
+			case "const":
+				listed = true
+			case "enum":
+				listed, values = true, m.Value.Items
+			default:
+				continue
+			}
+			for _, v := range values {
+				if n, ok := new(big.Rat).SetString(v.Text); v.Kind == source.Number && (!ok || n.Cmp(r.low) < 0 || n.Cmp(r.high) > 0) {
+					return false
+				}
+			}
+		}
+	}
+	return listed || low && high
+}
+
+// numberTypes are the ranges of Go's types of numbers.
+var numberTypes = map[string]struct{ low, high *big.Rat }{
+	"int": signed(64), "int8": signed(8), "int16": signed(16), "int32": signed(32), "int64": signed(64), "rune": signed(32),
+	"uint": unsigned(64), "uint8": unsigned(8), "uint16": unsigned(16), "uint32": unsigned(32), "uint64": unsigned(64), "byte": unsigned(8),
+	"float64": {new(big.Rat).SetFloat64(-math.MaxFloat64), new(big.Rat).SetFloat64(math.MaxFloat64)},
+	"float32": {new(big.Rat).SetFloat64(-math.MaxFloat32), new(big.Rat).SetFloat64(math.MaxFloat32)},
+}
+
+func signed(bits uint) struct{ low, high *big.Rat } {
+	half := new(big.Int).Lsh(big.NewInt(1), bits-1)
+	return struct{ low, high *big.Rat }{new(big.Rat).SetInt(new(big.Int).Neg(half)), new(big.Rat).SetInt(half.Sub(half, big.NewInt(1)))}
+}
+
+func unsigned(bits uint) struct{ low, high *big.Rat } {
+	all := new(big.Int).Lsh(big.NewInt(1), bits)
+	return struct{ low, high *big.Rat }{new(big.Rat), new(big.Rat).SetInt(all.Sub(all, big.NewInt(1)))}
+}
+
+// inputGoTypeChanged finds arguments whose chosen Go type is new or another one.
+func inputGoTypeChanged(old, new side, report func(source.Range, source.Diagnostic)) {
+	compareChosen(old, new, []*source.Node{old.Input}, []*source.Node{new.Input}, "", nil, report)
+}
+
+func compareChosen(old, new side, before, after []*source.Node, path string, within [][2]*source.Node, report func(source.Range, source.Diagnostic)) {
+	pair := [2]*source.Node{before[0], after[0]}
+	if slices.Contains(within, pair) || len(within) > maxDefaultDepth {
+		return
+	}
+	within = append(slices.Clip(within), pair)
+	if is, chosen := new.goType(after, true); chosen {
+		was, had := old.goType(before, true)
+		d := source.Diagnostic{Message: fmt.Sprintf("is read as %s now", is)}
+		if had {
+			d.Message = fmt.Sprintf("was read as %s and is read as %s", was, is)
+		}
+		var views []*source.Node
+		for _, n := range after {
+			views = append(views, new.of.Set.Views(n)...)
+		}
+		if path != "" && was != is && !decodesAll(is) && !holdsNumbers(is, views) {
+			d.Message = fmt.Sprintf("argument %q %s, which may refuse what the schema allows", path[1:], d.Message)
+			report(new.of.label(place(after[0])), d)
+		}
+		return
+	}
+	kept := names(new, after)
+	for _, name := range names(old, before) {
+		if slices.Contains(kept, name) {
+			tokens := []string{"properties", name}
+			compareChosen(old, new, step(old.of.Set, before, tokens), step(new.of.Set, after, tokens), path+wire.Pointer(name), within, report)
+		}
+	}
+	for _, keyword := range []string{"items", "additionalProperties"} {
+		was, is := step(old.of.Set, before, []string{keyword}), step(new.of.Set, after, []string{keyword})
+		if len(was) > 0 && len(is) > 0 {
+			compareChosen(old, new, was, is, path+wire.Pointer("*"), within, report)
+		}
+	}
+}
