@@ -264,12 +264,12 @@ func TestSRV8ReplayKeepsUnsettled(t *testing.T) {
 				w.settle(time.Second)
 			}
 			cursor := *pollAs(t, w.Server, "alice", `{"name":"e"}`).Cursor // after i3
+			w.r.on(nil)
+			before := len(w.r.all())
 			if err := w.Admin().Replay(t.Context(), s.ID, cursor); err != nil {
 				t.Fatal(err)
 			}
-			w.r.on(nil)
-			before := len(w.r.all())
-			w.settle(4 * time.Second) // before the retry that was waiting
+			w.settle(time.Second) // before the retry that was waiting
 			if got := w.r.shorts()[before:]; !slices.Contains(got, "i1") {
 				t.Errorf("check %v: %q", check, got)
 			}
