@@ -16,8 +16,10 @@ import (
 	"go/build"
 	"go/token"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/golang"
@@ -115,7 +117,7 @@ func model(ctx context.Context, r Request) (*modelled, []source.Diagnostic, erro
 		}
 	}
 	var failed error
-	set, diags := schema.Load(r.Files, schema.Options{Refs: r.Refs, ReadFile: func(p string) ([]byte, error) {
+	set, diags := schema.Load(r.Files, schema.Options{Refs: r.Refs, Formats: slices.Sorted(maps.Keys(r.Types)), ReadFile: func(p string) ([]byte, error) {
 		if err := ctx.Err(); err != nil {
 			failed = err
 			return nil, err

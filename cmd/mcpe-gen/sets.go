@@ -1,6 +1,8 @@
 package main
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
@@ -24,7 +26,7 @@ func (c *command) sets(files []string) ([]loaded, error) {
 	}
 	var all []loaded
 	for _, r := range requests {
-		set, found := schema.Load(r.Files, schema.Options{Refs: r.Refs})
+		set, found := schema.Load(r.Files, schema.Options{Refs: r.Refs, Formats: slices.Sorted(maps.Keys(r.Types))})
 		all = append(all, loaded{r, set, found})
 	}
 	return all, nil

@@ -1,27 +1,27 @@
 package sample
 
 import (
-	"regexp"
 	"regexp/syntax"
 	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/pattern"
 )
 
-func matches(pattern, s string) bool {
-	re, err := regexp.Compile(pattern)
-	return err == nil && re.MatchString(s)
-}
-
-// matching is a string that the pattern matches; another n may give another one. False for patterns
-// that Go's engine does not know.
-func matching(pattern string, n int) (string, bool) {
-	re, err := syntax.Parse(pattern, syntax.Perl)
+// matching is a string that the pattern matches; another n may give another one. False where none is
+// found: lookaround and back references are left out of the making and may refuse what was made.
+func matching(text string, n int) (string, bool) {
+	form, _, err := pattern.GoSyntax(text)
+	if err != nil {
+		return "", false
+	}
+	re, err := syntax.Parse(form, syntax.Perl)
 	if err != nil {
 		return "", false
 	}
 	g := &stringMaker{n: n}
 	g.write(re.Simplify(), 0)
 	s := g.String()
-	return s, !g.failed && matches(pattern, s)
+	return s, !g.failed && pattern.Matches(text, s)
 }
 
 type stringMaker struct {

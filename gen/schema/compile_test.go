@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/dlclark/regexp2"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/pattern"
 )
 
 // compiles checks that a published schema stands by itself.
@@ -26,25 +27,12 @@ func compile(s json.RawMessage) (*jsonschema.Schema, error) {
 		return nil, err
 	}
 	c := jsonschema.NewCompiler()
-	c.UseRegexpEngine(func(p string) (jsonschema.Regexp, error) {
-		re, err := regexp2.Compile(p, regexp2.ECMAScript)
-		if err != nil {
-			re, err = regexp2.Compile(p, regexp2.RE2)
-		}
-		return engine{re}, err
-	})
+	c.UseRegexpEngine(func(p string) (jsonschema.Regexp, error) { return pattern.Compile(p) })
 	c.UseLoader(offline{})
 	if err := c.AddResource("mem:///published", doc); err != nil {
 		return nil, err
 	}
 	return c.Compile("mem:///published")
-}
-
-type engine struct{ *regexp2.Regexp }
-
-func (e engine) MatchString(s string) bool {
-	ok, err := e.Regexp.MatchString(s)
-	return ok && err == nil
 }
 
 type offline struct{}

@@ -117,6 +117,9 @@ func (l *loader) walk(r *root, res *resource, n *source.Node) {
 		case data:
 			l.keyword(r, n, m)
 		default:
+			if m.Key == "$defs" && r.dialect == draft07 {
+				l.fail(r, source.New("MCPE138", m.KeyRange, "draft-07 calls shared schemas definitions; a $ref finds them below $defs too"))
+			}
 			if m.Key == "patternProperties" {
 				for _, p := range m.Value.Members {
 					l.pattern(r, p.Key, p.KeyRange)
@@ -224,23 +227,47 @@ func (l *loader) unknown(r *root, m *source.Member) {
 			WithHint("add null to the types: type: [string, \"null\"]"))
 		return
 	}
-	key := r.dialect.name + " " + m.Key
+	if other := otherDialect(r.dialect, m.Key); other != nil {
+		l.fail(r, source.New("MCPE131", m.KeyRange, "%s is a keyword of %s and has no effect in %s", m.Key, other.name, r.dialect.name).
+			WithHint("say the same with keywords of %s, or set $schema to %s at the top", r.dialect.name, other.uri))
+		return
+	}
+	if near := l.near(r.dialect, m.Key); near != "" {
+		l.fail(r, source.New("MCPE131", m.KeyRange, "%q is no keyword of JSON Schema and has no effect", m.Key).
+			WithHint("did you mean %q?", near))
+		return
+	}
+	// What a comma cuts off from prose in YAML's flow style: {description: One, two} has the key two.
+	if strings.ContainsAny(m.Key, " \t\n") || m.Value.Kind == source.Null && !strings.HasPrefix(m.Key, "x-") {
+		l.fail(r, source.New("MCPE131", m.KeyRange, "%q is no keyword of JSON Schema and has no effect", m.Key).
+			WithHint("if it belongs to the text before it, quote that text: {description: 'One, two'}"))
+	}
+}
+
+// near returns the keyword that an unknown one is a misspelling of, empty when none is near.
+func (l *loader) near(d *dialect, word string) string {
+	key := d.name + " " + word
 	near, ok := l.misspelt[key]
 	if !ok {
-		if strings.HasPrefix(m.Key, "x-") {
-			near = source.Suggest(m.Key, ownKeys)
-		} else {
-			names := slices.Clone(r.dialect.names)
-			slices.Sort(names)
-			near = source.Suggest(m.Key, names)
+		candidates := ownKeys
+		if !strings.HasPrefix(word, "x-") {
+			candidates = slices.Sorted(slices.Values(d.names))
 		}
+		near = source.Suggest(word, candidates)
 		if l.misspelt == nil {
 			l.misspelt = make(map[string]string)
 		}
 		l.misspelt[key] = near
 	}
-	if near != "" {
-		l.fail(r, source.New("MCPE131", m.KeyRange, "%q is no keyword of JSON Schema and has no effect", m.Key).
-			WithHint("did you mean %q?", near))
+	return near
+}
+
+// otherDialect returns the dialect that has a keyword which d has not.
+func otherDialect(d *dialect, word string) *dialect {
+	for _, other := range []*dialect{draft2020, draft07} {
+		if _, known := other.keywords[word]; known && other != d {
+			return other
+		}
 	}
+	return nil
 }

@@ -1,8 +1,11 @@
 package schema
 
 import (
+	"errors"
+	"path/filepath"
 	"regexp"
 	"strings"
+	"unicode"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/runtime/pattern"
@@ -30,6 +33,10 @@ func (l *loader) keyword(r *root, n *source.Node, m *source.Member) {
 	case "pattern":
 		if v.Kind == source.String {
 			l.pattern(r, v.Text, v.Range)
+		}
+	case "format":
+		if v.Kind == source.String {
+			l.format(r, n, v)
 		}
 	case "default", "examples":
 		if len(r.samples) == 0 || r.samples[len(r.samples)-1] != n {
@@ -89,19 +96,27 @@ func (l *loader) discriminator(r *root, n, v *source.Node) {
 	}
 }
 
-// pattern checks that a regular expression compiles, by what compiles it at run time.
-func (l *loader) pattern(r *root, p string, at source.Range) {
-	if _, err := pattern.Compile(p); err != nil {
-		l.fail(r, source.New("MCPE133", at, "pattern %q is not a regular expression: %s", p, patternFault(err)))
+// pattern checks that a regular expression is one of ECMA-262, by what compiles it at run time.
+func (l *loader) pattern(r *root, text string, at source.Range) {
+	_, err := pattern.Compile(text)
+	var fault *pattern.SyntaxError
+	if !errors.As(err, &fault) {
+		return
 	}
+	d := source.New("MCPE133", at, "pattern %s is no regular expression of ECMA-262: at character %d: %s",
+		quotedFor(at.Start.File, text), fault.Offset+1, fault.Reason)
+	if fault.Remedy != "" {
+		d = d.WithHint("write %s", quotedFor(at.Start.File, fault.Remedy))
+	}
+	l.fail(r, d)
 }
 
-func patternFault(err error) string {
-	s := strings.TrimPrefix(err.Error(), "error parsing regexp: ")
-	if i := strings.LastIndex(s, " in `"); i > 0 {
-		s = s[:i]
+// quotedFor writes a string as it may stand in the file: single quotes of YAML keep backslashes.
+func quotedFor(file, text string) string {
+	if strings.EqualFold(filepath.Ext(file), ".json") || strings.ContainsFunc(text, unicode.IsControl) {
+		return string(source.AppendString(nil, text))
 	}
-	return s
+	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
 }
 
 // Matches reports whether a pattern of patternProperties matches the name of a member.

@@ -75,7 +75,9 @@ var draft2020 = newDialect("2020-12", "https://json-schema.org/draft/2020-12/sch
 var draft07 = newDialect("draft-07", "http://json-schema.org/draft-07/schema", "definitions", true, map[string]keyword{
 	"items":           {shape: schemaOrList},
 	"additionalItems": {shape: oneSchema},
-	"dependencies":    {shape: schemaOrNames, inPlace: true},
+	// Not of draft-07, but a $ref finds what stands there.
+	"$defs":        {shape: schemaMap},
+	"dependencies": {shape: schemaOrNames, inPlace: true},
 })
 
 func newDialect(name, uri, defs string, refAlone bool, own map[string]keyword) *dialect {

@@ -106,6 +106,8 @@ type Options struct {
 	// Refs says which files stand for remote schemas: the beginning of a URL to the path that takes
 	// its place. A beginning that ends in a slash stands for a directory.
 	Refs map[string]string
+	// Formats are formats of the author's own, which have a Go type: they are not misspelt.
+	Formats []string
 }
 
 // A Target is what a $ref points at.

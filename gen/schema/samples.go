@@ -3,12 +3,11 @@ package schema
 import (
 	"bytes"
 	"errors"
-	"fmt"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/runtime/pattern"
+	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
 )
 
 // checkSamples checks the defaults and examples of a schema against it. They have no effect on what
@@ -118,20 +117,9 @@ func addSchema(c *jsonschema.Compiler, schema []byte) error {
 
 // newCompiler returns a compiler that reads schemas as the runtime does.
 func newCompiler(d *dialect) *jsonschema.Compiler {
-	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft2020)
+	c := validate.NewCompiler()
 	if d == draft07 {
 		c.DefaultDraft(jsonschema.Draft7)
 	}
-	c.AssertFormat()
-	c.UseRegexpEngine(func(text string) (jsonschema.Regexp, error) { return pattern.Compile(text) })
-	c.UseLoader(nothing{})
 	return c
-}
-
-// nothing loads no schema: all references were moved into the document.
-type nothing struct{}
-
-func (nothing) Load(url string) (any, error) {
-	return nil, fmt.Errorf("%s is not loaded", url)
 }

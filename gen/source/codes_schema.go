@@ -6,14 +6,17 @@ var schemaCodes = []Code{
 		"$schema says so): `type: strng`, `required: name` instead of `required: [name]`, a negative minLength. The place is that of the " +
 		"value at fault."},
 	{ID: "MCPE131", Title: "keyword without effect", Severity: Warning, Explanation: "JSON Schema ignores keywords that it does not know, so a misspelt one checks " +
-		"nothing: `requried: [id]` leaves id optional. The warning comes only for names close to a known one (and for OpenAPI's " +
-		"nullable); keywords of your own are allowed."},
+		"nothing: `requried: [id]` leaves id optional. The warning comes for names close to a known one, for keywords of another " +
+		"dialect, for OpenAPI's nullable, and for what is no keyword at all: a name with a space or without a value, as when a comma in " +
+		"unquoted prose ends it. It comes for formats too: one close to a known one, or one for strings on a number. Keywords and formats of " +
+		"your own are allowed."},
 	{ID: "MCPE132", Title: "dialect not supported", Explanation: "`$schema` at the top of an inputSchema, a payloadSchema or an entry of schemas sets the dialect: " +
 		"https://json-schema.org/draft/2020-12/schema, which is also the default, or http://json-schema.org/draft-07/schema#. Other " +
 		"dialects, and a change of dialect within a schema, are not supported."},
-	{ID: "MCPE133", Title: "pattern does not compile", Explanation: "A `pattern`, or a key of patternProperties, is not a regular expression. The runtime uses " +
-		"Go's engine when it accepts the pattern and an ECMA-262 engine otherwise, so that look-ahead and back references work; neither " +
-		"accepts this one. In YAML, single quotes keep backslashes as they are: `pattern: '^\\d+$'`."},
+	{ID: "MCPE133", Title: "pattern does not compile", Explanation: "A `pattern`, or a key of patternProperties, is not a regular expression of ECMA-262 with the " +
+		"u flag, which is how JSON Schema and JavaScript's validators read it: clients could not compile the published schema. What other engines " +
+		"know, such as `(?i)`, `(?P<name>…)`, `\\A`, `\\z`, `[[:alpha:]]` and `\\Q…\\E`, and what JavaScript takes without the u flag alone, such as `\\-` " +
+		"outside a class, has another form there; the hint says which. Look-ahead, look-behind, back references and `\\p{…}` work. In YAML, single quotes keep backslashes as they are: `pattern: '^\\d+$'`."},
 	{ID: "MCPE134", Title: "default or example is not valid", Severity: Warning, Explanation: "A default or an example does not validate against the schema that it " +
 		"belongs to, for example `{type: string, default: 5}`. It changes nothing at run time, but misleads whoever reads the schema. " +
 		"Correct the value or the schema."},
@@ -24,6 +27,8 @@ var schemaCodes = []Code{
 		"how validation came to them, so no Go type can be made of them. Use $ref and $anchor."},
 	{ID: "MCPE137", Title: "bad $id or anchor", Explanation: "An $id is a URI reference without a fragment, and unique within its schema, as an anchor is " +
 		"within its $id. An $id is rarely needed in an event file: schemas are found by `#/schemas/NAME`."},
+	{ID: "MCPE138", Title: "keyword of another dialect", Severity: Note, Explanation: "Draft-07 calls shared schemas `definitions`; `$defs` came with 2019-09. Validators " +
+		"find what a $ref names below either, so nothing has to be done. Written as `definitions`, the schema says what it is in."},
 	{ID: "MCPE140", Title: "malformed $ref", Explanation: "A $ref is `#/schemas/NAME` for a schema of this file, `./other.yaml#/schemas/NAME` for one of another " +
 		"file (relative to this one), or any other `#…` for a place within the schema that holds it."},
 	{ID: "MCPE141", Title: "$ref to nothing", Explanation: "What the $ref names does not exist: the schema, the anchor, the place, or the file. `#/$defs/X` is looked " +

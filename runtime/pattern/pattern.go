@@ -1,61 +1,89 @@
 // Package pattern compiles the regular expressions of JSON Schema, which are of ECMA-262. All who
 // read one, the generator as the runtime, call [Compile], so that what generates also runs.
 //
+// A pattern is read as JavaScript reads it with the u flag, which JSON Schema recommends and its
+// validators set: by code points, and without the leniency of Annex B (\- outside a class, a lone
+// brace). Parsing has its own grammar; matching is left to Go's engine, which runs in linear time,
+// wherever a pattern can be said in its syntax without a change of meaning. Lookaround, back
+// references and repetitions beyond Go's bounds run on a machine of this package that backtracks as
+// ECMA-262 says, within a bound of steps.
+//
+// Start reading at [Compile]; parse.go holds the grammar, foreign.go what other engines know and
+// JavaScript does not, linear.go and program.go the two ways to match.
+//
 // The package makes no compatibility promise.
 package pattern
 
 import (
+	"fmt"
 	"regexp"
-	"time"
-
-	"github.com/dlclark/regexp2"
 )
-
-// matchTimeout bounds one match of a pattern that backtracks. Its clock ticks every 100 ms.
-const matchTimeout = 100 * time.Millisecond
 
 // A Pattern is a compiled pattern, safe for concurrent use.
 type Pattern interface {
-	// MatchString reports whether s contains a match. A match that takes too long is none, so that
-	// the value is refused.
+	// MatchString reports whether s contains a match. A match that takes too many steps is none, so
+	// that the value is refused.
 	MatchString(s string) bool
 	// String is the pattern as it was written.
 	String() string
 }
 
-// Compile compiles an ECMA-262 pattern: with Go's engine, which runs in linear time, when it
-// accepts the pattern; else with one that backtracks, knows lookaround, back references and \u
-// escapes, and gives up after 100 ms. The error is that of reading it as ECMA-262.
+// A SyntaxError says why a pattern is not one of ECMA-262 with the u flag.
+type SyntaxError struct {
+	// Offset is where the fault begins, in code points from 0.
+	Offset int
+	// Reason says what is wrong there.
+	Reason string
+	// Remedy is the whole pattern as ECMA-262 has it, empty where there is no such form.
+	Remedy string
+}
+
+// Error gives the place, counted from 1, the reason and the remedy.
+func (e *SyntaxError) Error() string {
+	s := fmt.Sprintf("at character %d: %s", e.Offset+1, e.Reason)
+	if e.Remedy != "" {
+		s += "; write " + e.Remedy
+	}
+	return s
+}
+
+// Compile compiles a pattern of ECMA-262, read with the u flag. The error is a [*SyntaxError].
 func Compile(text string) (Pattern, error) {
-	if linear, err := regexp.Compile(text); err == nil {
-		return linear, nil
+	tree, err := parse(text)
+	if err != nil {
+		return nil, err
 	}
-	var first error
-	for _, options := range []regexp2.RegexOptions{
-		regexp2.ECMAScript | regexp2.Unicode, regexp2.ECMAScript, regexp2.None,
-	} {
-		re, err := regexp2.Compile(text, options)
-		if err == nil {
-			re.MatchTimeout = matchTimeout
-			return backtracking{re}, nil
-		}
-		if first == nil {
-			first = err
+	if form, exact := linearForm(tree.root); exact {
+		if re, err := regexp.Compile(form); err == nil {
+			return linear{re, text}, nil
 		}
 	}
-	return nil, first
+	return assemble(tree, text), nil
 }
 
-type backtracking struct{ *regexp2.Regexp }
-
-func (b backtracking) MatchString(s string) bool {
-	ok, err := b.Regexp.MatchString(s)
-	return ok && err == nil
+// linear is a pattern that Go's engine matches.
+type linear struct {
+	re   *regexp.Regexp
+	text string
 }
+
+func (l linear) MatchString(s string) bool { return l.re.MatchString(s) }
+func (l linear) String() string            { return l.text }
 
 // Matches reports whether s contains a match of the pattern; one that does not compile matches
 // nothing.
 func Matches(text, s string) bool {
 	p, err := Compile(text)
 	return err == nil && p.MatchString(s)
+}
+
+// GoSyntax returns the pattern in the syntax of package regexp. It is not exact when the pattern
+// has lookaround or back references, which are left out of it.
+func GoSyntax(text string) (form string, exact bool, err error) {
+	tree, err := parse(text)
+	if err != nil {
+		return "", false, err
+	}
+	form, exact = linearForm(tree.root)
+	return form, exact, nil
 }

@@ -3,6 +3,7 @@ package validate
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/big"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/pattern"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -37,7 +39,7 @@ func leaves(e *jsonschema.ValidationError) []events.FieldError {
 			return alternatives(e)
 		}
 	case *kind.PropertyNames:
-		return []events.FieldError{{Path: at(e, k.Property), Message: "is not an allowed name"}}
+		return []events.FieldError{{Path: at(e, k.Property), Message: nameMessage(e)}}
 	case *kind.Contains, *kind.MinContains, *kind.MaxContains, *kind.Not, *kind.ContentSchema:
 		// What lies below tells why some item or subschema failed, which explains nothing.
 		return describe(e)
@@ -72,6 +74,18 @@ func alternatives(e *jsonschema.ValidationError) []events.FieldError {
 		return []events.FieldError{types}
 	}
 	return []events.FieldError{{Path: at(e), Message: "matches none of the alternatives"}}
+}
+
+// nameMessage says why the name of a member is not allowed where that helps: a key of
+// patternProperties that is no pattern.
+func nameMessage(e *jsonschema.ValidationError) string {
+	for len(e.Causes) == 1 {
+		e = e.Causes[0]
+	}
+	if k, ok := e.ErrorKind.(*kind.Format); ok && k.Want == "regex" {
+		return message(k)
+	}
+	return "is not an allowed name"
 }
 
 func distinctions(e *jsonschema.ValidationError) int {
@@ -151,6 +165,9 @@ func message(k jsonschema.ErrorKind) string {
 	case *kind.ContentEncoding:
 		return "is not valid " + k.Want
 	case *kind.Format:
+		if fault := (*pattern.SyntaxError)(nil); errors.As(k.Err, &fault) {
+			return "is no regular expression of ECMA-262: " + clip(fault.Error())
+		}
 		return "is not a valid " + k.Want
 	case *kind.Pattern:
 		return "does not match " + clip(k.Want)

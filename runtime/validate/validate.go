@@ -46,6 +46,17 @@ func Compile(schema json.RawMessage) (*Schema, error) {
 }
 
 func compileFull(doc any) (*jsonschema.Schema, error) {
+	c := NewCompiler()
+	if err := c.AddResource(base, doc); err != nil {
+		return nil, err
+	}
+	return c.Compile(base)
+}
+
+// NewCompiler returns a compiler of the library below that judges as this package does, for who needs
+// its errors: draft 2020-12 where a schema does not say otherwise, formats and base64 asserted,
+// patterns of ECMA-262, nothing loaded from elsewhere.
+func NewCompiler() *jsonschema.Compiler {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.AssertFormat()
@@ -57,10 +68,7 @@ func compileFull(doc any) (*jsonschema.Schema, error) {
 	for _, f := range formats {
 		c.RegisterFormat(f)
 	}
-	if err := c.AddResource(base, doc); err != nil {
-		return nil, err
-	}
-	return c.Compile(base)
+	return c
 }
 
 // Validate checks raw, which must be one JSON value. The error is an [*Error].
