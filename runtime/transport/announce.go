@@ -178,7 +178,7 @@ func (h *handler) announce() {
 // serveGET serves the standalone stream of a legacy session, on which session notifications go.
 func (h *handler) serveGET(w http.ResponseWriter, r *http.Request) {
 	if last := r.Header.Get(headerLastEventID); last != "" && !strings.HasPrefix(last, "_") {
-		h.legacy.ServeHTTP(w, r) // a call's own stream, resumed
+		h.legacy.ServeHTTP(&restorer{ResponseWriter: w}, r) // a call's own stream, resumed
 		return
 	}
 	a := h.newAnnouncer(w, listChanged(nil))
@@ -196,7 +196,7 @@ func (h *handler) serveGET(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, stop := h.listen(a, r)
 	defer stop()
-	h.legacy.ServeHTTP(a, r.WithContext(ctx))
+	h.legacy.ServeHTTP(&restorer{ResponseWriter: a}, r.WithContext(ctx))
 }
 
 // listChangedParams are the params of list_changed for the listen request of the given id, or for a

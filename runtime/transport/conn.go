@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"sync"
@@ -87,17 +88,29 @@ func newConn(es *server.Server, inner mcp.Connection, lines *lineConn) *conn {
 	return c
 }
 
-// Read returns the next message for the SDK's session.
+// Read returns the next message for the SDK's session. A line that is none is answered here.
 func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
-	msg, err := c.Connection.Read(ctx)
-	if err != nil {
-		c.hangUp()
-		return nil, err
+	for {
+		msg, err := c.Connection.Read(ctx)
+		if bad := (*lineError)(nil); errors.As(err, &bad) {
+			c.out.post(func() error { return c.writeLine(bad.response()) })
+			continue
+		}
+		if err != nil {
+			c.hangUp()
+			return nil, err
+		}
+		if req, ok := msg.(*jsonrpc.Request); ok {
+			c.accept(req)
+		}
+		return msg, nil
 	}
-	if req, ok := msg.(*jsonrpc.Request); ok {
-		c.accept(req)
-	}
-	return msg, nil
+}
+
+// writeLine writes a message that is bytes already, from within the outbox.
+func (c *conn) writeLine(data []byte) error {
+	_, err := c.lines.w.Write(append(data[:len(data):len(data)], '\n'))
+	return err
 }
 
 func (c *conn) accept(req *jsonrpc.Request) {
@@ -138,7 +151,7 @@ func (c *conn) rawID(id jsonrpc.ID) (raw json.RawMessage, batched bool) {
 	if c.lines != nil {
 		return c.lines.idOf(id)
 	}
-	return encodeID(id), false
+	return rawOf(id), false
 }
 
 // acceptCall gives a call of the extension its ticket. The ticket is in the request's Extra, which
@@ -246,14 +259,8 @@ func (k *lineCarrier) Write(frames []server.Frame) error {
 // cancelled ends a call at once (PUSH-8, POLL-9): what it was about to write is dropped, and so is
 // the error that the SDK answers later.
 func (c *conn) cancelled(params json.RawMessage) {
-	var p struct {
-		RequestID any `json:"requestId"`
-	}
-	if json.Unmarshal(params, &p) != nil {
-		return
-	}
-	id, err := jsonrpc.MakeID(p.RequestID)
-	if err != nil || !id.IsValid() {
+	id := sdkID(member(params, memberRequestID))
+	if !id.IsValid() {
 		return
 	}
 	c.mu.Lock()

@@ -14,7 +14,6 @@ import (
 // guarded by conn.mu.
 type listenCall struct {
 	id           json.RawMessage
-	label        string // the id as the SDK writes it
 	wish         wish
 	close        func() // ends what adapters know of it; nil before that
 	acknowledged bool
@@ -34,7 +33,7 @@ func (c *conn) acceptListen(req *jsonrpc.Request) {
 		return
 	}
 	c.mu.Lock()
-	c.listens[req.ID] = &listenCall{id: raw, label: string(encodeID(req.ID)), wish: asked}
+	c.listens[req.ID] = &listenCall{id: raw, wish: asked}
 	c.mu.Unlock()
 }
 
@@ -46,11 +45,7 @@ func (c *conn) notify(m *jsonrpc.Request) (*jsonrpc.Request, *listenCall) {
 	if len(c.listens) == 0 || m.IsCall() {
 		return m, nil
 	}
-	label := string(member(member(m.Params, "_meta"), wire.MetaSubscriptionID))
-	for _, l := range c.listens {
-		if l.label != label {
-			continue
-		}
+	if l := c.listens[sdkID(member(member(m.Params, "_meta"), wire.MetaSubscriptionID))]; l != nil {
 		if m.Method != methodAcknowledged {
 			return &jsonrpc.Request{Method: m.Method, Params: relabel(m.Params, l.id)}, nil
 		}

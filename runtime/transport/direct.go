@@ -28,7 +28,6 @@ import (
 type direct struct {
 	es      *server.Server
 	sdk     http.Handler
-	opts    *mcp.StreamableHTTPOptions
 	callers callers
 	facts   atomic.Pointer[serverFacts]
 }
@@ -39,16 +38,16 @@ type serverFacts struct {
 	meta     json.RawMessage // what it adds to the _meta of every result, an object
 }
 
-func newDirect(es *server.Server, sdk http.Handler, opts *mcp.StreamableHTTPOptions) *direct {
-	return &direct{es: es, sdk: sdk, opts: opts}
+func newDirect(es *server.Server, sdk http.Handler) *direct {
+	return &direct{es: es, sdk: sdk}
 }
 
-// serve answers the request, or reports false and has written nothing.
-func (d *direct) serve(w http.ResponseWriter, r *http.Request, body []byte, env envelope) bool {
+// serve answers an acceptable request, or reports false and has written nothing.
+func (d *direct) serve(w http.ResponseWriter, r *http.Request, env envelope) bool {
 	if env.method != wire.MethodList && env.method != wire.MethodPoll {
 		return false
 	}
-	if !env.isCall() || env.result != nil || env.error != nil || !d.acceptable(r) {
+	if !env.isCall() || env.result != nil || env.error != nil {
 		return false
 	}
 	who, ok := d.callers.look(env.meta)
@@ -100,15 +99,15 @@ func (d *direct) serve(w http.ResponseWriter, r *http.Request, body []byte, env 
 }
 
 // acceptable makes the SDK's checks of everything but the body.
-func (d *direct) acceptable(r *http.Request) bool {
-	if !d.opts.DisableLocalhostProtection {
+func acceptable(r *http.Request, opts *mcp.StreamableHTTPOptions) bool {
+	if !opts.DisableLocalhostProtection {
 		if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && addr != nil &&
 			isLoopback(addr.String()) && !isLoopback(r.Host) {
 			return false
 		}
 	}
 	//lint:ignore SA1019 honoured here for as long as the SDK honours it
-	if d.opts.CrossOriginProtection != nil && d.opts.CrossOriginProtection.Check(r) != nil {
+	if opts.CrossOriginProtection != nil && opts.CrossOriginProtection.Check(r) != nil {
 		return false
 	}
 	return mediaType(r.Header.Get("Content-Type")) == contentTypeJSON &&

@@ -4,14 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
-	"math"
 	"net/http"
-	"slices"
 	"strconv"
 	"sync"
 	"unicode/utf8"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
@@ -24,6 +24,7 @@ const maxDepth = 1000
 // An envelope is the outside of one JSON-RPC message, each part as received.
 type envelope struct {
 	id     json.RawMessage // number or string; nil when absent or null
+	idAt   int             // where it begins in the message
 	method string
 	params json.RawMessage
 	meta   json.RawMessage // of the params
@@ -34,15 +35,113 @@ type envelope struct {
 // isCall tells a call from a notification and from a response.
 func (e envelope) isCall() bool { return e.id != nil && e.method != "" }
 
-// parseEnvelope splits a message without decoding its params. It is stricter than the SDK: on
-// anything unusual it reports false, and its callers then leave the message to the SDK.
-func parseEnvelope(data []byte) (envelope, bool) {
-	var env envelope
-	if !utf8.Valid(data) || bytes.Count(data, []byte{'{'})+bytes.Count(data, []byte{'['}) > maxDepth {
-		return env, false
+// A malformed message is none of JSON-RPC. It is answered with its code and reason, and with its id
+// where one could be read (CAP-6).
+type malformed struct {
+	code   int64
+	reason string
+	id     json.RawMessage
+}
+
+// Error begins with the name of the code, as the message of every error of ours does.
+func (m *malformed) Error() string {
+	if m.code == jsonrpc.CodeParseError {
+		return "ParseError: " + m.reason
 	}
+	return "InvalidRequest: " + m.reason
+}
+
+// response is the JSON-RPC answer.
+func (m *malformed) response() []byte {
+	id := m.id
+	if id == nil {
+		id = json.RawMessage(`null`)
+	}
+	value, _ := jsonv2.Marshal(&jsonrpc.Error{Code: m.code, Message: m.Error()})
+	return appendResponse(nil, id, "error", value)
+}
+
+func parseError(reason string) *malformed {
+	return &malformed{code: jsonrpc.CodeParseError, reason: reason}
+}
+
+func invalidRequest(reason string) *malformed {
+	return &malformed{code: jsonrpc.CodeInvalidRequest, reason: reason}
+}
+
+// parseEnvelope is parseMessage for who does not ask what is wrong.
+func parseEnvelope(data []byte) (envelope, bool) {
+	env, bad := parseMessage(data)
+	return env, bad == nil
+}
+
+// checkText makes the checks of a text that a reader of JSON does not make.
+func checkText(data []byte) *malformed {
+	switch {
+	case !utf8.Valid(data):
+		return parseError("the message is not valid UTF-8")
+	case tooDeep(data):
+		return parseError("the message is nested deeper than " + strconv.Itoa(maxDepth) + " levels")
+	}
+	return nil
+}
+
+// tooDeep reports whether objects and arrays nest deeper than maxDepth. Brackets within strings do
+// not count.
+func tooDeep(data []byte) bool {
+	if bytes.Count(data, []byte{'{'})+bytes.Count(data, []byte{'['}) <= maxDepth {
+		return false
+	}
+	depth, quoted := 0, false
+	for i := 0; i < len(data); i++ {
+		switch c := data[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			if depth++; depth > maxDepth {
+				return true
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return false
+}
+
+// parseMessage splits a message without decoding its params. What it accepts, the SDK understands in
+// the same way; what it refuses is refused for every method alike, before anybody acts on it.
+func parseMessage(data []byte) (envelope, *malformed) {
+	if bad := checkText(data); bad != nil {
+		return envelope{}, bad
+	}
+	w := newWalker(data)
+	defer w.free()
+	return w.message()
+}
+
+// message takes the text as one message.
+func (w *walker) message() (env envelope, bad *malformed) {
+	if w.dec.PeekKind() != '{' {
+		if _, ok := w.value(); !ok || !w.atEnd() {
+			return env, parseError("the message is not valid JSON")
+		}
+		return env, invalidRequest("the message is not an object")
+	}
+	var seen nameSet
 	var version json.RawMessage
-	ok := walk(data, func(w *walker, name []byte) (ok bool) {
+	ids, method := 0, false
+	fault := func(reason string) {
+		if bad == nil {
+			bad = invalidRequest(reason)
+		}
+	}
+	_, ok := w.object(func(w *walker, name []byte) (ok bool) {
+		if seen.has(name) {
+			fault("member /" + wire.Shown(string(name)) + " stands twice")
+		}
 		var value json.RawMessage
 		if string(name) == "params" && w.dec.PeekKind() == '{' {
 			env.params, ok = w.object(func(w *walker, name []byte) (ok bool) {
@@ -60,37 +159,50 @@ func parseEnvelope(data []byte) (envelope, bool) {
 		case "jsonrpc":
 			version = value
 		case "id":
-			return env.setID(value)
+			ids++
+			switch kind := jsontext.Value(value).Kind(); {
+			case kind == 'n':
+			case kind != '0' && kind != '"':
+				fault("/id is neither a string nor a number")
+			case len(value) > maxID:
+				fault("/id has " + strconv.Itoa(len(value)) + " bytes, more than " + strconv.Itoa(maxID))
+			default:
+				env.id, env.idAt = value, int(w.dec.InputOffset())-len(value)
+			}
 		case "method":
-			env.method = text(value)
-			return value[0] == '"'
+			if value[0] != '"' {
+				fault("/method is not a string")
+			}
+			env.method, method = text(value), true
 		case "params":
 			env.params = value
 		case "result":
 			env.result = value
 		case "error":
+			if value[0] != '{' {
+				fault("/error is not an object")
+			}
 			env.error = value
 		}
 		return true
 	})
-	return env, ok && string(version) == `"2.0"`
-}
-
-// setID takes an id of the kinds that the SDK takes; null is none.
-func (e *envelope) setID(value json.RawMessage) bool {
-	switch jsontext.Value(value).Kind() {
-	case '0':
-		if _, err := strconv.ParseFloat(string(value), 64); err != nil {
-			return false
-		}
-		e.id = value
-	case '"':
-		e.id = value
-	case 'n':
-	default:
-		return false
+	switch {
+	case !ok:
+		return envelope{}, parseError("the message is not valid JSON")
+	case !w.atEnd():
+		return envelope{}, parseError("the message is followed by something else")
+	case bad == nil && string(version) != `"2.0"`:
+		bad = invalidRequest(`/jsonrpc is not "2.0"`)
+	case bad == nil && !method && env.error == nil && (env.id == nil || env.result == nil):
+		bad = invalidRequest("the message is neither a request nor a response")
 	}
-	return true
+	if bad != nil {
+		if method && ids == 1 {
+			bad.id = env.id
+		}
+		return envelope{}, bad
+	}
+	return env, nil
 }
 
 // A walker goes through one JSON text once. What it gives are parts of the text.
@@ -102,28 +214,71 @@ type walker struct {
 
 var walkers = sync.Pool{New: func() any { return &walker{dec: jsontext.NewDecoder(new(bytes.Buffer))} }}
 
-// walk calls f with the name of each member of the object in data; f takes its value. It reports
-// false when data is no single valid object, has a member twice, or f says so.
-func walk(data []byte, f func(w *walker, name []byte) bool) bool {
+// newWalker begins with a text. Half a surrogate pair is let through: JavaScript writes such strings,
+// and whether a value may have one is for its method to say.
+func newWalker(data []byte) *walker {
 	w := walkers.Get().(*walker)
 	w.data, w.buf = data, *bytes.NewBuffer(data)
-	w.dec.Reset(&w.buf, jsontext.AllowDuplicateNames(true))
-	_, ok := w.object(f)
-	ok = ok && len(bytes.TrimSpace(data[w.dec.InputOffset():])) == 0
+	w.dec.Reset(&w.buf, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	return w
+}
+
+// free gives the walker back. The parts of the text that it gave stay.
+func (w *walker) free() {
 	w.data, w.buf = nil, bytes.Buffer{}
 	w.dec.Reset(&w.buf)
 	walkers.Put(w)
-	return ok
 }
 
-// object takes an object apart and returns its text.
+// atEnd reports whether nothing but white space follows.
+func (w *walker) atEnd() bool { return len(bytes.Trim(w.data[w.dec.InputOffset():], " \t\r\n")) == 0 }
+
+// walk calls f with the name of each member of the object in data; f takes its value. It reports
+// false when data is no single valid object, has a member twice, or f says so.
+func walk(data []byte, f func(w *walker, name []byte) bool) bool {
+	w := newWalker(data)
+	defer w.free()
+	var seen nameSet
+	_, ok := w.object(func(w *walker, name []byte) bool { return !seen.has(name) && f(w, name) })
+	return ok && w.atEnd()
+}
+
+// A nameSet holds the names of an object's members.
+type nameSet struct {
+	few  [8][]byte
+	n    int
+	many map[string]struct{} // the further ones
+}
+
+// has reports whether name was there before, and adds it.
+func (s *nameSet) has(name []byte) bool {
+	for _, other := range s.few[:s.n] {
+		if bytes.Equal(other, name) {
+			return true
+		}
+	}
+	if s.n < len(s.few) {
+		s.few[s.n] = name
+		s.n++
+		return false
+	}
+	if _, ok := s.many[string(name)]; ok {
+		return true
+	}
+	if s.many == nil {
+		s.many = map[string]struct{}{}
+	}
+	s.many[string(name)] = struct{}{}
+	return false
+}
+
+// object takes an object apart and returns its text. It reports false when that is not valid, or f
+// says so.
 func (w *walker) object(f func(w *walker, name []byte) bool) (json.RawMessage, bool) {
 	if tok, err := w.dec.ReadToken(); err != nil || tok.Kind() != '{' {
 		return nil, false
 	}
 	start := w.dec.InputOffset() - 1
-	var few [8][]byte
-	seen := few[:0]
 	for w.dec.PeekKind() == '"' {
 		quoted, ok := w.value()
 		if !ok {
@@ -133,12 +288,7 @@ func (w *walker) object(f func(w *walker, name []byte) bool) (json.RawMessage, b
 		if bytes.IndexByte(name, '\\') >= 0 {
 			name = []byte(text(quoted))
 		}
-		for _, other := range seen {
-			if bytes.Equal(other, name) {
-				return nil, false
-			}
-		}
-		if seen = append(seen, name); !f(w, name) {
+		if !f(w, name) {
 			return nil, false
 		}
 	}
@@ -157,6 +307,27 @@ func (w *walker) value() (json.RawMessage, bool) {
 	}
 	end := w.dec.InputOffset()
 	return w.data[end-int64(len(value)) : end : end], true
+}
+
+// locate returns where in a JSON object the value at the end of a path of member names stands.
+func locate(data []byte, path ...string) (start, end int, ok bool) {
+	end = len(data)
+	for _, name := range path {
+		from, to, found := 0, 0, false
+		walk(data[start:end], func(w *walker, n []byte) bool {
+			value, ok := w.value()
+			if ok && string(n) == name {
+				to, found = int(w.dec.InputOffset()), true
+				from = to - len(value)
+			}
+			return ok
+		})
+		if !found {
+			return 0, 0, false
+		}
+		start, end = start+from, start+to
+	}
+	return start, end, true
 }
 
 // eachMember calls f with each member of a JSON object; it reports false as walk does.
@@ -184,68 +355,25 @@ func member(object json.RawMessage, name string) json.RawMessage {
 
 // replaceMember returns object with another value of a member that it has, all else as it was.
 func replaceMember(object json.RawMessage, name string, value json.RawMessage) json.RawMessage {
-	out := object
-	walk(object, func(w *walker, n []byte) bool {
-		old, ok := w.value()
-		if ok && string(n) == name {
-			end := int(w.dec.InputOffset())
-			out = slices.Concat(object[:end-len(old)], value, object[end:])
-		}
-		return ok
-	})
-	return out
+	start, end, ok := locate(object, name)
+	if !ok {
+		return object
+	}
+	return splice(object, start, end, value)
 }
 
-// text returns the Go string of a JSON string, or "".
+// text returns the Go string of a JSON string, or "". Half a surrogate pair becomes U+FFFD.
 func text(value json.RawMessage) string {
 	if len(value) == 0 || value[0] != '"' {
 		return ""
 	}
-	s, err := jsontext.AppendUnquote(nil, value)
-	if err != nil {
-		return ""
-	}
+	s, _ := jsontext.AppendUnquote(nil, value) // the value is known to be valid otherwise
 	return string(s)
 }
 
 // metaVersion returns the protocol version that a request of the stateless revision carries in its
 // params, or "".
 func (e envelope) metaVersion() string { return text(member(e.meta, mcp.MetaKeyProtocolVersion)) }
-
-// concerns reports whether a legacy request has to be looked at: it may be a call of the extension
-// (its name possibly written with escapes) or one of the stateless revision.
-func concerns(body []byte) bool {
-	return bytes.Contains(body, []byte(wire.MethodPrefix)) ||
-		bytes.Contains(body, []byte(mcp.MetaKeyProtocolVersion)) ||
-		bytes.IndexByte(body, '\\') >= 0
-}
-
-// readBody reads the request's body and leaves an equal one in its place. It reports false when the
-// body could not be read within the limit; the SDK, which then meets the same end, says so.
-func (h *handler) readBody(r *http.Request) ([]byte, bool) {
-	if r.Body == nil {
-		return nil, false
-	}
-	limit := h.maxBody
-	if limit < 0 {
-		limit = math.MaxInt64 - 1
-	}
-	var buf bytes.Buffer
-	if r.ContentLength > 0 && r.ContentLength <= limit {
-		buf.Grow(int(min(r.ContentLength, 64<<10)) + bytes.MinRead)
-	}
-	_, err := buf.ReadFrom(io.LimitReader(r.Body, limit+1))
-	body := buf.Bytes()
-	if err != nil || int64(len(body)) > limit {
-		r.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
-		return nil, false
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	return body, true
-}
 
 // withTicket returns a copy of r for the SDK that carries a ticket and a fresh body.
 func withTicket(r *http.Request, ticket string, body []byte) *http.Request {
@@ -254,10 +382,15 @@ func withTicket(r *http.Request, ticket string, body []byte) *http.Request {
 	return c
 }
 
+// setBody gives r another body.
+func setBody(r *http.Request, body []byte) {
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.ContentLength = int64(len(body))
+}
+
 // withBody returns a copy of r with another body.
 func withBody(r *http.Request, body []byte) *http.Request {
 	c := r.Clone(r.Context())
-	c.Body = io.NopCloser(bytes.NewReader(body))
-	c.ContentLength = int64(len(body))
+	setBody(c, body)
 	return c
 }

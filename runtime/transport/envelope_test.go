@@ -35,20 +35,25 @@ func FuzzEnvelope(f *testing.F) {
 		if !ok || !env.isCall() {
 			return
 		}
-		msg, err := jsonrpc.DecodeMessage([]byte(text))
+		data, aliased := withAlias([]byte(text), env)
+		msg, err := jsonrpc.DecodeMessage(data)
 		if err != nil {
-			t.Fatalf("the SDK refuses %q: %v", text, err)
+			t.Fatalf("the SDK refuses %q: %v", data, err)
 		}
 		req, ok := msg.(*jsonrpc.Request)
 		if !ok || req.Method != env.method || string(req.Params) != string(env.params) || !req.IsCall() {
 			t.Fatalf("%q is %+v to the SDK, %+v here", text, req, env)
 		}
-		var id any
-		if err := json.Unmarshal(env.id, &id); err != nil {
+		// CAP-6: what the SDK writes gets the id's own bytes back.
+		answer, err := jsonrpc.EncodeMessage(&jsonrpc.Response{ID: req.ID, Result: json.RawMessage(`{}`)})
+		if err != nil {
 			t.Fatal(err)
 		}
-		if made, err := jsonrpc.MakeID(id); err != nil || made != req.ID {
-			t.Fatalf("%q has id %v to the SDK, %s here", text, req.ID.Raw(), env.id)
+		if aliased {
+			answer = restoreIDs(answer)
+		}
+		if want := `{"jsonrpc":"2.0","id":` + string(env.id) + `,"result":{}}`; string(answer) != want {
+			t.Fatalf("%q is answered by %q", text, answer)
 		}
 	})
 }

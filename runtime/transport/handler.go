@@ -1,12 +1,14 @@
 package transport
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
@@ -45,6 +47,10 @@ type HandlerOptions struct {
 	// MaxBody is the largest request body in bytes; 0 means the SDK's default of 4 MiB and a
 	// negative value no limit. It wins over Streamable.MaxRequestBodyBytes.
 	MaxBody int64
+	// ReadTimeout is how long the body of a request may take to arrive; what the request then holds
+	// open is not bounded by it. 0 means 30 seconds and a negative value no bound. Later bytes are
+	// answered with 408. A shorter ReadTimeout of the http.Server stays in force.
+	ReadTimeout time.Duration
 	// WriteTimeout is how long one batch of frames may take to reach a client before its stream
 	// is cut (PUSH-7); 0 means 30 seconds.
 	WriteTimeout time.Duration
@@ -65,8 +71,11 @@ type handler struct {
 	legacy       http.Handler // revisions that begin with initialize
 	stateless    http.Handler // 2026-07-28 and later
 	direct       *direct      // nil unless HandlerOptions.Direct
-	maxBody      int64        // negative: no limit
+	options      *mcp.StreamableHTTPOptions
+	maxBody      int64         // negative: no limit
+	readTimeout  time.Duration // negative: no limit
 	writeTimeout time.Duration
+	calls        calls
 	sessions     *sessions
 	sessioned    bool // legacy revisions have sessions
 	log          *slog.Logger
@@ -112,11 +121,16 @@ func NewHandler(srv *mcp.Server, es *server.Server, o HandlerOptions) http.Handl
 		es:           es,
 		legacy:       mcp.NewStreamableHTTPHandler(get, &base),
 		stateless:    mcp.NewStreamableHTTPHandler(get, &modern),
+		options:      &base,
 		maxBody:      base.MaxRequestBodyBytes,
+		readTimeout:  o.ReadTimeout,
 		writeTimeout: o.WriteTimeout,
 		log:          o.Logger,
 		listeners:    map[*announcer]struct{}{},
 		sessioned:    !base.Stateless,
+	}
+	if h.readTimeout == 0 {
+		h.readTimeout = defaultReadTimeout
 	}
 	if h.writeTimeout <= 0 {
 		h.writeTimeout = defaultWriteTimeout
@@ -126,7 +140,7 @@ func NewHandler(srv *mcp.Server, es *server.Server, o HandlerOptions) http.Handl
 	}
 	h.sessions = newSessions(h.legacy, base.SessionTimeout)
 	if o.Direct {
-		h.direct = newDirect(es, h.stateless, &modern)
+		h.direct = newDirect(es, h.stateless)
 	}
 	es.SetListChanged(!base.Stateless, true)
 	es.OnListChanged(h.announce)
@@ -160,73 +174,90 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // servePOST serves the stateless revision. The Mcp-Method header decides, since the SDK refuses a
 // request whose body says something else.
 func (h *handler) servePOST(w http.ResponseWriter, r *http.Request) {
+	p, ok := h.readPOST(w, r, h.stateless, true)
+	if !ok {
+		return
+	}
 	method := r.Header.Get(headerMethod)
 	switch {
 	case method == methodListen:
-		h.serveListen(w, r)
-		return
+		h.serveListen(w, r, p)
 	case !strings.HasPrefix(method, wire.MethodPrefix):
 		defer h.expectReply(r, "")()
-		h.stateless.ServeHTTP(w, r)
-		return
-	}
-	body, whole := h.readBody(r)
-	var env envelope
-	if whole {
-		env, whole = parseEnvelope(body)
-	}
-	switch {
-	case !whole || env.method != method:
-		h.stateless.ServeHTTP(w, r) // refused there, with the SDK's reason
+		h.toSDK(h.stateless, w, r, p)
+	case p.env.method != method:
+		h.toSDK(h.stateless, w, r, p) // refused there, with the SDK's reason
 	case method == wire.MethodStream:
-		h.serveStream(w, r, h.stateless, body, env)
-	case h.direct != nil && h.direct.serve(w, r, body, env):
+		h.serveStream(w, r, h.stateless, p, nil)
+	case h.direct != nil && h.direct.serve(w, r, p.env):
 	default:
-		h.serveCall(w, r, h.stateless, body, env)
+		h.serveCall(w, r, h.stateless, p)
 	}
 }
 
 // serveLegacyPOST serves revisions without the Mcp-Method header, so it has to look at the body.
 func (h *handler) serveLegacyPOST(w http.ResponseWriter, r *http.Request) {
+	p, ok := h.readPOST(w, r, h.legacy, false)
+	if !ok {
+		return
+	}
+	if p.modern() {
+		// The body is of the stateless revision and the header is missing or differs. Only the
+		// stateless handler says so.
+		h.toSDK(h.stateless, w, r, p)
+		return
+	}
 	session := ""
 	if h.sessioned {
 		session = httpSession(r)
 	}
 	defer h.expectReply(r, session)()
-	body, whole := h.readBody(r)
-	if !whole {
-		h.legacy.ServeHTTP(w, r)
+	if p.batch == nil && !p.env.isCall() {
+		h.serveNotification(w, r, h.legacy, session, p)
 		return
 	}
-	if !concerns(body) {
-		h.serveNotification(w, r, h.legacy, session, body)
-		return
+	var call *liveCall
+	if session != "" {
+		principal, _ := h.caller(r)
+		keys := p.keys(principal, session)
+		var stop context.CancelFunc
+		if p.env.method == wire.MethodStream || p.env.method == wire.MethodPoll {
+			var ctx context.Context
+			ctx, stop = context.WithCancel(r.Context())
+			defer stop()
+			r = r.WithContext(ctx)
+		}
+		if call, ok = h.calls.begin(keys, stop); !ok {
+			refuseMalformed(w, &malformed{code: jsonrpc.CodeInvalidRequest, id: p.env.id, reason: "/id is that of a request without an answer yet"})
+			return
+		}
+		defer h.calls.end(keys)
+		if call.gone.Load() {
+			unanswered(w)
+			return
+		}
 	}
-	env, ok := parseEnvelope(body)
 	switch {
-	case !ok:
-		h.legacy.ServeHTTP(w, r) // a batch, or refused there
-	case env.metaVersion() >= wire.RevisionStateless:
-		// The body is of the stateless revision and the header is missing or differs. Only the
-		// stateless handler says so.
-		h.stateless.ServeHTTP(w, r)
-	case env.method == wire.MethodStream:
-		h.serveStream(w, r, h.legacy, body, env)
-	case strings.HasPrefix(env.method, wire.MethodPrefix):
-		h.serveCall(w, r, h.legacy, body, env)
+	case p.env.method == wire.MethodStream:
+		h.serveStream(w, r, h.legacy, p, call)
+	case strings.HasPrefix(p.env.method, wire.MethodPrefix):
+		if call != nil {
+			w = &muteWriter{w, call}
+		}
+		h.serveCall(w, r, h.legacy, p)
 	default:
-		h.legacy.ServeHTTP(w, r)
+		h.toSDK(h.legacy, w, r, p)
 	}
 }
 
 // serveCall passes a call of the extension to the SDK with a ticket, so that what it holds open
 // ends when its client goes away, in revisions too in which the SDK does not see to that (POLL-9).
-func (h *handler) serveCall(w http.ResponseWriter, r *http.Request, sdk http.Handler, body []byte, env envelope) {
+func (h *handler) serveCall(w http.ResponseWriter, r *http.Request, sdk http.Handler, p *posted) {
 	if !canFlush(w) {
-		sdk.ServeHTTP(w, r)
+		h.toSDK(sdk, w, r, p)
 		return
 	}
-	ticket, release := h.es.Issue(r.Context(), env.id, nil)
+	ticket, release := h.es.Issue(r.Context(), p.env.id, nil)
 	defer release()
-	sdk.ServeHTTP(w, withTicket(r, ticket, body))
+	h.toSDK(sdk, w, withTicket(r, ticket, p.body), p)
 }

@@ -255,3 +255,15 @@ func bearer(next http.Handler) http.Handler {
 		return &auth.TokenInfo{UserID: user, Expiration: time.Now().Add(d)}, nil
 	}, nil)(next)
 }
+
+// addTool registers a further tool, which the SDK notifies about.
+func (g *rig) addTool(name string) {
+	mcp.AddTool(g.srv, &mcp.Tool{Name: name}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{}, nil, nil
+	})
+}
+
+// resumable are options under which the SDK keeps what it has sent.
+func resumable() *mcp.StreamableHTTPOptions {
+	return &mcp.StreamableHTTPOptions{EventStore: mcp.NewMemoryEventStore(nil)}
+}

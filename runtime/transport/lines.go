@@ -1,13 +1,14 @@
 package transport
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"sync"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -15,14 +16,20 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A lineConn is a connection of newline-delimited JSON, as the SDK's stdio and io transports are.
 // It exists beside them because it keeps what theirs gives up: the bytes of a request's id, which
-// answers and notifications repeat unchanged (PUSH-2), and whether a request came in a batch.
+// answers and notifications repeat unchanged (CAP-6, PUSH-2), whether a request came in a batch, and
+// the connection when a line is none of JSON-RPC: Read returns that as a *lineError and can go on.
+//
+// Every call reaches the SDK under an alias of its own, so that calls whose ids differ for the client
+// only, or follow each other, never meet there.
 type lineConn struct {
 	r        io.ReadCloser
 	w        io.WriteCloser
+	limit    int // of a line in bytes; negative for none
 	incoming chan line
 	closed   chan struct{}
 	close    func() error
@@ -30,25 +37,36 @@ type lineConn struct {
 	queue []jsonrpc.Message // the rest of a batch; used by Read only
 
 	mu       sync.Mutex
-	unbatch  bool                           // the revision allows no batches
-	ids      map[jsonrpc.ID]json.RawMessage // of open calls whose id the SDK would write otherwise
-	batches  map[jsonrpc.ID]*batch          // of open calls that came in one
-	revision string
+	revision string               // of a legacy session
+	count    uint64               // of calls
+	calls    map[string]*lineCall // open, by alias
+	open     map[string]*lineCall // the same, by idKey
+}
+
+// A lineCall is an open call.
+type lineCall struct {
+	alias  string
+	key    string
+	raw    json.RawMessage
+	listen bool // its notifications carry its id
+	batch  *batch
+	place  int // in the batch
 }
 
 type line struct {
-	data json.RawMessage
-	err  error
+	data    []byte
+	tooLong bool
+	err     error
 }
 
 // A batch collects the responses to the calls of a JSON-RPC batch, in order.
 type batch struct {
-	place     map[jsonrpc.ID]int
 	responses [][]byte
 	missing   int
 }
 
-var errLineTooLong = errors.New("transport: a message is longer than the connection allows")
+// A lineError is a line that is no message. The connection goes on after it.
+type lineError struct{ *malformed }
 
 // newLineConn reads from r and writes to w; limit bounds one message, 0 for the SDK's default, < 0
 // for none.
@@ -56,24 +74,25 @@ func newLineConn(r io.ReadCloser, w io.WriteCloser, limit int) *lineConn {
 	if limit == 0 {
 		limit = mcp.DefaultMaxLineLength
 	}
-	c := &lineConn{r: r, w: w, incoming: make(chan line), closed: make(chan struct{}),
-		ids: map[jsonrpc.ID]json.RawMessage{}, batches: map[jsonrpc.ID]*batch{}}
+	c := &lineConn{r: r, w: w, limit: limit, incoming: make(chan line), closed: make(chan struct{}),
+		calls: map[string]*lineCall{}, open: map[string]*lineCall{}}
 	c.close = sync.OnceValue(func() error {
 		err := errors.Join(r.Close(), w.Close())
 		close(c.closed)
 		return err
 	})
-	go c.readLines(limit)
+	go c.readLines()
 	return c
 }
 
 // readLines runs apart from Read, since a read of standard input cannot be interrupted.
-func (c *lineConn) readLines(limit int) {
-	bounded := &boundedReader{r: c.r, limit: limit}
-	dec := json.NewDecoder(bounded)
+func (c *lineConn) readLines() {
+	r := bufio.NewReader(c.r)
 	for {
-		var l line
-		l.err = dec.Decode(&l.data)
+		l := c.nextLine(r)
+		if len(bytes.Trim(l.data, " \t\r\n")) == 0 && !l.tooLong && l.err == nil {
+			continue
+		}
 		select {
 		case c.incoming <- l:
 		case <-c.closed:
@@ -82,125 +101,154 @@ func (c *lineConn) readLines(limit int) {
 		if l.err != nil {
 			return
 		}
-		bounded.read = 0
 	}
 }
 
-// A boundedReader fails when more than limit bytes were read since read was last set to 0.
-type boundedReader struct {
-	r           io.Reader
-	limit, read int
-}
-
-func (b *boundedReader) Read(p []byte) (int, error) {
-	if b.limit < 0 {
-		return b.r.Read(p)
+// nextLine reads one line, of which nothing is kept when it is too long. A last line may lack its end.
+func (c *lineConn) nextLine(r *bufio.Reader) (l line) {
+	for {
+		part, err := r.ReadSlice('\n')
+		if l.tooLong = l.tooLong || c.limit >= 0 && len(l.data)+len(part) > c.limit; l.tooLong {
+			l.data = nil
+		} else {
+			l.data = append(l.data, part...)
+		}
+		switch {
+		case err == bufio.ErrBufferFull:
+			continue
+		case err == io.EOF && (l.tooLong || len(bytes.Trim(l.data, " \t\r\n")) > 0):
+			return l // the next read ends the connection
+		}
+		l.err = err
+		return l
 	}
-	if b.read >= b.limit {
-		return 0, errLineTooLong
-	}
-	n, err := b.r.Read(p[:min(len(p), b.limit-b.read)])
-	b.read += n
-	return n, err
 }
 
 // SessionID is empty: a line connection is its own session.
 func (c *lineConn) SessionID() string { return "" }
 
-// Read returns the next message.
+// Read returns the next message. After a *lineError there may be more.
 func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
-	if len(c.queue) > 0 {
-		next := c.queue[0]
-		c.queue = c.queue[1:]
-		return next, nil
-	}
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-c.closed:
-		return nil, io.EOF
-	case l := <-c.incoming:
+	for {
+		if len(c.queue) > 0 {
+			next := c.queue[0]
+			c.queue = c.queue[1:]
+			return next, nil
+		}
+		var l line
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-c.closed:
+			return nil, io.EOF
+		case l = <-c.incoming:
+		}
 		if l.err != nil {
 			return nil, l.err
 		}
-		if data := bytes.TrimLeft(l.data, " \t\r\n"); len(data) > 0 && data[0] == '[' {
-			return c.readBatch(data)
+		if bad := c.take(l); bad != nil {
+			return nil, &lineError{bad}
 		}
-		return c.decode(l.data)
 	}
 }
 
-// decode decodes one message and keeps the bytes of a call's id where they would be lost.
-func (c *lineConn) decode(data json.RawMessage) (jsonrpc.Message, error) {
-	msg, err := jsonrpc.DecodeMessage(data)
-	if err != nil {
-		return nil, err
+// take queues the messages of a line, all or none.
+func (c *lineConn) take(l line) *malformed {
+	if l.tooLong {
+		return parseError("the line is longer than " + strconv.Itoa(c.limit) + " bytes")
 	}
-	if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
-		if env, ok := parseEnvelope(data); ok && env.id != nil && !bytes.Equal(env.id, encodeID(req.ID)) {
-			c.mu.Lock()
-			c.ids[req.ID] = env.id
-			c.mu.Unlock()
-		}
-	}
-	return msg, nil
-}
-
-func (c *lineConn) readBatch(data json.RawMessage) (jsonrpc.Message, error) {
 	c.mu.Lock()
-	refuse, revision := c.unbatch, c.revision
+	batches := c.revision < revisionUnbatched
 	c.mu.Unlock()
-	if refuse {
-		return nil, fmt.Errorf("transport: revision %s has no JSON-RPC batches", revision)
-	}
-	var parts []json.RawMessage
-	if err := json.Unmarshal(data, &parts); err != nil {
-		return nil, err
-	}
-	if len(parts) == 0 {
-		return nil, errors.New("transport: empty JSON-RPC batch")
-	}
-	b := &batch{place: map[jsonrpc.ID]int{}}
-	var msgs []jsonrpc.Message
-	for _, part := range parts {
-		msg, err := c.decode(part)
-		if err != nil {
-			return nil, err
+	p, bad := parsePosted(l.data, batches)
+	if bad != nil {
+		if p.batch == nil && p.env.error != nil && p.env.method == "" {
+			return nil // an error without an id: to answer it would answer an answer
 		}
-		if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
-			if _, twice := b.place[req.ID]; twice {
-				return nil, fmt.Errorf("transport: id %v twice in a JSON-RPC batch", req.ID.Raw())
-			}
-			b.place[req.ID] = b.missing
-			b.missing++
+		return bad
+	}
+	parts, envs := p.parts, p.batch
+	if envs == nil {
+		parts, envs = []json.RawMessage{l.data}, []envelope{p.env}
+	}
+	var opened []*lineCall
+	for _, env := range envs {
+		if !env.isCall() {
+			continue
+		}
+		opened = append(opened, &lineCall{key: idKey(env.id), raw: bytes.Clone(env.id), listen: env.method == methodListen})
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, k := range opened {
+		if c.open[k.key] != nil {
+			// To answer under that id would answer the other call.
+			return invalidRequest("/id " + wire.Shown(string(k.raw)) + " is that of a request without an answer yet")
+		}
+	}
+	var b *batch
+	if p.batch != nil {
+		b = &batch{responses: make([][]byte, len(opened)), missing: len(opened)}
+	}
+	var msgs []jsonrpc.Message
+	next := opened
+	for i, env := range envs {
+		data := []byte(parts[i])
+		switch {
+		case env.isCall():
+			k := next[0]
+			k.batch, k.place, next = b, len(opened)-len(next), next[1:]
+			c.count++
+			k.alias = aliasOf(k.raw, c.count)
+			data = splice(data, env.idAt, env.idAt+len(env.id), aliasValue(k.alias))
+		case env.method == methodCancelled:
+			data = c.aliasCancel(data)
+		}
+		msg, err := jsonrpc.DecodeMessage(data)
+		if err != nil {
+			return invalidRequest("the message is not as JSON-RPC has it")
 		}
 		msgs = append(msgs, msg)
 	}
-	b.responses = make([][]byte, b.missing)
-	c.mu.Lock()
-	for id := range b.place {
-		c.batches[id] = b
+	for _, k := range opened {
+		c.calls[k.alias], c.open[k.key] = k, k
 	}
-	c.mu.Unlock()
-	c.queue = msgs[1:]
-	return msgs[0], nil
+	c.queue = msgs
+	return nil
+}
+
+// aliasCancel names the call that a cancel is about as the SDK knows it. c.mu is held.
+func (c *lineConn) aliasCancel(data []byte) []byte {
+	start, end, ok := locate(data, "params", memberRequestID)
+	if !ok || !isID(data[start:end]) {
+		return data
+	}
+	if k := c.open[idKey(data[start:end])]; k != nil {
+		return splice(data, start, end, aliasValue(k.alias))
+	}
+	return data // of no open call: every open one has an alias
+}
+
+// callOf returns the open call that the SDK knows as id. c.mu is held.
+func (c *lineConn) callOf(id jsonrpc.ID) *lineCall {
+	alias, _ := id.Raw().(string)
+	return c.calls[alias]
 }
 
 // idOf returns the bytes of an open call's id, and whether the call came in a batch.
 func (c *lineConn) idOf(id jsonrpc.ID) (raw json.RawMessage, batched bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, batched = c.batches[id]
-	if raw, ok := c.ids[id]; ok {
-		return raw, batched
+	if k := c.callOf(id); k != nil {
+		return k.raw, k.batch != nil
 	}
-	return encodeID(id), batched
+	return rawOf(id), false
 }
 
 // negotiated tells the connection which legacy revision its session has.
 func (c *lineConn) negotiated(revision string) {
 	c.mu.Lock()
-	c.revision, c.unbatch = revision, revision >= "2025-06-18"
+	c.revision = revision
 	c.mu.Unlock()
 }
 
@@ -214,6 +262,8 @@ func (c *lineConn) Write(_ context.Context, msg jsonrpc.Message) error {
 		if data = c.answer(resp.ID, data); data == nil {
 			return nil
 		}
+	} else {
+		data = restoreIDs(data)
 	}
 	_, err = c.w.Write(append(data, '\n'))
 	return err
@@ -224,17 +274,34 @@ func (c *lineConn) Write(_ context.Context, msg jsonrpc.Message) error {
 func (c *lineConn) answer(id jsonrpc.ID, data []byte) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if raw, ok := c.ids[id]; ok {
-		delete(c.ids, id)
-		data = replaceMember(data, "id", raw)
+	k := c.callOf(id)
+	if k == nil {
+		return restoreIDs(data)
 	}
-	b := c.batches[id]
-	if b == nil {
+	head := responseHead(aliasValue(k.alias))
+	if rest, ok := bytes.CutPrefix(data, head); ok && !k.listen {
+		data = append(responseHead(k.raw), rest...)
+	} else {
+		data = restoreIDs(data)
+	}
+	c.forget(k)
+	if k.batch == nil {
 		return data
 	}
-	delete(c.batches, id)
-	b.responses[b.place[id]] = data
-	return b.settle()
+	k.batch.responses[k.place] = data
+	return k.batch.settle()
+}
+
+// responseHead is how a response begins as the SDK writes it.
+func responseHead(id json.RawMessage) []byte {
+	return append([]byte(`{"jsonrpc":"2.0","id":`), id...)
+}
+
+func (c *lineConn) forget(k *lineCall) {
+	delete(c.calls, k.alias)
+	if c.open[k.key] == k {
+		delete(c.open, k.key)
+	}
 }
 
 // settle counts one call as settled and returns the responses once all are.
@@ -251,11 +318,12 @@ func (b *batch) settle() []byte {
 // skip settles a call that gets no answer, which may complete its batch.
 func (c *lineConn) skip(id jsonrpc.ID) error {
 	c.mu.Lock()
-	delete(c.ids, id)
 	var data []byte
-	if b := c.batches[id]; b != nil {
-		delete(c.batches, id)
-		data = b.settle()
+	if k := c.callOf(id); k != nil {
+		c.forget(k)
+		if k.batch != nil {
+			data = k.batch.settle()
+		}
 	}
 	c.mu.Unlock()
 	if data == nil {

@@ -52,8 +52,8 @@ func TestLineIDs(t *testing.T) {
 	if out.String() != want {
 		t.Errorf("wrote %s", out)
 	}
-	if len(c.ids) != 0 {
-		t.Errorf("%d ids kept", len(c.ids))
+	if len(c.calls)+len(c.open) != 0 {
+		t.Errorf("%d and %d calls kept", len(c.calls), len(c.open))
 	}
 }
 
@@ -83,29 +83,64 @@ func TestLineBatches(t *testing.T) {
 	}
 }
 
-// What a peer may not send ends the connection with a reason.
+// CAP-6: a line that is no message is an error of its own, and the connection goes on after it.
 func TestLineErrors(t *testing.T) {
-	for name, text := range map[string]string{
-		"no JSON":        "hello\n",
-		"too long":       `{"jsonrpc":"2.0","method":"` + strings.Repeat("x", 200) + `"}` + "\n",
-		"empty batch":    "[]\n",
-		"id twice":       `[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":1.0,"method":"b"}]` + "\n",
-		"no message":     "{}\n",
-		"batch of junk":  "[1]\n",
-		"wrong jsonrpc":  `{"jsonrpc":"1.0","id":1,"method":"a"}` + "\n",
-		"id of bad type": `{"jsonrpc":"2.0","id":true,"method":"a"}` + "\n",
+	const ping = `{"jsonrpc":"2.0","id":"after","method":"ping"}`
+	for name, row := range map[string]struct {
+		line string
+		code int64
+		id   string
+	}{
+		"no JSON":             {"hello", -32700, "null"},
+		"BOM":                 {"\ufeff" + ping, -32700, "null"},
+		"half":                {`{"jsonrpc":"2.0","id":1,"meth`, -32700, "null"},
+		"two values":          {ping + ping, -32700, "null"},
+		"trailing text":       {ping + " x", -32700, "null"},
+		"invalid UTF-8":       {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}", -32700, "null"},
+		"too deep":            {`{"jsonrpc":"2.0","id":1,"method":"a","params":` + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + `}`, -32700, "null"},
+		"too long":            {`{"jsonrpc":"2.0","method":"` + strings.Repeat("x", 9000) + `"}`, -32700, "null"},
+		"null":                {"null", -32600, "null"},
+		"number":              {"5", -32600, "null"},
+		"empty batch":         {"[]", -32600, "null"},
+		"id twice in a batch": {`[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":1.0,"method":"b"}]`, -32600, "null"},
+		"no message":          {"{}", -32600, "null"},
+		"batch of junk":       {"[1]", -32600, "null"},
+		"long batch":          {"[" + strings.Repeat(`{"jsonrpc":"2.0","method":"a"},`, maxBatch) + `{"jsonrpc":"2.0","method":"a"}]`, -32600, "null"},
+		"wrong jsonrpc":       {`{"jsonrpc":"1.0","id":1,"method":"a"}`, -32600, "1"},
+		"id true":             {`{"jsonrpc":"2.0","id":true,"method":"a"}`, -32600, "null"},
+		"id object":           {`{"jsonrpc":"2.0","id":{},"method":"a"}`, -32600, "null"},
+		"id too long":         {`{"jsonrpc":"2.0","id":"` + strings.Repeat("x", maxID) + `","method":"a"}`, -32600, "null"},
+		"id twice":            {`{"jsonrpc":"2.0","id":1,"method":"a","id":2}`, -32600, "null"},
+		"method twice":        {`{"jsonrpc":"2.0","id":1.50,"method":"a","method":"a"}`, -32600, "1.50"},
+		"method number":       {`{"jsonrpc":"2.0","id":1,"method":1}`, -32600, "1"},
+		"no method":           {`{"jsonrpc":"2.0","id":1}`, -32600, "null"},
 	} {
-		c, _ := script(text, 100)
-		if msgs, err := readAll(t, c); err == nil || err == io.EOF || len(msgs) > 0 {
-			t.Errorf("%s: %v, %v", name, msgs, err)
+		c, _ := script(row.line+"\n \r\n"+ping+"\r\n", 8192)
+		_, err := c.Read(context.Background())
+		var bad *lineError
+		if !errors.As(err, &bad) {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if env, ok := parseEnvelope(bad.response()); !ok || errorOf(t, env).Code != row.code || string(member(bad.response(), "id")) != row.id {
+			t.Errorf("%s: answered by %s", name, bad.response())
+		}
+		if msgs, err := readAll(t, c); err != io.EOF || len(msgs) != 1 || msgs[0].(*jsonrpc.Request).Method != "ping" {
+			t.Errorf("%s: then %v, %v", name, msgs, err)
 		}
 		c.Close()
 	}
 	c, _ := script(`[{"jsonrpc":"2.0","id":1,"method":"a"}]`, 0)
 	defer c.Close()
 	c.negotiated("2025-06-18")
-	if _, err := readAll(t, c); err == nil || !strings.Contains(err.Error(), "2025-06-18") {
+	if _, err := readAll(t, c); err == nil || !strings.Contains(err.Error(), "no batches") {
 		t.Errorf("batch in 2025-06-18: %v", err)
+	}
+	// An answer is never answered, or two peers could do so for ever.
+	c, _ = script(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"x"}}`, 0)
+	defer c.Close()
+	if msgs, err := readAll(t, c); err != io.EOF || len(msgs) > 0 {
+		t.Errorf("an error without an id: %v, %v", msgs, err)
 	}
 }
 

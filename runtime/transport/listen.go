@@ -16,18 +16,14 @@ import (
 // kinds; a request that also asks for eventsListChanged, or for the messages of an adapter, gets the SDK's answer with that added to
 // the acknowledged filter and its notifications put between the SDK's (D8, LIST-5). The SDK ends a
 // request whose known kinds are none at once; then the response is kept open here.
-func (h *handler) serveListen(w http.ResponseWriter, r *http.Request) {
-	body, whole := h.readBody(r)
-	env, ok := envelope{}, false
-	if whole {
-		env, ok = parseEnvelope(body)
-	}
+func (h *handler) serveListen(w http.ResponseWriter, r *http.Request, p *posted) {
+	env := p.env
 	var asked wish
-	if ok && env.isCall() && canFlush(w) {
+	if env.method == methodListen && env.isCall() && canFlush(w) {
 		asked = wishes(h.es, env.params)
 	}
 	if asked.none() {
-		h.stateless.ServeHTTP(w, r)
+		h.toSDK(h.stateless, w, r, p)
 		return
 	}
 	l := &listenWriter{announcer: h.newAnnouncer(w, nil), id: env.id, wish: asked}
@@ -48,7 +44,7 @@ func (h *handler) serveListen(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, stop := h.listen(l.announcer, r)
 	defer stop()
-	h.stateless.ServeHTTP(l, withBody(r, body).WithContext(ctx))
+	h.toSDK(h.stateless, l, r.WithContext(ctx), p)
 	if !l.acknowledged {
 		return // refused, or the client is gone
 	}

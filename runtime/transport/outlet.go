@@ -161,8 +161,7 @@ func (s *sender) send(m server.Message) bool {
 // writeRaw writes one message from within the outbox.
 func (c *conn) writeRaw(b []byte) error {
 	if c.plain {
-		_, err := c.lines.w.Write(append(b[:len(b):len(b)], '\n'))
-		return err
+		return c.writeLine(b)
 	}
 	m, err := jsonrpc.DecodeMessage(b)
 	if err != nil {
@@ -284,21 +283,59 @@ func (c *conn) dropSession() {
 	}
 }
 
-// serveNotification passes a request to the SDK and, when that has accepted what is a notification
-// of an adapter, hands it over. The SDK's checks of host, session and caller come first that way.
-func (h *handler) serveNotification(w http.ResponseWriter, r *http.Request, sdk http.Handler, session string, body []byte) {
-	env, ok := parseEnvelope(body)
-	if !ok || env.isCall() || env.method == "" || !h.es.Awaits(env.method) {
-		sdk.ServeHTTP(w, r)
+// serveNotification passes what is no call to the SDK and acts on it when that has accepted it: a
+// cancel, or a notification for an adapter. The SDK's checks of host, session and caller come first
+// that way.
+func (h *handler) serveNotification(w http.ResponseWriter, r *http.Request, sdk http.Handler, session string, p *posted) {
+	env := p.env
+	cancels := env.method == methodCancelled && session != ""
+	if !cancels && (env.method == "" || !h.es.Awaits(env.method)) {
+		h.toSDK(sdk, w, r, p)
 		return
 	}
 	principal, _ := h.caller(r)
+	var key callKey
+	if cancels {
+		if key, cancels = h.cancelOf(p, principal, session); !cancels {
+			h.toSDK(sdk, w, r, p)
+			return
+		}
+	}
 	status := &statusWriter{ResponseWriter: w}
-	sdk.ServeHTTP(status, r)
-	if status.code >= 200 && status.code < 300 {
+	h.toSDK(sdk, status, r, p)
+	switch {
+	case status.code < 200 || status.code >= 300:
+	case cancels:
+		h.calls.cancel(key)
+	default:
 		// The request is over; what comes of the notification is not.
 		h.es.Notified(context.WithoutCancel(r.Context()), server.Notification{Method: env.method, Params: env.params, Principal: principal, Session: session})
 	}
+}
+
+// cancelOf returns the call that a cancel is about, and gives the SDK that call's id as it knows it:
+// its alias, or one of no call where the cancel is carried out here, so that the SDK does not end the
+// call before its response is muted.
+func (h *handler) cancelOf(p *posted, principal, session string) (callKey, bool) {
+	start, end, ok := locate(p.env.params, memberRequestID)
+	if !ok || !isID(p.env.params[start:end]) {
+		return callKey{}, false
+	}
+	id := p.env.params[start:end]
+	key := newCallKey(principal, session, id)
+	switch {
+	case h.calls.endsHere(key):
+		id = aliasValue(aliasOf(id, noCall))
+	case !survives(id):
+		id = aliasValue(aliasOf(id, 0))
+	default:
+		return key, true
+	}
+	if at, to, ok := locate(p.body, "params", memberRequestID); ok {
+		p.body = splice(p.body, at, to, id)
+		p.env.idAt = -1 // offsets no longer hold; a notification has no id
+	}
+	return key, true
 }
 
 // A statusWriter remembers the status of a response.

@@ -12,26 +12,36 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// serveStream opens an events/stream through sdk and then writes the response itself (PUSH-11).
-func (h *handler) serveStream(w http.ResponseWriter, r *http.Request, sdk http.Handler, body []byte, env envelope) {
+// serveStream opens an events/stream through sdk and then writes the response itself (PUSH-11). In a
+// legacy session call is what a cancel ends; a stream that was cancelled gets no final result (D14).
+func (h *handler) serveStream(w http.ResponseWriter, r *http.Request, sdk http.Handler, p *posted, call *liveCall) {
 	rec := newRecorder()
-	if env.id == nil || !canFlush(w) {
+	body, _ := p.forSDK()
+	if p.env.id == nil || !canFlush(w) {
 		// Refused for want of a ticket: nothing is opened that could not be carried.
 		sdk.ServeHTTP(rec, withBody(r, body))
-		rec.refuse(w, env.id)
+		rec.refuse(w, p.env.id)
 		return
 	}
-	id := bytes.Clone(env.id) // it outlives the body that it is a part of
-	var p preflight
-	ticket, release := h.es.Issue(r.Context(), id, p.claim)
+	id := bytes.Clone(p.env.id) // it outlives the body that it is a part of
+	var pre preflight
+	ticket, release := h.es.Issue(r.Context(), id, pre.claim)
 	sdk.ServeHTTP(rec, withTicket(r, ticket, body))
-	st, ss := p.take()
+	st, ss := pre.take()
 	release()
+	if call != nil && call.gone.Load() {
+		if st != nil {
+			st.Close()
+		}
+		unanswered(w)
+		return
+	}
 	if st == nil {
 		rec.refuse(w, id)
 		return
 	}
-	r.Body = http.NoBody // nothing of the request is kept for as long as the stream lives
+	p.body, p.env = nil, envelope{} // nothing of the request is kept for as long as the stream lives
+	r.Body = http.NoBody
 	if ss.ID() != "" {
 		defer h.sessions.join(ss, st, r)()
 	}
@@ -42,6 +52,9 @@ func (h *handler) serveStream(w http.ResponseWriter, r *http.Request, sdk http.H
 		if r.Context().Err() == nil {
 			h.log.LogAttrs(r.Context(), slog.LevelInfo, "events/stream: client cut off", slog.Any("error", err))
 		}
+		return
+	}
+	if call != nil && call.gone.Load() {
 		return
 	}
 	_ = c.writeMessage(appendResponse(nil, id, "result", final)) // PUSH-8; nobody is left to tell

@@ -1,0 +1,198 @@
+package transport
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Bounds of the cancels that came before their request (D14). A cancel travels in a POST of its own
+// and may overtake the one that it is about.
+const (
+	earlyWindow     = 2 * time.Second
+	maxEarly        = 4096 // in all
+	maxEarlySession = 32   // of one session
+)
+
+// A callKey names a request within a legacy session. The principal is part of it, so that who knows
+// another's session can neither use up its ids nor cancel what it holds open.
+type callKey struct{ session, call [sha256.Size]byte }
+
+func newCallKey(principal, session string, id json.RawMessage) callKey {
+	return callKey{digest(principal, session), digest(idKey(id))}
+}
+
+func digest(parts ...string) [sha256.Size]byte {
+	var b []byte
+	for _, part := range parts {
+		b = binary.BigEndian.AppendUint64(b, uint64(len(part)))
+		b = append(b, part...)
+	}
+	return sha256.Sum256(b)
+}
+
+// calls are the unanswered requests of all legacy sessions, and the cancels that await theirs.
+type calls struct {
+	mu    sync.Mutex
+	live  map[callKey]*liveCall
+	early map[[sha256.Size]byte][]earlyCancel // by session
+	count int                                 // of early cancels
+}
+
+type earlyCancel struct {
+	call  [sha256.Size]byte
+	until time.Time
+}
+
+// A liveCall is one unanswered request.
+type liveCall struct {
+	gone atomic.Bool // cancelled: nothing more is written
+	stop context.CancelFunc
+}
+
+// cancel ends the call; a call that only the SDK can end has no stop.
+func (c *liveCall) cancel() {
+	if c.stop != nil {
+		c.gone.Store(true)
+		c.stop()
+	}
+}
+
+// begin notes the calls of a request, all or none: false when one of the ids is in use. With stop the
+// request is one that a cancel ends here, and one that came before counts.
+func (s *calls) begin(keys []callKey, stop context.CancelFunc) (c *liveCall, ok bool) {
+	c = &liveCall{stop: stop}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range keys {
+		if s.live[key] != nil {
+			return nil, false
+		}
+	}
+	if s.live == nil {
+		s.live = map[callKey]*liveCall{}
+	}
+	for _, key := range keys {
+		s.live[key] = c
+		if stop != nil && s.takeEarly(key) {
+			c.cancel()
+		}
+	}
+	return c, true
+}
+
+// end forgets the calls of a request.
+func (s *calls) end(keys []callKey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range keys {
+		delete(s.live, key)
+	}
+}
+
+// endsHere reports whether a cancel of the call is for this package to carry out.
+func (s *calls) endsHere(key callKey) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.live[key]
+	return c != nil && c.stop != nil
+}
+
+// cancel ends a call, or keeps the cancel for one that is still on its way.
+func (s *calls) cancel(key callKey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.live[key]; c != nil {
+		c.cancel()
+		return
+	}
+	now := time.Now()
+	kept := s.current(key.session, now)
+	if s.count >= maxEarly {
+		for session := range s.early {
+			s.current(session, now)
+		}
+		if s.count >= maxEarly {
+			return
+		}
+	}
+	if len(kept) >= maxEarlySession {
+		kept = kept[1:]
+		s.count--
+	}
+	if s.early == nil {
+		s.early = map[[sha256.Size]byte][]earlyCancel{}
+	}
+	s.early[key.session] = append(kept[:len(kept):len(kept)], earlyCancel{key.call, now.Add(earlyWindow)})
+	s.count++
+}
+
+// takeEarly reports whether the call was cancelled before it came. s.mu is held.
+func (s *calls) takeEarly(key callKey) bool {
+	for i, e := range s.current(key.session, time.Now()) {
+		if e.call == key.call {
+			kept := s.early[key.session]
+			s.keep(key.session, append(kept[:i:i], kept[i+1:]...))
+			return true
+		}
+	}
+	return false
+}
+
+// current drops the cancels of a session that are too old. s.mu is held.
+func (s *calls) current(session [sha256.Size]byte, now time.Time) []earlyCancel {
+	kept, i := s.early[session], 0
+	for i < len(kept) && kept[i].until.Before(now) {
+		i++
+	}
+	if i > 0 {
+		s.keep(session, kept[i:])
+	}
+	return kept[i:]
+}
+
+func (s *calls) keep(session [sha256.Size]byte, kept []earlyCancel) {
+	s.count += len(kept) - len(s.early[session])
+	if len(kept) == 0 {
+		delete(s.early, session)
+		return
+	}
+	s.early[session] = kept
+}
+
+// A muteWriter is the response to a call that may be cancelled: from then on it takes everything and
+// writes nothing, since a cancelled call gets no answer (D14).
+type muteWriter struct {
+	http.ResponseWriter
+	call *liveCall
+}
+
+// Unwrap gives the SDK's response controller flushing and deadlines.
+func (w *muteWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader writes the header of a response that is still wanted.
+func (w *muteWriter) WriteHeader(status int) {
+	if !w.call.gone.Load() {
+		w.ResponseWriter.WriteHeader(status)
+	}
+}
+
+func (w *muteWriter) Write(p []byte) (int, error) {
+	if w.call.gone.Load() {
+		return len(p), nil
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// unanswered ends the response to a call that was cancelled: a stream of no events.
+func unanswered(w http.ResponseWriter) {
+	header := w.Header()
+	header.Set("Content-Type", contentTypeEvents)
+	header.Set("Cache-Control", "no-cache, no-transform")
+	w.WriteHeader(http.StatusOK)
+}
