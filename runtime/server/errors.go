@@ -53,7 +53,7 @@ func errorObject(err error, d wire.Dialect) *wire.ErrorObject {
 	if !errors.As(err, &e) || e.Kind == 0 {
 		e = events.NewError(wire.Internal, nil)
 	}
-	return &wire.ErrorObject{Code: d.Code(e.Kind), Message: e.Kind.String(), Data: e.Data}
+	return &wire.ErrorObject{Code: d.Code(e.Kind), Message: message(e.Kind, reasonOf(e)), Data: e.Data}
 }
 
 // refusal is the bare JSON-RPC error of a call; what is not meant for the caller is logged.
@@ -64,10 +64,16 @@ func (s *Server) refusal(ctx context.Context, r *Request, err error) *jsonrpc.Er
 	}
 	s.logInternal(ctx, r.Method, err)
 	o := errorObject(err, s.dialect(r.DeclaresExtension))
+	if e := (*events.Error)(nil); errors.As(err, &e) && e.Kind == wire.InvalidParams && !errors.As(err, new(*hookError)) {
+		o.Message = message(e.Kind, paramsReason(e))
+	}
 	return &jsonrpc.Error{Code: o.Code, Message: o.Message, Data: o.Data}
 }
 
 func (s *Server) logInternal(ctx context.Context, doing string, err error) {
+	if h := (*hookError)(nil); errors.As(err, &h) && h == err {
+		err = h.error
+	}
 	var e *events.Error
 	if errors.As(err, &e) && e.Kind != wire.Internal && e == err {
 		return // made for the caller, nothing to add
@@ -136,7 +142,7 @@ func guarded(at panicPlace, f func() error) (err error) {
 			err = &hookPanic{at, v, debug.Stack()}
 		}
 	}()
-	return f()
+	return ofHook(f())
 }
 
 // marshalResult encodes a result that is built from values of ours.

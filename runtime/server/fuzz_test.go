@@ -108,7 +108,7 @@ func knownError(t *testing.T, r *Request, err error) {
 		t.Fatalf("%s %q gave the error %T %v", r.Method, r.Params, err, err)
 	}
 	kind, dialect, known := wire.KindOf(e.Code, e.Message)
-	if !known || kind.String() != e.Message || kind == wire.Internal || len(e.Data) > 0 && !json.Valid(e.Data) {
+	if !known || !strings.HasPrefix(e.Message+": ", kind.String()+": ") || kind == wire.Internal || len(e.Data) > 0 && !json.Valid(e.Data) {
 		t.Fatalf("%s %q gave the error %d %q %s", r.Method, r.Params, e.Code, e.Message, e.Data)
 	}
 	want := wire.Sketch

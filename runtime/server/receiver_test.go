@@ -53,7 +53,8 @@ func (d *delivered) short() string {
 	case d.body.EventID != "":
 		return d.body.EventID
 	case d.body.Error != nil:
-		return fmt.Sprintf("%s %d %s %s", d.body.Type, d.body.Error.Code, d.body.Error.Message, d.body.Error.Data)
+		name, _, _ := strings.Cut(d.body.Error.Message, ": ")
+		return fmt.Sprintf("%s %d %s %s", d.body.Type, d.body.Error.Code, name, d.body.Error.Data)
 	default:
 		return d.body.Type
 	}

@@ -110,7 +110,7 @@ func TestVER2BadAnswers(t *testing.T) {
 			w.r.on(func(rw http.ResponseWriter, d *delivered) bool { c.answer(rw, d); return true })
 			began := time.Now()
 			_, rerr := call(w.Server, "alice", wire.MethodSubscribe, params(secure, secretA, ""))
-			if rerr == nil || rerr.Code != -32015 || rerr.Message != "CallbackEndpointError" || string(rerr.Data) != fmt.Sprintf(`{"reason":%q}`, c.want) {
+			if rerr == nil || rerr.Code != -32015 || rerr.Message != "CallbackEndpointError: "+string(c.want) || string(rerr.Data) != fmt.Sprintf(`{"reason":%q}`, c.want) {
 				t.Errorf("%s: got %v, want %s", c.name, rerr, c.want)
 			}
 			if took := time.Since(began); took >= 10*time.Second {

@@ -1,5 +1,7 @@
 package wire
 
+import "strings"
+
 // A Kind names an error of the extension independently of the dialect's code.
 type Kind int
 
@@ -43,7 +45,7 @@ var kinds = map[Kind]kindFacts{
 	MethodNotFound:        {"MethodNotFound", [2]int64{-32601, -32601}},
 }
 
-// String returns the name that goes on the wire as an error's message.
+// String returns the name with which an error's message begins on the wire.
 func (k Kind) String() string { return kinds[k].name }
 
 // Code returns the JSON-RPC code of k in dialect d.
@@ -51,14 +53,15 @@ func (d Dialect) Code(k Kind) int64 { return kinds[k].codes[d] }
 
 // KindOf returns the kind that code has in either dialect, and which dialect that is. Codes that
 // both dialects share report Sketch. A code of neither is 0, false. UpstreamError and Internal
-// share a code; KindOf reports UpstreamError when message says so.
+// share a code; KindOf reports UpstreamError when message is or begins with that name, behind which a
+// colon and a reason may follow.
 func KindOf(code int64, message string) (Kind, Dialect, bool) {
 	for d := Sketch; d <= SEP; d++ {
 		for k := InvalidParams; k <= MethodNotFound; k++ {
 			if kinds[k].codes[d] != code {
 				continue
 			}
-			if k == UpstreamError && message != kinds[k].name {
+			if k == UpstreamError && message != kinds[k].name && !strings.HasPrefix(message, kinds[k].name+": ") {
 				continue
 			}
 			return k, d, true

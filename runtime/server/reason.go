@@ -1,0 +1,111 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// The message of an error is its name and, where one can be told, a short reason: people print the
+// message. The reasons are the texts below and those of our own checks of params. What an author's
+// hook or an endpoint said is never among them; where its author wants it told, it is in the data.
+
+// A hookError is an error of the extension that an author's hook returned. Its data goes on the wire
+// as the author made it, and nothing of it becomes a reason.
+type hookError struct{ error }
+
+func (e *hookError) Unwrap() error { return e.error }
+
+// ofHook marks err when it is an error of the extension.
+func ofHook(err error) error {
+	if errors.As(err, new(*events.Error)) {
+		return &hookError{err}
+	}
+	return err
+}
+
+// message is the message of an error: its name, and a reason if there is one.
+func message(kind wire.Kind, reason string) string {
+	if reason == "" {
+		return kind.String()
+	}
+	return kind.String() + ": " + reason
+}
+
+// Reasons by the values that the data of such an error has here. Other values have none.
+var (
+	notFoundReasons = map[string]string{"event": "no such event type", "subscription": "no such subscription"}
+	changedReasons  = map[string]string{featureInput: "inputSchema has changed", featurePayload: "payloadSchema has changed"}
+	modeReasons     = map[string]string{
+		wire.ModePoll:    "delivery mode poll is not offered",
+		wire.ModePush:    "delivery mode push is not offered",
+		wire.ModeWebhook: "delivery mode webhook is not offered",
+	}
+	limitReasons = map[string]string{ // a %d takes max
+		"subscriptions": "at most %d subscriptions",
+		"streams":       "at most %d streams",
+		"bytes":         "at most %d bytes",
+		"verifications": "too many failed verifications",
+	}
+	categories = []wire.Category{wire.ConnectionRefused, wire.Timeout, wire.TLSError, wire.HTTP4xx, wire.HTTP5xx, wire.ChallengeFailed}
+)
+
+// reasonOf is the reason that an error's data stands for, "" for none.
+func reasonOf(e *events.Error) string {
+	var data struct {
+		Kind, Feature, Value, Reason, Limit string
+		Max                                 int64
+	}
+	if json.Unmarshal(e.Data, &data) != nil {
+		return ""
+	}
+	switch e.Kind {
+	case wire.NotFound:
+		return notFoundReasons[data.Kind]
+	case wire.Unsupported:
+		if data.Feature != "deliveryMode" {
+			return changedReasons[data.Feature]
+		}
+		if reason := modeReasons[data.Value]; reason != "" {
+			return reason
+		}
+		return "the delivery mode is not offered"
+	case wire.ResourceExhausted:
+		reason := limitReasons[data.Limit]
+		if !strings.Contains(reason, "%d") {
+			return reason
+		}
+		if data.Max > 0 {
+			return fmt.Sprintf(reason, data.Max)
+		}
+	case wire.CallbackEndpointError:
+		if slices.Contains(categories, wire.Category(data.Reason)) {
+			return data.Reason
+		}
+	}
+	return ""
+}
+
+// paramsReason is the first fault of params that our own checks found. Names that the caller chose
+// are escaped and cut short.
+func paramsReason(e *events.Error) string {
+	var data wire.FieldErrors
+	if json.Unmarshal(e.Data, &data) != nil || len(data.Errors) == 0 {
+		return ""
+	}
+	first := data.Errors[0]
+	reason := wire.Shown(first.Message)
+	if first.Path != "" {
+		reason = wire.Shown(first.Path) + " " + reason
+	}
+	if more := len(data.Errors) - 1; more > 0 {
+		reason += " (and " + strconv.Itoa(more) + " more)"
+	}
+	return reason
+}
