@@ -17,8 +17,9 @@ var (
 	ErrCorrupt = errors.New("sqlite: file is corrupt or no store")
 	// ErrFull says that the disk is full; what was being written is not stored.
 	ErrFull = errors.New("sqlite: disk is full")
-	// ErrBusy says that another process holds the file.
-	ErrBusy = errors.New("sqlite: file is held by another process")
+	// ErrBusy says that the file is somebody else's: from [Open], that another process (or another
+	// Store of this one) has it open; from a write, that another connection wrote for too long.
+	ErrBusy = errors.New("sqlite: file is in use")
 	// ErrKey says that the key is missing, wrong, or of a bad length.
 	ErrKey = errors.New("sqlite: encryption key does not fit")
 	// ErrVersion says that a newer release has written the file.

@@ -86,3 +86,19 @@ func setting(pragma string) func(context.Context, *session) error {
 		return w.conn.QueryRowContext(ctx, pragma).Scan(&n)
 	}
 }
+
+// GiveUpAfter makes a write fail after that many tries to begin a transaction.
+func (s *Store) GiveUpAfter(tries int32) { s.writer.patience.Store(tries) }
+
+// Each writes n members of a group one by one, as after a failure of the group.
+func (s *Store) Each(n int) (errs []error) {
+	group := make([]*write, n)
+	for i := range group {
+		group[i] = &write{apply: func(context.Context, *session) error { return nil }, done: make(chan struct{})}
+	}
+	s.writer.each(group)
+	for _, x := range group {
+		errs = append(errs, x.err)
+	}
+	return errs
+}

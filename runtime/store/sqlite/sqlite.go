@@ -2,7 +2,7 @@
 // webhook subscriptions with their delivery positions and verifications, a client's cursors and the
 // webhook bodies that its application has not taken yet.
 //
-// Start with [Open]. The file has one owner at a time. All writes go through one goroutine that
+// Start with [Open]. The file has one owner at a time, which a lock beside it sees to. All writes go through one goroutine that
 // commits what has gathered in one transaction: nothing is acknowledged, and nothing is visible to
 // a reader, before its COMMIT has returned. The driver is modernc.org/sqlite, which needs no C
 // compiler.
@@ -15,8 +15,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"sync"
+	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
@@ -43,12 +45,19 @@ type Options struct {
 	Synchronous Synchronous
 	// Readers is the number of connections for reading; default 4.
 	Readers int
+	// Wait is how long Open waits for another process to give the file up, as in a rolling restart;
+	// default 10 s, negative: not at all. Then it returns [ErrBusy].
+	Wait time.Duration
+	// Logger is told of files that others than their owner may read; default slog.Default().
+	Logger *slog.Logger
 }
+
+const defaultWait = 10 * time.Second
 
 // A Store is a file opened by [Open]. It implements [store.Store], [store.SubscriptionStore],
 // [store.CursorStore], [store.ReceivedStore] and [store.CallbackStore].
 type Store struct {
-	path   string
+	lock   *lock
 	read   *sql.DB
 	write  *sql.DB
 	writer *writer
@@ -67,13 +76,17 @@ var (
 	_ store.CallbackStore     = (*Store)(nil)
 )
 
-// Open opens the file at path, making it when it does not exist; its directory must. Errors match
-// [ErrCorrupt], [ErrFull], [ErrKey], [ErrVersion] or [ErrBusy] where they are of that nature.
+// Open opens the file at path, making it when it does not exist, for its owner only (mode 0600); its
+// directory must exist. Beside it lies a file of the same name and ".lock", which stays: while a
+// Store has the file open, Open of it waits elsewhere, whatever the path by which it is named (see
+// [Options.Wait]). Errors match [ErrCorrupt], [ErrFull], [ErrKey], [ErrVersion] or [ErrBusy] where
+// they are of that nature.
 func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
-	s := &Store{path: path, logs: map[string]*Log{}}
+	s := &Store{logs: map[string]*Log{}}
+	named := path
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("open store %s: %w", path, classify(err)), s.closeDatabases())
+			err = errors.Join(fmt.Errorf("open store %s: %w", named, classify(err)), s.closeDatabases())
 		}
 	}()
 	if len(o.Key) > 0 {
@@ -84,6 +97,18 @@ func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 		if s.aead, err = cipher.NewGCM(block); err != nil {
 			return nil, err
 		}
+	}
+	if path, err = resolve(path); err != nil {
+		return nil, err
+	}
+	if o.Wait == 0 {
+		o.Wait = defaultWait
+	}
+	if s.lock, err = acquire(ctx, path, o.Wait); err != nil {
+		return nil, err
+	}
+	if err := create(path); err != nil {
+		return nil, err
 	}
 	synchronous := "FULL"
 	if o.Synchronous == Normal {
@@ -103,6 +128,9 @@ func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	if err := s.checkKey(ctx, conn); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
+	if _, err := conn.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", busyStep)); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
 	if s.read, err = sql.Open("sqlite", dsn(path, "query_only(1)")); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
@@ -112,6 +140,7 @@ func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	s.read.SetMaxOpenConns(o.Readers)
 	s.read.SetMaxIdleConns(o.Readers)
 	s.writer = newWriter(conn)
+	warnOfModes(o.Logger, path)
 	return s, nil
 }
 
@@ -142,12 +171,16 @@ func (s *Store) Close() error {
 	return errors.Join(s.writer.close(), s.closeDatabases())
 }
 
+// closeDatabases closes the connections and then gives up the lock.
 func (s *Store) closeDatabases() error {
 	var errs []error
 	for _, db := range []*sql.DB{s.read, s.write} {
 		if db != nil {
 			errs = append(errs, db.Close())
 		}
+	}
+	if s.lock != nil {
+		errs = append(errs, s.lock.release())
 	}
 	return errors.Join(errs...)
 }

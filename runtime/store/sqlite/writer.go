@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -12,6 +14,13 @@ import (
 // groupMax bounds how many writes one transaction takes.
 const groupMax = 512
 
+// While another connection writes, each try to begin a transaction waits that long in SQLite, and a
+// write fails with [ErrBusy] after so many tries. Both make 5 s.
+const (
+	busyStep  = 250 // milliseconds
+	busyTries = 20
+)
+
 // A write is one atomic change. apply runs inside a transaction and may run twice when the first
 // transaction failed because of another write; committed runs after COMMIT, in the order of the
 // writes, and is where the change becomes visible in memory.
@@ -19,10 +28,19 @@ type write struct {
 	apply     func(context.Context, *session) error
 	committed func()
 
-	state atomic.Int32 // 0 waiting, 1 taken, 2 withdrawn
+	state atomic.Int32 // one of the states
+	tries int32        // to begin a transaction while it waited; of the writer's goroutine
 	err   error
 	done  chan struct{}
 }
+
+// The states of a write: it waits until a transaction has begun that takes it, unless it was
+// withdrawn before.
+const (
+	waiting int32 = iota
+	taken
+	withdrawn
+)
 
 // A session is the writer's connection with its prepared statements.
 type session struct {
@@ -60,8 +78,9 @@ func (s *session) row(ctx context.Context, query string, args []any, dest ...any
 
 // writer owns the connection that writes and the goroutine that uses it.
 type writer struct {
-	session *session
-	ended   chan struct{}
+	session  *session
+	ended    chan struct{}
+	patience atomic.Int32 // busyTries, fewer in tests
 
 	mu     sync.Mutex
 	queue  []*write
@@ -71,12 +90,14 @@ type writer struct {
 
 func newWriter(conn *sql.Conn) *writer {
 	w := &writer{session: &session{conn, map[string]*sql.Stmt{}}, ended: make(chan struct{}), wake: make(chan struct{}, 1)}
+	w.patience.Store(busyTries)
 	go w.run()
 	return w
 }
 
-// do queues a write and returns when it is durable or has failed. A write whose context ends
-// before it is taken is withdrawn: it does not happen.
+// do queues a write and returns when it is durable or has failed. A write whose context ends before
+// its transaction has begun is withdrawn: it does not happen. So a context is honoured however long
+// another connection keeps writing.
 func (w *writer) do(ctx context.Context, apply func(context.Context, *session) error, committed func()) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -93,7 +114,7 @@ func (w *writer) do(ctx context.Context, apply func(context.Context, *session) e
 	select {
 	case <-x.done:
 	case <-ctx.Done():
-		if x.state.CompareAndSwap(0, 2) {
+		if x.state.CompareAndSwap(waiting, withdrawn) {
 			return ctx.Err()
 		}
 		<-x.done
@@ -124,72 +145,121 @@ func (w *writer) close() error {
 func (w *writer) run() {
 	defer close(w.ended)
 	for {
-		group, closed := w.take()
-		if len(group) > 0 {
-			w.commit(group)
-			continue
-		}
-		if closed {
+		some, closed := w.waits()
+		switch {
+		case some:
+			w.turn()
+		case closed:
 			return
+		default:
+			<-w.wake
 		}
-		<-w.wake
 	}
 }
 
+// waits drops what was withdrawn and tells whether anything is left.
+func (w *writer) waits() (some, closed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.queue = slices.DeleteFunc(w.queue, func(x *write) bool { return x.state.Load() == withdrawn })
+	return len(w.queue) > 0, w.closed
+}
+
+// turn begins a transaction and writes in it what waits by then.
+func (w *writer) turn() {
+	if err := w.begin(); err != nil {
+		for _, x := range w.undone(err) {
+			x.fail(err)
+		}
+		return
+	}
+	group := w.take()
+	err := w.finish(group)
+	switch {
+	case err == nil:
+		for _, x := range group {
+			x.settle()
+		}
+	case len(group) == 1:
+		group[0].fail(err)
+	default:
+		w.each(group)
+	}
+}
+
+// undone are the writes that wait no longer when no transaction could be begun: all of them, or,
+// when another connection writes, those that have waited long enough.
+func (w *writer) undone(err error) (failed []*write) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	busy := errors.Is(classify(err), ErrBusy)
+	w.queue = slices.DeleteFunc(w.queue, func(x *write) bool {
+		if x.tries++; busy && x.tries < w.patience.Load() {
+			return false
+		}
+		if x.state.CompareAndSwap(waiting, taken) {
+			failed = append(failed, x)
+		}
+		return true
+	})
+	return failed
+}
+
 // take claims up to groupMax writes that wait.
-func (w *writer) take() (group []*write, closed bool) {
+func (w *writer) take() (group []*write) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := min(len(w.queue), groupMax)
 	for _, x := range w.queue[:n] {
-		if x.state.CompareAndSwap(0, 1) {
+		if x.state.CompareAndSwap(waiting, taken) {
 			group = append(group, x)
 		}
 	}
-	rest := copy(w.queue, w.queue[n:])
-	clear(w.queue[rest:])
-	w.queue = w.queue[:rest]
-	return group, w.closed && rest == 0
+	w.queue = slices.Delete(w.queue, 0, n)
+	return group
 }
 
-// commit writes the group in one transaction. When that fails, each write is tried in one of its
-// own, so that only those fail that are at fault.
-func (w *writer) commit(group []*write) {
-	if err := w.transact(group); err != nil {
-		if len(group) == 1 {
-			group[0].err = err
-		} else {
-			for _, x := range group {
-				if x.err = w.transact([]*write{x}); x.err == nil {
-					w.settle(x)
-				} else {
-					close(x.done)
-				}
+// each writes the members of a failed group in transactions of their own, so that only those fail
+// that are at fault. When none can be begun, it is the fault of none, and the rest fails with it:
+// they must not wait one after the other.
+func (w *writer) each(group []*write) {
+	for i, x := range group {
+		if err := w.begin(); err != nil {
+			for _, x := range group[i:] {
+				x.fail(err)
 			}
 			return
 		}
-	}
-	for _, x := range group {
-		if x.err != nil {
-			close(x.done)
-			continue
+		if err := w.finish([]*write{x}); err != nil {
+			x.fail(err)
+		} else {
+			x.settle()
 		}
-		w.settle(x)
 	}
 }
 
-func (w *writer) settle(x *write) {
+func (x *write) fail(err error) {
+	x.err = err
+	close(x.done)
+}
+
+func (x *write) settle() {
 	if x.committed != nil {
 		x.committed()
 	}
 	close(x.done)
 }
 
-func (w *writer) transact(group []*write) (err error) {
-	ctx := context.Background() // a taken write is finished, whatever became of its caller
-	if _, err := w.session.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
-		return err
-	}
+// A transaction is not bound to a caller's context: once begun it is finished.
+
+func (w *writer) begin() error {
+	_, err := w.session.exec(context.Background(), "BEGIN IMMEDIATE")
+	return err
+}
+
+// finish applies the writes in the transaction that has begun, and commits it or rolls it back.
+func (w *writer) finish(group []*write) (err error) {
+	ctx := context.Background()
 	defer func() {
 		if err != nil {
 			// SQLite may have rolled back by itself; the error of a second rollback means nothing.

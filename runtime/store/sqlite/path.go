@@ -1,0 +1,94 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// resolve returns the one name of the file: absolute and without symbolic links, also when the file,
+// or the file that a link points to, does not exist yet. SQLite goes by that name too, so that the
+// lock beside the file is the same whatever name it was opened by.
+func resolve(path string) (string, error) {
+	switch {
+	case path == "", strings.HasPrefix(path, ":memory:"):
+		return "", fmt.Errorf("%q is no file; package memory keeps a store in memory", path)
+	case strings.HasPrefix(path, "file:"):
+		return "", errors.New("a path is needed, not a URI; a file whose name begins so is ./" + path)
+	case strings.ContainsRune(path, 0):
+		return "", errors.New("the path has a NUL byte")
+	}
+	const maxLinks = 40 // as the systems have it
+	for range maxLinks {
+		resolved, err := filepath.EvalSymlinks(path)
+		if err == nil {
+			return filepath.Abs(resolved)
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		// Nothing is cleaned before its links are followed: link/.. is not where link lies.
+		dir, base := filepath.Split(path)
+		if base == "" || base == "." || base == ".." {
+			return "", err
+		}
+		if dir == "" {
+			dir = "."
+		}
+		if dir, err = filepath.EvalSymlinks(dir); err != nil {
+			return "", err
+		}
+		path = filepath.Join(dir, base)
+		target, err := os.Readlink(path)
+		if err != nil {
+			return filepath.Abs(path) // no link: the file does not exist
+		}
+		if !filepath.IsAbs(target) {
+			target = dir + string(filepath.Separator) + target
+		}
+		path = target
+	}
+	return "", errors.New("too many symbolic links")
+}
+
+// create makes the file when it does not exist, readable by its owner only. SQLite gives the files
+// that it makes beside it the same mode.
+func create(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		return f.Close()
+	}
+	info, statErr := os.Stat(path)
+	switch {
+	case statErr != nil:
+		return err // why it could not be made
+	case !info.Mode().IsRegular():
+		return errors.New("is no regular file")
+	case links(info) > 1:
+		// Each name would have its own journal: what one wrote, the other would overwrite.
+		return fmt.Errorf("has %d names (hard links), and a database must have one", links(info))
+	}
+	return nil
+}
+
+// warnOfModes says which of the store's files others may read or write: payloads and, without a
+// key, secrets lie in them.
+func warnOfModes(logger *slog.Logger, path string) {
+	if runtime.GOOS == "windows" {
+		return // its modes say nothing of who may read
+	}
+	if logger == nil {
+		logger = slog.Default()
+	}
+	for _, name := range []string{path, path + "-wal", path + "-shm", path + lockSuffix} {
+		if info, err := os.Stat(name); err == nil && info.Mode().Perm()&^0o600 != 0 {
+			logger.Warn("mcp events: a file of the store is open to others than its owner; 0600 is enough",
+				"path", name, "mode", fmt.Sprintf("%#o", info.Mode().Perm()))
+		}
+	}
+}
