@@ -2,27 +2,88 @@ package server
 
 import (
 	"container/list"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"strings"
+	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
+	"unsafe"
+	"weak"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-// arguments are one subscription's arguments, validated, decoded and compiled to a filter. They
-// are shared by all subscriptions with the same bytes and never change.
+// arguments are one subscription's arguments, validated and compiled to a filter. They are shared by
+// all subscriptions with the same bytes and never change. What they keep is a small multiple of
+// their JSON: the author's struct, which may be any multiple of it, is only held while it is used.
 type arguments struct {
 	def       *definition
-	raw       json.RawMessage
-	canonical json.RawMessage
-	key       string // canonical as a string
-	typed     any    // *A
+	json      json.RawMessage // canonical, or as it came where that is shorter
+	plain     bool            // json is canonical
+	key       string          // hash of the canonical form
+	value     atomic.Pointer[weak.Pointer[decoded]]
 	tests     []test
 	shape     []int  // rules that are tested for equality, ascending
 	composite string // key of the tests of shape
+}
+
+// decoded holds the author's struct, a *A.
+type decoded struct{ a any }
+
+// typed returns the author's struct. It is decoded again when nobody has used it for a while.
+func (a *arguments) typed() any {
+	if w := a.value.Load(); w != nil {
+		if t := w.Value(); t != nil {
+			return t.a
+		}
+	}
+	v, err := a.def.decodeArguments(a.json)
+	if err != nil {
+		panic(fmt.Sprintf("server: accepted arguments of %s do not decode: %v", a.def.info.Name, err))
+	}
+	a.keep(v)
+	return v
+}
+
+func (a *arguments) keep(v any) {
+	w := weak.Make(&decoded{v})
+	a.value.Store(&w)
+}
+
+// canonical is the RFC 8785 form, by which equal arguments are known (SUB-4).
+func (a *arguments) canonical() json.RawMessage {
+	if a.plain {
+		return a.json
+	}
+	c, err := wire.Canonical(a.json)
+	if err != nil {
+		panic(fmt.Sprintf("server: accepted arguments of %s have no canonical form: %v", a.def.info.Name, err))
+	}
+	return c
+}
+
+// bare returns arguments that can do no more than be decoded: what is kept of a poller.
+func (a *arguments) bare() *arguments {
+	return &arguments{def: a.def, json: a.json, plain: a.plain, key: a.key}
+}
+
+// size is what is kept of a subscription's arguments, in bytes; variable the part of it that grows
+// with them.
+func (a *arguments) size() int {
+	n := int(unsafe.Sizeof(*a)) + len(a.key) + len(a.composite) + 8*len(a.shape) + a.variable()
+	return n + len(a.tests)*int(unsafe.Sizeof(test{})+unsafe.Sizeof(ordered{}))
+}
+
+func (a *arguments) variable() int {
+	n := len(a.json)
+	for i := range a.tests {
+		n += a.tests[i].size()
+	}
+	return n
 }
 
 // argumentsCache keeps the arguments seen last by their raw bytes, so that a poller's arguments
@@ -30,58 +91,119 @@ type arguments struct {
 type argumentsCache struct {
 	mu     sync.Mutex
 	byRaw  map[string]*list.Element
-	recent list.List // of *arguments, most recent first
+	recent list.List // of cachedArguments, most recent first
 	bytes  int
+}
+
+type cachedArguments struct {
+	raw string
+	*arguments
 }
 
 // Bounds of one type's cache.
 const (
-	cachedArguments     = 1024
-	cachedArgumentBytes = 1 << 20
+	maxCachedArguments = 1024
+	maxCachedBytes     = 1 << 20
 )
 
-// parse validates raw arguments. Its errors are InvalidParams with paths into the arguments.
+// cachedOverhead is what an entry of the cache costs beside its arguments, in bytes.
+const cachedOverhead = 512
+
+// parse validates the raw arguments of a request. Its errors are InvalidParams with paths into the
+// arguments, or to /arguments when they are too large (CAP-5).
 func (d *definition) parse(raw json.RawMessage) (*arguments, error) {
 	c := &d.arguments
 	c.mu.Lock()
 	if e := c.byRaw[string(raw)]; e != nil {
 		c.recent.MoveToFront(e)
-		a := e.Value.(*arguments)
+		a := e.Value.(*cachedArguments).arguments
 		c.mu.Unlock()
 		return a, nil
 	}
 	c.mu.Unlock()
+	if err := d.bounded(len(raw), ""); err != nil {
+		return nil, err
+	}
 	a, err := d.compile(raw)
-	if err != nil || len(raw) > cachedArgumentBytes/16 {
-		return a, err
+	if err != nil {
+		return nil, err
+	}
+	if err := d.bounded(len(a.canonical()), " when its numbers are written out"); err != nil {
+		return nil, err
+	}
+	if err := a.boundedPatterns(); err != nil {
+		return nil, err
+	}
+	c.add(raw, a)
+	return a, nil
+}
+
+// reparse takes over arguments that were accepted before, by an earlier definition or an earlier
+// process: they are exempt from bounds that are newer than they are (CAP-5).
+func (d *definition) reparse(raw json.RawMessage) (*arguments, error) { return d.compile(raw) }
+
+func (d *definition) bounded(n int, how string) error {
+	if n <= d.options.maxArguments {
+		return nil
+	}
+	return events.Invalid(events.FieldError{Path: "/arguments",
+		Message: fmt.Sprintf("is %d bytes of JSON%s, at most %d", n, how, d.options.maxArguments)})
+}
+
+// maxPattern bounds a glob, in bytes.
+const maxPattern = 1024
+
+func (a *arguments) boundedPatterns() error {
+	var faults []events.FieldError
+	for i := range a.tests {
+		if t := &a.tests[i]; t.op == events.MatchGlob && len(t.text) > maxPattern {
+			faults = append(faults, events.FieldError{Path: wire.Pointer(a.def.rules[t.rule].Argument),
+				Message: fmt.Sprintf("is a pattern of %d bytes, at most %d", len(t.text), maxPattern)})
+		}
+	}
+	if len(faults) > 0 {
+		return events.Invalid(faults...)
+	}
+	return nil
+}
+
+func (c *argumentsCache) add(raw json.RawMessage, a *arguments) {
+	entry := &cachedArguments{string(raw), a}
+	if entry.size() > maxCachedBytes/16 {
+		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e := c.byRaw[string(raw)]; e != nil {
-		return e.Value.(*arguments), nil
+	if c.byRaw[entry.raw] != nil {
+		return
 	}
 	if c.byRaw == nil {
 		c.byRaw = map[string]*list.Element{}
 	}
-	c.byRaw[string(a.raw)] = c.recent.PushFront(a)
-	c.bytes += len(a.raw)
-	for c.recent.Len() > cachedArguments || c.bytes > cachedArgumentBytes {
-		last := c.recent.Remove(c.recent.Back()).(*arguments)
-		delete(c.byRaw, string(last.raw))
-		c.bytes -= len(last.raw)
+	c.byRaw[entry.raw] = c.recent.PushFront(entry)
+	c.bytes += entry.size()
+	for c.recent.Len() > maxCachedArguments || c.bytes > maxCachedBytes {
+		last := c.recent.Remove(c.recent.Back()).(*cachedArguments)
+		delete(c.byRaw, last.raw)
+		c.bytes -= last.size()
 	}
-	return a, nil
 }
+
+func (e *cachedArguments) size() int { return cachedOverhead + len(e.raw) + e.arguments.size() }
 
 func (d *definition) compile(raw json.RawMessage) (*arguments, error) {
 	canonical, err := wire.Canonical(raw)
 	if err != nil {
 		return nil, invalidArguments(err)
 	}
-	a := &arguments{def: d, raw: json.RawMessage(strings.Clone(string(raw))), canonical: canonical, key: string(canonical)}
-	source := a.raw
+	hash := sha256.Sum256(canonical)
+	a := &arguments{def: d, json: slices.Clip(canonical), plain: true, key: string(hash[:])}
+	source := raw
 	if len(source) == 0 || string(source) == "null" {
 		source = canonical // absent, null and {} are equal
+	}
+	if len(source) < len(canonical) {
+		a.json, a.plain = slices.Clone(source), false
 	}
 	value, err := validate.Decode(source)
 	if err != nil {
@@ -90,9 +212,11 @@ func (d *definition) compile(raw json.RawMessage) (*arguments, error) {
 	if err := d.input.ValidateValue(value); err != nil {
 		return nil, invalidArguments(err)
 	}
-	if a.typed, err = d.decodeArguments(source); err != nil {
+	v, err := d.decodeArguments(source)
+	if err != nil {
 		return nil, invalidArguments(err)
 	}
+	a.keep(v)
 	members, _ := value.(map[string]any)
 	var composite []byte
 	for i := range d.rules {
@@ -104,11 +228,36 @@ func (d *definition) compile(raw json.RawMessage) (*arguments, error) {
 		a.tests = append(a.tests, t)
 		if t.op == events.MatchEqual {
 			a.shape = append(a.shape, i)
-			composite = appendKey(composite, t.key)
+			composite = appendKey(composite, t.text)
 		}
 	}
-	a.composite = string(composite)
+	a.tests, a.shape, a.composite = slices.Clip(a.tests), slices.Clip(a.shape), string(composite)
 	return a, nil
+}
+
+// equal returns the keys that the rules are tested for, which are of the shape.
+func (a *arguments) equal(rules []int) []string {
+	keys := make([]string, len(rules))
+	for i, rule := range rules {
+		for j := range a.tests {
+			if t := &a.tests[j]; t.rule == rule {
+				keys[i] = t.text
+			}
+		}
+	}
+	return keys
+}
+
+// mayMatch decides as matches does, but takes a bounded time: a test that would take longer counts as
+// met. It is what may run under the append lock.
+func (a *arguments) mayMatch(ps []place) bool {
+	for i := range a.tests {
+		t := &a.tests[i]
+		if p := &ps[t.rule]; t.cost(p) <= maxCost && !t.matches(p) {
+			return false
+		}
+	}
+	return true
 }
 
 // matches evaluates the x-match rules on a payload's places.

@@ -69,12 +69,12 @@ func (s *Server) visible(ctx context.Context, principal, event string) (ok bool,
 // authorized asks both Authorize hooks (AUTH-1).
 func (s *Server) authorized(ctx context.Context, principal string, a *arguments) error {
 	if f := s.options.Authorize; f != nil {
-		if err := guard("Authorize", func() error { return f(ctx, principal, a.def.info.Name, a.canonical) }); err != nil {
+		if err := guard("Authorize", func() error { return f(ctx, principal, a.def.info.Name, a.canonical()) }); err != nil {
 			return asForbidden(ctx, err)
 		}
 	}
 	if f := a.def.authorize; f != nil {
-		if err := a.def.guard("Authorize", func() error { return f(ctx, principal, a.typed) }); err != nil {
+		if err := a.def.guard("Authorize", func() error { return f(ctx, principal, a.typed()) }); err != nil {
 			return asForbidden(ctx, err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -119,6 +120,25 @@ func BenchmarkEmitID(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		emit(b, e, incident{ID: strconv.Itoa(i), Tags: []string{"hit"}})
+	}
+}
+
+// BenchmarkEmitHostile is an emit of 64 KiB beside streams whose patterns are as dear as they may be;
+// beside=0 has none of them.
+func BenchmarkEmitHostile(b *testing.B) {
+	for _, beside := range []int{0, 20, 1000} {
+		b.Run(fmt.Sprint("beside=", beside), func(b *testing.B) {
+			s := newServer(b, Options{})
+			e := register(b, s, "e", Hooks[filterArgs, incident]{})
+			_, stop := benchStreams(b, s, beside, func(i int) string {
+				return fmt.Sprintf(`{"name":"e","arguments":{"service":"*%sb%d"}}`, strings.Repeat("a", 1000), i)
+			})
+			defer stop()
+			text := strings.Repeat("a", 64<<10)
+			for i := 0; b.Loop(); i++ {
+				emit(b, e, incident{ID: strconv.Itoa(i), Service: text})
+			}
+		})
 	}
 }
 

@@ -23,7 +23,7 @@ func bothCursor(t *topic, pos store.Position, check string) []byte {
 // resolveBoth finds the start in the type's log of a cursor of both sources.
 func resolveBoth(ctx context.Context, t *topic, d *definition, head store.Position, w replay) (start, error) {
 	if w.cursor != nil {
-		c, err := wire.ParseCursor(*w.cursor)
+		c, err := parseCursor(*w.cursor)
 		if err != nil {
 			return start{pos: head, truncated: true}, nil
 		}

@@ -9,6 +9,21 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
+// Bounds of cursors, in bytes: of their text on the wire, and of an upstream's own cursor, which is
+// a part of it. What is longer is no cursor of ours (CUR-7).
+const (
+	maxCursor   = 32 << 10
+	maxUpstream = 16 << 10
+)
+
+// parseCursor reads a cursor that a caller sent.
+func parseCursor(text string) (wire.Cursor, error) {
+	if len(text) > maxCursor {
+		return wire.Cursor{}, wire.ErrCursor
+	}
+	return wire.ParseCursor(text)
+}
+
 // nullCursor is the cursor of a type without replay, as JSON (CUR-2).
 var nullCursor = []byte("null")
 
@@ -58,7 +73,7 @@ func resolveCursor(ctx context.Context, t *topic, d *definition, head store.Posi
 	if w.cursor == nil || d.info.NoReplay {
 		return start{pos: head}, nil
 	}
-	c, err := wire.ParseCursor(*w.cursor)
+	c, err := parseCursor(*w.cursor)
 	if err != nil || c.Kind != wire.LogCursor || c.Name != d.nameHash {
 		return start{pos: head, truncated: true}, nil
 	}

@@ -165,7 +165,9 @@ func (f *feed) take(ctx context.Context, s *step) {
 		f.topic.signalAll()
 	}
 	for i := range s.entries {
+		f.topic.expect(s.entries[i].Data, nil)
 		if _, err := f.topic.log.Append(ctx, s.entries[i]); err != nil {
+			f.topic.forget(s.entries[i].Data)
 			return // ctx: a memory log fails for nothing else
 		}
 	}

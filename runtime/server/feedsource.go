@@ -258,7 +258,7 @@ func (s *feedSource) catchUp(ctx context.Context, into []outcome, p pulled) (pul
 	n := min(len(s.backlog), pullBatch)
 	for i := range s.backlog[:n] {
 		e := s.backlog[i]
-		rec := newRecord(s.args.def, e, appendString(nil, e.Cursor), nil)
+		rec := newRecord(s.args.def, e, appendString(nil, e.Cursor))
 		o, ok, err := consider(ctx, rec, s.args, s.id)
 		if err != nil {
 			s.backlog = s.backlog[i:]

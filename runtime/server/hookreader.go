@@ -46,7 +46,7 @@ func (b *binding) arguments() *arguments {
 	if a.def == d {
 		return a
 	}
-	next, err := d.parse(a.canonical)
+	next, err := d.reparse(a.json)
 	if err != nil {
 		return nil // redefine ends the subscription
 	}

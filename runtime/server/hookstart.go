@@ -28,7 +28,7 @@ const (
 // The caller holds the key and a place in the quotas, and is a member.
 func (w *webhooks) start(ctx context.Context, et *eventType, a *arguments, r store.Subscription, cursor string, from origin) (h *hook, truncated bool, err error) {
 	sub := Subscription{ID: r.ID, Principal: r.Principal, Event: r.Event, Mode: wire.ModeWebhook}
-	h = &hook{id: r.ID, principal: r.Principal, url: r.URL, et: et, generation: r.Generation, dialect: wire.Dialect(r.Codes)}
+	h = &hook{id: r.ID, principal: r.Principal, url: r.URL, et: et, generation: r.Generation, charge: w.charge(a), dialect: wire.Dialect(r.Codes)}
 	if a.def.check != nil {
 		if h.reader, truncated, err = openHookFeed(ctx, et, sub, a, replay{cursor: &cursor, later: true}); err != nil {
 			return nil, false, err

@@ -16,8 +16,8 @@ type index struct {
 }
 
 // Bounds of the index. Beyond maxShapes a reader is kept under the first rule of its shape only;
-// an occurrence with more than maxComposites combinations of array elements is tried on all
-// readers of the shape.
+// an occurrence with more than maxComposites combinations of array elements is compared with every
+// bucket of the shape instead.
 const (
 	maxShapes     = 32
 	maxComposites = 64
@@ -31,6 +31,7 @@ type shape struct {
 type bucket struct {
 	shape  *shape
 	key    string
+	values []string  // the keys that make up key, by rule of the shape
 	refs   int       // attached readers
 	parked []*reader // those of them that wait
 }
@@ -41,12 +42,7 @@ func (x *index) attach(r *reader) {
 	s := x.find(rules)
 	if s == nil && len(x.shapes) >= maxShapes && len(rules) > 1 {
 		rules = rules[:1]
-		key = ""
-		for i := range r.args.tests {
-			if t := &r.args.tests[i]; t.rule == rules[0] {
-				key = string(appendKey(nil, t.key))
-			}
-		}
+		key = string(appendKey(nil, r.args.equal(rules)[0]))
 		s = x.find(rules)
 	}
 	if s == nil {
@@ -55,7 +51,7 @@ func (x *index) attach(r *reader) {
 	}
 	b := s.buckets[key]
 	if b == nil {
-		b = &bucket{shape: s, key: key}
+		b = &bucket{shape: s, key: key, values: r.args.equal(rules)}
 		s.buckets[key] = b
 	}
 	b.refs++
@@ -63,6 +59,7 @@ func (x *index) attach(r *reader) {
 	if x.byID == nil {
 		x.byID = map[string][]*reader{}
 	}
+	r.twin = len(x.byID[r.id])
 	x.byID[r.id] = append(x.byID[r.id], r)
 }
 
@@ -85,14 +82,11 @@ func (x *index) detach(r *reader) {
 		}
 	}
 	same := x.byID[r.id]
-	for i, o := range same {
-		if o == r {
-			same[i] = same[len(same)-1]
-			same[len(same)-1] = nil
-			same = same[:len(same)-1]
-			break
-		}
-	}
+	last := len(same) - 1
+	same[r.twin] = same[last]
+	same[r.twin].twin = r.twin
+	same[last] = nil
+	same = same[:last]
 	if len(same) == 0 {
 		delete(x.byID, r.id)
 	} else {
@@ -139,7 +133,7 @@ func (x *index) wake(rec *record, woken func(*reader)) {
 	if rec.entry.Targets != nil {
 		for _, id := range rec.entry.Targets {
 			for _, r := range x.byID[id] {
-				if r.slot >= 0 && r.args.matches(rec.places) {
+				if r.slot >= 0 && r.args.mayMatch(rec.places) {
 					x.unpark(r)
 					woken(r)
 				}
@@ -148,10 +142,12 @@ func (x *index) wake(rec *record, woken func(*reader)) {
 		return
 	}
 	for _, s := range x.shapes {
-		keys, ok := composites(s.rules, rec.places)
+		keys, ok := composites(s.rules, rec.places, len(s.buckets))
 		if !ok {
 			for _, b := range s.buckets {
-				x.wakeBucket(b, rec, woken)
+				if b.meets(rec.places) {
+					x.wakeBucket(b, rec, woken)
+				}
 			}
 			continue
 		}
@@ -167,7 +163,7 @@ func (x *index) wakeBucket(b *bucket, rec *record, woken func(*reader)) {
 	// From the end: unparking moves the last one into the free slot.
 	for i := len(b.parked) - 1; i >= 0; i-- {
 		r := b.parked[i]
-		if !r.args.matches(rec.places) {
+		if !r.args.mayMatch(rec.places) {
 			continue
 		}
 		x.unpark(r)
@@ -184,18 +180,36 @@ func (x *index) each(f func(*reader)) {
 	}
 }
 
+// meets reports whether the places have all values of the bucket.
+func (b *bucket) meets(ps []place) bool {
+	for i, rule := range b.shape.rules {
+		if !ps[rule].has(b.values[i]) {
+			return false
+		}
+	}
+	return true
+}
+
 // composites lists the keys under which a reader of the shape can be; false when there are too
-// many. A place without a value has none, so that no reader of the shape is concerned.
-func composites(rules []int, ps []place) ([]string, bool) {
+// many for one look-up each, and more than buckets. A place without a value has none, so that no
+// reader of the shape is concerned.
+func composites(rules []int, ps []place, buckets int) ([]string, bool) {
 	if len(rules) == 1 && len(ps[rules[0]].keys) == 1 {
 		return []string{string(appendKey(nil, ps[rules[0]].keys[0]))}, true
+	}
+	n := 1
+	for _, r := range rules {
+		if n *= len(ps[r].keys); n == 0 {
+			return nil, true
+		}
+		n = min(n, 1<<30)
+	}
+	if n > maxComposites && n > buckets {
+		return nil, false
 	}
 	keys := [][]byte{nil}
 	for _, r := range rules {
 		values := ps[r].keys
-		if len(keys)*len(values) > maxComposites {
-			return nil, false
-		}
 		next := make([][]byte, 0, len(keys)*len(values))
 		for _, k := range keys {
 			for _, v := range values {

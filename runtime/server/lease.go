@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -58,7 +57,7 @@ func (m *memberships) join(ctx context.Context, sub Subscription, a *arguments) 
 			return nil
 		}
 		if f := a.def.onSubscribe; f != nil {
-			if err := a.def.guard("OnSubscribe", func() error { return f(ctx, sub, a.typed) }); err != nil {
+			if err := a.def.guard("OnSubscribe", func() error { return f(ctx, sub, a.typed()) }); err != nil {
 				return err
 			}
 		}
@@ -98,7 +97,7 @@ func (m *memberships) leave(sub Subscription, a *arguments) {
 		if f := a.def.onUnsubscribe; f != nil {
 			ctx, cancel := m.server.hookContext(hookTime)
 			defer cancel()
-			if err := a.def.guard("OnUnsubscribe", func() error { f(withPrincipal(ctx, sub.Principal), sub, a.typed); return nil }); err != nil {
+			if err := a.def.guard("OnUnsubscribe", func() error { f(withPrincipal(ctx, sub.Principal), sub, a.typed()); return nil }); err != nil {
 				m.server.logInternal(ctx, "OnUnsubscribe", err)
 			}
 		}
@@ -113,13 +112,14 @@ func (m *memberships) leave(sub Subscription, a *arguments) {
 // A lease stands for a poller that may come again (POLL-8).
 type lease struct {
 	sub     Subscription
-	args    *arguments
+	args    *arguments // bare
 	et      *eventType
-	expires atomic.Int64 // Unix nanoseconds
-	timer   *time.Timer
-	ready   chan struct{} // closed when the first poll's OnSubscribe has answered
+	charge  int
+	expires time.Time     // guarded by leases.mu, as are timer and ended
+	timer   *time.Timer   // nil until the first poll's OnSubscribe has accepted
+	ready   chan struct{} // closed when it has answered
 	err     error         // its answer, after ready
-	ended   bool          // guarded by leases.mu
+	ended   bool
 }
 
 type leases struct {
@@ -128,17 +128,19 @@ type leases struct {
 	byID   map[string]*lease
 }
 
-// maxLeases bounds the pollers that are remembered, so that callers cannot fill the memory with
-// ever new arguments.
-const maxLeases = 100_000
+// leaseOverhead is what a lease keeps beside its arguments, in bytes: its names, its timer, its
+// membership and its places in maps.
+const leaseOverhead = 768
 
 // renew takes or prolongs the lease of sub for at least d from now; the first time it calls
-// OnSubscribe.
+// OnSubscribe. What is kept is charged to the principal (CAP-5).
 func (ls *leases) renew(ctx context.Context, et *eventType, sub Subscription, a *arguments, d time.Duration) error {
-	until := time.Now().Add(d).UnixNano()
+	until := time.Now().Add(d)
 	ls.mu.Lock()
 	if l := ls.byID[sub.ID]; l != nil {
-		l.prolong(until)
+		if until.After(l.expires) { // never shorter: polls of one subscription may overlap
+			l.expires = until
+		}
 		ls.mu.Unlock()
 		select {
 		case <-l.ready:
@@ -153,78 +155,71 @@ func (ls *leases) renew(ctx context.Context, et *eventType, sub Subscription, a 
 		}
 		return nil
 	}
-	if len(ls.byID) >= maxLeases {
+	l := &lease{sub: sub, args: a.bare(), et: et, expires: until, ready: make(chan struct{}),
+		charge: leaseOverhead + len(sub.Principal) + len(a.json)}
+	if err := ls.server.holdings.take(sub.Principal, l.charge); err != nil {
 		ls.mu.Unlock()
-		if a.def.onSubscribe == nil && a.def.onUnsubscribe == nil {
-			return nil
+		if sub.Principal == "" && a.def.onSubscribe == nil && a.def.onUnsubscribe == nil {
+			return nil // nobody needs it to be remembered
 		}
-		return exhausted("subscriptions", maxLeases)
+		return err
 	}
 	if ls.byID == nil {
 		ls.byID = map[string]*lease{}
 	}
-	l := &lease{sub: sub, args: a, et: et, ready: make(chan struct{})}
-	l.expires.Store(until)
 	ls.byID[sub.ID] = l
 	ls.mu.Unlock()
 
 	l.err = ls.server.members.join(ctx, sub, a)
 	ls.mu.Lock()
-	ended := l.ended
+	over := l.ended
 	if l.err != nil {
-		if ls.byID[sub.ID] == l {
-			delete(ls.byID, sub.ID)
-		}
-		l.ended = true
-	} else if !ended {
-		l.timer = time.AfterFunc(time.Until(time.Unix(0, l.expires.Load())), func() { ls.lapse(l) })
+		ls.remove(l)
+	} else if !over {
+		l.timer = time.AfterFunc(time.Until(l.expires), func() { ls.lapse(l) })
 	}
 	ls.mu.Unlock()
 	close(l.ready)
-	if l.err == nil && ended {
+	if l.err == nil && over {
 		ls.server.members.leave(sub, a)
 	}
 	return l.err
 }
 
-// prolong never shortens: polls of one subscription may overlap.
-func (l *lease) prolong(until int64) {
-	for {
-		old := l.expires.Load()
-		if old >= until || l.expires.CompareAndSwap(old, until) {
-			return
-		}
+// remove takes the lease out and gives its charge back; false when it is out. The caller holds mu.
+func (ls *leases) remove(l *lease) bool {
+	if l.ended {
+		return false
 	}
+	l.ended = true
+	delete(ls.byID, l.sub.ID)
+	ls.server.holdings.give(l.sub.Principal, l.charge)
+	return true
 }
 
 // lapse runs when the lease may have run out.
 func (ls *leases) lapse(l *lease) {
 	ls.mu.Lock()
-	if rest := time.Until(time.Unix(0, l.expires.Load())); rest > 0 && !l.ended {
+	if rest := time.Until(l.expires); rest > 0 && !l.ended {
 		l.timer.Reset(rest)
 		ls.mu.Unlock()
 		return
 	}
+	removed := ls.remove(l)
 	ls.mu.Unlock()
-	ls.end(l)
+	if removed {
+		ls.server.members.leave(l.sub, l.args)
+	}
 }
 
 func (ls *leases) end(l *lease) {
 	ls.mu.Lock()
-	if l.ended {
-		ls.mu.Unlock()
-		return
-	}
-	l.ended = true
-	if ls.byID[l.sub.ID] == l {
-		delete(ls.byID, l.sub.ID)
-	}
-	joined := l.timer != nil
+	removed, joined := ls.remove(l), l.timer != nil
 	if joined {
 		l.timer.Stop()
 	}
 	ls.mu.Unlock()
-	if joined {
+	if removed && joined {
 		ls.server.members.leave(l.sub, l.args)
 	}
 }
@@ -266,7 +261,7 @@ func (ls *leases) each(f func(Subscription)) {
 // subscription names the caller's subscription in a mode (SRV-2).
 func subscription(mode, principal string, a *arguments) Subscription {
 	name := a.def.info.Name
-	return Subscription{ID: wire.SubscriptionID(mode, principal, "", name, a.canonical), Principal: principal, Event: name, Mode: mode}
+	return Subscription{ID: wire.SubscriptionID(mode, principal, "", name, a.canonical()), Principal: principal, Event: name, Mode: mode}
 }
 
 // asRefusal makes an error of OnSubscribe presentable: the author's typed one, or internal.

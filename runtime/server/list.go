@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"sort"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -20,6 +21,9 @@ func (s *Server) listEvents(ctx context.Context, r *Request) (json.RawMessage, e
 	last := s.lastOrder
 	s.mu.Unlock()
 	if p.Cursor != "" {
+		if n := len(p.Cursor); n > maxCursor {
+			return nil, events.Invalid(events.FieldError{Path: "/cursor", Message: fmt.Sprintf("is a cursor of %d bytes, at most %d", n, maxCursor)})
+		}
 		after, ok := listPosition(p.Cursor, order, last)
 		if !ok {
 			return nil, events.Invalid(events.FieldError{Path: "/cursor", Message: "is not a cursor of this list"})
@@ -62,7 +66,7 @@ func (s *Server) listEvents(ctx context.Context, r *Request) (json.RawMessage, e
 // listPosition reads a cursor of this list: the place of the last type shown, which may have been
 // removed since.
 func listPosition(cursor string, order []*eventType, last uint64) (uint64, bool) {
-	c, err := wire.ParseCursor(cursor)
+	c, err := parseCursor(cursor)
 	if err != nil || c.Kind != wire.ListCursor || c.Epoch != 0 || c.Upstream != "" || c.Position == 0 || c.Position > last {
 		return 0, false
 	}

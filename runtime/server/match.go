@@ -1,13 +1,14 @@
 package server
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"math/big"
+	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -40,12 +41,19 @@ func newRule(m events.MatchRule) (rule, error) {
 	return r, nil
 }
 
-// A place is what a payload has where a rule points: the elements when it is an array, one value
-// otherwise, nothing when it is missing or null. keys are the values in comparable form.
+// A place is what a payload has where a rule points, in the form that the rule's op looks at: the
+// elements when it is an array, one value otherwise, nothing when it is missing or null. It is made
+// before the append lock is taken, whatever the payload holds.
 type place struct {
-	values []any
-	keys   []string
+	keys    []string            // equal, in: distinct keys of the values
+	set     map[string]struct{} // of keys, when they are many
+	texts   []string            // glob, prefix: the strings
+	length  int                 // of texts or ordered, in bytes
+	ordered []ordered           // min, max
 }
+
+// manyKeys is from how many keys on a place has a set of them.
+const manyKeys = 8
 
 // places evaluates every rule's pointer on a payload as validate.Decode returns it.
 func places(rules []rule, payload any) []place {
@@ -61,21 +69,59 @@ func places(rules []rule, payload any) []place {
 		p := &ps[i]
 		if list, ok := v.([]any); ok {
 			for _, e := range list {
-				if e != nil {
-					p.values = append(p.values, e)
-				}
+				p.add(rules[i].Op, e)
 			}
 		} else {
-			p.values = []any{v}
+			p.add(rules[i].Op, v)
 		}
-		if op := rules[i].Op; op == events.MatchEqual || op == events.MatchIn {
-			p.keys = make([]string, len(p.values))
-			for j, e := range p.values {
-				p.keys[j] = matchKey(e)
-			}
-		}
+		p.finish()
 	}
 	return ps
+}
+
+func (p *place) add(op events.MatchOp, v any) {
+	if v == nil {
+		return
+	}
+	switch op {
+	case events.MatchEqual, events.MatchIn:
+		p.keys = append(p.keys, matchKey(v))
+	case events.MatchGlob, events.MatchPrefix:
+		if s, ok := v.(string); ok {
+			p.texts = append(p.texts, s)
+			p.length += len(s)
+		}
+	case events.MatchMin, events.MatchMax:
+		if o, ok := newOrdered(v); ok {
+			p.ordered = append(p.ordered, o)
+			p.length += o.size()
+		}
+	}
+}
+
+// finish drops repeated keys and makes the set.
+func (p *place) finish() {
+	if len(p.keys) < 2 {
+		return
+	}
+	slices.Sort(p.keys)
+	p.keys = slices.Compact(p.keys)
+	if len(p.keys) <= manyKeys {
+		return
+	}
+	p.set = make(map[string]struct{}, len(p.keys))
+	for _, k := range p.keys {
+		p.set[k] = struct{}{}
+	}
+}
+
+// has reports whether one of the values has the key.
+func (p *place) has(key string) bool {
+	if p.set != nil {
+		_, ok := p.set[key]
+		return ok
+	}
+	return slices.Contains(p.keys, key)
 }
 
 func resolve(v any, steps []string) (any, bool) {
@@ -100,16 +146,21 @@ func resolve(v any, steps []string) (any, bool) {
 	return v, true
 }
 
-// matchKey gives equal JSON values equal strings and unequal ones different strings: 1, 1.0 and
-// 1e0 are one number.
+// maxKey is how long a key may be; longer ones are replaced by their hash.
+const maxKey = 64
+
+// matchKey is a JSON value in a comparable form of at most maxKey bytes: equal values have equal
+// keys, numbers by their value (1, 1.0 and 1e0 are equal), strings byte for byte. Its first byte
+// tells kinds apart, and hashes from all else.
 func matchKey(v any) string {
+	key := ""
 	switch t := v.(type) {
 	case string:
-		return "s" + t
+		key = "s" + t
 	case bool:
-		return "b" + strconv.FormatBool(t)
+		key = "b" + strconv.FormatBool(t)
 	case json.Number:
-		return "n" + numberKey(string(t))
+		key = "n" + numberKey(string(t))
 	default:
 		b, err := json.Marshal(t)
 		if err != nil {
@@ -118,176 +169,207 @@ func matchKey(v any) string {
 		if c, err := wire.Canonical(b); err == nil {
 			b = c
 		}
-		return "j" + string(b)
+		key = "j" + string(b)
 	}
+	if len(key) > maxKey {
+		sum := sha256.Sum256([]byte(key))
+		return "#" + string(sum[:])
+	}
+	return key
 }
 
 func numberKey(text string) string {
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return strconv.FormatInt(n, 10)
-	}
-	if r, ok := rational(text); ok {
-		return r.RatString()
+	if d, ok := parseDecimal(text); ok {
+		return d.key()
 	}
 	return text
 }
 
-// rational reads a JSON number exactly, unless its exponent would make that expensive.
-func rational(text string) (*big.Rat, bool) {
-	if i := strings.IndexAny(text, "eE"); i >= 0 {
-		if e, err := strconv.Atoi(text[i+1:]); err != nil || e > 400 || e < -400 {
-			return nil, false
-		}
-	}
-	if len(text) > 400 {
-		return nil, false
-	}
-	return new(big.Rat).SetString(text)
-}
-
 // A test is one rule with the argument's value: what a subscription asks of a place.
 type test struct {
-	rule  int // index in the definition's rules
-	op    events.MatchOp
-	key   string              // equal
-	keys  map[string]struct{} // in
-	value any                 // glob, prefix, min, max
+	rule    int // index in the definition's rules
+	op      events.MatchOp
+	text    string   // equal: the key; glob: the pattern; prefix
+	in      *keyList // in
+	ordered *ordered // min, max
+	never   bool     // the value is of a kind that the op does not know
 }
 
 // newTest compiles the value that an argument has.
 func newTest(i int, r *rule, value any) test {
-	t := test{rule: i, op: r.Op, value: value}
+	t := test{rule: i, op: r.Op}
 	switch r.Op {
 	case events.MatchEqual:
-		t.key = matchKey(value)
+		t.text = matchKey(value)
 	case events.MatchIn:
 		list, ok := value.([]any)
 		if !ok {
 			list = []any{value}
 		}
-		t.keys = make(map[string]struct{}, len(list))
-		for _, e := range list {
-			t.keys[matchKey(e)] = struct{}{}
-		}
+		t.in = newKeyList(list)
+	case events.MatchGlob, events.MatchPrefix:
+		text, ok := value.(string)
+		t.text, t.never = text, !ok
+	case events.MatchMin, events.MatchMax:
+		o, ok := newOrdered(value)
+		t.ordered, t.never = &o, !ok
 	}
 	return t
 }
 
+// size is what the test keeps beside its struct, in bytes.
+func (t *test) size() int {
+	n := len(t.text)
+	if t.in != nil {
+		n += len(t.in.text) + 4*len(t.in.ends)
+	}
+	if t.ordered != nil {
+		n += t.ordered.size()
+	}
+	return n
+}
+
 func (t *test) matches(p *place) bool {
+	if t.never {
+		return false
+	}
 	switch t.op {
 	case events.MatchEqual:
-		for _, k := range p.keys {
-			if k == t.key {
-				return true
-			}
-		}
+		return p.has(t.text)
 	case events.MatchIn:
-		for _, k := range p.keys {
-			if _, ok := t.keys[k]; ok {
-				return true
-			}
-		}
+		return t.in.meets(p)
 	case events.MatchGlob:
-		pattern, ok := t.value.(string)
-		return ok && anyString(p, func(s string) bool { return glob(pattern, s) })
+		return slices.ContainsFunc(p.texts, func(s string) bool { return glob(t.text, s) })
 	case events.MatchPrefix:
-		prefix, ok := t.value.(string)
-		return ok && anyString(p, func(s string) bool { return strings.HasPrefix(s, prefix) })
+		return slices.ContainsFunc(p.texts, func(s string) bool { return strings.HasPrefix(s, t.text) })
 	case events.MatchMin, events.MatchMax:
-		for _, v := range p.values {
-			c, ok := compare(v, t.value)
-			if ok && (c == 0 || (c > 0) == (t.op == events.MatchMin)) {
-				return true
-			}
-		}
+		return slices.ContainsFunc(p.ordered, func(v ordered) bool {
+			c, ok := v.compare(t.ordered)
+			return ok && (c == 0 || (c > 0) == (t.op == events.MatchMin))
+		})
 	}
 	return false
 }
 
-func anyString(p *place, f func(string) bool) bool {
-	for _, v := range p.values {
-		if s, ok := v.(string); ok && f(s) {
+// cost estimates the nanoseconds that matches takes.
+func (t *test) cost(p *place) int {
+	switch t.op {
+	case events.MatchIn:
+		return t.in.cost(p)
+	case events.MatchGlob:
+		return len(p.texts)*globCost(t.text, 0) + globCost(t.text, p.length) - globCost(t.text, 0)
+	case events.MatchPrefix:
+		return compareCost(len(p.texts), p.length, len(t.text))
+	case events.MatchMin, events.MatchMax:
+		return compareCost(len(p.ordered), p.length, t.size())
+	}
+	return 0 // equal: one look-up
+}
+
+// compareCost is the cost of comparing n values of length bytes together with one of size bytes each.
+func compareCost(n, length, size int) int { return 16*n + min(length, n*size)/16 }
+
+// maxCost bounds what is evaluated for one test of one reader while the append lock is held, in
+// nanoseconds; waking the reader costs about as much.
+const maxCost = 512
+
+// An ordered value is one that min and max compare: a number, an RFC 3339 instant or other text.
+type ordered struct {
+	number  decimal
+	text    string
+	instant time.Time
+	numeric bool
+	timed   bool // text is an instant
+}
+
+func newOrdered(v any) (o ordered, ok bool) {
+	switch t := v.(type) {
+	case json.Number:
+		o.numeric = true
+		o.number, ok = parseDecimal(string(t))
+		return o, ok
+	case string:
+		o.text = t
+		if len(t) <= maxInstant {
+			var err error
+			o.instant, err = time.Parse(time.RFC3339Nano, t)
+			o.timed = err == nil
+		}
+		return o, true
+	}
+	return o, false
+}
+
+func (o *ordered) size() int { return len(o.text) + len(o.number.digits) }
+
+// maxInstant is the longest text that is read as an instant.
+const maxInstant = 64
+
+// compare orders two numbers, two instants or two other strings; false for what has no order.
+func (o *ordered) compare(with *ordered) (int, bool) {
+	switch {
+	case o.numeric != with.numeric:
+		return 0, false
+	case o.numeric:
+		return o.number.compare(with.number), true
+	case o.timed && with.timed:
+		return o.instant.Compare(with.instant), true
+	}
+	return strings.Compare(o.text, with.text), true
+}
+
+// A keyList holds the keys of an in test, ascending, in little more than their own bytes.
+type keyList struct {
+	text string // the keys one after another
+	ends []uint32
+}
+
+func newKeyList(values []any) *keyList {
+	keys := make([]string, len(values))
+	for i, v := range values {
+		keys[i] = matchKey(v)
+	}
+	slices.Sort(keys)
+	keys = slices.Compact(keys)
+	l := &keyList{ends: make([]uint32, len(keys))}
+	n := 0
+	for i, k := range keys {
+		n += len(k)
+		l.ends[i] = uint32(n)
+	}
+	l.text = strings.Join(keys, "")
+	return l
+}
+
+func (l *keyList) at(i int) string {
+	if i == 0 {
+		return l.text[:l.ends[0]]
+	}
+	return l.text[l.ends[i-1]:l.ends[i]]
+}
+
+func (l *keyList) has(key string) bool {
+	_, ok := sort.Find(len(l.ends), func(i int) int { return strings.Compare(key, l.at(i)) })
+	return ok
+}
+
+// meets reports whether a value of the place is in the list, by going through the shorter of both.
+func (l *keyList) meets(p *place) bool {
+	if p.set == nil || len(p.keys) <= len(l.ends) {
+		return slices.ContainsFunc(p.keys, l.has)
+	}
+	for i := range l.ends {
+		if p.has(l.at(i)) {
 			return true
 		}
 	}
 	return false
 }
 
-// glob matches s against a pattern in which * is any run, ? one character and all else literal.
-// It backtracks to the last star only, so it is linear in practice and quadratic at worst.
-func glob(pattern, s string) bool {
-	p, i := 0, 0
-	star, mark := -1, 0
-	for i < len(s) {
-		if p < len(pattern) {
-			switch pattern[p] {
-			case '*':
-				star, mark = p, i
-				p++
-				continue
-			case '?':
-				_, n := utf8.DecodeRuneInString(s[i:])
-				p++
-				i += n
-				continue
-			}
-			if pattern[p] == s[i] {
-				p++
-				i++
-				continue
-			}
-		}
-		if star < 0 {
-			return false
-		}
-		_, n := utf8.DecodeRuneInString(s[mark:])
-		mark += n
-		p, i = star+1, mark
+func (l *keyList) cost(p *place) int {
+	const lookup = 40
+	if n := len(p.keys); p.set == nil || n <= len(l.ends) {
+		return n * lookup
 	}
-	for p < len(pattern) && pattern[p] == '*' {
-		p++
-	}
-	return p == len(pattern)
-}
-
-// compare orders two numbers, two RFC 3339 instants or two other strings.
-func compare(a, b any) (int, bool) {
-	switch x := a.(type) {
-	case json.Number:
-		y, ok := b.(json.Number)
-		if !ok {
-			return 0, false
-		}
-		if i, err := strconv.ParseInt(string(x), 10, 64); err == nil {
-			if j, err := strconv.ParseInt(string(y), 10, 64); err == nil {
-				return big.NewInt(i).Cmp(big.NewInt(j)), true
-			}
-		}
-		r, ok1 := rational(string(x))
-		q, ok2 := rational(string(y))
-		if ok1 && ok2 {
-			return r.Cmp(q), true
-		}
-		f, _ := x.Float64()
-		g, _ := y.Float64()
-		switch {
-		case f < g:
-			return -1, true
-		case f > g:
-			return 1, true
-		}
-		return 0, true
-	case string:
-		y, ok := b.(string)
-		if !ok {
-			return 0, false
-		}
-		if s, err := time.Parse(time.RFC3339Nano, x); err == nil {
-			if t, err := time.Parse(time.RFC3339Nano, y); err == nil {
-				return s.Compare(t), true
-			}
-		}
-		return strings.Compare(x, y), true
-	}
-	return 0, false
+	return len(l.ends) * lookup
 }

@@ -80,6 +80,17 @@ func TestGlobProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pattern := rapid.StringMatching(`[ab*?é]{0,8}`).Draw(t, "pattern")
 		s := rapid.StringMatching(`[abé]{0,10}`).Draw(t, "s")
+		if rapid.Bool().Draw(t, "long") { // a run of more than 64 characters, which may well match
+			run := rapid.SliceOfN(rapid.SampledFrom([]rune("aé")), 60, 140).Draw(t, "run")
+			s += string(run) + s
+			for range rapid.IntRange(0, 3).Draw(t, "wild") {
+				run[rapid.IntRange(0, len(run)-1).Draw(t, "at")] = '?'
+			}
+			if rapid.IntRange(0, 3).Draw(t, "other") == 0 {
+				run[rapid.IntRange(0, len(run)-1).Draw(t, "where")] = 'b'
+			}
+			pattern += "*" + string(run) + "*"
+		}
 		re := strings.NewReplacer(`\*`, `.*`, `\?`, `.`).Replace(regexp.QuoteMeta(pattern))
 		if want := regexp.MustCompile(`^(?s:` + re + `)$`).MatchString(s); glob(pattern, s) != want {
 			t.Fatalf("glob(%q, %q) = %v", pattern, s, !want)
@@ -105,7 +116,7 @@ func TestIndexProperty(t *testing.T) {
 				if rapid.IntRange(0, 2).Draw(t, "constrained") == 0 {
 					test := newTest(r, &d.rules[r], rapid.SampledFrom([]any{"x", "y"}).Draw(t, "value"))
 					a.tests, a.shape = append(a.tests, test), append(a.shape, r)
-					composite = appendKey(composite, test.key)
+					composite = appendKey(composite, test.text)
 				}
 			}
 			a.composite = string(composite)
@@ -122,7 +133,11 @@ func TestIndexProperty(t *testing.T) {
 		for range 5 {
 			payload := map[string]any{}
 			for r := range n {
-				if list := rapid.SliceOfN(rapid.SampledFrom([]any{"x", "y", "z"}), 0, 4).Draw(t, "place"); len(list) > 0 {
+				list := rapid.SliceOfN(rapid.SampledFrom([]any{"x", "y", "z"}), 0, 4).Draw(t, "place")
+				for i := range rapid.SampledFrom([]int{0, 0, 0, 5, 100}).Draw(t, "more") {
+					list = append(list, float64(i))
+				}
+				if len(list) > 0 {
 					payload[fmt.Sprint("a", r)] = list
 				}
 			}

@@ -33,6 +33,17 @@ type Retention struct {
 	MaxCount int
 }
 
+// Memory bounds what is kept for pollers, from one poll to the next, and for webhook subscriptions,
+// in bytes; above it they are refused with ResourceExhausted and the limit "bytes". A zero field means
+// the default, a negative one no bound (CAP-5).
+type Memory struct {
+	// PerPrincipal is the share of one principal; default 1 MiB. Callers without a principal are not
+	// one caller: together they may have a quarter of Total.
+	PerPrincipal int
+	// Total is for all callers together; default 256 MiB.
+	Total int
+}
+
 // Options configure a [Server]. The zero value is a server without principals whose logs live in
 // memory.
 type Options struct {
@@ -78,6 +89,14 @@ type Options struct {
 	ScanLimit int
 	// MaxPayload bounds an encoded payload in bytes; default 1 MiB (OCC-4).
 	MaxPayload int
+	// MaxArguments bounds a subscription's arguments, in bytes of JSON; default 64 KiB. What was
+	// stored before is exempt (CAP-5).
+	MaxArguments int
+	// MaxPage bounds the result of one poll in bytes, unless a single occurrence is larger; default
+	// 8 MiB (CAP-5).
+	MaxPage int
+	// Memory bounds what is kept for pollers and webhook subscriptions (CAP-5).
+	Memory Memory
 	// SkipPayloadValidation emits and transforms without checking payloadSchema.
 	SkipPayloadValidation bool
 	// EchoFingerprint puts the schemas' fingerprint into the _meta of every occurrence (EVOL-4).
@@ -96,6 +115,11 @@ const (
 	defaultCount    = 10_000
 	defaultAge      = time.Hour
 	defaultMaxBytes = 1 << 20
+
+	defaultMaxArguments = 64 << 10
+	defaultMaxPage      = 8 << 20
+	defaultShare        = 1 << 20
+	defaultTotal        = 256 << 20
 )
 
 func (o Options) withDefaults() Options {
@@ -120,6 +144,14 @@ func (o Options) withDefaults() Options {
 	}
 	setDefault(&o.ScanLimit, 4096)
 	setDefault(&o.MaxPayload, defaultMaxBytes)
+	setDefault(&o.MaxArguments, defaultMaxArguments)
+	setDefault(&o.MaxPage, defaultMaxPage)
+	if o.Memory.PerPrincipal == 0 {
+		o.Memory.PerPrincipal = defaultShare
+	}
+	if o.Memory.Total == 0 {
+		o.Memory.Total = defaultTotal
+	}
 	if o.Retention.MaxAge == 0 {
 		o.Retention.MaxAge = defaultAge
 	}
@@ -152,6 +184,7 @@ type typeOptions struct {
 	replayCeiling time.Duration
 	lease         time.Duration
 	maxPayload    int
+	maxArguments  int
 	noPoll        bool
 	noPush        bool
 	noWebhook     bool
@@ -197,7 +230,7 @@ func WithoutWebhook() TypeOption { return func(o *typeOptions) { o.noWebhook = t
 
 func (o Options) forType(opts []TypeOption) typeOptions {
 	t := typeOptions{nextPoll: o.NextPoll, maxStreams: o.MaxStreamsPerType, retention: o.Retention,
-		replayCeiling: o.ReplayCeiling, lease: o.Lease, maxPayload: o.MaxPayload}
+		replayCeiling: o.ReplayCeiling, lease: o.Lease, maxPayload: o.MaxPayload, maxArguments: o.MaxArguments}
 	for _, opt := range opts {
 		opt(&t)
 	}

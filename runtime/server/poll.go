@@ -57,12 +57,16 @@ func (a *pollAnswer) encode(stateless bool) json.RawMessage {
 	return append(b, '}')
 }
 
+// pageOverhead is more than what a page takes beside its occurrences.
+const pageOverhead = maxCursor + 256
+
 // pollRequest is one poll after all checks.
 type pollRequest struct {
 	et     *eventType
 	args   *arguments
 	sub    Subscription
 	limit  int
+	bytes  int // of the occurrences together
 	replay replay
 	wait   time.Duration
 	head   store.Position // of the log when the request arrived
@@ -94,7 +98,7 @@ func (s *Server) pollAnswer(ctx context.Context, principal string, p *wire.PollP
 	if err := et.refuses(); err != nil {
 		return nil, err
 	}
-	q := &pollRequest{et: et, limit: s.options.MaxEvents, replay: replayOf(p.Cursor, p.MaxAgeMs), wait: s.options.DefaultWait}
+	q := &pollRequest{et: et, limit: s.options.MaxEvents, bytes: s.options.MaxPage - pageOverhead, replay: replayOf(p.Cursor, p.MaxAgeMs), wait: s.options.DefaultWait}
 	if et.topic != nil {
 		_, q.head = et.topic.bounds()
 	}
@@ -151,7 +155,7 @@ func (s *Server) pollLog(ctx context.Context, q *pollRequest) (*pollAnswer, erro
 	scan := s.options.ScanLimit
 	read := func() error {
 		for {
-			p, err := r.next(ctx, a.out, q.limit, scan)
+			p, err := r.nextWithin(ctx, a.out, q.limit, q.bytes, scan)
 			if err != nil {
 				return err
 			}
@@ -229,7 +233,7 @@ func (q *pollRequest) rebind(r *reader) error {
 	if d == nil {
 		return notFound("event")
 	}
-	args, err := d.parse(q.args.raw)
+	args, err := d.reparse(q.args.json)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 // pollCheck answers a poll of a check: the cursor says where to ask, nothing is remembered. For a
 // type with both sources the type's log is read after it.
 func (s *Server) pollCheck(ctx context.Context, q *pollRequest) (*pollAnswer, error) {
-	p := &checkPoll{s: s, q: q, u: newUpstream(q.et, q.args, q.sub.Principal)}
+	p := &checkPoll{s: s, q: q, room: q.bytes, u: newUpstream(q.et, q.args, q.sub.Principal)}
 	w, place, stale := p.u.wish(q.replay)
 	p.a.truncated = stale
 	if q.args.def.emits {
@@ -39,6 +39,7 @@ type checkPoll struct {
 	q    *pollRequest
 	u    *upstream
 	emit *reader // of the type's log; nil without one
+	room int     // bytes that are left for occurrences
 	a    pollAnswer
 	last string // cursor of what is passed upstream
 }
@@ -93,14 +94,14 @@ func (p *checkPoll) read(ctx context.Context, place checkpoint, w replay) error 
 func (p *checkPoll) use(ctx context.Context, found *step) (full bool, err error) {
 	for i := range found.entries {
 		e := &found.entries[i]
-		o, ok, err := consider(ctx, newRecord(p.q.args.def, *e, nil, nil), p.q.args, p.q.sub.ID)
+		o, ok, err := consider(ctx, newRecord(p.q.args.def, *e, nil), p.q.args, p.q.sub.ID)
 		if err != nil {
 			return false, err
 		}
-		if ok && len(p.a.out) == p.q.limit {
-			return true, nil // this one stays ahead of the cursor
-		}
 		if ok {
+			if p.room -= o.size(); len(p.a.out) == p.q.limit || p.room < 0 && len(p.a.out) > 0 {
+				return true, nil // this one stays ahead of the cursor
+			}
 			p.a.out = append(p.a.out, o)
 		}
 		p.last = e.Cursor
@@ -117,7 +118,7 @@ func (p *checkPoll) readLog(ctx context.Context) error {
 	scan := p.s.options.ScanLimit
 	for len(p.a.out) < p.q.limit {
 		n := len(p.a.out)
-		got, err := p.emit.next(ctx, p.a.out, p.q.limit, scan)
+		got, err := p.emit.nextWithin(ctx, p.a.out, p.q.limit, p.q.bytes, scan)
 		if err != nil {
 			return err
 		}

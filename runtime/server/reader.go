@@ -24,17 +24,39 @@ type pull struct {
 	gap bool
 }
 
-// Bounds of one pass.
+// Bounds of one pass. A consumer that is stalled holds what one pass gave it, so that is bounded in
+// bytes too.
 const (
 	readChunk = 64
 	pullBatch = 128
+	pullBytes = 1 << 20
 )
 
-// next reads from r.pos until it has limit outcomes, has looked at scan entries or is at the head,
-// and moves r.pos over everything that it has looked at, matching or not (trap: a filtered scan
-// that never advances). A gap ends the pass before the entries that follow it.
+// occurrenceOverhead is more than what an occurrence takes on the wire beside its data and _meta.
+const occurrenceOverhead = 1024
+
+// size is what the outcome takes on the wire, at most.
+func (o *outcome) size() int {
+	if o.err != nil {
+		return occurrenceOverhead
+	}
+	return len(o.v.data) + len(o.rec.entry.Meta) + len(o.rec.cursor) + occurrenceOverhead
+}
+
+// next is nextWithin for a pass of a stream or webhook subscription.
 func (r *reader) next(ctx context.Context, into []outcome, limit, scan int) (pull, error) {
+	return r.nextWithin(ctx, into, limit, pullBytes, scan)
+}
+
+// nextWithin reads from r.pos until into has limit outcomes or another one would make them larger
+// than bytes together, until it has looked at scan entries or is at the head. It moves r.pos over
+// everything that it has looked at, matching or not (trap 12: a filtered scan that never advances).
+// One outcome is taken whatever its size. A gap ends the pass before the entries that follow it.
+func (r *reader) nextWithin(ctx context.Context, into []outcome, limit, bytes, scan int) (pull, error) {
 	p := pull{out: into}
+	for i := range into {
+		bytes -= into[i].size()
+	}
 	for scan > 0 && len(p.out) < limit {
 		b, err := r.topic.read(ctx, r.pos, min(scan, readChunk))
 		if err != nil {
@@ -54,6 +76,12 @@ func (r *reader) next(ctx context.Context, into []outcome, limit, scan int) (pul
 			o, ok, err := r.consider(ctx, e)
 			if err != nil {
 				return p, err
+			}
+			if ok {
+				if bytes -= o.size(); bytes < 0 && len(p.out) > 0 {
+					p.more = true // and it is still ahead
+					return p, nil
+				}
 			}
 			r.pos = e.Position
 			scan--
@@ -101,6 +129,6 @@ func consider(ctx context.Context, rec *record, a *arguments, id string) (outcom
 // waiting reports whether another matching entry lies within scan entries, without moving r.
 func (r *reader) waiting(ctx context.Context, scan int) (bool, error) {
 	ahead := reader{topic: r.topic, args: r.args, id: r.id, pos: r.pos, slot: -1}
-	p, err := ahead.next(ctx, nil, 1, scan)
+	p, err := ahead.next(ctx, nil, 1, scan) // one is taken whatever its size
 	return p.gap || p.more || len(p.out) > 0, err
 }

@@ -25,6 +25,9 @@ type record struct {
 	mu       sync.Mutex
 	payload  any // *P for Match, shared
 	variants map[string]*variant
+	budget   *variantBudget // nil for a record that is in no cache
+	charged  int            // to budget
+	evicted  bool           // from the cache: it keeps no more variants
 }
 
 // A variant is the payload as subscriptions with the same arguments get it.
@@ -38,20 +41,35 @@ type variant struct {
 	item atomic.Pointer[[]byte] // of the poll result
 }
 
-// cachedVariants bounds what one record remembers of Transform's results.
-const cachedVariants = 1024
+// Bounds of what records remember of Transform's results: how many one of them does, and how many
+// bytes those of a topic do together, encoded forms included.
+const (
+	cachedVariants  = 1024
+	maxVariantBytes = 16 << 20
+	variantOverhead = 256
+	formsOfAPayload = 3 // data, frame and poll item
+)
 
-func newRecord(d *definition, e store.Entry, cursor []byte, decoded any) *record {
-	r := &record{entry: e, def: d, cursor: cursor}
-	if len(d.rules) > 0 {
-		if decoded == nil {
-			// What was validated at append always decodes; other bytes match no rule.
-			decoded, _ = validate.Decode(e.Data)
-		}
-		r.places = places(d.rules, decoded)
-	}
+func newRecord(d *definition, e store.Entry, cursor []byte) *record {
+	return recordAt(d, e, cursor, placesOf(d, e.Data, nil))
+}
+
+func recordAt(d *definition, e store.Entry, cursor []byte, ps []place) *record {
+	r := &record{entry: e, def: d, cursor: cursor, places: ps}
 	r.plain.done, r.plain.data = true, e.Data
 	return r
+}
+
+// placesOf are the places of an encoded payload; decoded may be nil.
+func placesOf(d *definition, data json.RawMessage, decoded any) []place {
+	if len(d.rules) == 0 {
+		return nil
+	}
+	if decoded == nil {
+		// What was validated at append always decodes; other bytes match no rule.
+		decoded, _ = validate.Decode(data)
+	}
+	return places(d.rules, decoded)
 }
 
 // targets reports whether the occurrence is for the subscription.
@@ -84,7 +102,7 @@ func (r *record) accepts(ctx context.Context, a *arguments) (ok bool, err error)
 		return false, fmt.Errorf("decoding payload for Match: %w", err)
 	}
 	err = r.def.guard("Match", func() error {
-		ok = r.def.match(ctx, p, a.typed)
+		ok = r.def.match(ctx, p, a.typed())
 		return nil
 	})
 	return ok, err
@@ -103,7 +121,7 @@ func (r *record) variant(ctx context.Context, a *arguments) (*variant, error) {
 		if r.variants == nil {
 			r.variants = map[string]*variant{}
 		}
-		if len(r.variants) < cachedVariants {
+		if len(r.variants) < cachedVariants && !r.evicted {
 			r.variants[a.key] = v
 		}
 	}
@@ -118,6 +136,7 @@ func (r *record) variant(ctx context.Context, a *arguments) (*variant, error) {
 		return nil, ctx.Err() // the caller went away; the next one computes it
 	}
 	v.done, v.data, v.err = true, data, err
+	r.charge(a.key, v)
 	return v, err
 }
 
@@ -126,7 +145,7 @@ func (r *record) transformed(ctx context.Context, a *arguments) (json.RawMessage
 	if err != nil {
 		return nil, fmt.Errorf("decoding payload for Transform: %w", err)
 	}
-	if err := r.def.guard("Transform", func() error { return r.def.transform(ctx, p, a.typed) }); err != nil {
+	if err := r.def.guard("Transform", func() error { return r.def.transform(ctx, p, a.typed()) }); err != nil {
 		return nil, err
 	}
 	data, err := events.Encode(p)
@@ -152,10 +171,9 @@ func (r *record) frameHead(v *variant) []byte {
 	b = append(b, `,"cursor":`...)
 	b = append(b, r.cursor...)
 	b = append(b, `,"_meta":{`...)
-	if n := len(b); true {
-		if b = r.appendMeta(b); len(b) > n {
-			b = append(b, ',')
-		}
+	n := len(b)
+	if b = r.appendMeta(b); len(b) > n {
+		b = append(b, ',')
 	}
 	v.head.Store(&b)
 	return b
@@ -227,6 +245,73 @@ func (c recordCache) put(r *record) {
 	slot := c.slot(r.entry.Position)
 	old := slot.Load()
 	if old == nil || old.entry.Position < r.entry.Position || old.def != r.def {
-		slot.CompareAndSwap(old, r)
+		switch {
+		case !slot.CompareAndSwap(old, r):
+			r.drop(true) // it was never there
+		case old != nil:
+			old.drop(true)
+		}
+		return
 	}
+	r.drop(true)
+}
+
+// A variantBudget bounds what the records of a topic keep of Transform's results; the oldest ones
+// lose theirs first.
+type variantBudget struct {
+	mu    sync.Mutex // held while trimming
+	bytes atomic.Int64
+	cache recordCache
+}
+
+// charge counts a variant that the record keeps.
+func (r *record) charge(key string, v *variant) {
+	if r.budget == nil {
+		return
+	}
+	n := formsOfAPayload*len(v.data) + variantOverhead
+	r.mu.Lock()
+	kept := r.variants[key] == v && !r.evicted
+	if kept {
+		r.charged += n
+	}
+	r.mu.Unlock()
+	if kept && r.budget.bytes.Add(int64(n)) > maxVariantBytes {
+		r.budget.trim()
+	}
+}
+
+func (b *variantBudget) trim() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.bytes.Load() > maxVariantBytes {
+		var oldest *record
+		for i := range b.cache {
+			r := b.cache[i].Load()
+			if r != nil && r.keepsVariants() && (oldest == nil || r.entry.Position < oldest.entry.Position) {
+				oldest = r
+			}
+		}
+		if oldest == nil {
+			return
+		}
+		oldest.drop(false)
+	}
+}
+
+func (r *record) keepsVariants() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.charged > 0
+}
+
+// drop gives up the variants; whoever reads one at this moment has it still. An evicted record keeps
+// no more of them.
+func (r *record) drop(evicted bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.budget != nil {
+		r.budget.bytes.Add(-int64(r.charged))
+	}
+	r.charged, r.variants, r.evicted = 0, nil, evicted
 }

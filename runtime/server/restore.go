@@ -163,7 +163,7 @@ func (w *webhooks) restoreOne(ctx context.Context, et *eventType, id string) err
 	case d.changed != "":
 		return w.endRecord(ctx, &r, schemaChanged(d.changed))
 	}
-	a, err := d.parse(r.Arguments)
+	a, err := d.reparse(r.Arguments)
 	if err != nil {
 		return w.endRecord(ctx, &r, schemaChanged(featureInput))
 	}

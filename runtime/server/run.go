@@ -126,7 +126,7 @@ func (r *run) circumstances(now time.Time) bool {
 	}
 	args := st.arguments()
 	if d != args.def {
-		next, err := d.parse(args.raw)
+		next, err := d.reparse(args.json)
 		if err == nil {
 			err = st.source.rebind(r.hooks, next)
 		}

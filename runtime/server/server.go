@@ -53,13 +53,14 @@ type Server struct {
 	listener  int
 	changed   [2]bool // listChanged is carried: legacy, stateless
 
-	members memberships
-	leases  leases
-	hooks   *webhooks // nil without webhook delivery
-	tickets sync.Map  // ticket → *ticket
-	panics  sync.Map  // panicPlace → struct{}: those whose stack is in the log
-	reads   sync.Map  // name of a read tool → name of its event
-	repeats metric.Int64Counter
+	members  memberships
+	leases   leases
+	holdings holdings
+	hooks    *webhooks // nil without webhook delivery
+	tickets  sync.Map  // ticket → *ticket
+	panics   sync.Map  // panicPlace → struct{}: those whose stack is in the log
+	reads    sync.Map  // name of a read tool → name of its event
+	repeats  metric.Int64Counter
 
 	adapters adapters
 }
@@ -75,7 +76,7 @@ func New(srv *mcp.Server, o Options) (*Server, error) {
 	s := &Server{options: o.withDefaults(), mcp: srv, closing: make(chan struct{}),
 		types: map[string]*eventType{}, retired: map[string]*eventType{}, streams: map[*Stream]struct{}{},
 		quota: map[quotaKey]int{}, listeners: map[int]func(){}}
-	s.members.server, s.leases.server = s, s
+	s.members.server, s.leases.server, s.holdings.limits = s, s, s.options.Memory
 	var err error
 	if s.repeats, err = repeatCounter(&s.options); err != nil {
 		return nil, fmt.Errorf("server.New: %w", err)

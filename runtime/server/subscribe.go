@@ -75,7 +75,7 @@ func (s *Server) subscribe(ctx context.Context, r *Request) (json.RawMessage, er
 // webhookSubscription names a webhook subscription by its key (SUB-4).
 func webhookSubscription(principal, url string, a *arguments) Subscription {
 	name := a.def.info.Name
-	return Subscription{ID: wire.SubscriptionID(wire.ModeWebhook, principal, url, name, a.canonical), Principal: principal, Event: name, Mode: wire.ModeWebhook}
+	return Subscription{ID: wire.SubscriptionID(wire.ModeWebhook, principal, url, name, a.canonical()), Principal: principal, Event: name, Mode: wire.ModeWebhook}
 }
 
 // read checks arguments, url and secret, and reports all that is wrong with their form at once. The
@@ -83,7 +83,7 @@ func webhookSubscription(principal, url string, a *arguments) Subscription {
 func (w *webhooks) read(ctx context.Context, q *subscribeRequest, d *definition, p *wire.SubscribeParams) error {
 	var faults []events.FieldError
 	var err error
-	if q.args, err = d.parse(p.Arguments); err != nil {
+	if q.args, err = w.parse(PrincipalOf(ctx), d, p); err != nil {
 		var e *events.Error
 		var data wire.FieldErrors
 		if !errors.As(err, &e) || json.Unmarshal(e.Data, &data) != nil {
@@ -110,6 +110,27 @@ func (w *webhooks) read(ctx context.Context, q *subscribeRequest, d *definition,
 		return events.Invalid(urlFault(err))
 	}
 	return nil
+}
+
+// parse reads the arguments of a subscribe. Those of a subscription that is there already were
+// accepted before, and stay so when it is refreshed (CAP-5).
+func (w *webhooks) parse(principal string, d *definition, p *wire.SubscribeParams) (*arguments, error) {
+	a, err := d.parse(p.Arguments)
+	if err == nil {
+		return a, nil
+	}
+	canonical, invalid := wire.Canonical(p.Arguments)
+	if invalid != nil {
+		return nil, err
+	}
+	id := wire.SubscriptionID(wire.ModeWebhook, principal, p.Delivery.URL, p.Name, canonical)
+	if w.get(id) == nil && !w.isPending(id) {
+		return nil, err
+	}
+	if a, invalid = d.reparse(p.Arguments); invalid != nil {
+		return nil, err
+	}
+	return a, nil
 }
 
 func urlFault(err error) events.FieldError {
@@ -256,6 +277,12 @@ func (w *webhooks) begin(ctx context.Context, q *subscribeRequest) (_ *subscribe
 			w.giveBack(q.sub.Principal)
 		}
 	}()
+	// Its charge until it is live and has one of its own, so that a refusal comes first (CAP-5).
+	charge := w.charge(q.args)
+	if err := w.server.holdings.take(q.sub.Principal, charge); err != nil {
+		return nil, err
+	}
+	defer w.server.holdings.give(q.sub.Principal, charge)
 	at, err := w.place(ctx, q)
 	if err != nil {
 		return nil, err
@@ -269,7 +296,7 @@ func (w *webhooks) begin(ctx context.Context, q *subscribeRequest) (_ *subscribe
 		return nil, asRefusal(err)
 	}
 	now := time.Now()
-	r := store.Subscription{ID: q.sub.ID, Principal: q.sub.Principal, URL: q.rawURL, Event: q.sub.Event, Arguments: q.args.canonical,
+	r := store.Subscription{ID: q.sub.ID, Principal: q.sub.Principal, URL: q.rawURL, Event: q.sub.Event, Arguments: q.args.canonical(),
 		Secrets: secretsOf(ring), Codes: int(q.dialect), Generation: newGeneration(),
 		CreatedAt: now, RefreshedAt: now, ExpiresAt: w.o.grantTTL(q.ttl, q.forever, now), Progress: at.progress}
 	h, again, err := w.start(ctx, q.et, q.args, r, at.cursor, asked)

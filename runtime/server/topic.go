@@ -21,15 +21,18 @@ type topic struct {
 	def     *definition // readers attached here have arguments of it
 	head    store.Position
 	index   index
-	pending map[*byte]any
+	pending map[*byte]prepared
 
 	floor    atomic.Uint64                // entries up to it are treated as evicted
 	advanced atomic.Pointer[delivery.Log] // told of appends; nil without webhooks
 	records  recordCache
+	variants variantBudget
 }
 
 func newTopic(d *definition, records int) *topic {
-	return &topic{def: d, records: make(recordCache, records)}
+	t := &topic{def: d, records: make(recordCache, records)}
+	t.variants.cache = t.records
+	return t
 }
 
 // reader is one consumer's place in a topic. pos and args are its goroutine's; the rest belongs
@@ -44,6 +47,7 @@ type reader struct {
 	pos   store.Position // last passed
 
 	bucket *bucket        // nil while not attached
+	twin   int            // in index.byID[id], while attached
 	slot   int            // in bucket.parked, -1 while not parked
 	parked bool           // since the last park, woken or not
 	first  store.Position // first match since parking, 0 for none
@@ -63,14 +67,25 @@ func (r *reader) signal() {
 	}
 }
 
-// expect keeps what emit decoded for the append that follows, so that places are extracted once.
+// prepared is what an append needs of a payload and what takes time to find out.
+type prepared struct {
+	def    *definition
+	places []place
+}
+
+// expect prepares for the append of data that follows: how long that takes is up to the payload, so
+// it is done before the append lock is held. decoded is data decoded, nil when nobody has done so.
 func (t *topic) expect(data json.RawMessage, decoded any) {
+	t.mu.Lock()
+	d := t.def
+	t.mu.Unlock()
+	p := prepared{d, placesOf(d, data, decoded)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.pending == nil {
-		t.pending = map[*byte]any{}
+		t.pending = map[*byte]prepared{}
 	}
-	t.pending[&data[0]] = decoded
+	t.pending[&data[0]] = p
 }
 
 // forget drops what expect kept when the append failed.
@@ -86,12 +101,16 @@ func (t *topic) appended(entries []store.Entry) {
 	defer t.mu.Unlock()
 	for i := range entries {
 		e := &entries[i]
-		var decoded any
+		var p prepared
 		if len(t.pending) > 0 {
-			decoded = t.pending[&e.Data[0]]
+			p = t.pending[&e.Data[0]]
 			delete(t.pending, &e.Data[0])
 		}
-		rec := newRecord(t.def, *e, t.cursorOf(t.def, e), decoded)
+		if p.def != t.def { // nobody expected it, or the type was changed meanwhile
+			p = prepared{t.def, placesOf(t.def, e.Data, nil)}
+		}
+		rec := recordAt(p.def, *e, t.cursorOf(t.def, e), p.places)
+		rec.budget = &t.variants
 		t.records.put(rec)
 		t.head = e.Position
 		t.index.wake(rec, func(r *reader) {
@@ -215,7 +234,8 @@ func (t *topic) record(e *store.Entry, d *definition) *record {
 	if rec := t.records.get(e.Position, d); rec != nil {
 		return rec
 	}
-	rec := newRecord(d, *e, t.cursorOf(d, e), nil)
+	rec := newRecord(d, *e, t.cursorOf(d, e))
+	rec.budget = &t.variants
 	t.records.put(rec)
 	return rec
 }

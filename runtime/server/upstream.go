@@ -38,7 +38,7 @@ func newUpstream(et *eventType, a *arguments, principal string) *upstream {
 		principal = ""
 	}
 	h := sha256.New()
-	for _, part := range []string{a.def.info.Name, a.key, principal} {
+	for _, part := range []string{a.def.info.Name, string(a.canonical()), principal} {
 		var n [8]byte
 		binary.BigEndian.PutUint64(n[:], uint64(len(part)))
 		h.Write(n[:])
@@ -54,7 +54,7 @@ func (u *upstream) text(c checkpoint) string {
 
 // parse reads a cursor of this feed, of a check or of both sources; false for any other (CUR-7).
 func (u *upstream) parse(text string) (wire.Cursor, bool) {
-	c, err := wire.ParseCursor(text)
+	c, err := parseCursor(text)
 	kind := wire.CheckCursor
 	if u.args.def.emits {
 		kind = wire.BothCursor
@@ -79,11 +79,15 @@ func (u *upstream) ask(ctx context.Context, cursor string) (f found, err error) 
 	d := u.args.def
 	err = d.guard("Check", func() error {
 		var err error
-		f, err = d.check(withPrincipal(ctx, u.principal), u.args.typed, cursor)
+		f, err = d.check(withPrincipal(ctx, u.principal), u.args.typed(), cursor)
 		return err
 	})
-	if err == nil && f.cursor == "" {
+	switch {
+	case err != nil:
+	case f.cursor == "":
 		err = errNoCursor
+	case len(f.cursor) > maxUpstream:
+		err = fmt.Errorf("the check returned a cursor of %d bytes, at most %d", len(f.cursor), maxUpstream)
 	}
 	return f, asUpstream(ctx, err)
 }

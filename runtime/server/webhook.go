@@ -51,6 +51,7 @@ type hook struct {
 	generation         uint64
 	handle             *delivery.Handle
 	reader             hookReader
+	charge             int // of its arguments, in bytes
 
 	// Guarded by webhooks.mu:
 	dialect wire.Dialect
@@ -182,6 +183,17 @@ func (w *webhooks) enlist(h *hook) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.byID[h.id] = h
+	w.server.holdings.restore(h.principal, h.charge)
+}
+
+// charge is what is kept of a subscription's arguments, in bytes. What else is kept of one is of
+// fixed size, and the quotas bound their number.
+func (w *webhooks) charge(a *arguments) int {
+	n := a.variable()
+	if !w.server.options.Store.Durable() {
+		n += len(a.canonical()) // the record is in memory too
+	}
+	return n
 }
 
 // delist takes h out and gives its place back; false when it is not live any more.
@@ -193,6 +205,7 @@ func (w *webhooks) delist(h *hook) bool {
 	}
 	delete(w.byID, h.id)
 	w.occupy(h.principal, -1)
+	w.server.holdings.give(h.principal, h.charge)
 	return true
 }
 

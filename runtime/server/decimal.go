@@ -1,0 +1,77 @@
+package server
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+)
+
+// A decimal is a JSON number exactly: 0.digits × 10^point, without zeros at either end of digits;
+// zero has none. Making and comparing one takes time linear in its text, whatever the exponent.
+type decimal struct {
+	negative bool
+	digits   string
+	point    int
+}
+
+// parseDecimal reads a JSON number; false for one whose exponent is no int.
+func parseDecimal(text string) (d decimal, ok bool) {
+	d.negative = strings.HasPrefix(text, "-")
+	mantissa := strings.TrimPrefix(text, "-")
+	if i := strings.IndexAny(mantissa, "eE"); i >= 0 {
+		e, err := strconv.ParseInt(mantissa[i+1:], 10, 32)
+		if err != nil {
+			return decimal{}, false
+		}
+		d.point, mantissa = int(e), mantissa[:i]
+	}
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	d.point += len(whole)
+	d.digits = whole
+	if fraction != "" {
+		d.digits = whole + fraction
+	}
+	significant := strings.TrimLeft(d.digits, "0")
+	d.point -= len(d.digits) - len(significant)
+	d.digits = strings.TrimRight(significant, "0")
+	if d.digits == "" {
+		return decimal{}, true
+	}
+	return d, true
+}
+
+// key is the same for equal numbers and differs for others.
+func (d decimal) key() string {
+	if d.digits == "" {
+		return "0"
+	}
+	b := make([]byte, 0, len(d.digits)+12)
+	if d.negative {
+		b = append(b, '-')
+	}
+	b = append(b, d.digits...)
+	b = append(b, 'e')
+	return string(strconv.AppendInt(b, int64(d.point), 10))
+}
+
+// compare is negative when d < o, positive when d > o.
+func (d decimal) compare(o decimal) int {
+	if c := cmp.Compare(d.sign(), o.sign()); c != 0 || d.digits == "" {
+		return c
+	}
+	c := cmp.Or(cmp.Compare(d.point, o.point), strings.Compare(d.digits, o.digits))
+	if d.negative {
+		return -c
+	}
+	return c
+}
+
+func (d decimal) sign() int {
+	switch {
+	case d.digits == "":
+		return 0
+	case d.negative:
+		return -1
+	}
+	return 1
+}

@@ -1,0 +1,222 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"pgregory.net/rapid"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
+)
+
+// A pattern that makes a backtracking matcher try every place with all of the pattern. At a
+// nanosecond a comparison that would be minutes.
+func TestGlobIsLinear(t *testing.T) {
+	text := strings.Repeat("a", 1<<20)
+	for _, pattern := range []string{
+		"*" + strings.Repeat("a", 1<<18) + "b",
+		"*" + strings.Repeat("a", 1<<18) + "b*",
+		"*" + strings.Repeat("a*", 1<<17) + "b",
+		"*" + strings.Repeat("?", 1000) + "b*",
+		"*" + strings.Repeat("a?", 500) + "b*",
+	} {
+		if glob(pattern, text) {
+			t.Errorf("%.20s… matches", pattern)
+		}
+	}
+	if !glob("*"+strings.Repeat("a?", 500)+"b*", text+"b") {
+		t.Error("what matches does not")
+	}
+}
+
+// Numbers are compared exactly, whatever their notation, and equal ones have one key (trap 9).
+func TestDecimalProperty(t *testing.T) {
+	number := rapid.StringMatching(`-?(0|[1-9][0-9]{0,3})(\.[0-9]{1,4})?([eE][+-]?[0-9]{1,2})?`)
+	rapid.Check(t, func(t *rapid.T) {
+		x, y := number.Draw(t, "x"), number.Draw(t, "y")
+		a, _ := new(big.Rat).SetString(x)
+		b, _ := new(big.Rat).SetString(y)
+		c, ok1 := parseDecimal(x)
+		d, ok2 := parseDecimal(y)
+		if !ok1 || !ok2 || c.compare(d) != a.Cmp(b) || (c.key() == d.key()) != (a.Cmp(b) == 0) {
+			t.Fatalf("%s and %s: %d, keys %s and %s", x, y, c.compare(d), c.key(), d.key())
+		}
+	})
+}
+
+// Arithmetic with these takes gigabytes; deciding them must not.
+func TestHugeNumbers(t *testing.T) {
+	for _, tc := range []struct {
+		x, y string
+		want int
+	}{
+		{"1e999999999", "1e1000000000", -1},
+		{"-1e999999999", "1", -1},
+		{"1" + strings.Repeat("0", 1<<20), "1e1048576", 0},
+		{"1e-1000000000", "0", 1},
+		{"0." + strings.Repeat("0", 1<<20) + "1", "1e-1048577", 0},
+		{"0e999999999", "-0.000", 0},
+	} {
+		x, ok1 := parseDecimal(tc.x)
+		y, ok2 := parseDecimal(tc.y)
+		if got := x.compare(y); !ok1 || !ok2 || got != tc.want || y.compare(x) != -tc.want || (x.key() == y.key()) != (tc.want == 0) {
+			t.Errorf("%.20s, %.20s: %d", tc.x, tc.y, got)
+		}
+	}
+	if _, ok := parseDecimal("1e99999999999999999999"); ok {
+		t.Error("an exponent beyond every machine is taken")
+	}
+}
+
+// hostileType has one rule of each op on a text, a list and a number.
+var hostileType = []events.MatchRule{
+	{Argument: "glob", Path: "/text", Op: events.MatchGlob},
+	{Argument: "prefix", Path: "/text", Op: events.MatchPrefix},
+	{Argument: "in", Path: "/list", Op: events.MatchIn},
+	{Argument: "has", Path: "/list"},
+	{Argument: "min", Path: "/text", Op: events.MatchMin},
+}
+
+func hostileRules(t testing.TB) []rule {
+	rules := make([]rule, len(hostileType))
+	for i, m := range hostileType {
+		var err error
+		if rules[i], err = newRule(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return rules
+}
+
+// Whatever arguments and payload: what the append lock is held for decides as the full evaluation
+// does, or leaves it to the reader; and it leaves what is large to the reader.
+func TestMayMatchIsBounded(t *testing.T) {
+	rules := hostileRules(t)
+	many := func(n, from int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `,"k%d"`, from+i)
+		}
+		return "[" + strings.TrimPrefix(b.String(), ",") + "]"
+	}
+	long := strings.Repeat("a", 64<<10)
+	payloads := []string{
+		`{"text":"` + long + `","list":["k1"]}`,
+		`{"text":"short","list":` + many(5000, 0) + `}`,
+		`{"text":` + many(5000, 0) + `,"list":[1]}`,
+		`{"text":"web-1","list":["k1","k2"]}`,
+		`{}`,
+	}
+	values := []struct {
+		rule  int
+		value string
+	}{
+		{0, `"*` + strings.Repeat("a", 1000) + `b"`}, {0, `"*` + strings.Repeat("a?", 500) + `b"`}, {0, `"web-*"`}, {0, `"*"`},
+		{1, `"web"`}, {1, `"` + long + `"`}, {2, many(6000, 3000)}, {2, many(6000, 9000)}, {2, `["k1"]`},
+		{3, `"k1"`}, {3, `"` + long + `"`}, {4, `"` + long + `"`}, {4, `"m"`},
+	}
+	// What is left to the reader: payload, value.
+	dear := map[[2]int]bool{{0, 0}: true, {0, 1}: true, {0, 2}: true, {0, 3}: true, {0, 5}: true, {0, 11}: true, {1, 0}: true, {1, 1}: true,
+		{1, 6}: true, {1, 7}: true, {2, 0}: true, {2, 1}: true, {2, 2}: true, {2, 3}: true, {2, 4}: true, {2, 5}: true,
+		{2, 11}: true, {2, 12}: true, {3, 0}: true, {3, 1}: true}
+	for i, p := range payloads {
+		payload, err := validate.Decode(json.RawMessage(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ps := places(rules, payload)
+		for j, v := range values {
+			value, err := validate.Decode(json.RawMessage(v.value))
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := &arguments{tests: []test{newTest(v.rule, &rules[v.rule], value)}}
+			exact, may := a.matches(ps), a.mayMatch(ps)
+			cost := a.tests[0].cost(&ps[v.rule])
+			if exact && !may || cost <= maxCost && exact != may {
+				t.Errorf("%.30s against %.30s: matches %v, may match %v", v.value, p, exact, may)
+			}
+			if dear[[2]int{i, j}] != (cost > maxCost) {
+				t.Errorf("%.30s against %.30s costs %d", v.value, p, cost)
+			}
+		}
+	}
+}
+
+// Trap 15 beside hostile patterns: a reader whose test is too dear for the append lock is woken as
+// a hint, finds out for itself and parks again; the others get what they match and read nothing
+// else.
+func TestHostilePatternsBesideOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, Options{})
+		e := register(t, s, "e", Hooks[filterArgs, incident]{})
+		var hostile []*live
+		for i := range 20 {
+			hostile = append(hostile, stream(t, s, fmt.Sprintf(`{"name":"e","arguments":{"service":"*%sb%d"}}`, strings.Repeat("a?", 500), i)))
+		}
+		other := stream(t, s, `{"name":"e","arguments":{"service":"*z"}}`)
+		synctest.Wait()
+		text := strings.Repeat("a", 64<<10)
+		emit(t, e, incident{ID: "none", Service: text})
+		emit(t, e, incident{ID: "other", Service: "z"})
+		emit(t, e, incident{ID: "third", Service: text + "b3"})
+		synctest.Wait()
+		wantStrings(t, "other", other.ids(), "other")
+		for i, l := range hostile {
+			want := []string{}
+			if i == 3 {
+				want = append(want, "third")
+			}
+			if got := l.ids(); !slices.Equal(got, want) {
+				t.Errorf("stream %d got %v, want %v", i, got, want)
+			}
+		}
+		topic := s.types["e"].topic
+		topic.mu.Lock()
+		defer topic.mu.Unlock()
+		topic.index.each(func(r *reader) {
+			if r.slot < 0 {
+				t.Errorf("the reader of %v does not wait", r.args.tests[0].text)
+			}
+		})
+	})
+}
+
+// Readers of one subscription id leave in any order.
+func TestTwinsDetach(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var x index
+		var all []*reader
+		for range rapid.IntRange(1, 8).Draw(t, "readers") {
+			r := &reader{args: &arguments{}, id: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "id"), slot: -1}
+			x.attach(r)
+			x.park(r)
+			all = append(all, r)
+		}
+		for len(all) > 0 {
+			i := rapid.IntRange(0, len(all)-1).Draw(t, "leaves")
+			x.detach(all[i])
+			all = slices.Delete(all, i, i+1)
+			woken := 0
+			x.wake(&record{entry: store.Entry{Targets: []string{"a", "b"}}}, func(r *reader) {
+				if !slices.Contains(all, r) {
+					t.Fatal("a reader that is gone is woken")
+				}
+				woken++
+			})
+			if woken != len(all) {
+				t.Fatalf("%d of %d woken", woken, len(all))
+			}
+			for _, r := range all {
+				x.park(r)
+			}
+		}
+	})
+}
