@@ -41,6 +41,7 @@ type Handle struct {
 	health   health
 	failing  instant // first failure of the present run since this engine started
 	notUntil instant // no attempt before: a limit, or the endpoint asked for it
+	held     instant // no attempt before: the subscriber may not know the subscription yet
 	readFrom instant // no read before: the log failed
 	wakeAt   instant // place in e.due is kept for this time
 	slot     int     // in e.due, -1 when not there
@@ -80,7 +81,13 @@ type Entry struct {
 	// Log knows that it has to. For any other the engine stores a concern before Add returns, so
 	// that a restart begins at its base and not at the place up to which the log is dispatched.
 	Restored bool
+	// Hold is when an attempt may begin at the earliest, beside the record's NotBefore; see
+	// [Handle.HoldUntil].
+	Hold time.Time
 }
+
+// maxHold bounds how long an attempt is held back, whatever the record says: clocks differ.
+const maxHold = 30 * time.Second
 
 // Add begins to deliver to a subscription from its progress on. Errors are [ErrClosed], a URL or
 // secret that cannot be used, and those of the store; then Reader.Close is not called.
@@ -120,6 +127,7 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 		h.gone = true
 		return nil, ErrClosed
 	}
+	h.hold(now, s.NotBefore, n.Hold)
 	h.host = e.hostOf(strings.ToLower(u.Host))
 	h.host.handles++
 	e.handles[h] = struct{}{}
@@ -169,11 +177,32 @@ func (h *Handle) Wake() {
 	h.e.schedule(h, time.Now())
 }
 
+// HoldUntil lets attempts begin at that time, earlier or later than was said before. Those under
+// way go on.
+func (h *Handle) HoldUntil(t time.Time) {
+	h.e.mu.Lock()
+	defer h.e.mu.Unlock()
+	now := time.Now()
+	h.hold(now, t)
+	h.e.schedule(h, now)
+}
+
+// hold takes the latest of the times.
+func (h *Handle) hold(now time.Time, times ...time.Time) {
+	h.held = 0
+	for _, t := range times {
+		if t.After(now) {
+			h.held = max(h.held, min(instantOf(t), instantOf(now.Add(maxHold))))
+		}
+	}
+}
+
 // Refresh takes over secrets, code family and expiry of the record, reactivates a suspended
-// subscription and returns the status that it found. It returns false, and changes nothing, when
+// subscription and returns the status that it found. No attempt begins before the record's
+// NotBefore and hold. It returns false, and changes nothing, when
 // the subscription has ended or is past its expiry at this moment: then only subscribing anew
 // helps (SUB-5, HOOK-8).
-func (h *Handle) Refresh(s store.Subscription) (found Status, ok bool) {
+func (h *Handle) Refresh(s store.Subscription, hold time.Time) (found Status, ok bool) {
 	ring, err := ringOf(s.Secrets)
 	e, now := h.e, time.Now()
 	e.mu.Lock()
@@ -184,6 +213,7 @@ func (h *Handle) Refresh(s store.Subscription) (found Status, ok bool) {
 	}
 	h.ring, h.dialect, h.expires = ring, wire.Dialect(s.Codes), instantOf(s.ExpiresAt)
 	h.resume(now)
+	h.hold(now, s.NotBefore, hold)
 	h.touched = true
 	e.changed(h)
 	e.schedule(h, now)

@@ -78,7 +78,7 @@ func TestStress(t *testing.T) {
 				}
 				h.Remove()
 				stays := handles[rand.IntN(len(handles))]
-				stays.Refresh(record(stays.ID()))
+				stays.Refresh(record(stays.ID()), time.Time{})
 				_, _ = stays.Status(), stays.Progress()
 				_ = e.census()
 				time.Sleep(time.Millisecond)

@@ -65,8 +65,8 @@ func TestTrap13Suspension(t *testing.T) {
 		if !stored.Health.Suspended || stored.Health.SuspendedAt.IsZero() || stored.Progress.Base != 0 {
 			t.Errorf("stored: %+v", stored)
 		}
-		found, ok := h.Refresh(r)
-		again, _ := h.Refresh(r)
+		found, ok := h.Refresh(r, time.Time{})
+		again, _ := h.Refresh(r, time.Time{})
 		if !ok || found.Active || !again.Active {
 			t.Errorf("refreshes found %+v and %+v", found, again)
 		}
@@ -142,7 +142,7 @@ func TestHOOK5Again(t *testing.T) {
 				if h.Status().Active {
 					t.Error("not suspended")
 				}
-				h.Refresh(r)
+				h.Refresh(r, time.Time{})
 			}
 			top.emit(t, fmt.Sprint("evt_", i))
 			time.Sleep(time.Second)

@@ -108,7 +108,7 @@ func startWidth(limit int) int { return min(limit, 2) }
 // job finds what h could do now, if anything.
 func (h *Handle) job(now time.Time) (j job, ok bool) {
 	j.h = h
-	if h.health.suspended && !h.gone || !h.gone && h.expired(now) || instantOf(now) < h.notUntil {
+	if h.health.suspended && !h.gone || !h.gone && h.expired(now) || instantOf(now) < max(h.notUntil, h.held) {
 		return j, false
 	}
 	if h.inFlight < h.width {
@@ -164,7 +164,7 @@ func (h *Handle) nextDue() time.Time {
 func (h *Handle) nextTime(now time.Time) instant {
 	next := instant(0)
 	sooner := func(t instant) {
-		t = max(t, h.notUntil)
+		t = max(t, h.notUntil, h.held)
 		if t <= instantOf(now) {
 			return // waits for a place, not for a time
 		}

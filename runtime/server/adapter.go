@@ -191,6 +191,17 @@ type reply struct {
 	after []func()
 }
 
+// finish says that the reply is on its way or never comes.
+func (r *reply) finish() {
+	r.mu.Lock()
+	after := r.after
+	r.over, r.after = true, nil
+	r.mu.Unlock()
+	for _, f := range after {
+		f()
+	}
+}
+
 func (r *reply) add(f func()) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -210,13 +221,7 @@ func (s *Server) ExpectReply(session, connection string, local bool) (ticket str
 	s.adapters.replies.Store(ticket, r)
 	return ticket, func() {
 		s.adapters.replies.Delete(ticket)
-		r.mu.Lock()
-		after := r.after
-		r.over, r.after = true, nil
-		r.mu.Unlock()
-		for _, f := range after {
-			f()
-		}
+		r.finish()
 	}
 }
 

@@ -22,6 +22,9 @@ type Request struct {
 	DeclaresExtension bool
 	// CanStream tells that the carrier can carry events/stream (LIST-3).
 	CanStream bool
+	// AfterReply, when set, has f called once the answer is written or never will be; false when that
+	// has happened, and f is not called. Without it webhook deliveries wait a fixed time.
+	AfterReply func(f func()) bool
 	// Expires is when the caller's token expires; zero for never (AUTH-4).
 	Expires time.Time
 }

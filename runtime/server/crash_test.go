@@ -165,7 +165,7 @@ func TestCrashChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := fmt.Sprintf(`{"name":"e","ttlMs":null,"arguments":{"severity":"P1"},"delivery":{"mode":"webhook","url":%q,"secret":%q}}`, url, secretA)
-	if _, err := s.Call(t.Context(), Request{Method: wire.MethodSubscribe, Params: json.RawMessage(p), Principal: "alice"}); err != nil {
+	if _, err := s.Call(t.Context(), Request{Method: wire.MethodSubscribe, Params: json.RawMessage(p), Principal: "alice", AfterReply: answered}); err != nil {
 		t.Fatal(err)
 	}
 	fmt.Println("subscribed")
@@ -183,6 +183,9 @@ func TestCrashChild(t *testing.T) {
 	syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
 }
+
+// answered is the AfterReply of a carrier that has written the answer already.
+func answered(func()) bool { return false }
 
 // TestCrash kills a server between every two steps and starts it again on the same file: the union
 // of the deliveries is all matching events, and what comes twice has one eventId (section 13,

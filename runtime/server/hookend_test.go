@@ -283,7 +283,7 @@ func TestTrap6UnsubscribeResubscribe(t *testing.T) {
 			return false
 		})
 		emit(t, e, incident{ID: "i1"})
-		synctest.Wait()
+		w.settle(time.Second)
 		w.unsubscribe("alice", plain)
 		again := w.subscribe("alice", params(plain, secretA, fmt.Sprintf(`,"cursor":%q`, *s.Cursor)))
 		if again.ID != s.ID || *again.Cursor != *s.Cursor {
@@ -304,6 +304,7 @@ func TestSRV6Shutdown(t *testing.T) {
 		t := w.t
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		w.subscribe("alice", params(plain, secretA, ""))
+		w.settle(time.Second)
 		w.r.on(func(rw http.ResponseWriter, d *delivered) bool { time.Sleep(2 * time.Second); return false })
 		emit(t, e, incident{ID: "i1"})
 		synctest.Wait()
@@ -324,6 +325,7 @@ func TestSRV6Shutdown(t *testing.T) {
 		t := w.t
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		w.subscribe("alice", params(plain, secretA, ""))
+		w.settle(time.Second)
 		w.r.on(func(rw http.ResponseWriter, d *delivered) bool { time.Sleep(time.Minute); return true })
 		emit(t, e, incident{ID: "i1"})
 		synctest.Wait()

@@ -25,8 +25,9 @@ const (
 
 // start stores the record, unless it is there already, and hands the subscription to the engine.
 // After an error nothing of it is left. truncated tells that a check could not go on from cursor.
-// The caller holds the key and a place in the quotas, and is a member.
-func (w *webhooks) start(ctx context.Context, et *eventType, a *arguments, r store.Subscription, cursor string, from origin) (h *hook, truncated bool, err error) {
+// The caller holds the key and a place in the quotas, and is a member. Nothing is delivered before
+// hold.
+func (w *webhooks) start(ctx context.Context, et *eventType, a *arguments, r store.Subscription, cursor string, from origin, hold time.Time) (h *hook, truncated bool, err error) {
 	sub := Subscription{ID: r.ID, Principal: r.Principal, Event: r.Event, Mode: wire.ModeWebhook}
 	h = &hook{id: r.ID, principal: r.Principal, url: r.URL, et: et, generation: r.Generation, charge: w.charge(a), dialect: wire.Dialect(r.Codes)}
 	if a.def.check != nil {
@@ -36,7 +37,7 @@ func (w *webhooks) start(ctx context.Context, et *eventType, a *arguments, r sto
 	} else {
 		h.reader = newHookLog(et, sub, a)
 	}
-	if h.handle, err = w.hand(ctx, &r, h.reader, w.logOf(et), from); err != nil {
+	if h.handle, err = w.hand(ctx, &r, h.reader, w.logOf(et), from, hold); err != nil {
 		return nil, false, err
 	}
 	w.enlist(h)
@@ -63,7 +64,7 @@ func (w *webhooks) catchUp(h *hook, a *arguments) {
 // A record without a concern begins, after a crash, where its log is dispatched to. So a new one is
 // stored as lapsed until the engine has stored its concern: a crash in between leaves nothing, and
 // the subscriber, who has had no answer, begins anew from its cursor.
-func (w *webhooks) hand(ctx context.Context, r *store.Subscription, reader hookReader, l *delivery.Log, from origin) (*delivery.Handle, error) {
+func (w *webhooks) hand(ctx context.Context, r *store.Subscription, reader hookReader, l *delivery.Log, from origin, hold time.Time) (*delivery.Handle, error) {
 	provisional := from == asked && l != nil && w.server.options.Store.Durable()
 	if from == asked {
 		first := *r
@@ -76,7 +77,7 @@ func (w *webhooks) hand(ctx context.Context, r *store.Subscription, reader hookR
 		}
 		r.Revision = first.Revision
 	}
-	handle, err := w.engine.Add(ctx, delivery.Entry{Subscription: *r, Reader: reader, Log: l, Restored: from == stored, Begin: reader.attach})
+	handle, err := w.engine.Add(ctx, delivery.Entry{Subscription: *r, Reader: reader, Log: l, Restored: from == stored, Begin: reader.attach, Hold: hold})
 	if err != nil {
 		reader.Close()
 	} else if provisional {

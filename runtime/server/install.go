@@ -23,6 +23,7 @@ type ticket struct {
 	ctx   context.Context
 	id    json.RawMessage
 	claim func(ctx context.Context, ss *mcp.ServerSession, st *Stream) (json.RawMessage, error)
+	reply reply
 }
 
 // Issue makes a ticket for an events/* request that a carrier passes through the SDK under
@@ -30,11 +31,16 @@ type ticket struct {
 // unchanged (the SDK's own would lose some), and it ends when ctx ends, also where the SDK does
 // not notice that the client went away (POLL-9). For events/stream the accepted stream is given
 // to claim, whose result is the request's; without a claim the method is Unsupported. The carrier
-// calls release when the request is over. For carriers.
+// calls release, once or more, when the answer is written or never comes: webhook deliveries that the
+// request has made possible begin after that. For carriers.
 func (s *Server) Issue(ctx context.Context, id json.RawMessage, claim func(ctx context.Context, ss *mcp.ServerSession, st *Stream) (json.RawMessage, error)) (text string, release func()) {
 	text = rand.Text()
-	s.tickets.Store(text, &ticket{ctx, id, claim})
-	return text, func() { s.tickets.Delete(text) }
+	t := &ticket{ctx: ctx, id: id, claim: claim}
+	s.tickets.Store(text, t)
+	return text, func() {
+		s.tickets.Delete(text)
+		t.reply.finish()
+	}
 }
 
 // install registers the methods and the middleware.
@@ -115,7 +121,7 @@ func (s *Server) serve(ctx context.Context, method string, ss *mcp.ServerSession
 	if info.extra != nil {
 		if v, ok := s.tickets.Load(info.extra.Header.Get(TicketHeader)); ok {
 			t = v.(*ticket)
-			r.ID, r.CanStream = t.id, true
+			r.ID, r.CanStream, r.AfterReply = t.id, true, t.reply.add
 			bound, cancel := context.WithCancel(ctx)
 			defer cancel()
 			defer context.AfterFunc(t.ctx, cancel)()

@@ -180,7 +180,7 @@ func (w *webhooks) restoreOne(ctx context.Context, et *eventType, id string) err
 		return err
 	}
 	cursor, from, lost := w.takeUp(et, d, &r)
-	h, truncated, err := w.start(ctx, et, a, r, cursor, from)
+	h, truncated, err := w.start(ctx, et, a, r, cursor, from, time.Time{})
 	if err != nil {
 		w.server.members.leave(sub, a)
 		return err

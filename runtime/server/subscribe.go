@@ -28,6 +28,7 @@ type subscribeRequest struct {
 	head    store.Position // of the log when the request arrived
 	ttl     *int64
 	forever bool
+	reply   func(f func()) bool // see Request.AfterReply
 }
 
 // subscribe answers events/subscribe in the order of ERR-2 (SUB-1 to SUB-8).
@@ -51,7 +52,7 @@ func (s *Server) subscribe(ctx context.Context, r *Request) (json.RawMessage, er
 		return nil, err
 	}
 	q := &subscribeRequest{et: et, rawURL: p.Delivery.URL, dialect: s.dialect(r.DeclaresExtension),
-		replay: replayOf(p.Cursor, p.MaxAgeMs), ttl: p.TTLMs, forever: p.NoExpiry}
+		replay: replayOf(p.Cursor, p.MaxAgeMs), ttl: p.TTLMs, forever: p.NoExpiry, reply: r.AfterReply}
 	if et.topic != nil {
 		_, q.head = et.topic.bounds()
 	}
@@ -247,6 +248,7 @@ func (w *webhooks) refresh(ctx context.Context, q *subscribeRequest, h *hook) (*
 		r.Truncated = false
 		r.Secrets = secretsOf(ringOf(r.Secrets).Rotate(q.secret, now, w.o.Grace))
 		r.Codes, r.RefreshedAt, r.ExpiresAt = int(q.dialect), now, w.o.grantTTL(q.ttl, q.forever, now)
+		r.NotBefore = now.Add(replyTime)
 		return !lapsed(&known, now)
 	})
 	switch {
@@ -255,10 +257,11 @@ func (w *webhooks) refresh(ctx context.Context, q *subscribeRequest, h *hook) (*
 	case err != nil:
 		return nil, err
 	}
-	found, ok := h.handle.Refresh(r)
+	found, ok := h.handle.Refresh(r, q.hold())
 	if !ok {
 		return nil, nil
 	}
+	q.letGo(h)
 	h.handle.Truncated(true)
 	w.mu.Lock()
 	h.dialect = q.dialect
@@ -298,14 +301,47 @@ func (w *webhooks) begin(ctx context.Context, q *subscribeRequest) (_ *subscribe
 	now := time.Now()
 	r := store.Subscription{ID: q.sub.ID, Principal: q.sub.Principal, URL: q.rawURL, Event: q.sub.Event, Arguments: q.args.canonical(),
 		Secrets: secretsOf(ring), Codes: int(q.dialect), Generation: newGeneration(),
-		CreatedAt: now, RefreshedAt: now, ExpiresAt: w.o.grantTTL(q.ttl, q.forever, now), Progress: at.progress}
-	h, again, err := w.start(ctx, q.et, q.args, r, at.cursor, asked)
+		CreatedAt: now, RefreshedAt: now, ExpiresAt: w.o.grantTTL(q.ttl, q.forever, now), Progress: at.progress,
+		NotBefore: now.Add(replyTime)}
+	h, again, err := w.start(ctx, q.et, q.args, r, at.cursor, asked, q.hold())
 	if err != nil {
 		w.server.members.leave(q.sub, q.args)
 		return nil, err
 	}
+	q.letGo(h)
 	kept = true
 	return &subscribeResult{ID: q.sub.ID, RefreshBefore: instant(r.ExpiresAt), Cursor: h.reader.Cursor(at.progress.Base), Truncated: at.truncated || again}, nil
+}
+
+// No delivery overtakes the response of the subscribe that it follows: a receiver that does not know
+// the subscription's id yet would refuse it.
+const (
+	// replyTime is how long whoever delivers waits from when the record was stored. It is enough for
+	// a response to be written and read where nobody tells when that is.
+	replyTime = 500 * time.Millisecond
+	// maxReplyTime is how long a response that is still being written is waited for.
+	maxReplyTime = 10 * time.Second
+	// settleTime is what a subscriber has to take in a response that was written.
+	settleTime = 25 * time.Millisecond
+)
+
+// hold is until when deliveries wait for the response, if the carrier tells when it is written.
+func (q *subscribeRequest) hold() time.Time {
+	if q.reply == nil {
+		return time.Time{}
+	}
+	return time.Now().Add(maxReplyTime)
+}
+
+// letGo lets deliveries begin when the response is written.
+func (q *subscribeRequest) letGo(h *hook) {
+	if q.reply == nil {
+		return
+	}
+	soon := func() { h.handle.HoldUntil(time.Now().Add(settleTime)) }
+	if !q.reply(soon) {
+		soon()
+	}
 }
 
 // A beginning is where a new subscription starts: a position of the log, or a cursor of a feed.

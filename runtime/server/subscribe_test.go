@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -22,7 +21,7 @@ func TestSUB1SubscribeDeliverUnsubscribe(t *testing.T) {
 			t.Errorf("got %+v, until %s", s, got)
 		}
 		emit(t, e, incident{ID: "i1"})
-		synctest.Wait()
+		w.settle(time.Second)
 		emit(t, e, incident{ID: "i2"})
 		w.settle(time.Second)
 		wantStrings(t, "delivered", w.r.shorts(), "i1", "i2")

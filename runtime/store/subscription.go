@@ -66,6 +66,9 @@ type Subscription struct {
 	Revision uint64
 	// ExpiresAt is zero for a subscription without expiry (SUB-6).
 	CreatedAt, RefreshedAt, ExpiresAt time.Time
+	// NotBefore is when an attempt may begin at the earliest, so that no delivery overtakes the
+	// response of the subscribe that it follows, whoever delivers; zero for any time.
+	NotBefore time.Time
 	// Truncated tells of a gap that no subscribe response has reported yet (D7).
 	Truncated bool
 	Progress  Progress

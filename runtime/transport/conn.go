@@ -302,9 +302,12 @@ func (c *conn) skip(id jsonrpc.ID) {
 func (c *conn) Write(ctx context.Context, msg jsonrpc.Message) error {
 	switch m := msg.(type) {
 	case *jsonrpc.Response:
-		resp := c.respond(m)
+		resp, written := c.respond(m)
 		if resp != nil {
-			c.out.post(func() error { return c.Connection.Write(context.Background(), resp) })
+			c.out.post(func() error {
+				defer written()
+				return c.Connection.Write(context.Background(), resp)
+			})
 		}
 		c.replied(m.ID)
 		return nil
@@ -319,8 +322,9 @@ func (c *conn) Write(ctx context.Context, msg jsonrpc.Message) error {
 	return c.Connection.Write(ctx, msg)
 }
 
-// respond returns the response as the client gets it, or nil when it gets none.
-func (c *conn) respond(m *jsonrpc.Response) *jsonrpc.Response {
+// respond returns the response as the client gets it, or nil when it gets none, and what to call when
+// it is written.
+func (c *conn) respond(m *jsonrpc.Response) (resp *jsonrpc.Response, written func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n := c.muted[m.ID]; n > 0 {
@@ -328,14 +332,18 @@ func (c *conn) respond(m *jsonrpc.Response) *jsonrpc.Response {
 			delete(c.muted, m.ID)
 		}
 		c.skip(m.ID)
-		return nil
+		return nil, nil
 	}
 	if k := c.calls[m.ID]; k != nil {
+		// The ticket lasts until the answer is written, or until nobody writes any more.
+		over := k.release
+		k.release = nil
 		c.settle(k)
-		return m
+		stop := context.AfterFunc(c.ctx, over)
+		return m, func() { stop(); over() }
 	}
 	if l := c.listens[m.ID]; l != nil {
-		return c.respondListen(l, m)
+		return c.respondListen(l, m), func() {}
 	}
 	if m.ID == c.initialize && m.ID.IsValid() && m.Error == nil {
 		c.legacy = true
@@ -343,7 +351,7 @@ func (c *conn) respond(m *jsonrpc.Response) *jsonrpc.Response {
 			c.lines.negotiated(text(member(m.Result, "protocolVersion")))
 		}
 	}
-	return m
+	return m, func() {}
 }
 
 // end lets everything that is held open finish (SRV-6): streams get their final result, held calls

@@ -123,6 +123,8 @@ CREATE TABLE intakes (
 ALTER TABLE entries ADD COLUMN audience BLOB NOT NULL DEFAULT x''; -- function audience, of targets
 `, then: addAudiences}, {sql: `
 CREATE INDEX entries_id ON entries (log, event_id, audience, position);
+`}, {sql: `
+ALTER TABLE subscriptions ADD COLUMN not_before INTEGER NOT NULL DEFAULT 0;
 `}}
 
 // migrate brings the file to the present version, each step in a transaction of its own.
