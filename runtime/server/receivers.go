@@ -22,6 +22,7 @@ type receiverDocs struct {
 	fetching keyLocks[string]
 	mu       sync.Mutex
 	byOrigin map[string]receiverDoc
+	bytes    int // of all prefixes
 }
 
 type receiverDoc struct {
@@ -35,8 +36,10 @@ const (
 	keepAtMost   = time.Hour
 	keepFailure  = time.Minute
 	maxDocuments = 4096
-	documentTime = 2 * time.Second
-	maxReceivers = 256
+	// maxDocumentBytes bounds what all documents hold together.
+	maxDocumentBytes = 4 << 20
+	documentTime     = 2 * time.Second
+	maxReceivers     = 256
 )
 
 func originOf(u *url.URL) string { return hostOf(u) + "|" + portOf(u) }
@@ -55,7 +58,7 @@ func (r *receiverDocs) get(origin string) (receiverDoc, bool) {
 	defer r.mu.Unlock()
 	d, ok := r.byOrigin[origin]
 	if ok && !time.Now().Before(d.until) {
-		delete(r.byOrigin, origin)
+		r.drop(origin)
 		return receiverDoc{}, false
 	}
 	return d, ok
@@ -87,10 +90,29 @@ func (r *receiverDocs) fetch(ctx context.Context, g *netguard.Guard, u *url.URL)
 func (r *receiverDocs) put(origin string, d receiverDoc) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.byOrigin == nil || len(r.byOrigin) >= maxDocuments {
-		r.byOrigin = map[string]receiverDoc{}
+	r.drop(origin)
+	if r.byOrigin == nil || len(r.byOrigin) >= maxDocuments || r.bytes+d.size() > maxDocumentBytes {
+		r.byOrigin, r.bytes = map[string]receiverDoc{}, 0
 	}
 	r.byOrigin[origin] = d
+	r.bytes += d.size()
+}
+
+// drop forgets an origin; the caller holds mu.
+func (r *receiverDocs) drop(origin string) {
+	if d, ok := r.byOrigin[origin]; ok {
+		r.bytes -= d.size()
+		delete(r.byOrigin, origin)
+	}
+}
+
+// size is what the document holds in bytes.
+func (d receiverDoc) size() int {
+	n := 0
+	for _, p := range d.prefixes {
+		n += len(p) + 16
+	}
+	return n
 }
 
 // load asks for the document; keep is how long what came of it holds.

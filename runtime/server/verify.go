@@ -44,6 +44,7 @@ type verifier struct {
 	flights   keyLocks[pair]
 	receivers receiverDocs
 	budget    failureBudget
+	quota     verifiedQuota
 }
 
 // A pair is what a verification is for: it is worth nothing to another principal (VER-3).
@@ -77,6 +78,12 @@ func (v *verifier) verify(ctx context.Context, c *candidate) error {
 	if err != nil || ok {
 		return overTime(ctx, err)
 	}
+	giveBack, err := v.reserve(limited, c.principal)
+	if err != nil {
+		v.count(ctx, byChallenge, "over_quota")
+		return overTime(ctx, err)
+	}
+	defer giveBack()
 	if v.receivers.cached(c.url) {
 		return v.remember(limited, c, byWellKnown)
 	}

@@ -101,6 +101,7 @@ func newWebhooks(ctx context.Context, s *Server) (*webhooks, error) {
 	if err := w.load(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("webhooks: reading the stored subscriptions: %w", err), w.engine.Shutdown(ctx))
 	}
+	w.background(w.sweepVerifications)
 	return w, nil
 }
 

@@ -69,6 +69,11 @@ type Verify struct {
 	// CacheFor is how long a verified callback stays verified after its last subscription was
 	// refreshed; default 1 h (VER-3).
 	CacheFor time.Duration
+	// PerPrincipal and Total bound how many verified callbacks are remembered for one principal and
+	// in all, in use or not; default 2,000 and 200,000, negative for no bound. Over them a subscribe
+	// to another callback is ResourceExhausted with the limit "verifications". What Admin.Register
+	// records counts and is never refused.
+	PerPrincipal, Total int
 }
 
 // Bounds and defaults of WebhookOptions.
@@ -115,6 +120,12 @@ func (o WebhookOptions) withDefaults(s interface{ Durable() bool }) (WebhookOpti
 	o.Verify.Timeout = min(o.Verify.Timeout, maxVerifyTimeout)
 	setDefault(&o.Verify.Budget, 10)
 	setDefault(&o.Verify.CacheFor, time.Hour)
+	if o.Verify.PerPrincipal == 0 {
+		o.Verify.PerPrincipal = 2000
+	}
+	if o.Verify.Total == 0 {
+		o.Verify.Total = 200_000
+	}
 	setDefault(&o.Delivery.PerHost, 16)
 	o.Guard.HostConnections = o.Delivery.PerHost
 	return o, nil

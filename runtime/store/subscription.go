@@ -141,6 +141,11 @@ type SubscriptionStore interface {
 	PutVerification(ctx context.Context, v Verification) error
 	// DeleteVerification removes the record of the pair.
 	DeleteVerification(ctx context.Context, principal, url string) error
+	// CountVerifications returns how many records the principal has and how many there are in all.
+	CountVerifications(ctx context.Context, principal string) (own, all int, err error)
+	// SweepVerifications removes up to limit records whose time is over at now, unless there is a
+	// subscription of the same principal and URL, and returns how many it has removed.
+	SweepVerifications(ctx context.Context, now time.Time, limit int) (removed int, err error)
 }
 
 // A Received is one webhook body that a client has taken but its application has not (CLI-5).

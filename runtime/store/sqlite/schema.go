@@ -125,6 +125,9 @@ ALTER TABLE entries ADD COLUMN audience BLOB NOT NULL DEFAULT x''; -- function a
 CREATE INDEX entries_id ON entries (log, event_id, audience, position);
 `}, {sql: `
 ALTER TABLE subscriptions ADD COLUMN not_before INTEGER NOT NULL DEFAULT 0;
+DROP INDEX subscriptions_principal;
+CREATE INDEX subscriptions_callback ON subscriptions (principal, url);
+CREATE INDEX verifications_until ON verifications (until);
 `}}
 
 // migrate brings the file to the present version, each step in a transaction of its own.

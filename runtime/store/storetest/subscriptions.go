@@ -30,6 +30,7 @@ func TestSubscriptions(t *testing.T, open func(t *testing.T) store.SubscriptionS
 		{"SUB-8 counts", testCounts},
 		{"dispatched and concerns", testDispatched},
 		{"VER-3 verifications", testVerifications},
+		{"VER-3 unused verifications are swept", testSweep},
 		{"one of many swappers wins", testConcurrentSwap},
 		{"cancelled contexts change nothing", testSubscriptionContext},
 	} {

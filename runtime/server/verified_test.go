@@ -1,0 +1,251 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// verifications are how many records there are.
+func (w *world) verifications() int {
+	w.t.Helper()
+	_, all, err := w.hooks.store.CountVerifications(w.t.Context(), "")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return all
+}
+
+// TestVER3Swept subscribes to many callbacks and leaves them: what was remembered of them goes when
+// its time is over, what a live subscription uses stays, and so does an operator's record (VER-3).
+func TestVER3Swept(t *testing.T) {
+	bubble(t, durably, func(w *world) {
+		t := w.t
+		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		stays := w.subscribe("alice", params(plain, secretA, `,"ttlMs":86400000`))
+		if _, err := w.Admin().Register(t.Context(), Registration{SubscriptionKey: SubscriptionKey{Principal: "op", URL: plain, Event: "e"}}); err != nil {
+			t.Fatal(err)
+		}
+		const many = 2*sweepBatch + 10
+		for i := range many {
+			url := fmt.Sprint(plain, "/", i)
+			w.subscribe("alice", params(url, secretA, ""))
+			w.unsubscribe("alice", url)
+		}
+		if n := w.verifications(); n != many+2 {
+			t.Errorf("%d records, want %d", n, many+2)
+		}
+		w.settle(time.Hour - 3*time.Minute)
+		if n := w.verifications(); n != many+2 {
+			t.Errorf("%d records before their time is over, want %d", n, many+2)
+		}
+		w.settle(time.Hour)
+		if n := w.verifications(); n != 2 {
+			t.Errorf("%d records after it, want 2", n)
+		}
+		challenges := len(w.r.challenges())
+		if r := w.subscribe("alice", params(plain, secretA, "")); r.ID != stays.ID || len(w.r.challenges()) != challenges {
+			t.Errorf("a live subscription's callback was verified again")
+		}
+		w.unsubscribe("alice", plain)
+		w.settle(2 * time.Hour)
+		if n := w.verifications(); n != 1 {
+			t.Errorf("%d records at the end, want the operator's", n)
+		}
+	})
+}
+
+// TestVER3SweptAtStart removes what lapsed while nobody served.
+func TestVER3SweptAtStart(t *testing.T) {
+	bubble(t, durably, func(w *world) {
+		t := w.t
+		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		w.subscribe("alice", params(plain, secretA, ""))
+		w.unsubscribe("alice", plain)
+		if err := w.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(2 * time.Hour)
+		w.Server = newServer(t, w.options)
+		w.settle(0)
+		if n := w.verifications(); n != 0 {
+			t.Errorf("%d records", n)
+		}
+	})
+}
+
+// TestVER3Quota bounds the records of a principal and of all: over it nobody is asked, and what is
+// over makes room (VER-3).
+func TestVER3Quota(t *testing.T) {
+	const over = `{"limit":"verifications","max":%d}`
+	bubble(t, func(o *Options) {
+		durably(o)
+		o.Webhook.Verify.PerPrincipal, o.Webhook.Verify.Total = 3, 5
+	}, func(w *world) {
+		t := w.t
+		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		url := func(i int) string { return fmt.Sprint(plain, "/", i) }
+		for i := range 3 {
+			w.subscribe("alice", params(url(i), secretA, ""))
+			if i > 0 {
+				w.unsubscribe("alice", url(i))
+			}
+		}
+		asked := len(w.r.challenges())
+		_, rerr := call(w.Server, "alice", wire.MethodSubscribe, params(url(3), secretA, ""))
+		wantError(t, rerr, -32013, fmt.Sprintf(over, 3))
+		if n := len(w.r.challenges()); n != asked || w.r.packets() == 0 {
+			t.Errorf("%d challenges, want %d", n, asked)
+		}
+		w.subscribe("alice", params(url(0), secretB, "")) // a refresh
+		w.subscribe("alice", params(url(1), secretA, "")) // known
+		for i := range 2 {
+			w.subscribe("bob", params(url(i), secretA, ""))
+		}
+		_, rerr = call(w.Server, "carol", wire.MethodSubscribe, params(url(0), secretA, ""))
+		wantError(t, rerr, -32013, fmt.Sprintf(over, 5))
+		if n := w.verifications(); n != 5 {
+			t.Errorf("%d records", n)
+		}
+		w.settle(time.Hour + time.Second) // before the next sweep
+		w.subscribe("alice", params(url(3), secretA, ""))
+	})
+}
+
+// TestVER3QuotaAtOnce verifies many callbacks at a time: no more records than allowed.
+func TestVER3QuotaAtOnce(t *testing.T) {
+	bubble(t, func(o *Options) {
+		durably(o)
+		o.Webhook.Verify.PerPrincipal, o.Webhook.Verify.Budget = 4, 100
+	}, func(w *world) {
+		t := w.t
+		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		w.r.on(func(http.ResponseWriter, *delivered) bool { time.Sleep(time.Second); return false })
+		done := make(chan bool)
+		for i := range 20 {
+			go func() {
+				_, rerr := call(w.Server, "alice", wire.MethodSubscribe, params(fmt.Sprint(plain, "/", i), secretA, ""))
+				done <- rerr == nil
+			}()
+		}
+		ok := 0
+		for range 20 {
+			if <-done {
+				ok++
+			}
+		}
+		if n := w.verifications(); n != 4 || ok != 4 {
+			t.Errorf("%d records, %d subscriptions, want 4", n, ok)
+		}
+		if w.hooks.verifier.quota.total != 0 || len(w.hooks.verifier.quota.owned) != 0 {
+			t.Errorf("%+v", w.hooks.verifier.quota.owned)
+		}
+	})
+}
+
+// TestVER3LiveStaysVerified lets a verification run out under a live subscription: neither its
+// refresh nor another subscription of the pair asks again, another principal's does (VER-3).
+func TestVER3LiveStaysVerified(t *testing.T) {
+	bubble(t, func(o *Options) {
+		durably(o)
+		o.Webhook.Verify.CacheFor = time.Minute
+	}, func(w *world) {
+		t := w.t
+		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		w.subscribe("alice", params(plain, secretA, ""))
+		w.settle(20 * time.Minute)
+		if _, ok, err := w.hooks.store.Verification(t.Context(), "alice", plain); !ok || err != nil {
+			t.Fatalf("the record of a live subscription was removed (%v)", err)
+		}
+		w.subscribe("alice", params(plain, secretA, `,"arguments":{"redact":true}`))
+		w.settle(5 * time.Minute)
+		w.subscribe("alice", params(plain, secretA, ""))
+		if n := len(w.r.challenges()); n != 1 {
+			t.Errorf("%d challenges, want 1", n)
+		}
+		w.subscribe("bob", params(plain, secretA, ""))
+		if n := len(w.r.challenges()); n != 2 {
+			t.Errorf("%d challenges, want 2", n)
+		}
+		w.unsubscribe("alice", plain)
+		call(w.Server, "alice", wire.MethodUnsubscribe, `{"name":"e","arguments":{"redact":true},"delivery":{"url":"`+plain+`"}}`)
+		w.settle(2 * time.Minute)
+		w.subscribe("alice", params(plain, secretA, ""))
+		if n := len(w.r.challenges()); n != 3 {
+			t.Errorf("%d challenges after it was left, want 3", n)
+		}
+	})
+}
+
+// TestVER2AnswerIsFinal challenges once in a call, whatever a receiver asks for by its status, with
+// the id that the call returns (D12).
+func TestVER2AnswerIsFinal(t *testing.T) {
+	for _, status := range []int{301, 307, 400, 404, 408, 410, 425, 429, 500, 502, 503, 504} {
+		bubble(t, durably, func(w *world) {
+			t := w.t
+			register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+			w.r.on(func(rw http.ResponseWriter, d *delivered) bool {
+				rw.Header().Set("Retry-After", "1")
+				rw.Header().Set("Location", plain)
+				rw.WriteHeader(status)
+				fmt.Fprintf(rw, `{"challenge":%q}`, d.body.Challenge)
+				return true
+			})
+			_, rerr := call(w.Server, "alice", wire.MethodSubscribe, params(plain, secretA, ""))
+			wantError(t, rerr, -32015, `{"reason":"challenge_failed"}`)
+			w.settle(time.Minute)
+			if n := len(w.r.challenges()); n != 1 {
+				t.Errorf("status %d: %d challenges", status, n)
+			}
+			w.nothingLeft(nil)
+			w.r.on(nil)
+			s := w.subscribe("alice", params(plain, secretA, ""))
+			c := w.r.challenges()
+			if id := c[0].header.Get(wire.HeaderSubscriptionID); id != s.ID || c[1].header.Get(wire.HeaderSubscriptionID) != id {
+				t.Errorf("the challenge named %s, the call %s", id, s.ID)
+			}
+		})
+	}
+}
+
+// TestVER1DocumentBounds keeps consent documents within a number of entries and of bytes: a document
+// with too many entries is none, and origins that fill the cache cost others a question, no more.
+func TestVER1DocumentBounds(t *testing.T) {
+	var r receiverDocs
+	long := receiverDoc{prefixes: []string{"/" + strings.Repeat("x", 8000)}, until: time.Now().Add(time.Hour)}
+	for i := range 5000 {
+		r.put(fmt.Sprint("o", i), long)
+		r.put(fmt.Sprint("o", i), long) // again
+		if total := len(r.byOrigin) * long.size(); total > maxDocumentBytes || total != r.bytes {
+			t.Fatalf("%d documents of %d bytes, counted %d", len(r.byOrigin), total, r.bytes)
+		}
+	}
+	for i := range 2 * maxDocuments {
+		r.put(fmt.Sprint("small", i), receiverDoc{until: time.Now().Add(time.Hour)})
+		if len(r.byOrigin) > maxDocuments {
+			t.Fatalf("%d documents", len(r.byOrigin))
+		}
+	}
+	bubble(t, nil, func(w *world) {
+		t := w.t
+		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		entries := maxReceivers + 1
+		w.r.document = func(rw http.ResponseWriter) {
+			fmt.Fprintf(rw, `{"receivers":["/hooks/"%s]}`, strings.Repeat(`,"/"`, entries-1))
+		}
+		w.subscribe("alice", params(secure, secretA, ""))
+		if n := len(w.r.challenges()); n != 1 {
+			t.Errorf("%d challenges with a document of too many entries", n)
+		}
+		entries = maxReceivers
+		w.settle(2 * time.Hour)
+		w.subscribe("alice", params(secure, secretA, ""))
+		if n := len(w.r.challenges()); n != 1 {
+			t.Errorf("%d challenges with a document of as many entries as may be", n)
+		}
+	})
+}
