@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -174,18 +176,37 @@ func TestSSRF2NoRedirect(t *testing.T) {
 	})
 }
 
-// TestSSRF2NoProxyFromEnvironment ignores the environment's proxies (SSRF-2, trap 8).
+// proxyChild tells the process that it is TestSSRF2NoProxyFromEnvironment's child.
+const proxyChild = "NETGUARD_PROXY_CHILD"
+
+// TestSSRF2NoProxyFromEnvironment ignores the environment's proxies (SSRF-2, trap 8). net/http reads
+// the environment once for a process, which an earlier test may have caused: so a process of its own
+// is started in an environment with proxies, and makes the requests. What the test guards is that New
+// leaves http.Transport.Proxy nil.
 func TestSSRF2NoProxyFromEnvironment(t *testing.T) {
-	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"} {
-		t.Setenv(name, "http://proxy.test:3128")
+	if os.Getenv(proxyChild) == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestSSRF2NoProxyFromEnvironment$", "-test.v")
+		cmd.Env = append(os.Environ(), proxyChild+"=1", "NO_PROXY=", "no_proxy=")
+		for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"} {
+			cmd.Env = append(cmd.Env, name+"=http://proxy.test:3128")
+		}
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "--- PASS: TestSSRF2NoProxyFromEnvironment") {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	if p, err := http.ProxyFromEnvironment(get(t, "https://example.com/")); err != nil || p == nil {
+		t.Fatalf("the environment has no proxy, which makes this test vacuous: %v %v", p, err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		g, spy := guarded(t, Options{}, func(http.ResponseWriter, *http.Request) {})
-		if _, err := g.Send(get(t, "https://example.com/")); err != nil {
-			t.Fatal(err)
-		}
-		if got := spy.all(); !slices.Equal(got, []string{public + ":443"}) {
-			t.Errorf("dialed %v", got)
+		g, spy := guarded(t, Options{AllowOrigins: []string{"http://example.com"}}, func(http.ResponseWriter, *http.Request) {})
+		for scheme, port := range map[string]string{"https": "443", "http": "80"} {
+			before := spy.count()
+			_, err := g.Send(get(t, scheme+"://example.com/"))
+			if got := spy.all()[before:]; !slices.Equal(got, []string{public + ":" + port}) {
+				t.Errorf("%s: dialed %v (%v)", scheme, got, err)
+			}
 		}
 	})
 }
