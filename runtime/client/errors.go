@@ -269,6 +269,9 @@ func (e *waitError) Unwrap() error { return e.err }
 // errorOf makes the typed error of an error object on the wire, in either family of codes (D2). A
 // code of no kind leaves Kind zero.
 func errorOf(code int64, message string, data json.RawMessage) *events.Error {
+	if message == "" {
+		message = fmt.Sprintf("error %d without a message", code)
+	}
 	e := &events.Error{Code: code, Message: message, Data: data}
 	if k, _, ok := wire.KindOf(code, message); ok {
 		e.Kind = k

@@ -82,11 +82,21 @@ func (s *subscription) received() int64 {
 // A pollResult is a wire.PollResult read leniently: one strange occurrence must not hide the others,
 // and other languages write whole numbers as 5000.0.
 type pollResult struct {
-	Events     []json.RawMessage `json:"events"`
-	Cursor     *string           `json:"cursor"`
-	Truncated  bool              `json:"truncated"`
-	HasMore    bool              `json:"hasMore"`
-	NextPollMs json.RawMessage   `json:"nextPollMs"`
+	Events     *[]json.RawMessage `json:"events"`
+	Cursor     *string            `json:"cursor"`
+	Truncated  bool               `json:"truncated"`
+	HasMore    bool               `json:"hasMore"`
+	NextPollMs json.RawMessage    `json:"nextPollMs"`
+}
+
+// hasMember reports whether an object has a member, be it null, which is an empty list to servers in Go.
+func hasMember(object json.RawMessage, name string) bool {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(object, &members) != nil {
+		return false
+	}
+	_, ok := members[name]
+	return ok
 }
 
 // nextPoll is the wait that the server asks for, within bounds.
@@ -109,6 +119,9 @@ func (s *subscription) pollOnce(ctx context.Context, sess *session, p wire.PollP
 	if err := json.Unmarshal(raw, &res); err != nil {
 		return nil, &AnswerError{Method: wire.MethodPoll, Err: err}
 	}
+	if res.Events == nil && !hasMember(raw, "events") {
+		return nil, &AnswerError{Method: wire.MethodPoll, Err: errors.New(`no member "events"`)}
+	}
 	if err := checkCursor(res.Cursor); err != nil {
 		return nil, &AnswerError{Method: wire.MethodPoll, Err: err}
 	}
@@ -122,9 +135,11 @@ func (s *subscription) takeBatch(ctx context.Context, res *pollResult) error {
 			return err
 		}
 	}
-	for _, raw := range res.Events {
-		if err := s.takeRaw(ctx, raw, false); err != nil {
-			return err
+	if res.Events != nil {
+		for _, raw := range *res.Events {
+			if err := s.takeRaw(ctx, raw, false); err != nil {
+				return err
+			}
 		}
 	}
 	s.reach(res.Cursor)

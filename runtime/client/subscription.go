@@ -212,7 +212,11 @@ func (s *subscription) reach(cursor *string) {
 // counts on a stream only (OCC-3).
 func (s *subscription) takeRaw(ctx context.Context, raw json.RawMessage, streamed bool) error {
 	o := &wire.Occurrence{}
-	if err := json.Unmarshal(raw, o); err != nil {
+	err := json.Unmarshal(raw, o)
+	if err == nil && o.EventID == "" {
+		err = errors.New("/eventId is missing") // nothing could tell it from its repetition
+	}
+	if err != nil {
 		return s.note(ctx, &PayloadError{Occurrence: events.Occurrence{Name: s.name, Raw: raw}, Err: err})
 	}
 	if !streamed {
