@@ -47,6 +47,18 @@ type Request struct {
 	// Refs says which files stand for remote schemas: the beginning of a URL to a path. A beginning
 	// that ends in a slash stands for a directory.
 	Refs map[string]string
+	// Dialect is the dialect of schemas for which nothing else says one: 2020-12, which is also what empty
+	// means, draft-07, or the URI of either.
+	Dialect string
+	// Overrides change schemas as they are read; nil means none. Whoever gives them asks them afterwards
+	// which had no effect.
+	Overrides *schema.Overrides
+}
+
+// Reading is how the event files of the request are read.
+func (r Request) Reading() schema.Options {
+	return schema.Options{Refs: r.Refs, Dialect: r.Dialect, Overrides: r.Overrides,
+		Formats: slices.Sorted(maps.Keys(r.Types))}
 }
 
 // A UsageError tells that a run was asked for in a way that cannot be done, whatever the event
@@ -97,6 +109,7 @@ func (r Request) path(p string) string {
 
 // A modelled package is what Generate and Inspect share.
 type modelled struct {
+	set  *schema.Set
 	pkg  *ir.Package
 	emit map[string]bool
 }
@@ -117,13 +130,16 @@ func model(ctx context.Context, r Request) (*modelled, []source.Diagnostic, erro
 		}
 	}
 	var failed error
-	set, diags := schema.Load(r.Files, schema.Options{Refs: r.Refs, Formats: slices.Sorted(maps.Keys(r.Types)), ReadFile: func(p string) ([]byte, error) {
+	reading := r.Reading()
+	reading.Overrides = reading.Overrides.Below(r.Dir)
+	reading.ReadFile = func(p string) ([]byte, error) {
 		if err := ctx.Err(); err != nil {
 			failed = err
 			return nil, err
 		}
 		return os.ReadFile(r.path(p))
-	}})
+	}
+	set, diags := schema.Load(r.Files, reading)
 	if failed != nil {
 		return nil, nil, failed
 	}
@@ -143,7 +159,7 @@ func model(ctx context.Context, r Request) (*modelled, []source.Diagnostic, erro
 	if source.HasErrors(diags) {
 		return nil, diags, nil
 	}
-	return &modelled{pkg: pkg, emit: emit}, diags, nil
+	return &modelled{set: set, pkg: pkg, emit: emit}, diags, nil
 }
 
 func emits(words []string) (map[string]bool, error) {

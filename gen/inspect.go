@@ -16,6 +16,20 @@ type Model struct {
 	// Conversation is the server's part in the conversation; absent where it has none.
 	Conversation *ModelConversation `json:"conversation,omitempty"`
 	Types        []ModelType        `json:"types"`
+	// Overrides are the changes that the configuration makes to the schemas of others; absent where it
+	// makes none.
+	Overrides []ModelOverride `json:"overrides,omitempty"`
+}
+
+// A ModelOverride is one change of a [Model].
+type ModelOverride struct {
+	File string `json:"file"`
+	// At is a JSON Pointer from the top of the file.
+	At string `json:"at"`
+	// Does is what is changed: remove, replace, x-go-name NAME, x-go-type TYPE.
+	Does string `json:"does"`
+	// Pos is file:line:col of the override.
+	Pos string `json:"pos"`
 }
 
 // A ModelTask is one task of a [Model].
@@ -94,6 +108,9 @@ func Inspect(ctx context.Context, r Request) (*Model, []source.Diagnostic, error
 		return nil, diags, err
 	}
 	out := &Model{Package: m.pkg.Name, Events: []ModelEvent{}, Types: []ModelType{}}
+	for _, a := range m.set.Applied {
+		out.Overrides = append(out.Overrides, ModelOverride{File: a.File, At: a.At, Does: a.Does(), Pos: a.Range.Start.String()})
+	}
 	for _, f := range m.pkg.Files {
 		for _, e := range f.Events {
 			modes := e.Schema.Delivery

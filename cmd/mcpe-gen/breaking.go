@@ -131,7 +131,8 @@ func (c *command) newVersion(files []string, sets []loaded) against.New {
 	if len(files) == 0 {
 		return against.New{Config: c.settings()}
 	}
-	return against.New{Files: files, Types: sets[0].request.Types, Refs: sets[0].request.Refs}
+	r := sets[0].request
+	return against.New{Files: files, Types: r.Types, Refs: r.Refs, Dialect: r.Dialect, Overrides: r.Overrides}
 }
 
 // emits reports whether a part is among those to emit, of which none means all.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
@@ -23,13 +24,14 @@ func (c *command) each(requests []gen.Request, call func(gen.Request) ([]source.
 			failed = err
 		}
 	}
+	all = append(all, c.unused()...)
 	return c.judge(source.Sort(all), failed, exitDiagnostics)
 }
 
 // judge reports what a library call found and turns it into the outcome of the verb. An err comes
 // before diagnostics, whose exit code is the one given.
 func (c *command) judge(ds []source.Diagnostic, err error, code int) error {
-	c.report(c.shown(ds))
+	c.report(ds)
 	if err != nil {
 		return err
 	}
@@ -40,21 +42,13 @@ func (c *command) judge(ds []source.Diagnostic, err error, code int) error {
 // standard output.
 func (c *command) result(ds []source.Diagnostic, code int) error {
 	var b bytes.Buffer
-	if err := source.Write(&b, c.shown(ds), c.writing(c.stdout)); err != nil {
+	if err := c.diagnose(&b, ds, c.writing(c.stdout)); err != nil {
 		return err
 	}
 	if err := c.print(b.Bytes()); err != nil {
 		return err
 	}
 	return c.verdict(ds, code)
-}
-
-// shown leaves out what -q hides.
-func (c *command) shown(ds []source.Diagnostic) []source.Diagnostic {
-	if !c.quiet {
-		return ds
-	}
-	return slices.DeleteFunc(slices.Clone(ds), func(d source.Diagnostic) bool { return !c.fails(d) })
 }
 
 // verdict is the outcome of a run whose diagnostics have been shown.
@@ -68,11 +62,16 @@ func (c *command) verdict(ds []source.Diagnostic, code int) error {
 	switch {
 	case failing == 0:
 		return nil
+	case !slices.ContainsFunc(ds, func(d source.Diagnostic) bool { return d.Severity == source.Error && !ofConfig(d) }) && source.HasErrors(ds):
+		return silent(exitUsage)
 	case source.HasErrors(ds):
 		return silent(code)
 	}
 	return &exit{code: exitDiagnostics, err: fmt.Errorf("stopped by --strict: %s", count(failing, "warning", "warnings"))}
 }
+
+// ofConfig reports whether a diagnostic is about mcpe.yaml.
+func ofConfig(d source.Diagnostic) bool { return strings.HasPrefix(d.Code, "MCPE4") }
 
 // fails reports whether a diagnostic stops the run.
 func (c *command) fails(d source.Diagnostic) bool {
@@ -86,7 +85,7 @@ func (c *command) report(ds []source.Diagnostic) {
 		o.Format = source.Text // the log is on standard output
 	}
 	// A failure to write has nowhere to go: standard error is where it would be told.
-	_ = source.Write(c.stderr, ds, o)
+	_ = c.diagnose(c.stderr, ds, o)
 }
 
 func (c *command) writing(to io.Writer) source.WriteOptions {

@@ -71,6 +71,11 @@ func (c *command) docs(ctx context.Context, files []string, d docPages) error {
 				return err
 			}
 		}
+		if c.partial = len(files) > 0; !c.partial {
+			if err := c.judge(c.unused(), nil, exitDiagnostics); err != nil {
+				return err
+			}
+		}
 		if d.html == "" && d.markdown == "" {
 			return nil
 		}
@@ -137,7 +142,7 @@ func (c *command) before(ctx context.Context, set *schema.Set, since string) (*s
 			given = append(given, f.Path)
 		}
 	}
-	packages, found, err := against.Load(ctx, since, against.New{Files: given, Refs: c.settings().Refs})
+	packages, found, err := against.Load(ctx, since, against.New{Files: given, Refs: c.settings().Refs, Dialect: c.settings().Dialect, Overrides: c.settings().Overrides})
 	if err != nil {
 		err = fmt.Errorf("--since %w", err)
 		if _, wrong := errors.AsType[*against.RevisionError](err); wrong {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/gen/asyncapi"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
 const exportHelp = `Write an AsyncAPI 3.0 document for event files.
@@ -102,13 +103,16 @@ func (c *command) load(ctx context.Context, files []string) (*schema.Set, error)
 			}
 		}
 	}
-	set, found := schema.Load(all, schema.Options{Refs: c.settings().Refs, ReadFile: func(path string) ([]byte, error) {
+	reading := c.settings().Reading()
+	reading.ReadFile = func(path string) ([]byte, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		return os.ReadFile(path)
-	}})
-	if err := c.judge(found, nil, exitDiagnostics); err != nil {
+	}
+	set, found := schema.Load(all, reading)
+	found = append(found, c.unused()...)
+	if err := c.judge(source.Sort(found), nil, exitDiagnostics); err != nil {
 		return nil, err
 	}
 	return set, nil

@@ -23,6 +23,7 @@ with one JSON document a package. A document has
             (input.goType) and of the payload (payload.goType), and pos, the
             place where it is defined
   types     the Go types of the package
+  overrides where mcpe.yaml changes a schema; absent where it changes none
 
 A goType is an identifier of the generated package; json.Unmarshal accepts it.`,
 		Example: `  mcpe-gen inspect incidents.yaml

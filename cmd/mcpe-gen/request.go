@@ -21,6 +21,20 @@ type outputs struct {
 // config is read only when -c names it; its types then apply, and the package that has all the files
 // gives what the flags leave open.
 func (c *command) requests(files []string, o outputs) ([]gen.Request, error) {
+	rs, err := c.resolve(files, o)
+	if c.own == nil {
+		c.own = map[string]bool{}
+	}
+	for _, r := range rs {
+		for _, f := range r.Files {
+			c.own[absolute(f)] = true
+		}
+	}
+	return rs, err
+}
+
+func (c *command) resolve(files []string, o outputs) ([]gen.Request, error) {
+	c.partial = len(files) > 0
 	if len(files) == 0 {
 		return c.configured(o)
 	}
@@ -35,7 +49,7 @@ func (c *command) requests(files []string, o outputs) ([]gen.Request, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.Types, r.Refs = cfg.Types, cfg.Refs
+		read(&r, cfg)
 		if p := holding(cfg, files); p != nil {
 			fill(&r, *p)
 		}
@@ -72,7 +86,8 @@ func (c *command) configured(o outputs) ([]gen.Request, error) {
 	}
 	var rs []gen.Request
 	for i, p := range cfg.Packages {
-		r := gen.Request{Files: members[i], Out: o.out, Package: o.pkg, Emit: o.emit, Types: cfg.Types, Refs: cfg.Refs}
+		r := gen.Request{Files: members[i], Out: o.out, Package: o.pkg, Emit: o.emit}
+		read(&r, cfg)
 		fill(&r, p)
 		rs = append(rs, r)
 	}
@@ -104,6 +119,11 @@ func (c *command) loadPackages(path string) (*config.Config, [][]string, error) 
 	}
 	c.loaded = cfg
 	return cfg, members, nil
+}
+
+// read sets how the config wants event files to be read and typed.
+func read(r *gen.Request, cfg *config.Config) {
+	r.Types, r.Refs, r.Dialect, r.Overrides = cfg.Types, cfg.Refs, cfg.Dialect, cfg.Overrides
 }
 
 // fill sets from the config what the flags left open.

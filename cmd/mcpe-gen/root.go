@@ -25,9 +25,14 @@ type command struct {
 	format string // --format
 	quiet  bool   // -q
 	strict bool   // --strict
+	notes  bool   // --notes
 
 	// loaded is the configuration that was read, nil when none was.
 	loaded *config.Config
+	// own are the absolute paths of the event files of the run.
+	own map[string]bool
+	// partial tells that the run is about some of its event files.
+	partial bool
 }
 
 // run is mcpe-gen without the process around it.
@@ -87,6 +92,9 @@ A new project starts with "mcpe-gen init". In a project with an mcpe.yaml,
 
 Diagnostics go to standard error as "file:line:col: error CODE: message",
 followed on a terminal by the line and a caret; "mcpe-gen explain CODE" tells more.
+Of notes and warnings three a code are shown and the others counted, of errors 50;
+--notes shows all. Notes about files that only a $ref reaches are left out, and
+"silence" in mcpe.yaml leaves out more. The other formats are complete.
 With --format json each is one JSON object a line, with --format github a workflow
 command of GitHub Actions. What lint and breaking find goes to standard output, and
 with --format sarif as one SARIF log.
@@ -123,7 +131,8 @@ func newRoot(c *command) *cobra.Command {
 	flags.StringVarP(&c.config, "config", "c", "", "read this `file` instead of the mcpe.yaml found in the directory or above")
 	flags.StringVarP(&c.dir, "directory", "C", "", "change to this `dir` before doing anything else")
 	flags.BoolVarP(&c.quiet, "quiet", "q", false, "print only errors and what was asked for")
-	flags.BoolVar(&c.strict, "strict", false, "treat warnings as errors")
+	flags.BoolVar(&c.strict, "strict", false, "treat warnings as errors, those that are not shown included")
+	flags.BoolVar(&c.notes, "notes", false, "show every diagnostic; without it text shows 3 notes and warnings a code and 50 errors")
 	flags.StringVar(&c.format, "format", "text", "print results and diagnostics as `text|json|github|sarif`")
 	flags.StringVar(&c.color, "color", "auto", "color diagnostics: `auto|always|never`; always also shows source lines in a pipe")
 	completeWords(root, "format", formats...)

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
@@ -26,9 +24,11 @@ func (c *command) sets(files []string) ([]loaded, error) {
 	}
 	var all []loaded
 	for _, r := range requests {
-		set, found := schema.Load(r.Files, schema.Options{Refs: r.Refs, Formats: slices.Sorted(maps.Keys(r.Types))})
+		set, found := schema.Load(r.Files, r.Reading())
 		all = append(all, loaded{r, set, found})
 	}
+	last := &all[len(all)-1]
+	last.found = append(last.found, c.unused()...)
 	return all, nil
 }
 
@@ -39,6 +39,9 @@ func (c *command) settings() *config.Config {
 	}
 	return c.loaded
 }
+
+// unused reports the overrides of the config that had no effect on what was read.
+func (c *command) unused() []source.Diagnostic { return c.settings().Overrides.Unused(c.partial) }
 
 // now returns the time by which dates in event files are judged.
 var now = time.Now

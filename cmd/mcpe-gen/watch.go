@@ -76,10 +76,17 @@ func (c *command) discover(files []string) *watching {
 		}
 	}
 	w.paths = append(w.paths, files...)
-	schema.Load(append(w.members(), files...), schema.Options{ReadFile: func(p string) ([]byte, error) {
+	var reading schema.Options
+	if w.config != "" {
+		if cfg, _ := config.Load(w.config, nil); cfg != nil {
+			reading = cfg.Reading() // what refs maps is read, too
+		}
+	}
+	reading.ReadFile = func(p string) ([]byte, error) {
 		w.paths = append(w.paths, p)
 		return os.ReadFile(p)
-	}})
+	}
+	schema.Load(append(w.members(), files...), reading)
 	w.seen = w.look()
 	return w
 }

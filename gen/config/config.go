@@ -27,8 +27,19 @@ type Config struct {
 	Types map[string]string
 	// Refs says which files stand for remote schemas: the beginning of a URL to a path joined to Dir.
 	Refs map[string]string
+	// Dialect is that of schemas for which nothing else says one, as [schema.Options] takes it.
+	Dialect string
+	// Overrides change the schemas of others as they are read; nil when there are none.
+	Overrides *schema.Overrides
+	// Silences are the diagnostics that are not shown in text.
+	Silences []Silence
 	// Lint and Breaking choose among the rules. Without settings lint uses STANDARD and breaking WIRE.
 	Lint, Breaking rule.Selection
+}
+
+// Reading is how the event files of the configuration are read.
+func (c *Config) Reading() schema.Options {
+	return schema.Options{Refs: c.Refs, Dialect: c.Dialect, Overrides: c.Overrides}
 }
 
 // A Package is one Go package to generate.
@@ -101,7 +112,7 @@ type loader struct {
 }
 
 func (l *loader) load(n *source.Node) {
-	o := l.Object(n, "the configuration", []string{"version"}, []string{"packages", "types", "refs", "lint", "breaking"})
+	o := l.Object(n, "the configuration", []string{"version"}, []string{"packages", "dialect", "types", "refs", "overrides", "silence", "lint", "breaking"})
 	if o == nil {
 		return
 	}
@@ -122,6 +133,14 @@ func (l *loader) load(n *source.Node) {
 			l.ref(m)
 		}
 	}
+	if text, at := o.Text("dialect"); at != nil {
+		if !schema.ValidDialect(text) {
+			l.Report(schema.BadDialect(at))
+		}
+		l.config.Dialect = text
+	}
+	l.overrides(o)
+	l.silences(o)
 	l.rules(n)
 }
 

@@ -27,6 +27,12 @@ func (p *Page) Markdown() []byte {
 	for _, m := range p.Modes {
 		fmt.Fprintf(&b, "\n### %s\n\n%s\n\n```mermaid\n%s```\n", m.Title, m.Text, m.Diagram.Mermaid())
 	}
+	if len(p.Overrides) > 0 {
+		b.WriteString("\n## Overrides\n\nThe schemas on this page differ from their files here:\n\n| File | Place | Change |\n|---|---|---|\n")
+	}
+	for _, o := range p.Overrides {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", code(o.File), code(o.At), cell(o.Does))
+	}
 	return b.Bytes()
 }
 

@@ -23,7 +23,12 @@ type Page struct {
 	// Since names what Changes compares with; empty when nothing was compared.
 	Since   string
 	Changes []Change
+	// Overrides are where the schemas differ from their files.
+	Overrides []Override
 }
+
+// An Override is a change that the configuration makes to a schema.
+type Override struct{ File, At, Does string }
 
 // An Event is one event type of a [Page].
 type Event struct {
@@ -71,6 +76,9 @@ type Options struct {
 // New makes the page of the given event files: those reached by $ref show in types only.
 func New(set *schema.Set, o Options) *Page {
 	p := &Page{Title: o.Title, Since: o.Since, Changes: o.Changes}
+	for _, a := range set.Applied {
+		p.Overrides = append(p.Overrides, Override{a.File, a.At, a.Does()})
+	}
 	taken := map[string]bool{}
 	anchors := map[string]string{}
 	for _, f := range set.Files {

@@ -78,17 +78,18 @@ func (s Selection) Ignores(r Rule, file, event string) bool {
 }
 
 func (i Ignore) covers(file string) bool {
-	dir, err1 := filepath.Abs(i.Dir)
+	return Covers(i.Dir, i.Path, file) || Covers(i.Dir, i.Path+"/**", file)
+}
+
+// Covers reports whether a glob pattern relative to dir covers a file; ** stands for any directories.
+func Covers(dir, pattern, file string) bool {
+	dir, err1 := filepath.Abs(dir)
 	abs, err2 := filepath.Abs(file)
 	if err1 != nil || err2 != nil {
 		return false
 	}
 	rel, err := filepath.Rel(dir, abs)
-	if err != nil {
-		return false
-	}
-	pattern, name := strings.Split(path.Clean(i.Path), "/"), strings.Split(filepath.ToSlash(rel), "/")
-	return Glob(pattern, name) || Glob(append(pattern, "**"), name)
+	return err == nil && Glob(strings.Split(path.Clean(pattern), "/"), strings.Split(filepath.ToSlash(rel), "/"))
 }
 
 // Glob reports whether the segments of a glob pattern cover those of a path; ** covers any number.

@@ -24,12 +24,15 @@ var (
 // the language alone.
 func ValidGoType(s string) bool { return goTypeForm.MatchString(s) }
 
+// ValidGoName reports whether s has the form of x-go-name: an exported Go identifier.
+func ValidGoName(s string) bool { return token.IsIdentifier(s) && token.IsExported(s) }
+
 // modes are the delivery modes in the protocol's order.
 var modes = []string{"poll", "push", "webhook"}
 
 // file reads the parts of an event file.
 func (l *loader) file(f *File) {
-	o := l.Object(f.Root, "the event file", []string{"version"}, []string{"package", "schemas", "events", "tasks", "conversation"})
+	o := l.Object(f.Root, "the event file", []string{"version"}, []string{"package", "dialect", "schemas", "events", "tasks", "conversation"})
 	if o == nil {
 		return
 	}
@@ -41,13 +44,14 @@ func (l *loader) file(f *File) {
 			f.Package = name
 		}
 	}
+	l.fileDialect(f, o)
 	if s := f.Root.Get("schemas"); s != nil && l.Is(s, source.Object, "schemas") {
 		for _, m := range s.Members {
 			l.name(m.Key, m.KeyRange, "a schema")
 			e := &Entry{Name: m.Key, File: f, Node: m.Value, NameRange: m.KeyRange}
 			f.Schemas = append(f.Schemas, e)
 			f.named[m.Key] = e
-			l.roots = append(l.roots, &root{file: f, node: m.Value, entry: e, name: m.Key})
+			l.entry(&root{file: f, node: m.Value, entry: e, name: m.Key})
 		}
 	}
 	for _, n := range o.List("events") {
@@ -61,14 +65,19 @@ func (l *loader) file(f *File) {
 	}
 }
 
-// document reads a file that is one plain JSON Schema: its only entry, named after the file. Without
-// $schema it has the dialect of the schema that led to it.
-func (l *loader) document(f *File, base *url.URL, from *dialect) {
+// entry adds the root of an entry.
+func (l *loader) entry(r *root) {
+	l.entries[r.entry] = r
+	l.roots = append(l.roots, r)
+}
+
+// document reads a file that is one plain JSON Schema: its only entry, named after the file.
+func (l *loader) document(f *File, base *url.URL, from *root) {
 	f.Document = true
 	f.Stem = strings.TrimSuffix(f.Stem, ".schema")
 	e := &Entry{Name: f.Stem, File: f, Node: f.Root, NameRange: f.Root.Range}
 	f.Schemas = append(f.Schemas, e)
-	l.roots = append(l.roots, &root{file: f, node: f.Root, entry: e, name: f.Stem, base: base, dialect: from})
+	l.entry(&root{file: f, node: f.Root, entry: e, name: f.Stem, base: base, from: from})
 }
 
 func (l *loader) goPackage(name string, at source.Range) bool {
@@ -218,7 +227,7 @@ func (l *loader) toolArgument(o *source.ObjectReader, key string) string {
 
 // goName checks an x-go-name.
 func (l *loader) goName(n *source.Node) bool {
-	if token.IsIdentifier(n.Text) && token.IsExported(n.Text) {
+	if ValidGoName(n.Text) {
 		return true
 	}
 	l.Report(source.New("MCPE124", n.Range, "%q is not an exported Go identifier", n.Text).WithHint("begin with an upper-case letter"))

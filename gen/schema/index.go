@@ -19,8 +19,11 @@ type root struct {
 	task  *Task
 	talk  *Conversation
 	// name is the entry's, or that of what it belongs to with the part.
-	name    string
+	name string
+	// dialect is nil until it is decided; from is the schema that led to a file which is one schema.
 	dialect *dialect
+	decided bool
+	from    *root
 	// base is the URL that a document stands for, nil for others.
 	base *url.URL
 	// ids holds the resources by their absolute $id.
@@ -64,18 +67,8 @@ type place struct {
 // index walks through the schema of r: it notes what every node is and checks keyword by keyword
 // what needs no other schema.
 func (l *loader) index(r *root) {
-	if r.dialect == nil {
-		r.dialect = draft2020
-	}
+	l.decide(r)
 	r.ids = make(map[string]*resource)
-	if s := r.node.Get("$schema"); s != nil && s.Kind == source.String {
-		if d := dialectOf(s.Text); d != nil {
-			r.dialect = d
-		} else {
-			l.fail(r, source.New("MCPE132", s.Range, "the schema dialect %q is not supported", s.Text).
-				WithHint("use %s or %s#", draft2020.uri, draft07.uri))
-		}
-	}
 	top := &resource{node: r.node, base: &url.URL{}, anchors: make(map[string]*source.Node)}
 	if r.base != nil {
 		top.base = r.base

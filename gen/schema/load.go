@@ -20,8 +20,9 @@ func Load(paths []string, o Options) (*Set, []source.Diagnostic) {
 		o.ReadFile = os.ReadFile
 	}
 	l := &loader{
-		set: &Set{places: make(map[*source.Node]*place), files: make(map[string]*opened), kinds: make(map[*source.Node]kinds)},
-		o:   o,
+		set:     &Set{places: make(map[*source.Node]*place), files: make(map[string]*opened), kinds: make(map[*source.Node]kinds)},
+		o:       o,
+		entries: make(map[*Entry]*root),
 	}
 	l.set.refs = mappings(o.Refs)
 	l.readAhead(paths)
@@ -35,6 +36,7 @@ func Load(paths []string, o Options) (*Set, []source.Diagnostic) {
 	for i := 0; i < len(l.roots); i++ {
 		l.index(l.roots[i])
 	}
+	l.distinguish()
 	l.checkRefs()
 	l.checkMappings()
 	l.checkLoops()
@@ -54,6 +56,8 @@ type loader struct {
 	set   *Set
 	o     Options
 	roots []*root
+	// entries are the roots of entries.
+	entries map[*Entry]*root
 	// ahead holds the given files, read before anything refers to them.
 	ahead map[string]*text
 	// events finds the first event of each name.
@@ -106,9 +110,8 @@ type opened struct {
 }
 
 // open returns the file at path, which it reads when it is met for the first time; base is the URL
-// that it stands for, nil when it is reached as a file, and from the dialect of the schema that
-// refers to it.
-func (l *loader) open(path string, given bool, base *url.URL, from *dialect) *opened {
+// that it stands for, nil when it is reached as a file, and from the schema that refers to it.
+func (l *loader) open(path string, given bool, base *url.URL, from *root) *opened {
 	key := absolute(path)
 	if f, ok := l.set.files[key]; ok {
 		return f
@@ -135,6 +138,7 @@ func (l *loader) open(path string, given bool, base *url.URL, from *dialect) *op
 		f.file.Root = &source.Node{Kind: source.Object, Range: source.InFile(path)}
 		return f
 	}
+	l.set.Applied = append(l.set.Applied, l.o.Overrides.apply(path, node)...)
 	f.file.Root = node
 	if !given && node.Get("schemas") == nil && node.Get("events") == nil {
 		l.document(f.file, base, from)

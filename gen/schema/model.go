@@ -7,6 +7,8 @@ type Set struct {
 	// Files holds every file once: the given ones in the given order, then those reached by $ref in
 	// the order they were met.
 	Files []*File
+	// Applied are the overrides that had an effect, in the order in which they were made.
+	Applied []Applied
 
 	// refs are the beginnings of URLs that files stand for, longest first.
 	refs []mapping
@@ -23,7 +25,8 @@ type File struct {
 	// Path is the path as the user gave it, or as the $ref that reached the file spells it below the
 	// directory of the referring file.
 	Path string
-	// Stem is the base name without its extension.
+	// Stem names the generated file: the base name without its extension, behind the names of
+	// directories where several files of the set have the same.
 	Stem string
 	// Given is false for a file that only a $ref reached.
 	Given bool
@@ -40,6 +43,8 @@ type File struct {
 	Conversation *Conversation
 
 	named map[string]*Entry
+	// dialect is that of its schemas, nil when the file does not say.
+	dialect *dialect
 }
 
 // An Entry is one member of a file's schemas.
@@ -108,6 +113,11 @@ type Options struct {
 	Refs map[string]string
 	// Formats are formats of the author's own, which have a Go type: they are not misspelt.
 	Formats []string
+	// Dialect is that of schemas for which nothing else says one: a name of [Dialects] or a URI as in
+	// $schema. Empty means 2020-12.
+	Dialect string
+	// Overrides change the files as they are read; nil means none.
+	Overrides *Overrides
 }
 
 // A Target is what a $ref points at.

@@ -15,6 +15,8 @@ import (
 // schema refers to elsewhere is copied below $defs (definitions in draft-07) under its own name, or
 // with a number appended where that name is taken.
 //
+// A draft-07 schema says so by $schema, also where the author let the file or the configuration say it.
+//
 // A copied schema gives up its $id, $anchor and $schema, and its references become pointers from the
 // top; so does all of a schema that holds an $id below its top and refers to elsewhere, because
 // within such an $id the top could not be reached.
@@ -61,6 +63,11 @@ func (b *bundle) publish() json.RawMessage {
 	// the author's in the middle: it is written with a mark where they belong.
 	defs := b.root.dialect.defs
 	out := []byte{'{'}
+	if d := b.root.dialect; d != draft2020 && b.top.Get("$schema") == nil {
+		// Said by the file, the configuration or the target of the $ref; who is shown the schema has none.
+		out = append(out, `"$schema":`...)
+		out = source.AppendString(out, d.uri+"#")
+	}
 	insert := -1
 	for _, m := range b.top.Members {
 		before := len(out)

@@ -67,7 +67,11 @@ func (s *Set) resolve(p *place, ref *source.Node) (Target, *source.Diagnostic) {
 	case o == nil:
 		return fail(source.New("MCPE141", ref.Range, "$ref %q: the file was not read", ref.Text))
 	case o.fault != "":
-		return fail(source.New("MCPE141", ref.Range, "$ref %q: %s", ref.Text, o.fault))
+		d := source.New("MCPE141", ref.Range, "$ref %q: %s", ref.Text, o.fault)
+		if u := p.resource.absolute(path); u != "" {
+			d = d.WithHint("by the $id around it this is %s; map that in mcpe.yaml: refs: {%q: PATH}", u, u)
+		}
+		return fail(d)
 	case o.garbled:
 		return fail(source.New("MCPE141", ref.Range, "$ref %q: %s is not valid YAML", ref.Text, o.file.Path))
 	case o.file.Document:
@@ -122,14 +126,31 @@ func (s *Set) elsewhere(p *place, ref *source.Node, path string) (string, *url.U
 	switch {
 	case scheme.MatchString(path) || p.root.base != nil:
 		return fail(source.New("MCPE142", ref.Range, "$ref %q is remote; only files are read", ref.Text).
-			WithHint("copy the schema into a file and map it in mcpe.yaml: refs: {%q: PATH}", path))
+			WithHint("copy the schema into a file and map it in mcpe.yaml: refs: {%q: PATH}", cmp.Or(p.resource.absolute(path), path)))
 	case err != nil:
 		return fail(source.New("MCPE140", ref.Range, "$ref %q has a bad escape", ref.Text))
+	case (filepath.IsAbs(name) || strings.HasPrefix(name, "/")) && p.resource.absolute(path) != "":
+		u := p.resource.absolute(path)
+		return fail(source.New("MCPE142", ref.Range, "$ref %q is remote: by the $id around it, it is %s", ref.Text, u).
+			WithHint("copy the schema into a file and map it in mcpe.yaml: refs: {%q: PATH}", u))
 	case filepath.IsAbs(name) || strings.HasPrefix(name, "/"):
 		return fail(source.New("MCPE140", ref.Range, "$ref %q is an absolute path", ref.Text).
 			WithHint("write the path relative to this file"))
 	}
 	return filepath.Join(filepath.Dir(p.root.file.Path), filepath.FromSlash(name)), nil, nil
+}
+
+// absolute returns the URL that the part of a reference before the fragment names within the resource,
+// empty when it is none.
+func (r *resource) absolute(path string) string {
+	u, err := url.Parse(path)
+	if err != nil {
+		return ""
+	}
+	if u = r.base.ResolveReference(u); !u.IsAbs() || u.Scheme == "file" {
+		return ""
+	}
+	return withoutFragment(u)
 }
 
 // absolute is the key of a file.
@@ -154,7 +175,7 @@ func (l *loader) reach(r *root, n, ref *source.Node) {
 	}
 	if _, err := url.PathUnescape(fragment); err == nil {
 		if name, base, d := l.set.elsewhere(l.set.places[n], ref, path); d == nil {
-			l.open(name, false, base, r.dialect)
+			l.open(name, false, base, r)
 		}
 	}
 }
@@ -233,7 +254,7 @@ func (l *loader) checkRefs() {
 			}
 			if to := l.set.places[t.Node].root; to.dialect != r.dialect && to.node.Kind == source.Object {
 				l.fail(r, source.New("MCPE144", n.Get("$ref").Range, "$ref leads from a %s schema to a %s schema", r.dialect.name, to.dialect.name).
-					WithRelated(to.node.Range, "the other schema").WithHint("a published schema has one dialect: give both the same $schema"))
+					WithRelated(to.node.Range, "the other schema").WithHint("a published schema has one dialect: give both the same $schema, or the file dialect: %s", to.dialect.name))
 			}
 		}
 	}

@@ -53,7 +53,7 @@ type extent struct{ start, end int }
 func (t *text) scalars(n *Node) []extent {
 	var list []extent
 	add := func(r Range) {
-		if r.Start.Column > 0 {
+		if r.Start.Column > 0 && r.Start.File == t.path { // an override stands elsewhere
 			list = append(list, extent{t.byteOf(r.Start), t.byteOf(r.End)})
 		}
 	}

@@ -35,6 +35,8 @@ type Diagnostic struct {
 	Hint string `json:"hint,omitempty"`
 	// Related are further places that the finding is about.
 	Related []Related `json:"related,omitempty"`
+	// Silenced is the reason for which the configuration wants it not to be shown, empty when it does not.
+	Silenced string `json:"silenced,omitempty"`
 }
 
 // Related is a second place of a [Diagnostic].

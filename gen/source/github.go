@@ -32,6 +32,9 @@ func (p *printer) github(d Diagnostic) {
 	if d.Hint != "" {
 		message += " (" + d.Hint + ")"
 	}
+	if d.Silenced != "" {
+		message += " (silenced: " + d.Silenced + ")"
+	}
 	for _, r := range d.Related {
 		message += fmt.Sprintf("\n%s: %s", r.Range.Start, r.Message)
 	}

@@ -46,6 +46,12 @@ type (
 		Message   sarifMessage    `json:"message"`
 		Locations []sarifLocation `json:"locations"`
 		Related   []sarifLocation `json:"relatedLocations,omitempty"`
+		// Suppressions say why a result needs no attention.
+		Suppressions []sarifSuppression `json:"suppressions,omitempty"`
+	}
+	sarifSuppression struct {
+		Kind          string `json:"kind"`
+		Justification string `json:"justification"`
 	}
 	sarifLocation struct {
 		ID       int           `json:"id,omitempty"`
@@ -86,6 +92,9 @@ func (p *printer) sarif(ds []Diagnostic) error {
 		r := sarifResult{RuleID: d.Code, RuleIndex: i, Level: d.Severity.String(), Message: sarifMessage{d.Message}, Locations: []sarifLocation{sarifAt(d.Range)}}
 		if d.Hint != "" {
 			r.Message.Text += " (" + d.Hint + ")"
+		}
+		if d.Silenced != "" {
+			r.Suppressions = []sarifSuppression{{Kind: "external", Justification: d.Silenced}}
 		}
 		for i, related := range d.Related {
 			l := sarifAt(related.Range)

@@ -27,9 +27,11 @@ type New struct {
 	// Files are the event files when they were named one by one; else Config is what lists them.
 	Files  []string
 	Config *config.Config
-	// Types are the Go types of formats and Refs the files of remote schemas when Files are given; a
-	// configuration has its own.
+	// Types are the Go types of formats, Refs the files of remote schemas, Dialect what no schema says and
+	// Overrides the changes to schemas when Files are given; a configuration has its own.
 	Types, Refs map[string]string
+	Dialect     string
+	Overrides   *schema.Overrides
 }
 
 // A version is a tree of files: a directory, or a revision of a repository.
@@ -64,7 +66,7 @@ func Load(ctx context.Context, spec string, new New) ([]breaking.Package, []sour
 		return nil, []source.Diagnostic{missing(spec, "there is no such file or directory")}, nil
 	case !info.IsDir():
 		v := version{read: os.ReadFile}
-		packages, ds := v.packages([]group{{files: []string{spec}, tools: true, types: new.Types, refs: new.Refs}})
+		packages, ds := v.packages([]group{new.single(spec, new.Refs)})
 		return packages, ds, nil
 	}
 	v := version{base: spec, root: spec, read: os.ReadFile}
@@ -82,18 +84,52 @@ func missing(spec, format string, args ...any) source.Diagnostic {
 
 // A group is the files of one package of the old version.
 type group struct {
-	key, name   string
-	types, refs map[string]string
-	files       []string
-	tools       bool
+	key, name string
+	types     map[string]string
+	reading   schema.Options
+	files     []string
+	tools     bool
+}
+
+// single is the group of one old file, which stands for the new file of its name, or for the only one.
+func (n New) single(file string, refs map[string]string) group {
+	now := ""
+	for _, f := range n.Files {
+		if now == "" || filepath.Base(f) == filepath.Base(file) {
+			now = f
+		}
+	}
+	known := func(p string) string {
+		if p == file {
+			return now
+		}
+		return relocated(p, filepath.Dir(file), filepath.Dir(now))
+	}
+	return group{files: []string{file}, tools: true, types: n.Types, reading: schema.Options{Refs: refs, Dialect: n.Dialect, Overrides: n.Overrides.Elsewhere(known)}}
+}
+
+// relocated moves a path from below one directory to below another.
+func relocated(p, from, to string) string {
+	rel, err := filepath.Rel(from, p)
+	if err != nil {
+		return p
+	}
+	return filepath.Join(to, rel)
 }
 
 // groups finds the files that a version has.
 func (v *version) groups(spec string, new New) ([]group, *source.Diagnostic) {
 	var groups []group
 	if len(new.Files) > 0 {
-		if files := v.named(new.Files); len(files) > 0 {
-			groups = []group{{files: files, tools: true, types: new.Types, refs: rebase(new.Refs, ".", v.base)}}
+		if files, now := v.named(new.Files); len(files) > 0 {
+			known := func(p string) string {
+				if f, ok := now[p]; ok {
+					return f
+				}
+				return relocated(p, v.base, ".")
+			}
+			reading := schema.Options{Refs: rebase(new.Refs, ".", v.base), Dialect: new.Dialect, Overrides: new.Overrides.Elsewhere(known)}
+			groups = []group{{files: files, tools: true, types: new.Types, reading: reading}}
 		}
 	} else {
 		groups = v.configured(new.Config)
@@ -105,10 +141,12 @@ func (v *version) groups(spec string, new New) ([]group, *source.Diagnostic) {
 	return groups, nil
 }
 
-// named returns the old files of the same paths, or where there is none of the same names.
-func (v *version) named(files []string) []string {
-	var found []string
-	for _, f := range files {
+// named returns the old files of the same paths, or where there is none of the same names, and the new
+// file that each stands for.
+func (v *version) named(files []string) (found []string, now map[string]string) {
+	now = map[string]string{}
+	for _, given := range files {
+		f := given
 		if filepath.IsAbs(f) {
 			if dir, err := os.Getwd(); err == nil {
 				if rel, err := filepath.Rel(dir, f); err == nil {
@@ -120,12 +158,13 @@ func (v *version) named(files []string) []string {
 			if _, err := v.read(at); err == nil {
 				if !slices.Contains(found, at) {
 					found = append(found, at)
+					now[at] = given
 				}
 				break
 			}
 		}
 	}
-	return found
+	return found, now
 }
 
 // configured returns the packages of the old version's configuration, or of the new one as if it
@@ -141,6 +180,7 @@ func (v *version) configured(now *config.Config) []group {
 		moved := *now
 		moved.Dir = filepath.Clean(v.root)
 		moved.Refs = rebase(now.Refs, now.Dir, moved.Dir)
+		moved.Overrides = now.Overrides.Elsewhere(func(p string) string { return relocated(p, moved.Dir, now.Dir) })
 		for i, p := range moved.Packages {
 			if rel, err := filepath.Rel(now.Dir, p.Out); err == nil {
 				moved.Packages = slices.Clone(moved.Packages)
@@ -158,7 +198,7 @@ func (v *version) configured(now *config.Config) []group {
 			files, _ = old.Files(p) // a pattern may have had no match yet
 		}
 		if len(files) > 0 {
-			groups = append(groups, group{key: KeyOf(old, p.Out), name: p.Name, types: old.Types, refs: old.Refs, files: files, tools: slices.Contains(p.Emit, "tools")})
+			groups = append(groups, group{key: KeyOf(old, p.Out), name: p.Name, types: old.Types, reading: old.Reading(), files: files, tools: slices.Contains(p.Emit, "tools")})
 		}
 	}
 	return groups
@@ -212,7 +252,8 @@ func (v *version) packages(groups []group) ([]breaking.Package, []source.Diagnos
 	var packages []breaking.Package
 	var errors []source.Diagnostic
 	for _, g := range groups {
-		set, found := schema.Load(g.files, schema.Options{Refs: g.refs, ReadFile: v.read})
+		g.reading.ReadFile = v.read
+		set, found := schema.Load(g.files, g.reading)
 		for _, d := range found {
 			if d.Severity == source.Error {
 				errors = append(errors, v.relabel(d))

@@ -57,7 +57,7 @@ func loadGit(ctx context.Context, rest, spec string, new New) ([]breaking.Packag
 			place = path.Join(here, at)
 		}
 		if _, ok := g.blobs[place]; ok {
-			packages, ds := v.packages([]group{{files: []string{place}, tools: true, types: new.Types, refs: rebase(new.Refs, ".", here)}})
+			packages, ds := v.packages([]group{new.single(place, rebase(new.Refs, ".", here))})
 			return packages, ds, nil
 		}
 		if !slices.ContainsFunc(g.names, func(n string) bool { return strings.HasPrefix(n, strings.TrimSuffix(place, "/")+"/") }) {

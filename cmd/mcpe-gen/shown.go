@@ -1,0 +1,128 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+// What text shows unless --notes asks for all. The other formats are read by programs and are complete.
+const (
+	maxPerCode = 3  // notes and warnings of one code
+	maxErrors  = 50 // errors of a run
+)
+
+// diagnose writes diagnostics: in text those that a person wants to read, with a count of the others.
+func (c *command) diagnose(w io.Writer, ds []source.Diagnostic, o source.WriteOptions) error {
+	if c.quiet {
+		ds = slices.DeleteFunc(slices.Clone(ds), func(d source.Diagnostic) bool { return !c.fails(d) })
+	}
+	if o.Format != source.Text {
+		return source.Write(w, c.excused(ds), o)
+	}
+	shown, more := c.shown(ds)
+	if err := source.Write(w, shown, o); err != nil {
+		return err
+	}
+	for _, m := range more {
+		if _, err := fmt.Fprintln(w, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// excused marks what the config silences.
+func (c *command) excused(ds []source.Diagnostic) []source.Diagnostic {
+	if len(c.settings().Silences) == 0 {
+		return ds
+	}
+	ds = slices.Clone(ds)
+	for i, d := range ds {
+		ds[i].Silenced, _ = c.silenced(d)
+	}
+	return ds
+}
+
+// silenced returns the reason for which the config wants a diagnostic not to be shown.
+func (c *command) silenced(d source.Diagnostic) (string, bool) {
+	for _, s := range c.settings().Silences {
+		if s.Covers(d) {
+			return s.Reason, true
+		}
+	}
+	return "", false
+}
+
+// A tally counts what of one code is not shown.
+type tally struct {
+	severity source.Severity
+	code     string
+	hidden   int
+	files    map[string]bool
+}
+
+// String is the line that stands for what is not shown.
+func (t *tally) String() string {
+	what := t.severity.String()
+	if t.code != "" {
+		what += " " + t.code
+	}
+	return fmt.Sprintf("%s: %d more in %s (--notes shows all)", what, t.hidden, count(len(t.files), "file", "files"))
+}
+
+// shown returns what is shown in text, and counts of what is not. Not shown and not counted are notes
+// about files of others, which nobody here can follow, and what the config silences; what --strict
+// stops on is never left out of the count.
+func (c *command) shown(ds []source.Diagnostic) ([]source.Diagnostic, []*tally) {
+	var shown []source.Diagnostic
+	var more []*tally
+	seen := map[string]int{}
+	tallies := map[string]*tally{}
+	for _, d := range ds {
+		if _, silent := c.silenced(d); silent && !c.fails(d) {
+			continue
+		}
+		limit, key := maxPerCode, d.Severity.String()+d.Code
+		if d.Severity == source.Error {
+			limit, key = maxErrors, ""
+		}
+		switch seen[key]++; {
+		case c.notes:
+		case d.Severity == source.Note && c.foreign(d.Range.Start.File):
+			seen[key]--
+			continue
+		case seen[key] > limit:
+			t := tallies[key]
+			if t == nil {
+				t = &tally{severity: d.Severity, files: map[string]bool{}}
+				if d.Severity != source.Error {
+					t.code = d.Code
+				}
+				tallies[key] = t
+				more = append(more, t)
+			}
+			t.hidden++
+			t.files[d.Range.Start.File] = true
+			continue
+		}
+		shown = append(shown, d)
+	}
+	slices.SortStableFunc(more, func(a, b *tally) int { return int(a.severity) - int(b.severity) })
+	return shown, more
+}
+
+// foreign reports whether a file is none of the event files of the run: a $ref led to it.
+func (c *command) foreign(path string) bool {
+	return len(c.own) > 0 && !c.own[absolute(path)]
+}
+
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return filepath.Clean(path)
+}

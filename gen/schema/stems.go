@@ -1,0 +1,74 @@
+package schema
+
+import (
+	"path/filepath"
+	"strings"
+)
+
+// distinguish gives files of one base name, which directories tell apart, stems that differ: the names
+// of as many directories as needed before it. What depends on the stem follows, so that the output of
+// one file is not written over that of another and their schemas have names of their own.
+func (l *loader) distinguish() {
+	base := make(map[*File]string, len(l.set.Files))
+	beside := make(map[string]int)
+	place := func(f *File) string { return strings.ToLower(filepath.Join(filepath.Dir(absolute(f.Path)), base[f])) }
+	for _, f := range l.set.Files {
+		base[f] = f.Stem
+		beside[place(f)]++
+	}
+	for depth := 1; ; depth++ {
+		byStem := make(map[string][]*File)
+		for _, f := range l.set.Files {
+			if beside[place(f)] > 1 {
+				continue // a.yaml beside a.json: directories do not tell them apart
+			}
+			key := strings.ToLower(f.Stem) // file systems may fold case
+			byStem[key] = append(byStem[key], f)
+		}
+		longer := false
+		for _, files := range byStem {
+			if len(files) < 2 {
+				continue
+			}
+			for _, f := range files {
+				if stem, ok := longerStem(f.Path, base[f], depth); ok {
+					longer = longer || stem != f.Stem
+					f.Stem = stem
+				}
+			}
+		}
+		if !longer {
+			break
+		}
+	}
+	for _, f := range l.set.Files {
+		if f.Document && f.Stem != base[f] {
+			f.Schemas[0].Name = f.Stem
+			l.entries[f.Schemas[0]].name = f.Stem
+		}
+	}
+}
+
+// longerStem is the stem with the names of so many directories before it; false when the path has not
+// as many.
+func longerStem(path, stem string, depth int) (string, bool) {
+	abs := absolute(path)
+	for range depth {
+		dir := filepath.Dir(abs)
+		if dir == abs || filepath.Dir(dir) == dir {
+			return "", false
+		}
+		stem = strings.Map(plainRune, filepath.Base(dir)) + "_" + stem
+		abs = dir
+	}
+	return stem, true
+}
+
+// plainRune keeps what may stand in the name of a file and of a schema.
+func plainRune(r rune) rune {
+	switch {
+	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '-', r == '_':
+		return r
+	}
+	return '_'
+}
