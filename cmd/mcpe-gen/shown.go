@@ -5,6 +5,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
@@ -92,7 +93,7 @@ func (c *command) shown(ds []source.Diagnostic) ([]source.Diagnostic, []*tally) 
 		}
 		switch seen[key]++; {
 		case c.notes:
-		case d.Severity == source.Note && c.foreign(d.Range.Start.File):
+		case d.Severity == source.Note && strings.HasPrefix(d.Code, "MCPE") && c.foreign(d.Range.Start.File):
 			seen[key]--
 			continue
 		case seen[key] > limit:
