@@ -15,6 +15,11 @@ func (b *builder) noValue(f *facts, why string, at *source.Node) {
 
 // clash explains why type, enum and const leave nothing.
 func (b *builder) clash(f *facts) shape {
+	if e := f.get("enum"); e != nil && len(e.Items) == 0 {
+		b.report(source.New("MCPE215", e.Range, "no value satisfies the schema: its enum is empty").
+			WithHint("list the values that are allowed, or leave enum out"))
+		return shape{}
+	}
 	k := anyKind
 	var lists []*source.Node
 	for _, p := range f.parts {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/gen/internal/parallel"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/runtime/pattern"
 )
 
 // metaschemas holds the compiled metaschema of each dialect; they come with the validator.
@@ -26,9 +27,20 @@ var metaschemas = map[*dialect]func() (*jsonschema.Schema, error){
 // patternProperties and the remedy.
 func metaCompiler() *jsonschema.Compiler {
 	c := jsonschema.NewCompiler()
-	c.RegisterFormat(&jsonschema.Format{Name: "regex", Validate: func(any) error { return nil }})
+	c.UseRegexpEngine(func(text string) (jsonschema.Regexp, error) {
+		if p, err := pattern.Compile(text); err == nil {
+			return p, nil
+		}
+		return faulty(text), nil
+	})
 	return c
 }
+
+// faulty is a pattern that does not compile, which the metaschema has nothing to say about.
+type faulty string
+
+func (faulty) MatchString(string) bool { return true }
+func (f faulty) String() string        { return string(f) }
 
 var english = sync.OnceValue(func() *message.Printer { return message.NewPrinter(language.English) })
 

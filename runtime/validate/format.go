@@ -12,7 +12,9 @@ import (
 )
 
 // formats are those that this package judges otherwise than the validator does.
-var formats = []*jsonschema.Format{dateTime, uriTemplate}
+var formats = []*jsonschema.Format{
+	dateTime, uri, uriReference, iri, iriReference, uriTemplate, email, idnEmail, hostname, idnHostname, ipv4, duration,
+}
 
 // dateTime accepts exactly what events.Time can hold, so that what is valid also decodes.
 var dateTime = &jsonschema.Format{Name: "date-time", Validate: func(v any) error {
@@ -51,7 +53,7 @@ var errTemplate = errors.New("is not a URI template of RFC 6570")
 var templateForm = func() *regexp.Regexp {
 	const (
 		escaped  = `%[0-9A-Fa-f]{2}`
-		literal  = `[^\x00-\x20\x7f"'%<>\\^` + "`" + `{|}]|` + escaped
+		literal  = `[^\x00-\x20\x7f"%<>\\^` + "`" + `{|}]|` + escaped
 		char     = `(?:[A-Za-z0-9_]|` + escaped + `)`
 		variable = char + `(?:\.?` + char + `)*(?:\*|:[1-9][0-9]{0,3})?`
 	)

@@ -207,8 +207,8 @@ var eventPush = events.Type[PushArguments, PushPayload]{Info: events.Info{
 	Name:          "push",
 	Description:   "Commits or a tag were pushed, or a ref was created or deleted.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo","description":"Only this repository."},"branch":{"$ref":"#/$defs/Branch","description":"Only pushes to this branch; tags never match."}},"additionalProperties":false,"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1}}}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo"},"ref":{"type":"string","description":"The full ref, for example refs/heads/main."},"branch":{"$ref":"#/$defs/Branch","description":"The branch","absent when the ref is a tag.":null},"before":{"type":"string","description":"The commit before the push; forty zeros when the ref is new."},"after":{"type":"string","description":"The commit after the push; forty zeros when the ref was deleted."},"commits":{"type":"integer","minimum":0,"maximum":9007199254740991,"description":"How many commits were pushed."},"pusher":{"type":"string"},"forced":{"type":"boolean"},"url":{"type":"string","format":"uri"}},"required":["repo","ref","before","after","commits","pusher","forced","url"],"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1}}}`),
-	Fingerprint:   "41aa82e8087dc2315a7ea66ca5e0213e",
+	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo"},"ref":{"type":"string","description":"The full ref, for example refs/heads/main."},"branch":{"$ref":"#/$defs/Branch","description":"The branch, absent when the ref is a tag."},"before":{"type":"string","description":"The commit before the push; forty zeros when the ref is new."},"after":{"type":"string","description":"The commit after the push; forty zeros when the ref was deleted."},"commits":{"type":"integer","minimum":0,"maximum":9007199254740991,"description":"How many commits were pushed."},"pusher":{"type":"string"},"forced":{"type":"boolean"},"url":{"type":"string","format":"uri"}},"required":["repo","ref","before","after","commits","pusher","forced","url"],"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1}}}`),
+	Fingerprint:   "0d1360d5029d973fe69645c598716612",
 	Match: []events.MatchRule{
 		{Argument: "repo", Path: "/repo"},
 		{Argument: "branch", Path: "/branch"},
@@ -234,7 +234,7 @@ type PushPayload struct {
 	Repo Repo `json:"repo"`
 	// The full ref, for example refs/heads/main.
 	Ref string `json:"ref"`
-	// The branch
+	// The branch, absent when the ref is a tag.
 	Branch *Branch `json:"branch,omitzero"`
 	// The commit before the push; forty zeros when the ref is new.
 	Before string `json:"before"`
