@@ -28,7 +28,7 @@ import (
 type direct struct {
 	es      *server.Server
 	sdk     http.Handler
-	callers callers
+	callers *callers
 	facts   atomic.Pointer[serverFacts]
 }
 
@@ -38,8 +38,8 @@ type serverFacts struct {
 	meta     json.RawMessage // what it adds to the _meta of every result, an object
 }
 
-func newDirect(es *server.Server, sdk http.Handler) *direct {
-	return &direct{es: es, sdk: sdk}
+func newDirect(es *server.Server, sdk http.Handler, callers *callers) *direct {
+	return &direct{es: es, sdk: sdk, callers: callers}
 }
 
 // serve answers an acceptable request, or reports false and has written nothing.

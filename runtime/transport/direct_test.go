@@ -150,8 +150,8 @@ func parityRows() []parityRow {
 	}
 }
 
-// The two routes of events/list and events/poll give the same status, error and result (issue:
-// parity table).
+// The three ways of events/list and events/poll give the same status, error and result: by the SDK's
+// own handler, by a connection of one request (the default) and directly.
 func TestDirectParity(t *testing.T) {
 	g := newRig(t, server.Options{
 		MaxEvents: 3,
@@ -171,9 +171,14 @@ func TestDirectParity(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := modes[3]
-	var clients [2]*httpClient
+	routes := []string{"SDK", "default", "direct"}
+	var clients [3]*httpClient
 	for i := range clients {
-		ts := g.listen(m, bearer(NewHandler(g.srv, g.es, HandlerOptions{Direct: i == 1, MaxBody: 64 << 10})))
+		h := NewHandler(g.srv, g.es, HandlerOptions{Direct: routes[i] == "direct", MaxBody: 64 << 10})
+		if routes[i] == "SDK" {
+			h = sdkRoute(h)
+		}
+		ts := g.listen(m, bearer(h))
 		clients[i] = g.dial(m, ts.URL, ts.Client())
 	}
 	start := func(name string) string {
@@ -205,7 +210,7 @@ func TestDirectParity(t *testing.T) {
 				if httpMethod == "" {
 					httpMethod = http.MethodPost
 				}
-				var got [2]answer
+				var got [3]answer
 				for i, c := range clients {
 					resp, err := c.do(context.Background(), httpMethod, body, header)
 					if err != nil {
@@ -213,12 +218,14 @@ func TestDirectParity(t *testing.T) {
 					}
 					var form string
 					got[i], form = answerOf(t, resp)
-					if i == 1 && row.direct != (form == contentTypeJSON && !sdkAnswered(resp)) && row.status == 200 {
+					if routes[i] == "direct" && row.direct != (form == contentTypeJSON && !sdkAnswered(resp)) && row.status == 200 {
 						t.Errorf("answered as %q; direct should be %v", form, row.direct)
 					}
 				}
-				if !reflect.DeepEqual(got[0], got[1]) {
-					t.Errorf("\nSDK    %+v\ndirect %+v", got[0], got[1])
+				for i := range got[1:] {
+					if !reflect.DeepEqual(got[0], got[i+1]) {
+						t.Errorf("\nSDK %+v\n%s %+v", got[0], routes[i+1], got[i+1])
+					}
 				}
 				if got[1].Status != row.status {
 					t.Errorf("status %d, want %d: %v", got[1].Status, row.status, got[1].Message)

@@ -67,6 +67,7 @@ type HandlerOptions struct {
 
 // handler is the front before the SDK's two handlers.
 type handler struct {
+	srv          *mcp.Server
 	es           *server.Server
 	legacy       http.Handler // revisions that begin with initialize
 	stateless    http.Handler // 2026-07-28 and later
@@ -76,6 +77,7 @@ type handler struct {
 	readTimeout  time.Duration // negative: no limit
 	writeTimeout time.Duration
 	calls        calls
+	callers      callers // of the stateless revision
 	sessions     *sessions
 	sessioned    bool // legacy revisions have sessions
 	log          *slog.Logger
@@ -118,6 +120,7 @@ func NewHandler(srv *mcp.Server, es *server.Server, o HandlerOptions) http.Handl
 
 	get := func(*http.Request) *mcp.Server { return srv }
 	h := &handler{
+		srv:          srv,
 		es:           es,
 		legacy:       mcp.NewStreamableHTTPHandler(get, &base),
 		stateless:    mcp.NewStreamableHTTPHandler(get, &modern),
@@ -140,7 +143,7 @@ func NewHandler(srv *mcp.Server, es *server.Server, o HandlerOptions) http.Handl
 	}
 	h.sessions = newSessions(h.legacy, base.SessionTimeout)
 	if o.Direct {
-		h.direct = newDirect(es, h.stateless)
+		h.direct = newDirect(es, h.stateless, &h.callers)
 	}
 	es.SetListChanged(!base.Stateless, true)
 	es.OnListChanged(h.announce)
@@ -190,6 +193,12 @@ func (h *handler) servePOST(w http.ResponseWriter, r *http.Request) {
 	case method == wire.MethodStream:
 		h.serveStream(w, r, h.stateless, p, nil)
 	case h.direct != nil && h.direct.serve(w, r, p.env):
+	case canFlush(w) && h.lonely(r, p.env):
+		ticket, release := h.es.Issue(r.Context(), p.env.id, nil)
+		defer release()
+		c := r.Clone(r.Context())
+		c.Header.Set(server.TicketHeader, ticket)
+		h.serveLone(w, c, p.env)
 	default:
 		h.serveCall(w, r, h.stateless, p)
 	}
