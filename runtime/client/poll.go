@@ -115,6 +115,10 @@ func (s *subscription) pollOnce(ctx context.Context, sess *session, p wire.PollP
 	if err != nil {
 		return nil, err
 	}
+	return readPoll(raw)
+}
+
+func readPoll(raw json.RawMessage) (*pollResult, error) {
 	var res pollResult
 	if err := json.Unmarshal(raw, &res); err != nil {
 		return nil, &AnswerError{Method: wire.MethodPoll, Err: err}
