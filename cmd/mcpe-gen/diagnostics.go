@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/gen"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
@@ -80,6 +81,10 @@ func (c *command) fails(d source.Diagnostic) bool {
 
 // report prints diagnostics on standard error.
 func (c *command) report(ds []source.Diagnostic) {
+	ds = slices.Clone(ds)
+	for i := range ds {
+		ds[i].Message = plain.Lines(ds[i].Message) // names of an imported server may be in it
+	}
 	o := c.writing(c.stderr)
 	if o.Format == source.SARIF {
 		o.Format = source.Text // the log is on standard output

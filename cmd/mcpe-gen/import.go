@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/gen/asyncapi"
 	"github.com/mcpe-gen/mcpe-gen/gen/importer"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
@@ -154,5 +155,8 @@ func (i imports) events(ctx context.Context) (events []importer.Event, from stri
 	if err != nil {
 		return nil, "", nil, fmt.Errorf("listing the event types of %s: %w", i.target, err)
 	}
-	return importer.Events(descriptors), i.target.String(), nil, nil
+	for _, bad := range cl.Unreadable() {
+		found = append(found, source.Diagnostic{Severity: source.Warning, Message: plain.Text(bad.Error())})
+	}
+	return importer.Events(descriptors), i.target.String(), found, nil
 }

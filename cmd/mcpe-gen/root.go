@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/gen/config"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
@@ -55,11 +56,12 @@ func run(args []string, stdout, stderr io.Writer, v version) int {
 
 // fail prints why a run failed, in one line.
 func (c *command) fail(verb *cobra.Command, e *exit) {
-	message := e.Error()
+	// A server's text may be in it.
+	message := plain.Text(e.Error())
 	switch c.format {
 	case "json":
-		line, _ := json.Marshal(failure{"error", message})
-		fmt.Fprintf(c.stderr, "%s\n", line)
+		line, _ := json.Marshal(failure{"error", e.Error()})
+		fmt.Fprintf(c.stderr, "%s\n", plain.JSON(line))
 		return
 	case "github":
 		fmt.Fprintf(c.stderr, "::error::%s\n", source.CommandData(message))

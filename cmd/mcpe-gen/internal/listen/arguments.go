@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
 )
 
@@ -88,7 +89,7 @@ func arguments(pairs []string, schema json.RawMessage) (json.RawMessage, error) 
 	if bad, ok := errors.AsType[*validate.Error](s.Validate(raw)); ok {
 		var parts []string
 		for _, f := range bad.Fields {
-			parts = append(parts, plain(strings.TrimSpace(f.Path+" "+f.Message)))
+			parts = append(parts, plain.Text(strings.TrimSpace(f.Path+" "+f.Message)))
 		}
 		return nil, usagef("the arguments do not fit: %s; it takes %s", strings.Join(parts, "; "), describeArguments(schema))
 	}
@@ -139,7 +140,7 @@ func describeArguments(schema json.RawMessage) string {
 		if kind == "" {
 			kind = "value"
 		}
-		text := plain(name + "=" + kind)
+		text := plain.Text(name + "=" + kind)
 		if slices.Contains(top.Required, name) {
 			text += " (required)"
 		}

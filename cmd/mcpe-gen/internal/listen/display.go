@@ -4,12 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -44,24 +43,6 @@ func (d *display) paint(code, s string) string {
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
-// plain keeps text of others from reaching the terminal's controls.
-func plain(s string) string {
-	if strings.IndexFunc(s, hidden) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if hidden(r) {
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-func hidden(r rune) bool { return r != ' ' && (!unicode.IsGraphic(r) || unicode.IsSpace(r)) }
-
 // note prints a line about the run, not about an event.
 func (d *display) note(format string, args ...any) {
 	d.mu.Lock()
@@ -77,12 +58,12 @@ func (d *display) begin(event, mode string, o Options) {
 	}
 	more := ""
 	if o.Forward != "" {
-		more = ", forwarded to " + plain(o.Forward)
+		more = ", forwarded to " + plain.Text(o.Forward)
 	}
 	if d.o.Live {
 		more += "; Ctrl-C ends"
 	}
-	d.note("%s by %s from %s%s", d.paint(bold, plain(event)), mode, o.Target, more)
+	d.note("%s by %s from %s%s", d.paint(bold, plain.Text(event)), mode, o.Target, more)
 }
 
 // finish prints what there was.
@@ -123,11 +104,11 @@ func (d *display) event(o events.Occurrence, mode string, p *passedOn) error {
 	if d.o.JSON {
 		return d.json(line{Occurrence: occurrence(o), Mode: mode, Forward: p})
 	}
-	parts := []string{d.paint(dim, plain(o.Timestamp.String())), d.paint(bold, plain(o.Name)), d.paint(dim, plain(o.ID))}
+	parts := []string{d.paint(dim, plain.Text(o.Timestamp.String())), d.paint(bold, plain.Text(o.Name)), d.paint(dim, plain.Text(o.ID))}
 	if p != nil {
 		parts = append(parts, d.receipt(p))
 	}
-	parts = append(parts, plain(compact(o.Raw)))
+	parts = append(parts, plain.Text(compact(o.Raw)))
 	_, err := fmt.Fprintln(d.o.Stdout, strings.Join(parts, "  "))
 	return err
 }
@@ -139,7 +120,7 @@ func (d *display) receipt(p *passedOn) string {
 	case p.Status != 0:
 		return d.paint(red, fmt.Sprintf("-> %d", p.Status)) + fmt.Sprintf(" %dms", p.Millis)
 	}
-	return d.paint(red, "-> "+plain(p.Error))
+	return d.paint(red, "-> "+plain.Text(p.Error))
 }
 
 func compact(raw json.RawMessage) string {
@@ -157,7 +138,7 @@ func (d *display) json(v any) error {
 	if err := e.Encode(v); err != nil {
 		return err
 	}
-	_, err := d.o.Stdout.Write(b.Bytes())
+	_, err := d.o.Stdout.Write(plain.JSON(b.Bytes()))
 	return err
 }
 
@@ -186,7 +167,7 @@ func (d *display) fail(err error) {
 		_ = d.json(map[string]any{"error": err.Error()})
 		return
 	}
-	fmt.Fprintln(d.o.Stdout, d.paint(red, "!! "+plain(err.Error())))
+	fmt.Fprintln(d.o.Stdout, d.paint(red, "!! "+plain.Text(err.Error())))
 }
 
 // interrupted shows that the connection was lost, and is being made again.
@@ -194,7 +175,7 @@ func (d *display) interrupted(why string) {
 	if d.o.Quiet {
 		return
 	}
-	d.note("%s", d.paint(yellow, "interrupted, trying again: "+plain(why)))
+	d.note("%s", d.paint(yellow, "interrupted, trying again: "+plain.Text(why)))
 }
 
 // clear takes the line of counts away, and count writes it; both with mu held.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/file"
@@ -126,6 +127,9 @@ func (o Options) run(ctx context.Context, co client.Options) error {
 	case err != nil:
 		return fmt.Errorf("listing the event types of %s: %w", o.Target, err)
 	}
+	for _, bad := range c.Unreadable() {
+		fmt.Fprintf(o.Stderr, "warning: %s\n", plain.Text(bad.Error()))
+	}
 	d, err := o.choose(ctx, catalog)
 	if err != nil {
 		return err
@@ -159,7 +163,7 @@ func key(t peer.Target, event string, args json.RawMessage) string {
 // refused explains a subscription that was not made.
 func (o Options) refused(err error, d wire.Descriptor) error {
 	if mode, ok := errors.AsType[*client.NoCompatibleDeliveryModeError](err); ok {
-		return usagef("%s is not delivered by %s; the server offers %s", d.Name, strings.Join(mode.Supported, " or "), strings.Join(mode.Offered, ", "))
+		return usagef("%s is not delivered by %s; the server offers %s", d.Name, strings.Join(mode.Supported, " or "), plain.Text(strings.Join(mode.Offered, ", ")))
 	}
 	if errors.Is(err, events.ErrInvalidParams) {
 		return usagef("%s refuses the arguments: %s; %s takes %s", o.Target, explain(err), d.Name, describeArguments(d.InputSchema))
@@ -175,11 +179,11 @@ func explain(err error) string {
 	if e, ok := errors.AsType[*events.Error](err); ok && json.Unmarshal(e.Data, &fields) == nil && len(fields.Errors) > 0 {
 		var parts []string
 		for _, f := range fields.Errors {
-			parts = append(parts, plain(strings.TrimSpace(f.Path+" "+f.Message)))
+			parts = append(parts, plain.Text(strings.TrimSpace(f.Path+" "+f.Message)))
 		}
 		return strings.Join(parts, "; ")
 	}
-	return plain(err.Error())
+	return plain.Text(err.Error())
 }
 
 // A tail is one subscription being shown.
@@ -250,7 +254,7 @@ func (t *tail) follow(ctx context.Context) error {
 
 func ended(err error) error {
 	if e, ok := errors.AsType[*client.TerminatedError](err); ok {
-		return fmt.Errorf("the server ended the subscription: %s", plain(e.Err.Error()))
+		return fmt.Errorf("the server ended the subscription: %s", plain.Text(e.Err.Error()))
 	}
 	return err
 }

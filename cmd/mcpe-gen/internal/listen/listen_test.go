@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -117,7 +118,7 @@ func TestUntrustedText(t *testing.T) {
 	d.interrupted(hostile)
 	for _, text := range []string{out.String(), log.String()} {
 		for _, r := range text {
-			if r != '\n' && hidden(r) {
+			if r != '\n' && plain.Hidden(r) {
 				t.Errorf("%U reaches the terminal: %q", r, text)
 			}
 		}

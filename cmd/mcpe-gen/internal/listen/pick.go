@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -37,7 +38,7 @@ func (o Options) choose(ctx context.Context, catalog []wire.Descriptor) (wire.De
 func names(catalog []wire.Descriptor) []string {
 	var list []string
 	for _, d := range catalog {
-		list = append(list, plain(d.Name))
+		list = append(list, plain.Text(d.Name))
 	}
 	return list
 }
@@ -46,11 +47,11 @@ func names(catalog []wire.Descriptor) []string {
 func (o Options) list(catalog []wire.Descriptor) {
 	width := 0
 	for _, d := range catalog {
-		width = max(width, len(plain(d.Name)))
+		width = max(width, len(plain.Text(d.Name)))
 	}
 	fmt.Fprintf(o.Stderr, "Event types of %s:\n", o.Target)
 	for i, d := range catalog {
-		fmt.Fprintf(o.Stderr, "%4d  %-*s  %s (%s)\n", i+1, width, plain(d.Name), plain(d.Description), plain(strings.Join(d.Delivery, ", ")))
+		fmt.Fprintf(o.Stderr, "%4d  %-*s  %s (%s)\n", i+1, width, plain.Text(d.Name), plain.Text(d.Description), plain.Text(strings.Join(d.Delivery, ", ")))
 	}
 }
 
