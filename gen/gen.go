@@ -17,7 +17,6 @@ import (
 	"go/token"
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -137,7 +136,7 @@ func model(ctx context.Context, r Request) (*modelled, []source.Diagnostic, erro
 			failed = err
 			return nil, err
 		}
-		return os.ReadFile(r.path(p))
+		return source.ReadFile(r.path(p))
 	}
 	set, diags := schema.Load(r.Files, reading)
 	if failed != nil {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -98,7 +97,7 @@ func (c *command) writing(to io.Writer) source.WriteOptions {
 		Format:   source.Format(c.format),
 		Excerpt:  c.excerpts(to),
 		Color:    c.coloredOn(to),
-		ReadFile: os.ReadFile,
+		ReadFile: source.ReadFile,
 		Describe: describe,
 	}
 }

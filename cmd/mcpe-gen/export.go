@@ -108,7 +108,7 @@ func (c *command) load(ctx context.Context, files []string) (*schema.Set, error)
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		return os.ReadFile(path)
+		return source.ReadFile(path)
 	}
 	set, found := schema.Load(all, reading)
 	found = append(found, c.unused()...)

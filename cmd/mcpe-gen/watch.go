@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/gen/config"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
 const (
@@ -84,7 +85,7 @@ func (c *command) discover(files []string) *watching {
 	}
 	reading.ReadFile = func(p string) ([]byte, error) {
 		w.paths = append(w.paths, p)
-		return os.ReadFile(p)
+		return source.ReadFile(p)
 	}
 	schema.Load(append(w.members(), files...), reading)
 	w.seen = w.look()

@@ -86,11 +86,11 @@ func Find(dir string) (string, bool) {
 	}
 }
 
-// Load reads the configuration file at path; a nil readFile means os.ReadFile. The configuration is
+// Load reads the configuration file at path; a nil readFile means [source.ReadFile]. The configuration is
 // nil when the file cannot be read as YAML, and complete only when no diagnostic is of severity error.
 func Load(path string, readFile func(string) ([]byte, error)) (*Config, []source.Diagnostic) {
 	if readFile == nil {
-		readFile = os.ReadFile
+		readFile = source.ReadFile
 	}
 	content, err := readFile(path)
 	if err != nil {

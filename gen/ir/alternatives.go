@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
@@ -45,7 +46,7 @@ func (b *builder) choose(f *facts, u alternatives, rest, applied []*source.Node,
 		b.noValue(f, "no variant of its "+u.keyword+" does", u.part.Get(u.keyword))
 		return shape{}
 	case len(rest) == 0:
-		return b.untyped(f.node, nil, "the schema allows null alone")
+		return b.untyped(f.node, nil, nullAlone)
 	case len(rest) == 1:
 		return b.through(applied[0])
 	}
@@ -67,6 +68,12 @@ func (b *builder) choose(f *facts, u alternatives, rest, applied []*source.Node,
 		sh.null = sh.null || null
 		return sh
 	}
+	if tag := b.optionalTag(applied); tag != "" {
+		sh := b.rawHint(f, fmt.Sprintf("%q tells the variants apart, but need not be there", tag),
+			fmt.Sprintf("add required: [%s] to every variant, or declare discriminator: {propertyName: %s}", tag, tag))
+		sh.null = null
+		return sh
+	}
 	sh := b.raw(f, "no member tells the variants apart")
 	sh.null = null
 	return sh
@@ -74,8 +81,11 @@ func (b *builder) choose(f *facts, u alternatives, rest, applied []*source.Node,
 
 // raw is a union that stays JSON.
 func (b *builder) raw(f *facts, why string) shape {
-	b.report(source.New("MCPE203", f.node.Range, "%s; the Go type is json.RawMessage", why).
-		WithHint("declare discriminator: {propertyName: NAME}, or x-go-type: encoding/json.RawMessage to say that this is meant"))
+	return b.rawHint(f, why, "declare discriminator: {propertyName: NAME}, or x-go-type: encoding/json.RawMessage to say that this is meant")
+}
+
+func (b *builder) rawHint(f *facts, why, hint string) shape {
+	b.report(source.New("MCPE203", f.node.Range, "%s; the Go type is json.RawMessage", why).WithHint("%s", hint))
 	return shape{kind: externalShape, goType: RawMessage}
 }
 

@@ -198,7 +198,7 @@ func (b *builder) typed(f *facts, of kinds) shape {
 	sh := shape{}
 	switch k := of &^ kNull; k {
 	case 0:
-		sh = b.untyped(f.node, nil, "the schema allows null alone")
+		sh = b.untyped(f.node, nil, nullAlone)
 	case anyKind &^ kNull:
 		why := "the schema has no type and allows any value"
 		if !null {
@@ -250,9 +250,14 @@ func stringKind(f *facts) Kind {
 	return String
 }
 
+const nullAlone = "the schema allows null alone"
+
 // untyped is a value that stays JSON because nothing says which type it has.
 func (b *builder) untyped(n *source.Node, f *facts, why string) shape {
 	hint := "give it a type, or x-go-type: encoding/json.RawMessage when any value is meant"
+	if why == nullAlone {
+		hint = `name the type of the values beside null: type: [string, "null"]; x-go-type: encoding/json.RawMessage says that null alone is meant`
+	}
 	for _, h := range suggestions {
 		if f != nil && slices.ContainsFunc(h.from, func(k string) bool { return f.get(k) != nil }) {
 			hint = "add type: " + h.typ

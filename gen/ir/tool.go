@@ -63,14 +63,15 @@ func (b *builder) toolName(e *Event, name string, names scope) bool {
 	switch prev, taken := names[name]; {
 	case len(name) > maxToolName:
 		b.report(source.New("MCPE221", at, "the read tool's name %s has %d characters, at most %d are allowed", name, len(name), maxToolName).
-			WithHint("set x-tool-name on the event"))
+			WithHint("set x-tool-name on the event, or leave tools out: --emit server,client"))
 		return false
 	case !readtool.ValidName(name):
-		b.report(source.New("MCPE221", at, "the read tool's name %q has other characters than letters, digits, _ and -", name))
+		b.report(source.New("MCPE221", at, "the read tool's name %q has other characters than letters, digits, _ and -", name).
+			WithHint("set x-tool-name on the event, or leave tools out: --emit server,client"))
 		return false
 	case taken:
 		b.report(source.New("MCPE221", at, "%s and the event %s both have the read tool %s", prev.what, e.Schema.Name, name).
-			WithRelated(prev.at, "%s is here", prev.what).WithHint("set x-tool-name on one of the events"))
+			WithRelated(prev.at, "%s is here", prev.what).WithHint("set x-tool-name on one of the events, or leave tools out: --emit server,client"))
 		return false
 	}
 	names[name] = declared{"the event " + e.Schema.Name, at}

@@ -44,6 +44,21 @@ func (b *builder) flat(variants []*source.Node) []*source.Node {
 
 // inferredUnion finds a required member with distinct constants in every variant.
 func (b *builder) inferredUnion(f *facts, variants []*source.Node) *unionPlan {
+	return b.inferred(variants, func(obj *object, tag string) bool { return obj.get(tag).required || f.requires(tag) })
+}
+
+// optionalTag returns the member that would tell the variants apart if each of them required it, empty
+// when there is none.
+func (b *builder) optionalTag(variants []*source.Node) string {
+	plan := b.inferred(variants, func(*object, string) bool { return true })
+	if plan == nil {
+		return ""
+	}
+	return plan.tag
+}
+
+// inferred finds a member with distinct constants in every variant that is counted on there.
+func (b *builder) inferred(variants []*source.Node, counted func(obj *object, tag string) bool) *unionPlan {
 	variants = b.flat(variants)
 	objects := make([]*object, len(variants))
 	for i, v := range variants {
@@ -52,19 +67,19 @@ func (b *builder) inferredUnion(f *facts, variants []*source.Node) *unionPlan {
 		}
 	}
 	for _, m := range objects[0].members {
-		if plan := b.planFor(f, m.key, variants, objects); plan != nil {
+		if plan := b.planFor(counted, m.key, variants, objects); plan != nil {
 			return plan
 		}
 	}
 	return nil
 }
 
-func (b *builder) planFor(f *facts, tag string, variants []*source.Node, objects []*object) *unionPlan {
+func (b *builder) planFor(counted func(*object, string) bool, tag string, variants []*source.Node, objects []*object) *unionPlan {
 	plan := &unionPlan{tag: tag}
 	var values []*source.Node
 	for _, obj := range objects {
 		vals := b.constants(obj, tag)
-		if len(vals) != 1 || !isScalar(vals[0]) || !obj.get(tag).required && !f.requires(tag) {
+		if len(vals) != 1 || !isScalar(vals[0]) || !counted(obj, tag) {
 			return nil
 		}
 		values = append(values, vals[0])

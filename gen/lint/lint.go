@@ -13,7 +13,6 @@ package lint
 
 import (
 	"embed"
-	"os"
 	"slices"
 	"time"
 
@@ -41,7 +40,7 @@ type Options struct {
 	Rules rule.Selection
 	// Now is the time by which removal dates are judged; zero means the present.
 	Now time.Time
-	// ReadFile reads a file again for its comments; nil means os.ReadFile.
+	// ReadFile reads a file again for its comments; nil means [source.ReadFile].
 	ReadFile func(path string) ([]byte, error)
 }
 
@@ -70,7 +69,7 @@ func Rules() []rule.Rule {
 // that only a $ref reached count as its surroundings. The code of a finding is the ID of its rule.
 func Check(set *schema.Set, o Options) []source.Diagnostic {
 	if o.ReadFile == nil {
-		o.ReadFile = os.ReadFile
+		o.ReadFile = source.ReadFile
 	}
 	if o.Now.IsZero() {
 		o.Now = time.Now()

@@ -50,6 +50,8 @@ type resource struct {
 	node    *source.Node
 	base    *url.URL
 	anchors map[string]*source.Node
+	// dynamic are the names of $dynamicAnchor.
+	dynamic map[string]bool
 }
 
 // A place is where a schema node belongs.
@@ -187,6 +189,12 @@ func (l *loader) identify(r *root, res *resource, n *source.Node) *resource {
 	}
 	if a := n.Get("$anchor"); a != nil && a.Kind == source.String && !r.dialect.refAlone {
 		anchor(a.Text, a)
+	}
+	if a := n.Get("$dynamicAnchor"); a != nil && a.Kind == source.String {
+		if res.dynamic == nil {
+			res.dynamic = make(map[string]bool)
+		}
+		res.dynamic[a.Text] = true
 	}
 	return res
 }

@@ -38,6 +38,11 @@ func (l *loader) keyword(r *root, n *source.Node, m *source.Member) {
 		if v.Kind == source.String {
 			l.format(r, n, v)
 		}
+	case "enum":
+		if v.Kind == source.Array && len(v.Items) == 0 {
+			r.mark(v)
+			l.fail(r, source.New("MCPE130", v.Range, "enum is empty, so that no value is valid").WithHint("list the values, or leave enum out"))
+		}
 	case "default", "examples":
 		if len(r.samples) == 0 || r.samples[len(r.samples)-1] != n {
 			r.samples = append(r.samples, n)

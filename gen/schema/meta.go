@@ -109,6 +109,9 @@ func metaFault(r *root, e *jsonschema.ValidationError) source.Diagnostic {
 	case *kind.Type:
 		return source.New("MCPE130", at, "%s must be %s, not %s", what, wanted(k.Want), withArticle(k.Got))
 	case *kind.Enum:
+		if k.Got == nil {
+			return source.New("MCPE130", at, "%s cannot be null", what).WithHint(`quote it: "null"`)
+		}
 		d := source.New("MCPE130", at, "%s cannot be %q", what, fmt.Sprint(k.Got))
 		var words []string
 		for _, w := range k.Want {

@@ -106,7 +106,7 @@ type MatchRule struct {
 
 // Options tells [Load] how to reach files.
 type Options struct {
-	// ReadFile reads a file; nil means os.ReadFile.
+	// ReadFile reads a file; nil means [source.ReadFile].
 	ReadFile func(string) ([]byte, error)
 	// Refs says which files stand for remote schemas: the beginning of a URL to the path that takes
 	// its place. A beginning that ends in a slash stands for a directory.

@@ -217,6 +217,11 @@ func (s *Set) inResource(res *resource, fragment string, ref *source.Node) (Targ
 		return s.schemaAt(res.node.Lookup(fragment), ref)
 	}
 	n := res.anchors[fragment]
+	if n == nil && res.dynamic[fragment] {
+		d := source.New("MCPE141", ref.Range, "$ref %q leads to a $dynamicAnchor, which is not supported", ref.Text).
+			WithHint("write $anchor: %s there", fragment)
+		return Target{}, &d
+	}
 	if n == nil {
 		d := source.New("MCPE141", ref.Range, "$ref %q: there is no anchor %q in this schema", ref.Text, fragment).
 			WithHint("a schema of this file is #/schemas/NAME")

@@ -87,7 +87,7 @@ func (s *jsonScanner) value(depth int) *Node {
 	n.Range = s.span(start, s.i)
 	if n.Kind == Number {
 		if why := numberFault(n.Text); why != "" {
-			s.report(New("MCPE105", n.Range, "%s", why))
+			s.report(New("MCPE105", n.Range, "%s", why).WithHint("quote it if it is a string, or leave it out"))
 			n.Text = "0"
 		}
 	}

@@ -42,6 +42,12 @@ func numberFault(text string) string {
 			return fmt.Sprintf("%s has an exponent beyond %d", text, maxNumber)
 		}
 	}
+	// Programs that read JSON hold numbers as float64.
+	if v, err := strconv.ParseFloat(text, 64); err != nil {
+		return fmt.Sprintf("%s is larger than a float64 can hold, which programs that read JSON use", text)
+	} else if v == 0 && strings.ContainsAny(strings.FieldsFunc(text, func(r rune) bool { return r == 'e' || r == 'E' })[0], "123456789") {
+		return fmt.Sprintf("%s is nearer to zero than a float64 can be, which programs that read JSON use", text)
+	}
 	return ""
 }
 

@@ -21,11 +21,16 @@ var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
 // collections one that is a little early; a second parser is asked for the place. A column that
 // neither knows is left out.
 func (p *parser) syntaxError(err error) {
+	if p.jsonError() {
+		return
+	}
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	line := 0
 	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
 		line, _ = strconv.Atoi(m[1])
 		message = strings.TrimPrefix(err.Error(), m[0])
+	} else if strings.HasPrefix(err.Error(), "yaml: ") {
+		line = 1 // of the first line yaml.v3 does not speak
 	}
 	if d, ok := p.tab(line); ok {
 		p.report(d)
@@ -45,7 +50,11 @@ func (p *parser) syntaxError(err error) {
 	if found, why, ok := p.secondOpinion(); ok {
 		at, message = found, why
 	}
-	p.report(New("MCPE101", at, "%s", message))
+	d := New("MCPE101", at, "%s", message)
+	if hint := p.remedy(message, at.Start); hint != "" {
+		d = d.WithHint("%s", hint)
+	}
+	p.report(d)
 }
 
 // tab finds the tab in the indentation of the line, or of the one after it: yaml.v3 counts from

@@ -65,11 +65,11 @@ func Load(ctx context.Context, spec string, new New) ([]breaking.Package, []sour
 	case err != nil:
 		return nil, []source.Diagnostic{missing(spec, "there is no such file or directory")}, nil
 	case !info.IsDir():
-		v := version{read: os.ReadFile}
+		v := version{read: source.ReadFile}
 		packages, ds := v.packages([]group{new.single(spec, new.Refs)})
 		return packages, ds, nil
 	}
-	v := version{base: spec, root: spec, read: os.ReadFile}
+	v := version{base: spec, root: spec, read: source.ReadFile}
 	groups, d := v.groups(spec, new)
 	if d != nil {
 		return nil, []source.Diagnostic{*d}, nil

@@ -1,0 +1,160 @@
+package source
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+const noComments = "JSON has no comments"
+
+// jsonError reports what is wrong with a file that is named as JSON and is none. YAML's parser would
+// read some of it with another meaning, comments as part of texts for one, or complain in words of YAML.
+func (p *parser) jsonError() bool {
+	if !strings.EqualFold(filepath.Ext(p.path), ".json") {
+		return false
+	}
+	var v json.RawMessage
+	var fault *json.SyntaxError
+	if err := json.Unmarshal([]byte(p.src), &v); !errors.As(err, &fault) {
+		return false
+	}
+	i := min(max(int(fault.Offset)-1, 0), len(p.src))
+	rest := p.src[i:]
+	_, size := utf8.DecodeRuneInString(rest)
+	at := p.span(i, i+size)
+	why := strings.TrimPrefix(fault.Error(), "invalid character ")
+	switch {
+	case strings.HasPrefix(rest, "//"), strings.HasPrefix(rest, "/*"), strings.HasPrefix(rest, "#"):
+		p.report(New("MCPE101", at, "%s", noComments).WithHint("remove it, or name the file .yaml, where # begins a comment"))
+	case strings.HasPrefix(rest, "'"):
+		p.report(New("MCPE101", at, "a string of JSON stands in double quotes").WithHint(`write "…" for '…'`))
+	case strings.TrimSpace(rest) == "" || int(fault.Offset) >= len(p.src) && strings.HasPrefix(fault.Error(), "unexpected end"):
+		p.report(New("MCPE101", p.span(len(p.src), len(p.src)), "the file ends within a value").WithHint("close what is open with }, ] or a quote"))
+	case strings.HasSuffix(why, "after object key:value pair"), strings.HasSuffix(why, "after array element"):
+		p.report(New("MCPE101", at, "a comma or a closing bracket is missing before %s", why[:strings.LastIndex(why, " after ")]))
+	case strings.HasPrefix(rest, "}"), strings.HasPrefix(rest, "]"):
+		p.report(New("MCPE101", at, "%s comes after a comma", rest[:1]).WithHint("remove the comma before it"))
+	default:
+		p.report(New("MCPE101", at, "this is no JSON: %s", fault.Error()))
+	}
+	return true
+}
+
+// commented reports comments in a file that is named as JSON, also where YAML would read something.
+func (p *parser) commented() bool {
+	at := len(p.found)
+	if !p.jsonError() {
+		return false
+	}
+	if p.found[at].Message == noComments {
+		return true
+	}
+	p.found = p.found[:at] // YAML may allow it, a comma before a bracket for one
+	return false
+}
+
+// keyValue is a line with a key and an unquoted value: indentation, key and value.
+var keyValue = regexp.MustCompile(`^( *(?:- +)*)([^\s"'\[\]{},#&*!|>%@][^"'\[\]{},#]*?): +([^\s"'\[{|>&*!#].*?)\s*$`)
+
+// remedy says what to do about a syntax error of YAML that is found at a line and column, column 0 when
+// it is not known; empty when nothing is known.
+func (p *parser) remedy(message string, at Position) string {
+	if at.Line < 1 || at.Line > len(p.lines) {
+		return ""
+	}
+	line := p.lineText(at.Line)
+	runes := []rune(line)
+	here := rune(0)
+	if at.Column >= 1 && at.Column <= len(runes) {
+		here = runes[at.Column-1]
+	}
+	if m := keyValue.FindStringSubmatch(line); m != nil {
+		switch value := m[3]; {
+		case strings.Contains(value, ": ") || strings.HasSuffix(value, ":"),
+			strings.HasPrefix(value, "- "), strings.HasPrefix(value, "? "), strings.IndexAny(value, "@`%") == 0:
+			return "quote it: " + m[2] + ": " + quoted(value)
+		}
+	}
+	if m := quotedThenMore.FindStringSubmatch(line); m != nil {
+		return "quote all of the value: " + strings.TrimSpace(m[1]) + ": " + quoted(strings.Trim(m[2], `"'`)+m[3])
+	}
+	switch {
+	case here == '@' || here == '`':
+		return "quote the value: a text of YAML cannot begin with " + string(here)
+	case strings.Contains(message, "quoted text") || strings.Contains(message, "quoted scalar"):
+		return "close the text with the quote that it begins with"
+	case strings.Contains(message, "end token ']'"):
+		return "close the list with ], or quote the value if it is a text that begins with ["
+	case flowColon.MatchString(line):
+		return `quote a text that contains ": "`
+	case strings.Contains(message, "end token '}'"), strings.Contains(message, "flow map"), strings.Contains(message, "',' or '}'"):
+		return "members stand between { and }, separated by commas; a text with one of these is quoted"
+	}
+	if hint := p.indentation(at.Line); hint != "" {
+		return hint
+	}
+	if strings.Contains(message, "mapping value") {
+		return `quote a text that contains ": "`
+	}
+	return ""
+}
+
+// flowColon is a member within braces whose unquoted value has a colon.
+var flowColon = regexp.MustCompile(`[{,] *[^\s"'\[\]{},#:]+: +[^\s"'\[\]{},#][^"'\[\]{},#]*?: `)
+
+// quotedThenMore is a line whose value is quoted and goes on behind the quote.
+var quotedThenMore = regexp.MustCompile(`^( *(?:- +)*[^\s"'\[\]{},#]+): +("[^"]*"|'[^']*')( *[^\s,#\]}].*?)\s*$`)
+
+// quoted is s as a text of YAML: in double quotes, or in single ones where it holds double ones.
+func quoted(s string) string {
+	if utf8.RuneCountInString(s) > 60 {
+		s = string([]rune(s)[:59]) + "…"
+	}
+	if strings.ContainsAny(s, `"\`) {
+		return "'" + strings.ReplaceAll(s, "'", "''") + "'"
+	}
+	return `"` + s + `"`
+}
+
+// indentation says where a line and the one above it begin, or the next line where these two agree.
+func (p *parser) indentation(line int) string {
+	for _, l := range []int{line, line + 1} {
+		if l > len(p.lines) {
+			break
+		}
+		begin := keyColumn(p.lineText(l))
+		for above := l - 1; above >= 1 && begin > 0; above-- {
+			column := keyColumn(p.lineText(above))
+			if column > 0 && column != begin {
+				return fmt.Sprintf("check the indentation: line %d begins in column %d, line %d in column %d", above, column, l, begin)
+			}
+			if column > 0 {
+				break
+			}
+		}
+	}
+	return ""
+}
+
+// keyColumn is the column of what a line says, behind the dashes of a list; 0 for a line without text.
+func keyColumn(line string) int {
+	rest := strings.TrimLeft(line, " ")
+	for strings.HasPrefix(rest, "- ") {
+		rest = strings.TrimLeft(rest[2:], " ")
+	}
+	if rest == "" || rest[0] == '#' {
+		return 0
+	}
+	return len(line) - len(rest) + 1
+}
+
+// lineText is the text of an editor's line.
+func (p *parser) lineText(line int) string {
+	start := p.lines[line-1]
+	return p.src[start:p.lineEnd(start)]
+}
