@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,5 +45,57 @@ func BenchmarkAppend(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		l.Append(context.Background(), e)
+	}
+}
+
+// Trap 2: Appended is called inside the step that makes an entry visible: in the order of positions,
+// one at a time, and before anybody can read past it. Log.Append and AppendOnce carry the trap, which
+// hold the lock over it.
+func TestAppendedIsWithinAppend(t *testing.T) {
+	const writers, each = 8, 100
+	var l *memory.Log
+	var told []store.Position // unguarded: the log's lock has to do
+	early := make(chan store.Position, 1)
+	l = memory.NewLog(store.LogOptions{Appended: func(entries []store.Entry) {
+		if len(told) == 0 {
+			go func() { _, head := l.Bounds(); early <- head }()
+			for range 100 { // a reader that could get in would
+				time.Sleep(100 * time.Microsecond)
+				if len(early) > 0 {
+					t.Error("a reader got in while the append was being told")
+				}
+			}
+		}
+		for i := range entries {
+			told = append(told, entries[i].Position)
+		}
+		runtime.Gosched()
+	}})
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			for i := range each {
+				e := store.Entry{EventID: fmt.Sprintf("%d-%d", w, i), Timestamp: events.NewTime(time.Unix(0, 0)), Data: json.RawMessage(`{}`)}
+				var err error
+				if i%2 == 0 {
+					_, err = l.Append(context.Background(), e)
+				} else {
+					_, _, err = l.AppendOnce(context.Background(), e, 0)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	<-early
+	if len(told) != writers*each {
+		t.Fatalf("%d positions", len(told))
+	}
+	for i, p := range told {
+		if p != store.Position(i+1) {
+			t.Fatalf("position %d was told after %d others", p, i)
+		}
 	}
 }
