@@ -40,8 +40,9 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 		return l, nil
 	}
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.options = o
-	l.mu.Unlock()
+	l.await(time.Now())
 	return l, nil
 }
 
@@ -56,6 +57,9 @@ func (s *Store) Close() error {
 	for _, l := range s.logs {
 		l.mu.Lock()
 		l.closed = true
+		if l.expiry != nil {
+			l.expiry.Stop()
+		}
 		l.mu.Unlock()
 	}
 	return nil
@@ -76,6 +80,7 @@ type Log struct {
 	start   int         // first retained one in entries
 	head    store.Position
 	closed  bool
+	expiry  *time.Timer    // while entries wait for their age; nil otherwise
 	ids     *idIndex       // nil until the first AppendOnce
 	one     [1]store.Entry // what Appended is given
 }
@@ -118,6 +123,7 @@ func (l *Log) add(e *store.Entry, now time.Time) {
 	l.entries = append(l.entries, *e)
 	l.stamps = append(l.stamps, now)
 	l.evict(now)
+	l.await(now)
 	if l.options.Appended != nil {
 		l.one[0] = *e
 		l.options.Appended(l.one[:])
@@ -166,6 +172,26 @@ func (l *Log) bounds() store.Position {
 
 // oldest is the first position that is retained, without another look at the clock.
 func (l *Log) oldest() store.Position { return l.head - store.Position(len(l.entries)-l.start) + 1 }
+
+// await has what is too old dropped, also when nobody appends or reads any more: not at once, but
+// at most a sixteenth of MaxAge and a second late. The timer lives while there are entries.
+func (l *Log) await(now time.Time) {
+	age := l.options.MaxAge
+	if l.expiry != nil || age <= 0 || l.closed || l.start == len(l.entries) {
+		return
+	}
+	due := max(l.stamps[l.start].Add(age).Sub(now), 0) + min(age/16, time.Hour) + time.Second
+	l.expiry = time.AfterFunc(due, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		now := time.Now()
+		l.expiry = nil
+		if !l.closed {
+			l.evict(now)
+			l.await(now)
+		}
+	})
+}
 
 // evict moves start past what retention no longer covers and compacts when half is dead.
 func (l *Log) evict(now time.Time) {

@@ -59,7 +59,6 @@ func (a *appending) do(ctx context.Context) error {
 		a.entry.Position = 0
 		return err
 	}
-	a.log.trim()
 	return nil
 }
 

@@ -145,32 +145,6 @@ func TestReadBelowTheTail(t *testing.T) {
 	}
 }
 
-// Evicted entries leave the file too, and a reader of deleted positions is told of the gap.
-func TestTrimming(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "events.db")
-	s := open(t, path, sqlite.Options{Synchronous: sqlite.Normal})
-	l := openLog(t, s, store.LogOptions{MaxCount: 10})
-	for i := range 1000 {
-		appendAll(t, l, strconv.Itoa(i))
-	}
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	var kept int
-	if err := db.QueryRow("SELECT count(*) FROM entries").Scan(&kept); err != nil {
-		t.Fatal(err)
-	}
-	if kept > 10+256 {
-		t.Errorf("%d entries lie in the file", kept)
-	}
-	b, err := l.Read(t.Context(), 3, 100)
-	if err != nil || !b.Gap || len(b.Entries) != 10 || b.Entries[0].Position != 991 {
-		t.Errorf("gap %v, %d entries, error %v", b.Gap, len(b.Entries), err)
-	}
-}
-
 // Age is measured by the bubble's clock when the store is opened in one.
 func TestAgeInBubble(t *testing.T) {
 	dir := t.TempDir()

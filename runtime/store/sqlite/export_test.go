@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
 // OldFile makes a file as the release that knew that many migrations left it.
@@ -101,4 +103,15 @@ func (s *Store) Each(n int) (errs []error) {
 		errs = append(errs, x.err)
 	}
 	return errs
+}
+
+// Rows is how many entries lie in the file.
+func (s *Store) Rows() (n int, err error) {
+	err = s.read.QueryRow("SELECT count(*) FROM entries").Scan(&n)
+	return n, err
+}
+
+// SweepSome deletes one step of what a log of the store has evicted.
+func SweepSome(l store.EventLog) (more bool, err error) {
+	return l.(*Log).sweepSome(context.Background())
 }

@@ -14,12 +14,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-const (
-	// tailMax is how many of a log's last entries stay in memory, where most reads end.
-	tailMax = 1024
-	// trimEvery is how many evicted entries gather before they are deleted from the file.
-	trimEvery = 256
-)
+// tailMax is how many of a log's last entries stay in memory, where most reads end.
+const tailMax = 1024
 
 // A Log is a [store.EventLog] in a [Store].
 type Log struct {
@@ -28,14 +24,13 @@ type Log struct {
 	name  string
 	epoch uint64
 
-	mu       sync.Mutex
-	options  store.LogOptions
-	head     store.Position
-	oldest   store.Position // first in the file that retention covered when last looked at
-	stamp    time.Time      // when oldest was appended, or earlier; zero when unknown
-	deleted  store.Position // everything up to it has been deleted
-	tail     []store.Entry  // the last entries up to head; grows at its end only
-	trimming bool
+	mu      sync.Mutex
+	options store.LogOptions
+	head    store.Position
+	oldest  store.Position // first in the file that retention covered when last looked at
+	stamp   time.Time      // when oldest was appended, or earlier; zero when unknown
+	deleted store.Position // everything up to it has been deleted
+	tail    []store.Entry  // the last entries up to head; grows at its end only
 }
 
 // OpenLog implements [store.Store].
@@ -78,12 +73,16 @@ func (l *Log) open(ctx context.Context, w *session) error {
 		return err
 	}
 	l.epoch, l.head = uint64(epoch), store.Position(head)
-	var first, stamp int64
-	err = w.row(ctx, "SELECT position, appended FROM entries WHERE log = ? ORDER BY position LIMIT 1", []any{l.id}, &first, &stamp)
+	var first, last, stamp int64
+	err = w.row(ctx, "SELECT position, appended, (SELECT max(position) FROM entries WHERE log = ?1) FROM entries WHERE log = ?1 ORDER BY position LIMIT 1",
+		[]any{l.id}, &first, &stamp, &last)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		l.oldest, err = l.head+1, nil
-	case err == nil:
+	case err != nil:
+	case last != head:
+		err = fmt.Errorf("%w: %s holds entry %d and its head is %d", ErrCorrupt, l.name, last, head)
+	default:
 		l.oldest, l.stamp = store.Position(first), time.Unix(0, stamp)
 	}
 	l.deleted = l.oldest - 1
@@ -94,10 +93,6 @@ func (l *Log) open(ctx context.Context, w *session) error {
 func (l *Log) visible(e store.Entry, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if e.Position != l.head+1 {
-		// Another process writes to the file: its entries are read from there.
-		l.tail = nil
-	}
 	l.head = e.Position
 	if len(l.tail) >= 2*tailMax {
 		l.tail = append(make([]store.Entry, 0, 2*tailMax), l.tail[len(l.tail)-tailMax:]...)
@@ -108,6 +103,9 @@ func (l *Log) visible(e store.Entry, now time.Time) {
 	}
 	if n := l.options.MaxCount; n > 0 && l.head-l.oldest+1 > store.Position(n) {
 		l.oldest = l.head - store.Position(n) + 1
+		if l.oldest > l.deleted+sweepSoon {
+			l.s.sweeper.hurry()
+		}
 	}
 	if l.options.Appended != nil {
 		l.options.Appended([]store.Entry{e})
@@ -153,31 +151,50 @@ func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.
 	if err != nil {
 		return store.Batch{}, err
 	}
-	l.mu.Lock()
-	l.age()
-	b := store.Batch{Oldest: l.oldest, Head: l.head}
-	if after >= l.head {
+	for {
+		l.mu.Lock()
+		l.age()
+		b := store.Batch{Oldest: l.oldest, Head: l.head}
+		from := max(after, l.oldest-1)
+		b.Gap = from > after
+		if from >= l.head || limit <= 0 {
+			l.mu.Unlock()
+			return b, nil
+		}
+		if first := l.head - store.Position(len(l.tail)) + 1; from+1 >= first {
+			i := int(from + 1 - first)
+			to := min(i+limit, len(l.tail))
+			b.Entries = l.tail[i:to:to]
+			l.mu.Unlock()
+			return b, nil
+		}
 		l.mu.Unlock()
-		return b, nil
+		want := min(b.Head, from+store.Position(limit))
+		if b.Entries, err = l.query(ctx, db, from, want); err != nil {
+			return store.Batch{}, classify(err)
+		}
+		if err = l.whole(b.Entries, from, want); err == nil {
+			return b, nil
+		}
+		if oldest, _ := l.Bounds(); oldest <= from+1 {
+			return store.Batch{}, err
+		}
+		// Evicted and deleted since the bounds were looked at: look again.
 	}
-	if after+1 < l.oldest {
-		b.Gap = true
-		after = l.oldest - 1
+}
+
+// whole checks that the entries are those after one position up to another.
+func (l *Log) whole(entries []store.Entry, after, to store.Position) error {
+	for i := range entries {
+		if entries[i].Position != after+store.Position(i)+1 {
+			entries = entries[:i]
+			break
+		}
 	}
-	if first := l.head - store.Position(len(l.tail)) + 1; after+1 >= first {
-		from := int(after + 1 - first)
-		to := min(from+max(limit, 0), len(l.tail))
-		b.Entries = l.tail[from:to:to]
-		l.mu.Unlock()
-		return b, nil
+	if n := store.Position(len(entries)); n < to-after {
+		return fmt.Errorf("%w: entry %d of %s is missing", ErrCorrupt, after+n+1, l.name)
 	}
-	l.mu.Unlock()
-	b.Entries, err = l.query(ctx, db, after, min(b.Head, after+store.Position(max(limit, 0))))
-	if err == nil && len(b.Entries) > 0 && b.Entries[0].Position != after+1 {
-		b.Gap = true // evicted and deleted since the bounds were looked at
-		b.Oldest = b.Entries[0].Position
-	}
-	return b, classify(err)
+	return nil
 }
 
 // query reads the entries after one position up to another from the file.
@@ -213,27 +230,4 @@ func (l *Log) query(ctx context.Context, db *sql.DB, after, to store.Position) (
 		entries = append(entries, e)
 	}
 	return entries, rows.Err()
-}
-
-// trim deletes evicted entries from the file once enough have gathered.
-func (l *Log) trim() {
-	l.mu.Lock()
-	l.age()
-	upTo := l.oldest - 1
-	if l.trimming || upTo < l.deleted+trimEvery {
-		l.mu.Unlock()
-		return
-	}
-	l.trimming = true
-	l.mu.Unlock()
-	err := l.s.writer.do(context.Background(), func(ctx context.Context, w *session) error {
-		_, err := w.exec(ctx, "DELETE FROM entries WHERE log = ? AND position <= ?", l.id, int64(upTo))
-		return err
-	}, nil)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.trimming = false
-	if err == nil { // else the next append tries again; the entries are not shown either way
-		l.deleted = upTo
-	}
 }

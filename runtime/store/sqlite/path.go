@@ -82,9 +82,6 @@ func warnOfModes(logger *slog.Logger, path string) {
 	if runtime.GOOS == "windows" {
 		return // its modes say nothing of who may read
 	}
-	if logger == nil {
-		logger = slog.Default()
-	}
 	for _, name := range []string{path, path + "-wal", path + "-shm", path + lockSuffix} {
 		if info, err := os.Stat(name); err == nil && info.Mode().Perm()&^0o600 != 0 {
 			logger.Warn("mcp events: a file of the store is open to others than its owner; 0600 is enough",

@@ -48,7 +48,8 @@ type Options struct {
 	// Wait is how long Open waits for another process to give the file up, as in a rolling restart;
 	// default 10 s, negative: not at all. Then it returns [ErrBusy].
 	Wait time.Duration
-	// Logger is told of files that others than their owner may read; default slog.Default().
+	// Logger is told of files that others than their owner may read, and when expired entries cannot
+	// be deleted; default slog.Default().
 	Logger *slog.Logger
 }
 
@@ -57,11 +58,12 @@ const defaultWait = 10 * time.Second
 // A Store is a file opened by [Open]. It implements [store.Store], [store.SubscriptionStore],
 // [store.CursorStore], [store.ReceivedStore] and [store.CallbackStore].
 type Store struct {
-	lock   *lock
-	read   *sql.DB
-	write  *sql.DB
-	writer *writer
-	aead   cipher.AEAD // nil without a key
+	lock    *lock
+	read    *sql.DB
+	write   *sql.DB
+	writer  *writer
+	sweeper *sweeper
+	aead    cipher.AEAD // nil without a key
 
 	mu     sync.Mutex
 	logs   map[string]*Log
@@ -139,7 +141,11 @@ func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	}
 	s.read.SetMaxOpenConns(o.Readers)
 	s.read.SetMaxIdleConns(o.Readers)
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
 	s.writer = newWriter(conn)
+	s.sweeper = newSweeper(s, o.Logger)
 	warnOfModes(o.Logger, path)
 	return s, nil
 }
@@ -168,6 +174,7 @@ func (s *Store) Close() error {
 	}
 	s.closed = true
 	s.mu.Unlock()
+	s.sweeper.close()
 	return errors.Join(s.writer.close(), s.closeDatabases())
 }
 
