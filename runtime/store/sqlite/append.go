@@ -4,8 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -25,10 +25,10 @@ func (l *Log) AppendOnce(ctx context.Context, e store.Entry, above store.Positio
 	if err := a.do(ctx); err != nil {
 		return 0, false, err
 	}
-	if a.stands == 0 {
+	if a.stands == nil {
 		return a.entry.Position, true, nil
 	}
-	return a.stands, false, store.Repeats(a.stands, a.standing, e.Data)
+	return a.stands.Position, false, store.Repeats(a.stands.Position, a.stands.Data, e.Data)
 }
 
 // An appending is one call of Append or AppendOnce.
@@ -38,23 +38,13 @@ type appending struct {
 	once  bool
 	above store.Position
 
-	targets  any // JSON, or nil for everybody
 	audience []byte
 	now      time.Time
-
-	stands   store.Position // of the entry that stands already, 0 for none
-	standing []byte         // its data
+	stands   *store.Entry // the entry that stands already
 }
 
 func (a *appending) do(ctx context.Context) error {
 	a.audience = audience(a.entry.Targets)
-	if a.entry.Targets != nil {
-		b, err := json.Marshal(a.entry.Targets)
-		if err != nil {
-			return err
-		}
-		a.targets = string(b)
-	}
 	if err := a.log.s.writer.do(ctx, a.apply, a.committed); err != nil {
 		a.entry.Position = 0
 		return err
@@ -64,29 +54,31 @@ func (a *appending) do(ctx context.Context) error {
 
 // apply is the append step. It may run again in another transaction.
 func (a *appending) apply(ctx context.Context, w *session) error {
-	a.now, a.stands, a.standing = time.Now(), 0, nil
+	a.now, a.stands = time.Now(), nil
 	// What an earlier, failed transaction of the group assigned is void: the file is the truth.
 	var head int64
 	if err := w.row(ctx, "SELECT head FROM logs WHERE id = ?", []any{a.log.id}, &head); err != nil {
 		return err
 	}
 	if a.once {
-		if err := a.find(ctx, w, store.Position(head)); err != nil || a.stands > 0 {
+		if err := a.find(ctx, w, store.Position(head)); err != nil || a.stands != nil {
 			return err
 		}
 	}
-	e := &a.entry
-	e.Position = store.Position(head) + 1
-	var meta any
-	if e.Meta != nil {
-		meta = []byte(e.Meta)
-	}
-	if _, err := w.exec(ctx, `INSERT INTO entries (log, position, appended, event_id, timestamp, data, meta, targets, cursor, audience)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, a.log.id, int64(e.Position), a.now.UnixNano(), e.EventID, e.Timestamp.String(),
-		[]byte(e.Data), meta, a.targets, e.Cursor, a.audience); err != nil {
+	a.entry.Position = store.Position(head) + 1
+	r, err := newRow(&a.entry, a.now.UnixNano())
+	if err != nil {
 		return err
 	}
-	_, err := w.exec(ctx, "UPDATE logs SET head = ? WHERE id = ?", int64(e.Position), a.log.id)
+	var meta any
+	if r.meta != nil {
+		meta = r.meta
+	}
+	if _, err := w.exec(ctx, "INSERT INTO entries (log, "+entryColumns+", audience) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		a.log.id, r.position, r.appended, r.id, r.timestamp, r.data, meta, r.targets, r.cursor, r.checksum(a.log.name), a.audience); err != nil {
+		return err
+	}
+	_, err = w.exec(ctx, "UPDATE logs SET head = ? WHERE id = ?", r.position, a.log.id)
 	return err
 }
 
@@ -96,18 +88,26 @@ func (a *appending) find(ctx context.Context, w *session, head store.Position) e
 	if after >= head {
 		return nil
 	}
-	var position int64
-	err := w.row(ctx, `SELECT position, data FROM entries WHERE log = ? AND event_id = ? AND audience = ? AND position > ?
-		ORDER BY position DESC LIMIT 1`, []any{a.log.id, a.entry.EventID, a.audience, int64(after)}, &position, &a.standing)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
+	st, err := w.stmt(ctx, "SELECT "+entryColumns+` FROM entries WHERE log = ? AND event_id = ? AND audience = ? AND position > ?
+		ORDER BY position DESC LIMIT 1`)
+	if err != nil {
+		return err
 	}
-	a.stands = store.Position(position)
-	return err
+	e, err := a.log.scanEntry(st.QueryRowContext(ctx, a.log.id, a.entry.EventID, a.audience, int64(after)))
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil
+	case err != nil:
+		return err
+	case e.EventID != a.entry.EventID || store.Audience(e.Targets) != store.Audience(a.entry.Targets):
+		return fmt.Errorf("%w: the index of ids of %s does not fit entry %d", ErrCorrupt, a.log.name, e.Position)
+	}
+	a.stands = &e
+	return nil
 }
 
 func (a *appending) committed() {
-	if a.stands == 0 {
+	if a.stands == nil {
 		a.log.visible(a.entry, a.now)
 	}
 }

@@ -70,6 +70,45 @@ func TestOnceInOneGroup(t *testing.T) {
 	}
 }
 
+// Nothing is acknowledged or visible before its COMMIT has returned, nor is what only a COMMIT
+// refuses; the other members of its group are.
+func TestCommitFails(t *testing.T) {
+	s := fresh(t)
+	var told atomic.Int32
+	l := openLog(t, s, store.LogOptions{Appended: func(es []store.Entry) { told.Add(int32(len(es))) }})
+	if err := s.CheckReferences(); err != nil {
+		t.Fatal(err)
+	}
+	release := s.Stall(t)
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			if visible, err := s.FailCommit(); err == nil || visible {
+				t.Errorf("a COMMIT that failed: %v, visible %v", err, visible)
+			}
+		})
+		wg.Go(func() { appendAll(t, l, "good") })
+	}
+	release(6)
+	wg.Wait()
+	if got := ids(t, l, 0); len(got) != 3 || told.Load() != 3 {
+		t.Errorf("stored %v, told of %d", got, told.Load())
+	}
+}
+
+// SRV-4: a COMMIT waits for the disk unless the option says otherwise.
+func TestSynchronous(t *testing.T) {
+	for o, want := range map[sqlite.Synchronous]string{sqlite.Full: "2", sqlite.Normal: "1"} {
+		s := open(t, filepath.Join(t.TempDir(), "events.db"), sqlite.Options{Synchronous: o})
+		if got, err := s.Pragma("synchronous"); got != want || err != nil {
+			t.Errorf("synchronous is %s, %v; want %s", got, err, want)
+		}
+		if got, err := s.Pragma("journal_mode"); got != "wal" || err != nil {
+			t.Errorf("journal_mode is %s, %v", got, err)
+		}
+	}
+}
+
 // OCC-5: a file of an earlier release is migrated; duplicates that it holds are tolerated, and its
 // entries count.
 func TestOnceInOlderFile(t *testing.T) {
@@ -120,7 +159,7 @@ func TestOnceInOlderFile(t *testing.T) {
 
 // OCC-5: finding an id costs the same in a long log as in a short one: an index serves it.
 func TestOnceUsesIndex(t *testing.T) {
-	plan, err := fresh(t).Plan(`SELECT position, data FROM entries WHERE log = 1 AND event_id = 'a' AND audience = x'' AND position > 3
+	plan, err := fresh(t).Plan(`SELECT position, data, sum FROM entries WHERE log = 1 AND event_id = 'a' AND audience = x'' AND position > 3
 		ORDER BY position DESC LIMIT 1`)
 	if err != nil || len(plan) != 1 || !strings.HasPrefix(plan[0], "SEARCH entries USING INDEX entries_id (log=? AND event_id=? AND audience=? AND position>?)") {
 		t.Errorf("plan %q, %v", plan, err)

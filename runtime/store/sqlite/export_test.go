@@ -12,6 +12,9 @@ import (
 
 // OldFile makes a file as the release that knew that many migrations left it.
 func OldFile(path string, version int, queries ...string) error {
+	if err := create(path); err != nil {
+		return err
+	}
 	db, err := sql.Open("sqlite", dsn(path, "journal_mode(WAL)"))
 	if err != nil {
 		return err
@@ -114,4 +117,30 @@ func (s *Store) Rows() (n int, err error) {
 // SweepSome deletes one step of what a log of the store has evicted.
 func SweepSome(l store.EventLog) (more bool, err error) {
 	return l.(*Log).sweepSome(context.Background())
+}
+
+// FailCommit writes what is refused at its COMMIT only, and tells whether that became visible.
+func (s *Store) FailCommit() (visible bool, err error) {
+	err = s.writer.do(context.Background(), func(ctx context.Context, w *session) error {
+		if _, err := w.exec(ctx, "PRAGMA defer_foreign_keys = ON"); err != nil {
+			return err
+		}
+		_, err := w.exec(ctx, "INSERT INTO entries (log, position, appended, event_id, timestamp, data, cursor) VALUES (999, 1, 1, '', '', x'', '')")
+		return err
+	}, func() { visible = true })
+	return visible, err
+}
+
+// Pragma asks the connection that writes.
+func (s *Store) Pragma(text string) (value string, err error) {
+	err = s.writer.do(context.Background(), func(ctx context.Context, w *session) error {
+		return w.conn.QueryRowContext(ctx, "PRAGMA "+text).Scan(&value)
+	}, nil)
+	return value, err
+}
+
+// CheckReferences makes SQLite refuse entries of logs that do not exist.
+func (s *Store) CheckReferences() error {
+	_, err := s.writer.session.conn.ExecContext(context.Background(), "PRAGMA foreign_keys = ON")
+	return err
 }

@@ -3,14 +3,12 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -19,10 +17,11 @@ const tailMax = 1024
 
 // A Log is a [store.EventLog] in a [Store].
 type Log struct {
-	s     *Store
-	id    int64
-	name  string
-	epoch uint64
+	s        *Store
+	id       int64
+	name     string
+	epoch    uint64
+	unsummed int64 // entries up to this position may be without a checksum
 
 	mu      sync.Mutex
 	options store.LogOptions
@@ -62,7 +61,7 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 
 func (l *Log) open(ctx context.Context, w *session) error {
 	var epoch, head int64
-	err := w.row(ctx, "SELECT id, epoch, head FROM logs WHERE name = ?", []any{l.name}, &l.id, &epoch, &head)
+	err := w.row(ctx, "SELECT id, epoch, head, unsummed FROM logs WHERE name = ?", []any{l.name}, &l.id, &epoch, &head, &l.unsummed)
 	if errors.Is(err, sql.ErrNoRows) {
 		for epoch == 0 {
 			epoch = int64(rand.Uint64())
@@ -199,7 +198,7 @@ func (l *Log) whole(entries []store.Entry, after, to store.Position) error {
 
 // query reads the entries after one position up to another from the file.
 func (l *Log) query(ctx context.Context, db *sql.DB, after, to store.Position) ([]store.Entry, error) {
-	rows, err := db.QueryContext(ctx, "SELECT position, event_id, timestamp, data, meta, targets, cursor FROM entries WHERE log = ? AND position > ? AND position <= ? ORDER BY position",
+	rows, err := db.QueryContext(ctx, "SELECT "+entryColumns+" FROM entries WHERE log = ? AND position > ? AND position <= ? ORDER BY position",
 		l.id, int64(after), int64(to))
 	if err != nil {
 		return nil, err
@@ -207,25 +206,9 @@ func (l *Log) query(ctx context.Context, db *sql.DB, after, to store.Position) (
 	defer rows.Close()
 	var entries []store.Entry
 	for rows.Next() {
-		var e store.Entry
-		var position int64
-		var timestamp string
-		var data, meta []byte
-		var targets sql.NullString
-		if err := rows.Scan(&position, &e.EventID, &timestamp, &data, &meta, &targets, &e.Cursor); err != nil {
+		e, err := l.scanEntry(rows)
+		if err != nil {
 			return nil, err
-		}
-		e.Position, e.Data = store.Position(position), data
-		if meta != nil {
-			e.Meta = meta
-		}
-		if e.Timestamp, err = events.ParseTime(timestamp); err != nil {
-			return nil, fmt.Errorf("%w: entry %d of %s: %w", ErrCorrupt, position, l.name, err)
-		}
-		if targets.Valid {
-			if err := json.Unmarshal([]byte(targets.String), &e.Targets); err != nil {
-				return nil, fmt.Errorf("%w: entry %d of %s: %w", ErrCorrupt, position, l.name, err)
-			}
 		}
 		entries = append(entries, e)
 	}

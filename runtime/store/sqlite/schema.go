@@ -128,6 +128,10 @@ ALTER TABLE subscriptions ADD COLUMN not_before INTEGER NOT NULL DEFAULT 0;
 DROP INDEX subscriptions_principal;
 CREATE INDEX subscriptions_callback ON subscriptions (principal, url);
 CREATE INDEX verifications_until ON verifications (until);
+`}, {sql: `
+ALTER TABLE entries ADD COLUMN sum INTEGER; -- row.checksum; NULL in entries up to unsummed
+ALTER TABLE logs ADD COLUMN unsummed INTEGER NOT NULL DEFAULT 0;
+UPDATE logs SET unsummed = head;
 `}}
 
 // migrate brings the file to the present version, each step in a transaction of its own.

@@ -6,6 +6,10 @@
 // commits what has gathered in one transaction: nothing is acknowledged, and nothing is visible to
 // a reader, before its COMMIT has returned. The driver is modernc.org/sqlite, which needs no C
 // compiler.
+//
+// Every entry of a log has a checksum: where a byte of it has changed on the disk, reading it is
+// [ErrCorrupt], as is an entry that is missing. Encrypted secrets are authenticated. Of what else the
+// file holds only the damage that SQLite notices, or that cannot be decoded, is found.
 package sqlite
 
 import (
@@ -154,6 +158,8 @@ func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 func dsn(path string, pragmas ...string) string {
 	q := url.Values{}
 	q.Add("_pragma", "busy_timeout(5000)")
+	q.Add("_pragma", "cell_size_check(1)") // notices some damage earlier
+	q.Add("_pragma", "trusted_schema(0)")
 	for _, p := range pragmas {
 		q.Add("_pragma", p)
 	}

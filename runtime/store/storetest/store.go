@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +26,7 @@ func TestStore(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Trap 2: concurrent appends, a reader sees a gap-free prefix", testPrefix},
 		{"Appended is called in position order before Append returns", testAppended},
 		{"Read beyond the head is empty and no gap", testHead},
+		{"Appended is called inside the step that makes entries visible, one call at a time", testAppendedInside},
 		{"MaxCount evicts and Read tells the gap", testCount},
 		{"Entries come back as they were given", testRoundTrip},
 		{"CUR-1: epochs differ between logs and stay for one log", testEpoch},
@@ -174,6 +176,55 @@ func testAppended(t *testing.T, s store.Store) {
 	}
 	if len(told) != 100 {
 		t.Fatalf("told %d of 100", len(told))
+	}
+}
+
+// testAppendedInside keeps a call of Appended from returning for a moment. An Appended outside the
+// log's lock, which every other test survives, lets a reader see the entry before the observer was
+// told of it, so that a reader which parks in between is never woken; and it lets the next append tell
+// of its entry meanwhile, out of order.
+func testAppendedInside(t *testing.T, s store.Store) {
+	var l store.EventLog
+	var wg sync.WaitGroup
+	var inside, calls atomic.Int32
+	l = openLog(t, s, "a", store.LogOptions{Appended: func([]store.Entry) {
+		if inside.Add(1) > 1 {
+			t.Error("Appended is called while it runs")
+		}
+		defer inside.Add(-1)
+		if calls.Add(1) > 1 {
+			return
+		}
+		seen := make(chan store.Position, 2)
+		wg.Go(func() {
+			_, head := l.Bounds()
+			seen <- head
+		})
+		wg.Go(func() {
+			if b, err := l.Read(context.Background(), 0, 1); err == nil {
+				seen <- store.Position(len(b.Entries))
+			}
+		})
+		wg.Go(func() {
+			if _, err := l.Append(context.Background(), entry("second")); err != nil {
+				t.Error(err)
+			}
+		})
+		for wait := time.After(100 * time.Millisecond); ; {
+			select {
+			case n := <-seen:
+				if n > 0 {
+					t.Error("an entry is visible before Appended has been told of it")
+				}
+			case <-wait:
+				return
+			}
+		}
+	}})
+	add(t, l, 1)
+	wg.Wait()
+	if calls.Load() != 2 {
+		t.Errorf("%d calls", calls.Load())
 	}
 }
 

@@ -1,0 +1,93 @@
+package sqlite
+
+import (
+	"database/sql"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// entryColumns are what scanEntry reads.
+const entryColumns = "position, appended, event_id, timestamp, data, meta, targets, cursor, sum"
+
+// A row is an entry as it lies in the file.
+type row struct {
+	position, appended    int64
+	id, timestamp, cursor string
+	data, meta            []byte // meta nil for none
+	targets               sql.NullString
+	sum                   sql.NullInt64 // of what stands before it; none in rows of earlier releases
+}
+
+func newRow(e *store.Entry, appended int64) (row, error) {
+	r := row{position: int64(e.Position), appended: appended, id: e.EventID, timestamp: e.Timestamp.String(), data: e.Data, cursor: e.Cursor}
+	if r.data == nil {
+		r.data = []byte{}
+	}
+	if len(e.Meta) > 0 {
+		r.meta = e.Meta
+	}
+	if e.Targets != nil {
+		b, err := json.Marshal(e.Targets)
+		if err != nil {
+			return row{}, err
+		}
+		r.targets = sql.NullString{String: string(b), Valid: true}
+	}
+	return r, nil
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checksum is over all that an entry is, and the log's name. SQLite does not notice a byte that has changed
+// on the disk within a row; with the sum, reading it is an error.
+func (r *row) checksum(log string) int64 {
+	var b []byte
+	for _, n := range []int64{int64(len(log)), r.position, r.appended, int64(len(r.id)), int64(len(r.timestamp)), int64(len(r.cursor)), int64(len(r.data)),
+		length(r.meta != nil, len(r.meta)), length(r.targets.Valid, len(r.targets.String))} {
+		b = binary.BigEndian.AppendUint64(b, uint64(n))
+	}
+	b = append(append(append(append(append(b, log...), r.id...), r.timestamp...), r.cursor...), r.targets.String...)
+	sum := crc32.Update(0, castagnoli, b)
+	sum = crc32.Update(sum, castagnoli, r.data)
+	return int64(crc32.Update(sum, castagnoli, r.meta))
+}
+
+// length is that of a value that may be absent.
+func length(there bool, n int) int64 {
+	if !there {
+		return -1
+	}
+	return int64(n)
+}
+
+// scanEntry reads one row of entryColumns and checks it.
+func (l *Log) scanEntry(from interface{ Scan(...any) error }) (e store.Entry, err error) {
+	var r row
+	if err := from.Scan(&r.position, &r.appended, &r.id, &r.timestamp, &r.data, &r.meta, &r.targets, &r.cursor, &r.sum); err != nil {
+		return e, err
+	}
+	corrupt := func(why any) (store.Entry, error) {
+		return store.Entry{}, fmt.Errorf("%w: entry %d of %s: %v", ErrCorrupt, r.position, l.name, why)
+	}
+	switch {
+	case r.sum.Valid && r.sum.Int64 != r.checksum(l.name):
+		return corrupt("it is not what was written")
+	case !r.sum.Valid && r.position > l.unsummed:
+		return corrupt("it has no checksum")
+	}
+	e = store.Entry{Position: store.Position(r.position), EventID: r.id, Data: r.data, Meta: r.meta, Cursor: r.cursor}
+	if e.Timestamp, err = events.ParseTime(r.timestamp); err != nil {
+		return corrupt(err)
+	}
+	if r.targets.Valid {
+		if err := json.Unmarshal([]byte(r.targets.String), &e.Targets); err != nil || e.Targets == nil {
+			return corrupt("its targets cannot be read")
+		}
+	}
+	return e, nil
+}

@@ -1,0 +1,246 @@
+package sqlite_test
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
+)
+
+// sample is a file with something in each table, and what its logs hold. With wal the last writes lie
+// in the journal only, as after a crash.
+type sample struct {
+	db, wal []byte
+	logs    map[string][]store.Entry
+}
+
+var samples = sync.OnceValues(func() ([2]sample, error) {
+	var both [2]sample
+	for i := range both {
+		s, err := makeSample(i == 1)
+		if err != nil {
+			return both, err
+		}
+		both[i] = s
+	}
+	return both, nil
+})
+
+func makeSample(wal bool) (sample, error) {
+	dir, err := os.MkdirTemp("", "sample")
+	if err != nil {
+		return sample{}, err
+	}
+	defer os.RemoveAll(dir)
+	ctx, path := context.Background(), filepath.Join(dir, "events.db")
+	s, err := sqlite.Open(ctx, path, sqlite.Options{})
+	if err != nil {
+		return sample{}, err
+	}
+	defer s.Close()
+	out := sample{logs: map[string][]store.Entry{}}
+	for _, name := range []string{"log", "other"} {
+		l, err := s.OpenLog(ctx, name, store.LogOptions{})
+		if err != nil {
+			return sample{}, err
+		}
+		for i := range 40 {
+			e := entry(fmt.Sprint(name, "-", i))
+			e.Data = json.RawMessage(fmt.Sprintf(`{"n":%d,"text":%q}`, i, strings.Repeat("x", i*i%700)))
+			if i%3 == 0 {
+				e.Meta, e.Targets = json.RawMessage(`{"k":1}`), []string{"sub_1", "sub_2"}
+			}
+			if i == 20 {
+				e.Data = json.RawMessage(`"` + strings.Repeat("long", 5000) + `"`) // on overflow pages
+			}
+			if e.Position, _, err = l.AppendOnce(ctx, e, 0); err != nil {
+				return sample{}, err
+			}
+			out.logs[name] = append(out.logs[name], e)
+		}
+	}
+	for i := range 5 {
+		id := fmt.Sprint("sub_", i)
+		_, err1 := s.PutSubscription(ctx, store.Subscription{ID: id, Principal: "p", URL: "https://example.com", Event: "log", Generation: 1,
+			Arguments: json.RawMessage(`{}`), Secrets: []store.Secret{{Key: []byte("0123456789abcdef")}}})
+		_, err2 := s.PutReceived(ctx, "key", store.Received{EventID: id, Body: []byte(`{}`)})
+		err := errors.Join(err1, err2, s.PutVerification(ctx, store.Verification{Principal: "p", URL: id}), s.Save(ctx, id, store.Saved{Cursor: "c", EventIDs: []string{"a"}}),
+			s.PutCallback(ctx, id, store.Callback{URL: "u"}), s.PutSchedule(ctx, store.Schedule{ID: id, Owner: "o", Record: []byte(`{}`)}),
+			s.Dispatched(ctx, "log", 3, []store.Concern{{ID: id, Generation: 1, First: 2}}))
+		if err != nil {
+			return sample{}, err
+		}
+	}
+	if !wal {
+		if err := s.Close(); err != nil {
+			return sample{}, err
+		}
+	} else if out.wal, err = os.ReadFile(path + "-wal"); err != nil {
+		return sample{}, err
+	}
+	out.db, err = os.ReadFile(path)
+	return out, err
+}
+
+// FuzzFile changes bytes of a file: opening or reading it gives an error, or what was written. Each
+// four bytes of the input are a place and what is added to the byte there.
+func FuzzFile(f *testing.F) {
+	for _, place := range []uint32{0, 18, 60, 100, 105, 4096, 4100, 9000, 20000, 33333, 50000, 70001} {
+		f.Add(false, binary.BigEndian.AppendUint32(nil, place<<8|1))
+		f.Add(true, binary.BigEndian.AppendUint32(nil, place<<8|0x80))
+	}
+	f.Fuzz(func(t *testing.T, wal bool, changes []byte) {
+		both, err := samples()
+		if err != nil {
+			t.Fatal(err)
+		}
+		base := both[0]
+		if wal {
+			base = both[1]
+		}
+		path := filepath.Join(t.TempDir(), "events.db")
+		all := append(append([]byte{}, base.db...), base.wal...)
+		for ; len(changes) >= 4; changes = changes[4:] {
+			c := binary.BigEndian.Uint32(changes)
+			all[int(c>>8)%len(all)] += byte(c)
+		}
+		if err := os.WriteFile(path, all[:len(base.db)], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if wal {
+			if err := os.WriteFile(path+"-wal", all[len(base.db):], 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := sqlite.Open(t.Context(), path, sqlite.Options{Wait: -1, Synchronous: sqlite.Normal, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+		if err != nil {
+			return
+		}
+		defer s.Close()
+		for name, want := range base.logs {
+			readDamaged(t, s, name, want)
+		}
+		readRest(t, s)
+	})
+}
+
+// readDamaged reads a log that may be damaged and compares with what it held.
+func readDamaged(t *testing.T, s *sqlite.Store, name string, want []store.Entry) {
+	l, err := s.OpenLog(t.Context(), name, store.LogOptions{})
+	if err != nil {
+		return
+	}
+	_, head := l.Bounds()
+	check := func(e store.Entry) {
+		if e.Position < 1 || int(e.Position) > len(want) {
+			if e.EventID != "new" {
+				t.Fatalf("%s: an entry %d was never written: %+v", name, e.Position, e)
+			}
+			return
+		}
+		if e.EventID == "new" && head == 0 {
+			return // the log was not found and is a new one, with an epoch of its own
+		}
+		w := want[e.Position-1]
+		if e.EventID != w.EventID || e.Timestamp.String() != w.Timestamp.String() || string(e.Data) != string(w.Data) ||
+			string(e.Meta) != string(w.Meta) || store.Audience(e.Targets) != store.Audience(w.Targets) || e.Cursor != w.Cursor {
+			t.Fatalf("%s: entry %d is %+v, was %+v", name, e.Position, e, w)
+		}
+	}
+	for _, at := range want {
+		if b, err := l.Read(t.Context(), at.Position-1, 3); err == nil {
+			for i, e := range b.Entries {
+				if e.Position != at.Position+store.Position(i) && !b.Gap {
+					t.Fatalf("%s: position %d after %d without a gap", name, e.Position, at.Position-1)
+				}
+				check(e)
+			}
+		}
+		other := at
+		other.Data = json.RawMessage(`{}`)
+		if head == store.Position(len(want)) && at.Position%8 == 0 {
+			if p, fresh, err := l.AppendOnce(t.Context(), other, head); fresh && p <= head {
+				t.Fatalf("%s: a new entry at %d", name, p)
+			} else if err == nil || errors.Is(err, events.ErrIDReused) && p <= head {
+				return // the log has others now
+			}
+		}
+	}
+	l.Append(t.Context(), entry("new"))
+	if b, err := l.Read(t.Context(), 0, 1000); err == nil {
+		for _, e := range b.Entries {
+			check(e)
+		}
+	}
+}
+
+// readRest reads what has no checksum: it may be wrong, but does no harm.
+func readRest(t *testing.T, s *sqlite.Store) {
+	ctx := t.Context()
+	s.Subscriptions(ctx, "", 100)
+	s.CountSubscriptions(ctx, "p")
+	s.Resume(ctx, "log")
+	s.Received(ctx, "key", 0, 100)
+	s.Schedules(ctx, "", 100)
+	s.Queue(ctx, "sub_1", 0, 100)
+	s.IntakeCursor(ctx, "x")
+	for i := range 5 {
+		id := fmt.Sprint("sub_", i)
+		s.Subscription(ctx, id)
+		s.Load(ctx, id)
+		s.Callback(ctx, id)
+		s.Verification(ctx, "p", id)
+		s.DeleteSubscription(ctx, id, 1)
+		s.TakeReceived(ctx, "key", 3, store.Saved{Cursor: "d"})
+	}
+}
+
+// A byte that changed within an entry is noticed, wherever it is; its neighbours can be read.
+func TestChangedByte(t *testing.T) {
+	both, err := samples()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, bad := range map[string]int{`"n":17,`: 2, `"log-17`: 0, "log-17": 1, "other-33": 1, "longlong": 2, "T08:00:00Z": 80} {
+		all := []byte(strings.ReplaceAll(string(both[0].db), text, text[:len(text)-2]+"?"+text[len(text)-1:]))
+		path := filepath.Join(t.TempDir(), "events.db")
+		noticed := 0
+		if err := os.WriteFile(path, all, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, path, sqlite.Options{})
+		good := 0
+		for name, want := range both[0].logs {
+			l, err := s.OpenLog(t.Context(), name, store.LogOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range want {
+				b, err := l.Read(t.Context(), e.Position-1, 1)
+				switch {
+				case errors.Is(err, sqlite.ErrCorrupt):
+					noticed++
+				case err != nil || len(b.Entries) != 1 || string(b.Entries[0].Data) != string(e.Data) || b.Entries[0].EventID != e.EventID:
+					t.Errorf("%s: %+v, %v", text, b.Entries, err)
+				default:
+					good++
+				}
+			}
+		}
+		if noticed != bad || good != 80-bad {
+			t.Errorf("%s: noticed %d times, %d entries can be read", text, noticed, good)
+		}
+	}
+}
