@@ -119,6 +119,11 @@ func TestTrap6NothingAfterTheEnd(t *testing.T) {
 		{"removed", func(h *Handle) { h.Remove() }, false, ""},
 		{"removed with a gap", func(h *Handle) { h.Remove() }, true, ""},
 		{"expired", func(*Handle) { time.Sleep(2 * time.Hour) }, false, ""},
+		{"expired, the timer being late", func(h *Handle) {
+			h.e.mu.Lock()
+			defer h.e.mu.Unlock()
+			h.expires = instantOf(time.Now())
+		}, false, ""},
 		{"terminated", func(h *Handle) { h.Terminate(wireForbidden) }, false, "terminated"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -278,5 +283,15 @@ func TestHOOK3AbandonedIsLogged(t *testing.T) {
 				t.Errorf("%q lacks %q", log.String(), want)
 			}
 		})
+	}
+}
+
+// TestTrap1SpansAboveBase keeps stored spans above the base when the log was read into one of them
+// ([Watermark.Spans], trap 1).
+func TestTrap1SpansAboveBase(t *testing.T) {
+	w := NewWatermark(store.Progress{Base: 3, Settled: []store.Span{{From: 5, To: 9}}})
+	w.Pass(7)
+	if got := w.Spans(); w.Base() != 7 || len(got) != 1 || got[0] != (store.Span{From: 8, To: 9}) {
+		t.Errorf("base %d, spans %v", w.Base(), got)
 	}
 }
