@@ -161,7 +161,8 @@ func (w *webhooks) replace(ctx context.Context, h *hook, a *arguments, reader ho
 	if err := w.putNew(ctx, &r); err != nil {
 		return nil, err
 	}
-	next := &hook{id: h.id, principal: h.principal, url: h.url, et: h.et, generation: r.Generation, reader: reader}
+	next := &hook{id: h.id, principal: h.principal, url: h.url, et: h.et, generation: r.Generation,
+		charge: h.charge, reader: reader}
 	next.handle, err = w.engine.Add(ctx, delivery.Entry{Subscription: r, Reader: reader, Begin: reader.attach})
 	if err == nil && !w.succeed(h, next) {
 		// It was ended meanwhile, for which nobody needs the key.

@@ -193,6 +193,12 @@ func (w *world) nothingLeft(hooks *journal) {
 	if total != 0 || owned != 0 {
 		w.t.Errorf("counted: %d in all, %d principals", total, owned)
 	}
+	w.Server.holdings.mu.Lock()
+	held := w.Server.holdings.total
+	w.Server.holdings.mu.Unlock()
+	if held != 0 {
+		w.t.Errorf("CAP-5: %d bytes stay charged", held)
+	}
 	if hooks != nil && len(hooks.lines())%2 != 0 {
 		w.t.Errorf("hooks: %q", hooks.lines())
 	}
