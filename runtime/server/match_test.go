@@ -14,7 +14,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
 )
 
-// The operators of x-match, place by place (trap 9 for numbers: 1, 1.0 and 1e0 are one).
+// The operators of x-match, place by place (trap 9 for numbers: 1, 1.0 and 1e0 are one; matchKey and
+// decimal.key carry it here, wire.Canonical and definition.compile for whole arguments).
 func TestMatchRules(t *testing.T) {
 	for _, tc := range []struct {
 		op           events.MatchOp

@@ -94,6 +94,9 @@ func TestHeartbeat(t *testing.T) {
 	})
 }
 
+// Trap 3 is carried by Server.open, which asks for the head before anything else, and by topic.park, which
+// looks at it again under the lock.
+//
 // Trap 3, PUSH-1: emit at every interleaving of opening, replay and live; active comes first,
 // nothing is lost or doubled.
 func TestReplayToLive(t *testing.T) {

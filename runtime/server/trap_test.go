@@ -20,7 +20,8 @@ import (
 )
 
 // Trap 2: concurrent emitters and a poller: the poller sees every event once, each emitter's in
-// order, and no cursor skips one.
+// order, and no cursor skips one. The trap is carried by topic.appended, which moves the head under the lock of
+// the append, and by what the log does (TestAppendedIsWithinAppend in package memory, storetest).
 func TestConcurrentEmitters(t *testing.T) {
 	s := newServer(t, Options{})
 	e := register(t, s, "e", Hooks[filterArgs, incident]{})
@@ -113,7 +114,8 @@ func TestResumeFromAnyFrame(t *testing.T) {
 }
 
 // Trap 5, CUR-1, CUR-7: old, foreign, random and future cursors: a fresh cursor, truncated, and
-// never an error or a wait for ever.
+// never an error or a wait for ever. The trap is carried by resolveCursor, case by case, and by
+// memory.NewLog, whose epoch is random.
 func TestStrangeCursors(t *testing.T) {
 	newLog := func() (*Server, *Emitter[incident]) {
 		s := newServer(t, Options{})
