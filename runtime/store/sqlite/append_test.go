@@ -96,6 +96,48 @@ func TestCommitFails(t *testing.T) {
 	}
 }
 
+// OCC-5: what was found in a transaction that failed does not stand.
+func TestOnceAfterFailedCommit(t *testing.T) {
+	s := fresh(t)
+	l := openLog(t, s, store.LogOptions{})
+	if err := s.CheckReferences(); err != nil {
+		t.Fatal(err)
+	}
+	release := s.Stall(t)
+	var wg sync.WaitGroup
+	wg.Go(func() { s.FailCommit() })
+	s.AwaitQueued(1)
+	wg.Go(func() {
+		if p, f, err := l.AppendOnce(t.Context(), entry("unstored"), 0); p != 1 || !f || err != nil {
+			t.Errorf("AppendOnce = %d, %v, %v", p, f, err)
+		}
+	})
+	release(2)
+	wg.Wait()
+	if got := ids(t, l, 0); len(got) != 1 {
+		t.Errorf("stored %v", got)
+	}
+}
+
+// OCC-5: what an earlier member of the group has evicted does not count.
+func TestOnceEvictedInOneGroup(t *testing.T) {
+	s := fresh(t)
+	l := openLog(t, s, store.LogOptions{MaxCount: 2})
+	release := s.Stall(t)
+	var wg sync.WaitGroup
+	for i, id := range []string{"a", "b", "a", "c", "a", "c"} {
+		wg.Go(func() {
+			p, f, err := l.AppendOnce(t.Context(), entry(id), 0)
+			if want := []store.Position{1, 2, 1, 3, 4, 3}[i]; p != want || f != (i != 2 && i != 5) || err != nil {
+				t.Errorf("append %d: %d, %v, %v; want %d", i, p, f, err, want)
+			}
+		})
+		s.AwaitQueued(i + 1)
+	}
+	release(6)
+	wg.Wait()
+}
+
 // SRV-4: a COMMIT waits for the disk unless the option says otherwise.
 func TestSynchronous(t *testing.T) {
 	for o, want := range map[sqlite.Synchronous]string{sqlite.Full: "2", sqlite.Normal: "1"} {

@@ -3,10 +3,12 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -61,16 +63,8 @@ func (s *Store) Stall(t *testing.T) (release func(writes int)) {
 	}, nil)
 	<-entered
 	return func(writes int) {
-		for {
-			s.writer.mu.Lock()
-			n := len(s.writer.queue)
-			s.writer.mu.Unlock()
-			if n >= writes {
-				close(leave)
-				return
-			}
-			time.Sleep(time.Millisecond)
-		}
+		s.AwaitQueued(writes)
+		close(leave)
 	}
 }
 
@@ -119,10 +113,29 @@ func SweepSome(l store.EventLog) (more bool, err error) {
 	return l.(*Log).sweepSome(context.Background())
 }
 
-// FailCommit writes what is refused at its COMMIT only, and tells whether that became visible.
+// AwaitQueued returns once that many writes wait.
+func (s *Store) AwaitQueued(writes int) {
+	for {
+		s.writer.mu.Lock()
+		n := len(s.writer.queue)
+		s.writer.mu.Unlock()
+		if n >= writes {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// FailCommit appends to the log named log what is refused at its COMMIT only, under the id
+// "unstored", and tells whether that became visible.
 func (s *Store) FailCommit() (visible bool, err error) {
 	err = s.writer.do(context.Background(), func(ctx context.Context, w *session) error {
 		if _, err := w.exec(ctx, "PRAGMA defer_foreign_keys = ON"); err != nil {
+			return err
+		}
+		// To those who come after it in the group, it seems to have appended.
+		e := store.Entry{EventID: "unstored", Timestamp: events.NewTime(time.Now()), Data: json.RawMessage(`{"n":1}`)}
+		if err := (&appending{log: s.logs["log"], entry: e, audience: audience(nil)}).apply(ctx, w); err != nil {
 			return err
 		}
 		_, err := w.exec(ctx, "INSERT INTO entries (log, position, appended, event_id, timestamp, data, cursor) VALUES (999, 1, 1, '', '', x'', '')")

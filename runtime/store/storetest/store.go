@@ -280,6 +280,12 @@ func testAge(t *testing.T, s store.Store) {
 	if b := read(t, l, 5, 10); b.Gap || len(b.Entries) != 1 {
 		t.Fatalf("after all were evicted: gap %v, %d entries", b.Gap, len(b.Entries))
 	}
+	time.Sleep(time.Second)
+	add(t, l, 1)
+	time.Sleep(time.Minute)
+	if oldest, head := l.Bounds(); oldest != 7 || head != 7 {
+		t.Fatalf("one is too old, one exactly MaxAge: Bounds = %d, %d; want 7, 7", oldest, head)
+	}
 }
 
 func testRoundTrip(t *testing.T, s store.Store) {
