@@ -3,11 +3,14 @@ package mcpc
 import (
 	"context"
 	"encoding/json"
+	"runtime"
 	"slices"
+	"weak"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -54,8 +57,12 @@ func (a *Adapter) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		res, err := next(ctx, method, req)
 		page, ok := res.(*mcp.ListToolsResult)
-		if err != nil || !ok || !a.speaks(req) {
+		if err != nil || !ok {
 			return res, err
+		}
+		if !a.speaks(req) {
+			a.showed(req, page)
+			return res, nil
 		}
 		shown := *page
 		shown.CacheScope = "private" // no cache may give it to another
@@ -88,8 +95,29 @@ func (a *Adapter) awaken(p *peer) {
 	known := p.aware
 	p.aware = true
 	a.mu.Unlock()
-	if !known {
-		a.forward(p)
+	if known {
+		return
+	}
+	a.forward(p)
+	if _, listed := a.listed.LoadAndDelete(weak.Make(p.server)); listed && p.connection != "" {
+		// What tools/list has shown is no longer true: the result schemas are gone, by which clients
+		// check results. It is on its way before the answer by which the client learns of MCPC.
+		a.es.Send(p.connection, server.Message{Method: wire.NotificationToolsChanged, Params: json.RawMessage(`{}`)})
+	}
+}
+
+// showed notes that a legacy session has seen result schemas of tasks.
+func (a *Adapter) showed(req mcp.Request, page *mcp.ListToolsResult) {
+	ss, _ := req.GetSession().(*mcp.ServerSession)
+	if ss == nil || !slices.ContainsFunc(page.Tools, func(t *mcp.Tool) bool { return t.OutputSchema != nil && a.isTask(t.Name) }) {
+		return
+	}
+	if init := ss.InitializeParams(); init == nil || init.ProtocolVersion >= wire.RevisionStateless {
+		return // a session of one request
+	}
+	key := weak.Make(ss)
+	if _, known := a.listed.LoadOrStore(key, struct{}{}); !known {
+		runtime.AddCleanup(ss, func(key weak.Pointer[mcp.ServerSession]) { a.listed.Delete(key) }, key)
 	}
 }
 

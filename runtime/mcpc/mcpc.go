@@ -80,6 +80,8 @@ type Adapter struct {
 	shut  bool
 	peers map[string]*peer
 	tools map[string]bool // of RegisterTask
+
+	listed sync.Map // of weak.Pointer[mcp.ServerSession] that have seen result schemas
 }
 
 // errShutdown is why tasks end with the server.

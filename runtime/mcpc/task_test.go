@@ -267,3 +267,32 @@ func TestPlainClient(t *testing.T) {
 		})
 	}
 }
+
+// MCPC-SRV-2: a session that becomes one of MCPC is told, before the answer that makes it one, that the
+// list of tools has changed: a client that has the result schemas would refuse the messages that come in
+// place of results. Other sessions are not told, and it is told once.
+func TestListChangedOnGreeting(t *testing.T) {
+	bubble(t, mcpc.Options{}, nil, func(g *rig) {
+		p, plain := g.dial(legacy), g.dial(legacy)
+		if list := string(p.rpc("tools/list", `{}`).Result); !strings.Contains(list, "outputSchema") {
+			t.Errorf("before: %s", list)
+		}
+		p.came()
+		p.call("_mcpc_init", `{}`)
+		order := p.came()
+		equal(t, "greeting", order[len(order)-2:], "notifications/tools/list_changed 0 ", order[len(order)-1])
+		if !strings.HasPrefix(order[len(order)-1], "id ") {
+			t.Errorf("order %q", order)
+		}
+		if list := string(p.rpc("tools/list", `{}`).Result); strings.Contains(list, "outputSchema") {
+			t.Errorf("after: %s", list)
+		}
+		p.call("_mcpc_init", `{}`)
+		if all := strings.Join(p.came(), ","); strings.Count(all, "list_changed") != 1 {
+			t.Errorf("told %s", all)
+		}
+		if all := strings.Join(plain.came(), ","); strings.Contains(all, "list_changed") {
+			t.Errorf("another session is told %s", all)
+		}
+	})
+}

@@ -1,41 +1,107 @@
 package mcpe
 
 import (
+	"context"
 	"encoding/json"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
+// A receipt tells what became of a notification on all the ways that took it.
+type receipt struct {
+	mu      sync.Mutex
+	took    int // -1 until the notification was offered to all
+	reports int
+	ok      bool
+	known   chan struct{} // closed when ok is final
+	closed  bool
+}
+
+func newReceipt() *receipt { return &receipt{took: -1, known: make(chan struct{})} }
+
+// written is what a way reports: true when it has written and flushed the notification.
+func (r *receipt) written(ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reports++
+	r.ok = r.ok || ok
+	r.check()
+}
+
+func (r *receipt) offered(took int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.took = took
+	r.check()
+}
+
+func (r *receipt) check() {
+	if !r.closed && (r.ok || r.took >= 0 && r.reports >= r.took) {
+		r.closed = true
+		close(r.known)
+	}
+}
+
+// wait reports whether one way has written the notification; false when none ever will, or ctx ends.
+// Ways report within their write timeout, or when their peer is gone.
+func (r *receipt) wait(ctx context.Context) bool {
+	select {
+	case <-r.known:
+		return r.ok
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // notifyLocked sends a notification about a subscription to its client: by the session that
 // subscribed, by another one of the client, or on its listen requests, those first for one that was
-// made without a session (MCPE-NOTE-4). False when nobody took it. a.mu is held.
-func (a *Adapter) notifyLocked(s *subscription, method string, params any) bool {
+// made without a session (MCPE-NOTE-4). False when nobody took it, which means that it waits to be
+// written: r, if not nil, tells more. a.mu is held.
+func (a *Adapter) notifyLocked(s *subscription, method string, params any, r *receipt) bool {
 	m := a.message(method, params)
-	listeners := func() bool {
-		return s.owner.principal != "" && a.es.SendToListeners(s.owner.principal, wire.MetaMCPE, m) > 0
+	if r != nil {
+		m.Written = r.written
 	}
-	took := false
+	listeners := func() int {
+		if s.owner.principal == "" {
+			return 0
+		}
+		return a.es.SendToListeners(s.owner.principal, wire.MetaMCPE, m)
+	}
+	send := func(session string) int {
+		if a.es.Send(session, m) {
+			return 1
+		}
+		return 0
+	}
+	took := 0
 	if s.session == "" {
 		took = listeners()
-	} else {
-		took = a.isBound(s.owner, s.session) && a.es.Send(s.session, m)
+	} else if a.isBound(s.owner, s.session) {
+		took = send(s.session)
 	}
 	for _, b := range s.owner.bound {
-		if took {
+		if took > 0 {
 			break
 		}
-		took = b.session != s.session && a.es.Send(b.session, m)
+		if b.session != s.session {
+			took = send(b.session)
+		}
 	}
-	if !took && s.session != "" {
+	if took == 0 && s.session != "" {
 		took = listeners()
 	}
-	if took {
+	if took > 0 {
 		a.tell.notify(method)
 	}
-	return took
+	if r != nil {
+		r.offered(took)
+	}
+	return took > 0
 }
 
 func (a *Adapter) isBound(o *owner, session string) bool {
@@ -81,34 +147,35 @@ func (a *Adapter) realtimeLocked(s *subscription, e *wire.MCPEEvent) {
 		a.tell.drop(droppedRate, 1)
 		return
 	}
-	if !a.notifyLocked(s, wire.MCPENotificationEvent, &wire.MCPEEventParams{SubscriptionID: s.id, Event: *e}) {
+	if !a.notifyLocked(s, wire.MCPENotificationEvent, &wire.MCPEEventParams{SubscriptionID: s.id, Event: *e}, nil) {
 		a.tell.drop(droppedDisconnected, 1)
 	}
 }
 
 // notifyBatch sends a batch, as one notification or, without aggregation, one for each event. It
-// returns how many events were taken and, when a rate keeps it from more, how long to wait.
-func (a *Adapter) notifyBatch(s *subscription, batch []wire.MCPEEvent, aggregate bool) (sent int, wait time.Duration) {
+// returns the receipts of the events that were taken and, when a rate keeps it from more, how long to wait.
+func (a *Adapter) notifyBatch(s *subscription, batch []wire.MCPEEvent, aggregate bool) (sent []*receipt, wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for sent < len(batch) {
+	for i := range batch {
 		r := s.owner.limits.notify.Reserve()
 		if d := r.Delay(); d > 0 {
 			r.Cancel()
 			return sent, d
 		}
+		to := newReceipt()
 		if aggregate {
-			if !a.notifyLocked(s, wire.MCPENotificationBatch, &wire.MCPEBatchParams{SubscriptionID: s.id, Events: batch}) {
+			if !a.notifyLocked(s, wire.MCPENotificationBatch, &wire.MCPEBatchParams{SubscriptionID: s.id, Events: batch}, to) {
 				r.Cancel()
-				return 0, a.slowLocked(s)
+				return nil, a.slowLocked(s)
 			}
-			return len(batch), 0
+			return slices.Repeat([]*receipt{to}, len(batch)), 0
 		}
-		if !a.notifyLocked(s, wire.MCPENotificationEvent, &wire.MCPEEventParams{SubscriptionID: s.id, Event: batch[sent]}) {
+		if !a.notifyLocked(s, wire.MCPENotificationEvent, &wire.MCPEEventParams{SubscriptionID: s.id, Event: batch[i]}, to) {
 			r.Cancel()
 			return sent, a.slowLocked(s)
 		}
-		sent++
+		sent = append(sent, to)
 	}
 	return sent, 0
 }
@@ -145,14 +212,7 @@ func (a *Adapter) flushLocked(o *owner) {
 	for _, s := range o.subs {
 		if s.status == wire.MCPEExpired {
 			if !s.told {
-				if a.tellExpiredLocked(s); s.told {
-					row := s.stored()
-					a.backgroundLocked(func() {
-						if err := a.save(a.ctx, o, []store.Schedule{row}, nil); err != nil {
-							a.logError("storing the expiry", s, err)
-						}
-					})
-				}
+				a.tellExpiredLocked(s)
 			}
 			continue
 		}

@@ -112,6 +112,7 @@ func TestBashFaults(t *testing.T) {
 	pids := filepath.Join(dir, "pids")
 	cmd := script(t, `
 case "$1" in
+gate) while [ ! -e "$2.open" ]; do sleep 0.02; done ;;
 hang) sleep 300 ;;
 fork) (sleep 300 & echo $! >> "$2"; sleep 300) & echo $! >> "$2"; sleep 300 ;;
 leave) sleep 300 >/dev/null 2>&1 & echo $! >> "$2" ;;
@@ -124,24 +125,27 @@ esac`)
 		Logger: slog.New(slog.NewTextHandler(&locked{mu: &mu, w: &log}, nil))})
 	defer g.stop()
 	p := g.dial(legacy)
-	kinds := []string{"hang", "fork", "leave", "loud", "fail"}
+	kinds := []string{"gate", "hang", "fork", "leave", "loud", "fail"}
 	for _, kind := range kinds {
-		p.subscribe(`{"handler":{"type":"bash","command":` + quote(cmd) + `,"args":["` + kind + `",` + quote(pids) + `],"timeout":1500}}`)
+		timeout := "60000" // these end by themselves, however slow the machine is
+		if kind == "hang" || kind == "fork" {
+			timeout = "1500"
+		}
+		p.subscribe(`{"handler":{"type":"bash","command":` + quote(cmd) + `,"args":["` + kind + `",` + quote(pids) + `],"timeout":` + timeout + `}}`)
 	}
 	plain := g.dial(legacy)
 	plain.subscribe(`{}`)
-	begun := time.Now()
 	g.emit("github.push", 1)
-	eventually(t, "the notification", func() bool {
+	eventually(t, "the notification, while a handler runs", func() bool {
 		plain.mu.Lock()
 		defer plain.mu.Unlock()
 		return len(plain.messages) > 0
 	})
-	if took := time.Since(begun); took > time.Second {
-		t.Errorf("a delivery waited %v for handlers", took)
+	if err := os.WriteFile(pids+".open", nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	eventually(t, "all handlers are over", func() bool { s := g.a.Stats(); return s.Handled+s.Failed == int64(len(kinds)) })
-	if s := g.a.Stats(); s.Handled != 2 || s.Failed != 3 {
+	if s := g.a.Stats(); s.Handled != 3 || s.Failed != 3 {
 		t.Errorf("stats %+v", s)
 	}
 	raw, _ := os.ReadFile(pids)
@@ -149,8 +153,8 @@ esac`)
 		pid, _ := strconv.Atoi(line)
 		eventually(t, "process "+line+" is gone", func() bool { return !running(pid) })
 	}
-	if len(strings.Fields(string(raw))) != 3 {
-		t.Errorf("processes %q", raw)
+	if len(raw) == 0 { // fork may have been ended before it came to its own
+		t.Error("no process was left behind")
 	}
 	mu.Lock()
 	defer mu.Unlock()

@@ -18,6 +18,7 @@ type job struct {
 	handled      uint64    // what of the queue the handler has got
 	retry        time.Time // of a run that waits for a rate or the store
 	done         bool      // scheduled: delivered
+	again        bool      // its queue is to be looked at
 }
 
 // jobRecord is a job's state as the store keeps it.
@@ -111,10 +112,38 @@ func (a *Adapter) wake(s *subscription) {
 }
 
 // deliver brings the queue of a job to the client and the handler, in batches, oldest first. What
-// no peer takes stays in the queue (MCPE-NOTE-4, MCPE-DEL-2).
+// no peer takes stays in the queue (MCPE-NOTE-4, MCPE-DEL-2), and so does what was taken and could
+// not be written. What was written and flushed is settled, though it may still be lost with the peer.
+//
+// One goroutine at a time delivers for a subscription; what comes meanwhile is left to it.
 func (a *Adapter) deliver(s *subscription, j *job) {
-	s.work.Lock()
-	defer s.work.Unlock()
+	a.mu.Lock()
+	j.again = true
+	if s.delivering {
+		a.mu.Unlock()
+		return
+	}
+	s.delivering = true
+	for {
+		j = nil
+		for _, other := range s.jobs {
+			if other.again {
+				j = other
+			}
+		}
+		if j == nil {
+			s.delivering = false
+			a.mu.Unlock()
+			return
+		}
+		j.again = false
+		a.mu.Unlock()
+		a.deliverQueue(s, j)
+		a.mu.Lock()
+	}
+}
+
+func (a *Adapter) deliverQueue(s *subscription, j *job) {
 	for {
 		a.mu.Lock()
 		if a.ending || s.gone || s.status != wire.MCPEActive || s.jobs[j.channel] != j || !j.due {
@@ -142,7 +171,11 @@ func (a *Adapter) deliver(s *subscription, j *job) {
 		}
 		batch := decodeQueue(queue)
 		a.handleBatch(s, j, queue, batch, aggregate)
-		sent, wait := a.notifyBatch(s, batch, aggregate)
+		receipts, wait := a.notifyBatch(s, batch, aggregate)
+		sent := 0
+		for sent < len(receipts) && receipts[sent].wait(a.ctx) {
+			sent++
+		}
 		if sent > 0 {
 			if err := a.settle(s, j, queue[sent-1].Sequence); err != nil {
 				a.logError("settling the queue", s, err)
@@ -151,6 +184,11 @@ func (a *Adapter) deliver(s *subscription, j *job) {
 			}
 		}
 		if sent < len(batch) {
+			if sent < len(receipts) { // taken, and not written: the peer is gone or was cut
+				a.mu.Lock()
+				wait = max(wait, a.slowLocked(s))
+				a.mu.Unlock()
+			}
 			if wait > 0 {
 				a.retry(s, j, wait)
 			}
@@ -266,9 +304,31 @@ func (a *Adapter) expire(s *subscription) {
 // tellExpiredLocked notifies of the expiry, or leaves it for when the client is there again. a.mu is
 // held.
 func (a *Adapter) tellExpiredLocked(s *subscription) {
-	if s.revealed && !s.told {
-		s.told = a.notifyLocked(s, wire.MCPENotificationExpired, &wire.MCPEExpiredParams{SubscriptionID: s.id, ExpiredAt: stamp(s.expires)})
+	if !s.revealed || s.told || s.telling {
+		return
 	}
+	r := newReceipt()
+	if !a.notifyLocked(s, wire.MCPENotificationExpired, &wire.MCPEExpiredParams{SubscriptionID: s.id, ExpiredAt: stamp(s.expires)}, r) {
+		return
+	}
+	s.telling = true
+	a.backgroundLocked(func() {
+		told := r.wait(a.ctx)
+		a.mu.Lock()
+		s.telling = false
+		if s.told = told; !told && a.ctx.Err() == nil {
+			a.tellExpiredLocked(s) // another way may have opened meanwhile
+		}
+		if !told || s.gone {
+			a.mu.Unlock()
+			return
+		}
+		row := s.stored()
+		a.mu.Unlock()
+		if err := a.save(a.ctx, s.owner, []store.Schedule{row}, nil); err != nil {
+			a.logError("storing the expiry", s, err)
+		}
+	})
 }
 
 func (a *Adapter) logError(doing string, s *subscription, err error) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/cron"
@@ -29,6 +28,7 @@ type subscription struct {
 	expires time.Time // zero for never
 	session string    // by which it was made; "" in the stateless era
 	told    bool      // the client has been told of the expiry
+	telling bool      // that is on its way
 
 	jobs  map[string]*job // by channel
 	timer *time.Timer
@@ -38,8 +38,8 @@ type subscription struct {
 	revealed bool
 	early    []wire.MCPEEvent
 
-	work     sync.Mutex // held by who delivers from a queue
-	handling struct {
+	delivering bool // from a queue
+	handling   struct {
 		busy bool
 		jobs []handling
 	}

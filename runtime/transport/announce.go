@@ -1,9 +1,9 @@
 package transport
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"sync"
@@ -33,7 +33,7 @@ type announcer struct {
 	owed        bool     // a list_changed is due
 	busy        bool     // somebody is seeing to it
 	over        bool     // nothing is queued any more
-	unsent      [][]byte // of adapters, events
+	unsent      []unsent // of adapters
 	unsentBytes int
 }
 
@@ -108,11 +108,16 @@ func (a *announcer) announce() {
 func (a *announcer) settle() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var frames [][]byte
+	var messages []unsent
+	var frames []byte
 	a.state.Lock()
 	if a.live && !a.closed {
-		if frames = a.unsent; a.owed {
-			frames = append(frames, a.frame)
+		messages = a.unsent
+		for _, m := range messages {
+			frames = append(frames, m.data...)
+		}
+		if a.owed {
+			frames = append(frames, a.frame...)
 		}
 		a.owed, a.unsent, a.unsentBytes = false, nil, 0
 	}
@@ -122,22 +127,47 @@ func (a *announcer) settle() {
 		return
 	}
 	_ = a.rc.SetWriteDeadline(time.Now().Add(a.timeout))
-	if _, err := a.ResponseWriter.Write(bytes.Join(frames, nil)); err != nil {
+	_, err := a.ResponseWriter.Write(frames)
+	if err == nil {
+		if err = a.rc.Flush(); errors.Is(err, http.ErrNotSupported) {
+			err = nil
+		}
+	}
+	report(messages, err == nil)
+	if err != nil {
 		a.closed = true
-		a.state.Lock()
-		a.over = true
-		a.state.Unlock()
+		a.drop()
 		return
 	}
-	_ = a.rc.Flush()
 	_ = a.rc.SetWriteDeadline(time.Time{})
+}
+
+// An unsent message waits to be written. It is settled with its memory only when it was (MCPE-DEL-2).
+type unsent struct {
+	data    []byte
+	written func(bool) // may be nil
+}
+
+func report(messages []unsent, ok bool) {
+	for _, m := range messages {
+		if m.written != nil {
+			m.written(ok)
+		}
+	}
+}
+
+// drop lets nothing more be queued and gives up what is.
+func (a *announcer) drop() {
+	a.state.Lock()
+	dropped := a.unsent
+	a.over, a.unsent, a.unsentBytes = true, nil, 0
+	a.state.Unlock()
+	report(dropped, false)
 }
 
 // close waits for an announcement under way and allows no further one.
 func (a *announcer) close() {
-	a.state.Lock()
-	a.over = true
-	a.state.Unlock()
+	a.drop()
 	a.mu.Lock()
 	a.closed = true
 	a.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
@@ -121,7 +121,7 @@ func (a *announcer) send(m server.Message) bool {
 	if a.over || expired(a.expires) || len(a.unsent) >= maxUnsent || a.unsentBytes+len(frame) > maxUnsentBytes {
 		return false
 	}
-	a.unsent = append(a.unsent, frame)
+	a.unsent = append(a.unsent, unsent{frame, m.Written})
 	a.unsentBytes += len(frame)
 	if !a.busy {
 		a.busy = true
@@ -132,30 +132,63 @@ func (a *announcer) send(m server.Message) bool {
 
 // A sender queues messages of adapters for a message-based connection.
 type sender struct {
-	conn   *conn
-	id     json.RawMessage // of the listen request, nil for a session
-	closed atomic.Bool
-	count  atomic.Int64
-	bytes  atomic.Int64
+	conn *conn
+	id   json.RawMessage // of the listen request, nil for a session
+
+	mu      sync.Mutex
+	closed  bool
+	count   int
+	bytes   int
+	waiting map[*unsent]struct{} // whose adapter wants to know
 }
 
 func (s *sender) send(m server.Message) bool {
-	b := messageBytes(m, s.id)
-	n := int64(len(b))
-	if s.closed.Load() || s.conn.ctx.Err() != nil || s.count.Load() >= maxUnsent || s.bytes.Load()+n > maxUnsentBytes {
+	u := &unsent{messageBytes(m, s.id), m.Written}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.conn.ctx.Err() != nil || s.count >= maxUnsent || s.bytes+len(u.data) > maxUnsentBytes {
 		return false
 	}
-	s.count.Add(1)
-	s.bytes.Add(n)
+	s.count++
+	s.bytes += len(u.data)
+	if u.written != nil {
+		if s.waiting == nil {
+			s.waiting = map[*unsent]struct{}{}
+		}
+		s.waiting[u] = struct{}{}
+	}
 	s.conn.out.post(func() error {
-		s.count.Add(-1)
-		s.bytes.Add(-n)
-		if s.closed.Load() {
+		s.mu.Lock()
+		s.count--
+		s.bytes -= len(u.data)
+		closed := s.closed
+		s.mu.Unlock()
+		if closed {
 			return nil
 		}
-		return s.conn.writeRaw(b)
+		err := s.conn.writeRaw(u.data)
+		s.mu.Lock()
+		_, waits := s.waiting[u]
+		delete(s.waiting, u)
+		s.mu.Unlock()
+		if waits {
+			u.written(err == nil)
+		}
+		return err
 	})
 	return true
+}
+
+// close gives up what is not written. A message that is being written counts as given up.
+func (s *sender) close() {
+	s.mu.Lock()
+	s.closed = true
+	waiting := s.waiting
+	s.waiting = nil
+	s.mu.Unlock()
+	for u := range waiting {
+		u.written(false)
+	}
 }
 
 // writeRaw writes one message from within the outbox.
@@ -232,7 +265,7 @@ func (c *conn) openOutlet() {
 	c.mu.Unlock()
 	closed := c.es.OpenOutlet(server.Outlet{Session: c.session, Send: s.send})
 	context.AfterFunc(c.ctx, func() {
-		s.closed.Store(true)
+		s.close()
 		closed()
 	})
 }
@@ -252,7 +285,7 @@ func (c *conn) openListener(l *listenCall) {
 		gone = gone && o != l
 	}
 	l.close = func() {
-		s.closed.Store(true)
+		s.close()
 		closed()
 	}
 	c.mu.Unlock()

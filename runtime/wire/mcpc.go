@@ -10,6 +10,8 @@ const (
 	MCPCCallback = "MCPC_CALLBACK"
 	// MCPCSession is the session_id of a call that names none (MCPC-META-1).
 	MCPCSession = "default"
+	// NotificationToolsChanged is MCP's own; a session that becomes one of MCPC gets it.
+	NotificationToolsChanged = "notifications/tools/list_changed"
 	// MCPCEvent is the event type of task messages (MCPC-WIRE-2).
 	MCPCEvent = "mcpc.task"
 )

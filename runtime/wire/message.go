@@ -9,6 +9,10 @@ type Message struct {
 	Params json.RawMessage
 	// Raw, when set, is a whole message that is sent as it is instead, in one line.
 	Raw json.RawMessage
+	// Written, when set, is called once for each way that took the message: with true when it was
+	// written to that way and flushed, with false when it never will be. What was written may still be
+	// lost with the peer. Written must not block.
+	Written func(bool)
 }
 
 // A Notification is one that a client sent to a server outside of what the SDK knows.
