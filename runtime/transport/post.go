@@ -191,6 +191,14 @@ func withAlias(message []byte, env envelope) ([]byte, bool) {
 	return splice(message, env.idAt, env.idAt+len(env.id), aliasValue(aliasOf(env.id, 0))), true
 }
 
+// aliasCancel gives the SDK the id of a cancelled call as it knows it.
+func (p *posted) aliasCancel() {
+	start, end, ok := locate(p.body, "params", memberRequestID)
+	if p.env.method == methodCancelled && ok && isID(p.body[start:end]) && !survives(p.body[start:end]) {
+		p.body = splice(p.body, start, end, aliasValue(aliasOf(p.body[start:end], 0)))
+	}
+}
+
 // toSDK passes a request on, with a writer that puts the ids back where that is needed. A
 // notification has none: what the SDK refuses gets the null that an error without an id must have.
 func (h *handler) toSDK(sdk http.Handler, w http.ResponseWriter, r *http.Request, p *posted) {

@@ -70,6 +70,28 @@ func (h *sseHandler) post(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "session not found", http.StatusNotFound)
 		return
 	}
+	limit := h.options.MaxRequestBodyBytes
+	if limit == 0 {
+		limit = mcp.DefaultMaxRequestBodyBytes
+	}
+	read := &handler{maxBody: limit, readTimeout: defaultReadTimeout}
+	body, err := read.readBody(w, r)
+	if err != nil {
+		if isTimeout(err) {
+			http.Error(w, "the request's body did not arrive within "+defaultReadTimeout.String(), http.StatusRequestTimeout)
+			return
+		}
+		t.ServeHTTP(w, r) // says what is wrong
+		return
+	}
+	p, bad := parsePosted(body, false)
+	if bad != nil {
+		refuseMalformed(w, bad)
+		return
+	}
+	p.aliasCancel()
+	aliased, _ := p.forSDK()
+	setBody(r, aliased)
 	t.ServeHTTP(w, r)
 }
 
@@ -89,7 +111,7 @@ func (h *sseHandler) open(w http.ResponseWriter, r *http.Request) {
 	header.Set("Content-Type", contentTypeEvents)
 	header.Set("Cache-Control", "no-cache, no-transform")
 	header.Set("X-Accel-Buffering", "no")
-	t := &mcp.SSEServerTransport{Endpoint: endpoint.RequestURI(), Response: w, MaxRequestBodyBytes: h.options.MaxRequestBodyBytes}
+	t := &mcp.SSEServerTransport{Endpoint: endpoint.RequestURI(), Response: &restorer{ResponseWriter: w}, MaxRequestBodyBytes: h.options.MaxRequestBodyBytes}
 	h.mu.Lock()
 	h.sessions[id] = t
 	h.mu.Unlock()
