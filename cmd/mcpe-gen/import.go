@@ -156,7 +156,7 @@ func (i imports) events(ctx context.Context) (events []importer.Event, from stri
 		return nil, "", nil, fmt.Errorf("listing the event types of %s: %w", i.target, err)
 	}
 	for _, bad := range cl.Unreadable() {
-		found = append(found, source.Diagnostic{Severity: source.Warning, Message: plain.Text(bad.Error())})
+		found = append(found, source.New("MCPE501", source.InFile(i.target.String()), "event %q is left out: %s", bad.Event, plain.Text(bad.Err.Error())))
 	}
 	return importer.Events(descriptors), i.target.String(), found, nil
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -132,6 +133,9 @@ func (s *session) call(ctx context.Context, method string, body any, c *call) (j
 	}()
 	select {
 	case a := <-answered:
+		if errors.As(a.err, new(*staleError)) {
+			s.lose()
+		}
 		return a.raw, a.err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)

@@ -290,8 +290,7 @@ func callError(ctx context.Context, sess *session, c *call, err error) error {
 	var rpc *jsonrpc.Error
 	switch {
 	case errors.As(cause, new(*staleError)):
-		sess.lose()
-		return cause
+		return cause // whoever takes it loses the session, which must not hide the reason
 	case cause != nil:
 		err = cause
 	case errors.As(err, &rpc):

@@ -129,6 +129,10 @@ func (s *subscription) runLeg() error {
 		s.releaseCallback()
 	}
 	err = mode.run(ctx, s, sess)
+	if errors.As(err, new(*staleError)) {
+		sess.lose()
+		return err
+	}
 	if told := (*TerminatedError)(nil); ctx.Err() != nil && s.ctx.Err() == nil && !errors.As(err, &told) {
 		return sess.board.loss()
 	}
