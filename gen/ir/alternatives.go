@@ -28,9 +28,6 @@ func (b *builder) alternatives(f *facts) (shape, bool) {
 			null = true
 		case left != 0:
 			rest = append(rest, v)
-		case v.Kind == source.Object && !isNull(v):
-			b.report(source.New("MCPE216", v.Range, "this variant of %s can have no value and is left out", u.keyword).
-				WithRelated(f.node.Range, "beside what is said here"))
 		}
 	}
 	applied, significant := b.apply(f, u, rest)
@@ -55,7 +52,7 @@ func (b *builder) choose(f *facts, u alternatives, rest, applied []*source.Node,
 		null = null || b.nullable(v)
 	}
 	if d := f.get("discriminator"); d != nil {
-		plan, ok := b.declaredUnion(f.node, d, rest, applied)
+		plan, ok := b.declaredUnion(f.node, d, rest, applied, u.dead)
 		if !ok {
 			return shape{}
 		}

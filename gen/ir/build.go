@@ -30,6 +30,8 @@ func Build(set *schema.Set, o Options) (*Package, []source.Diagnostic) {
 		kinds:  map[*source.Node]kinds{},
 		joined: map[string]*source.Node{},
 		origin: map[*source.Node]*source.Node{},
+		dead:   map[*source.Node]bool{},
+		left:   map[*source.Node]bool{},
 	}
 	p := &Package{Name: o.Package}
 	for _, f := range set.Files {
@@ -57,7 +59,9 @@ type builder struct {
 	// joined are the schemas that were made of several, origin says where such a one comes from.
 	joined map[string]*source.Node
 	origin map[*source.Node]*source.Node
-	all    []*Decl
+	// dead remembers which schemas no value satisfies, left which variants were left out for it.
+	dead, left map[*source.Node]bool
+	all        []*Decl
 	// pending are the accessors whose fields await their types.
 	pending []accessor
 }

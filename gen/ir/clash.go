@@ -62,8 +62,24 @@ var ranges = []struct {
 	{"minLength", "maxLength", kString, false}, {"minItems", "maxItems", kArray, false}, {"minProperties", "maxProperties", kObject, false},
 }
 
+// A crossing is a lower bound above an upper one.
+type crossing struct {
+	low, high       string
+	lowest, highest *source.Node
+}
+
 // bounds reports lower bounds that lie above upper ones where the values have no other type.
 func (b *builder) bounds(f *facts) bool {
+	c := f.crossed()
+	if c == nil {
+		return true
+	}
+	b.noValue(f, c.low+" "+c.lowest.Text+" meets "+c.high+" "+c.highest.Text, c.highest)
+	return false
+}
+
+// crossed returns the first pair of bounds that leaves nothing between them, nil when there is none.
+func (f *facts) crossed() *crossing {
 	for _, r := range ranges {
 		if f.kinds&^r.of != 0 {
 			continue
@@ -78,11 +94,10 @@ func (b *builder) bounds(f *facts) bool {
 			continue
 		}
 		if c := x.Cmp(y); c > 0 || c == 0 && r.open {
-			b.noValue(f, r.low+" "+low.Text+" meets "+r.high+" "+high.Text, high)
-			return false
+			return &crossing{r.low, r.high, low, high}
 		}
 	}
-	return true
+	return nil
 }
 
 // tightest returns the largest (sign 1) or smallest (sign -1) number that the parts give a keyword.

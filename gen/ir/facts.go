@@ -30,6 +30,8 @@ type alternatives struct {
 	part     *source.Node
 	keyword  string
 	variants []*source.Node
+	// dead are the variants that were left out because no value satisfies them.
+	dead []*source.Node
 }
 
 // A branch is a schema that applies to some values only, and the keyword that says so.
@@ -108,7 +110,7 @@ func (b *builder) add(f *facts, n *source.Node) {
 	f.kinds = left
 	for _, k := range []string{"oneOf", "anyOf"} {
 		if v := n.Get(k); v != nil {
-			f.unions = append(f.unions, alternatives{n, k, v.Items})
+			f.unions = append(f.unions, alternatives{part: n, keyword: k, variants: v.Items})
 		}
 	}
 	for _, k := range []string{"if", "then", "else", "not"} {

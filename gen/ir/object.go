@@ -65,14 +65,19 @@ func (b *builder) named(f *facts, o *object) bool {
 			}
 			seen[m.Key] = true
 			node := b.memberSchema(f, m.Key)
+			// What contradicts itself in one schema is a mistake, and so is a required member without a
+			// value: its own shape says why. Of several schemas that meet, none need be wrong.
+			if !f.requires(m.Key) && b.origin[node] != nil && b.impossible(node, 0) {
+				b.report(without(m).WithRelated(f.node.Range, "because of the schemas that meet here"))
+				continue
+			}
 			if b.allowed(node) == 0 && b.never(node) {
 				if f.requires(m.Key) {
 					b.noValue(f, "the required member "+m.Key+" can have no value", node)
 					return false
 				}
 				if m.Value.Kind == source.Object {
-					b.report(source.New("MCPE216", m.KeyRange, "the member %q can have no value, so the Go type has no field for it", m.Key).
-						WithRelated(node.Range, "it is excluded here").
+					b.report(without(m).WithRelated(node.Range, "it is excluded here").
 						WithHint("additionalProperties: false sees only the properties beside it; unevaluatedProperties: false sees all"))
 				}
 				continue
@@ -120,6 +125,11 @@ func (b *builder) untagged(f *facts) bool {
 // tagged reports whether a member name can stand in a json struct tag.
 func tagged(name string) bool {
 	return name != "" && !strings.ContainsAny(name, ",\\'\"`\uFEFF")
+}
+
+// without says that a member was left out.
+func without(m source.Member) source.Diagnostic {
+	return source.New("MCPE216", m.KeyRange, "the member %q can have no value, so the Go type has no field for it", m.Key)
 }
 
 // never reports whether n is the schema false, references followed.

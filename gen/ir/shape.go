@@ -106,6 +106,7 @@ func (b *builder) weigh(f *facts) shape {
 	if f.listed {
 		return b.enumeration(f, f.values, f.kinds&kNull != 0)
 	}
+	b.prune(f)
 	if len(f.unions) > 0 {
 		if sh, ok := b.alternatives(f); ok {
 			return sh

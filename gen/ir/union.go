@@ -99,14 +99,14 @@ func (b *builder) planFor(counted func(*object, string) bool, tag string, varian
 
 // declaredUnion reads discriminator as OpenAPI has it. A variant's tags are the constants of its
 // tag member, else those that mapping gives it, else the name that its $ref ends in. Applied are the
-// variants with what stands beside them.
-func (b *builder) declaredUnion(n, d *source.Node, variants, applied []*source.Node) (*unionPlan, bool) {
+// variants with what stands beside them, dead those that were left out.
+func (b *builder) declaredUnion(n, d *source.Node, variants, applied, dead []*source.Node) (*unionPlan, bool) {
 	name := d.Get("propertyName")
 	if name == nil || name.Kind != source.String || name.Text == "" {
 		b.report(source.New("MCPE210", d.Range, "the discriminator needs propertyName, a string"))
 		return nil, false
 	}
-	mapping, ok := b.mapping(n, d.Get("mapping"), variants)
+	mapping, ok := b.mapping(n, d.Get("mapping"), variants, dead)
 	if !ok {
 		return nil, false
 	}
@@ -156,13 +156,17 @@ func literals(tags []string) []string {
 
 // mapping assigns the entries of discriminator.mapping to the variants that they name: by a
 // reference, or by the name of the schema that the variant's $ref ends in.
-func (b *builder) mapping(n, m *source.Node, variants []*source.Node) (map[int][]source.Member, bool) {
+func (b *builder) mapping(n, m *source.Node, variants, dead []*source.Node) (map[int][]source.Member, bool) {
 	out := map[int][]source.Member{}
 	for _, entry := range membersOf(m) {
-		i := slices.IndexFunc(variants, func(v *source.Node) bool {
+		named := func(v *source.Node) bool {
 			ref := v.Get("$ref")
 			return ref != nil && (lastToken(ref.Text) == entry.Value.Text || b.sameTarget(n, v, entry.Value))
-		})
+		}
+		i := slices.IndexFunc(variants, named)
+		if i < 0 && slices.ContainsFunc(dead, named) {
+			continue // left out with its variant
+		}
 		if i < 0 {
 			b.report(source.New("MCPE210", entry.Value.Range, "the mapping of %q names none of the variants", entry.Key))
 			return nil, false
