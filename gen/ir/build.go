@@ -75,6 +75,8 @@ type root struct {
 	into *[]*Decl
 	// input is set for inputSchema, shared for an entry of schemas.
 	input, shared bool
+	// members are the nodes of members and elements by the name that their type would have.
+	members map[string][]*source.Node
 }
 
 // A site is where a type is needed: what its declaration would be called and said to be.

@@ -80,7 +80,7 @@ func numberKind(text string) Kind {
 func (b *builder) fillEnum(d *Decl, sh *shape) {
 	d.Base = sh.base
 	for _, v := range sh.values {
-		value := Value{JSON: v.JSON(), Literal: literal(v, sh.base), Name: d.Name + constantName(v)}
+		value := Value{JSON: v.JSON(), Literal: literal(v, sh.base), Name: constantOfType(d.Name, constantName(v))}
 		prev := slices.IndexFunc(d.Values, func(w Value) bool { return w.Name == value.Name })
 		if prev >= 0 {
 			b.report(source.New("MCPE206", v.Range, "the values %s and %s of %s both become the Go name %s",
@@ -92,6 +92,15 @@ func (b *builder) fillEnum(d *Decl, sh *shape) {
 		b.declare(b.names, value.Name, "the value "+string(value.JSON)+" of "+d.Name, v.Range)
 		d.Values = append(d.Values, value)
 	}
+}
+
+// constantOfType joins the name of a type and what a constant adds to it. Digits do not run into each
+// other: 0 of S45 is S45_0, which is no constant or type of an S450.
+func constantOfType(name, add string) string {
+	if last := name[len(name)-1]; add != "" && '0' <= last && last <= '9' && '0' <= add[0] && add[0] <= '9' {
+		return name + "_" + add
+	}
+	return name + add
 }
 
 // constantName is what a constant adds to the name of its type: the name that x-enum-varnames gives

@@ -34,6 +34,9 @@ func (b *builder) siteOf(n *source.Node) (site, bool) {
 				s.role = "the member " + name + " of " + s.name
 			}
 			s.name += goName(path[i], name)
+			if key != "properties" {
+				s.name = b.defName(r, path[i], s.name)
+			}
 		case key == "items":
 			s.role, s.name = "an element of "+s.name, s.name+segment(path[i], "Item")
 		case key == "additionalProperties":
