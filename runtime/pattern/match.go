@@ -35,7 +35,12 @@ const (
 
 // MatchString reports whether s contains a match. One that takes too many steps is none.
 func (p *program) MatchString(s string) bool {
-	m := &machine{p: p, text: []rune(s), slots: make([]int, p.slots)}
+	return (&machine{p: p}).match(s)
+}
+
+// match looks for a match from every place of s.
+func (m *machine) match(s string) bool {
+	m.text, m.slots = []rune(s), make([]int, m.p.slots)
 	for start := 0; start <= len(m.text) && m.steps < maxSteps; start++ {
 		for i := range m.slots {
 			m.slots[i] = -1
