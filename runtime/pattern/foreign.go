@@ -453,6 +453,11 @@ func propertyForms(name string) []string {
 	return forms
 }
 
+var nameMarks = strings.NewReplacer("_", "", " ", "", "-", "")
+
+// foldName is what names of properties have in common that differ in case and marks alone.
+func foldName(s string) string { return strings.ToLower(nameMarks.Replace(s)) }
+
 // propertyNames lists what \p{…} may name, sorted.
 func propertyNames() []string {
 	var all []string
