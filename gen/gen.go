@@ -91,11 +91,11 @@ func Generate(ctx context.Context, r Request) (*Plan, []source.Diagnostic, error
 	if err != nil {
 		return nil, diags, err
 	}
-	plan, err := makePlan(r, m.pkg, home, files)
+	plan, found, err := makePlan(r, m.pkg, home, files)
 	if err != nil {
 		return nil, diags, err
 	}
-	return plan, diags, ctx.Err()
+	return plan, source.Sort(append(diags, found...)), ctx.Err()
 }
 
 // path returns p below the request's directory.

@@ -295,3 +295,35 @@ func TestMerge(t *testing.T) {
 		t.Errorf("two is not clean: %s", changes(p))
 	}
 }
+
+// Generated files that git has checked out with CRLF are current, orphans among them are found, and what
+// has really changed is written.
+func TestPlanOfCRLF(t *testing.T) {
+	dir := module(t, map[string]string{"a.yaml": eventFile("a.x"), "b.yaml": eventFile("b.x")})
+	r := gen.Request{Dir: dir, Files: []string{"a.yaml", "b.yaml"}, Out: "out"}
+	apply(t, r)
+	files, err := filepath.Glob(filepath.Join(dir, "out", "*"))
+	if err != nil || len(files) != 4 {
+		t.Fatal(files, err)
+	}
+	for _, f := range files {
+		content, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(f, []byte(strings.ReplaceAll(string(content), "\n", "\r\n")), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p := plan(t, r); !p.Clean() || len(p.Unchanged) != 4 {
+		t.Errorf("a checkout with CRLF is not current: %v", p)
+	}
+	write(t, dir, "a.yaml", eventFile("a.y"))
+	if err := os.Remove(filepath.Join(dir, "b.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	r.Files = r.Files[:1]
+	if got, want := apply(t, r), "~out/a.mcpe.go ~out/mcpe.go ~out/tools.json -out/b.mcpe.go"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

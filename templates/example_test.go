@@ -20,6 +20,7 @@ func ExampleRender() {
 	}
 	// Output:
 	// .dockerignore
+	// .gitattributes
 	// .github/workflows/ci.yml
 	// .gitignore
 	// Dockerfile

@@ -93,7 +93,7 @@ func Render(s Scaffold) ([]File, error) {
 
 // hidden are names that begin with a dot in a scaffold. The dot is left out of the template's name,
 // because a .gitignore here would be obeyed here.
-var hidden = []string{"gitignore", "dockerignore", "github"}
+var hidden = []string{"gitignore", "gitattributes", "dockerignore", "github"}
 
 // target turns common/gitignore.tmpl into .gitignore and http/main.go.tmpl into main.go.
 func target(dir, name string) string {

@@ -43,7 +43,7 @@ func TestRenderGivesFormattedGoInPathOrder(t *testing.T) {
 				if !slices.IsSorted(paths) {
 					t.Errorf("paths are not sorted: %q", paths)
 				}
-				for _, want := range []string{".dockerignore", ".github/workflows/ci.yml", ".gitignore", "Dockerfile", "README.md", "events/notes.yaml",
+				for _, want := range []string{".dockerignore", ".gitattributes", ".github/workflows/ci.yml", ".gitignore", "Dockerfile", "README.md", "events/notes.yaml",
 					"generate.go", "go.mod", "main.go", "mcpe.yaml", "server.go", "server_test.go"} {
 					if !slices.Contains(paths, want) {
 						t.Errorf("%s is missing from %q", want, paths)

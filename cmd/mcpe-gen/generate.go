@@ -94,6 +94,13 @@ func (c *command) generate(ctx context.Context, files []string, f generateFlags)
 	if err != nil {
 		return err
 	}
+	if len(files) == 0 && f.out == "" {
+		// Only a config says which packages there are.
+		ds, err := plan.Abandoned()
+		if err := c.judge(ds, err, exitDiagnostics); err != nil {
+			return err
+		}
+	}
 	if f.verify {
 		ds, err := plan.Verify(ctx)
 		if err := c.judge(ds, err, exitDiagnostics); err != nil {

@@ -289,3 +289,35 @@ func TestChanges(t *testing.T) {
 		t.Error(c)
 	}
 }
+
+// Limits of one and filters on arrays are said in English.
+func TestWords(t *testing.T) {
+	file := []byte(`version: 1
+events:
+  - name: note.added
+    description: Fires when a note is added.
+    inputSchema:
+      type: object
+      properties:
+        label: {type: string, x-match: /labels}
+        some: {type: array, items: {type: string}, x-match: {path: /labels, op: in}}
+        title: {type: string, minLength: 1, maxLength: 11, x-match: /title}
+    payloadSchema:
+      type: object
+      properties: {labels: {type: array, minItems: 1, maxItems: 2, items: {type: string}}, title: {type: string}, tags: {type: object, minProperties: 1}}
+`)
+	set, found := schema.Load([]string{"a.yaml"}, schema.Options{ReadFile: func(string) ([]byte, error) { return file, nil }})
+	if source.HasErrors(found) {
+		t.Fatal(found)
+	}
+	text := string(docs.New(set, docs.Options{Title: "Notes"}).Markdown())
+	for _, want := range []string{
+		"at least 1 character; at most 11 characters.", "at least 1 element; at most 2 elements.", "at least 1 member.",
+		"delivers events with an element of labels that equals this.", "delivers events with an element of labels that is one of these.",
+		"delivers events whose title equals this.",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not said in\n%s", want, text)
+		}
+	}
+}

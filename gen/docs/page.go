@@ -137,7 +137,7 @@ func event(set *schema.Set, e *schema.Event, anchor string) Event {
 		out.Delivery = []string{wire.ModePoll, wire.ModePush, wire.ModeWebhook}
 	}
 	for _, m := range e.Match {
-		out.Filters = append(out.Filters, Filter{Argument: m.Argument, Place: place(m.Path), Says: says(m)})
+		out.Filters = append(out.Filters, Filter{Argument: m.Argument, Place: place(m.Path), Says: says(m, out.Payload)})
 	}
 	for i, r := range out.Arguments {
 		for _, m := range out.Filters {
@@ -169,22 +169,19 @@ func place(pointer string) string {
 	return strings.Join(tokens, ".")
 }
 
-// says is a filter in words.
-func says(m schema.MatchRule) string {
+// verbs are the operators of x-match in words.
+var verbs = map[string]string{
+	"equal": "equals this", "in": "is one of these", "glob": "fits this pattern (* any text, ? one character)",
+	"prefix": "begins with this", "min": "is at least this", "max": "is at most this",
+}
+
+// says is a filter in words; payload are the rows of what it looks at.
+func says(m schema.MatchRule, payload []Row) string {
 	at := place(m.Path)
-	switch m.Op {
-	case "in":
-		return "delivers events whose " + at + " is one of these"
-	case "glob":
-		return "delivers events whose " + at + " fits this pattern (* any text, ? one character)"
-	case "prefix":
-		return "delivers events whose " + at + " begins with this"
-	case "min":
-		return "delivers events whose " + at + " is at least this"
-	case "max":
-		return "delivers events whose " + at + " is at most this"
+	if slices.ContainsFunc(payload, func(r Row) bool { return r.Path == at && strings.HasPrefix(r.Type, arrayOf) }) {
+		return "delivers events with an element of " + at + " that " + verbs[m.Op]
 	}
-	return "delivers events whose " + at + " equals this"
+	return "delivers events whose " + at + " " + verbs[m.Op]
 }
 
 // Command is a line for a terminal that listens to the event.

@@ -35,7 +35,7 @@ func (t *table) typeName(views []*source.Node, depth int) string {
 		switch name {
 		case "array":
 			if items := first(views, "items"); items != nil && items.Kind == source.Object {
-				names[i] = "array of " + t.typeName(t.views(items), depth+1)
+				names[i] = arrayOf + t.typeName(t.views(items), depth+1)
 			}
 		case "string":
 			if f := first(views, "format"); f != nil {
@@ -104,6 +104,9 @@ func values(views []*source.Node) []string {
 	return list
 }
 
+// arrayOf begins the type of an array whose elements have one.
+const arrayOf = "array of "
+
 // limitWords are the keywords that bound a value, with how they are said.
 var limitWords = []struct{ keyword, before, after string }{
 	{"minimum", "at least ", ""}, {"exclusiveMinimum", "above ", ""}, {"maximum", "at most ", ""}, {"exclusiveMaximum", "below ", ""},
@@ -116,7 +119,11 @@ func limits(views []*source.Node) []string {
 	var list []string
 	for _, w := range limitWords {
 		if n := first(views, w.keyword); n != nil {
-			list = append(list, w.before+n.Text+w.after)
+			after := w.after
+			if n.Text == "1" {
+				after = strings.TrimSuffix(after, "s")
+			}
+			list = append(list, w.before+n.Text+after)
 		}
 	}
 	if first(views, "uniqueItems").True() {

@@ -125,6 +125,12 @@ func (l *loader) fits(places []*source.Node, argument *source.Node, rule MatchRu
 			WithRelated(places[0].Range, "the place in the payload"))
 		return false
 	}
+	ordered := func(format string, args ...any) bool {
+		l.Report(source.New("MCPE152", path.Range, "x-match %s: %s", rule.Op, fmt.Sprintf(format, args...)).
+			WithRelated(places[0].Range, "the place in the payload").
+			WithHint("an order of your own, as of the words of an enum, is told by the Match hook that the event is registered with"))
+		return false
+	}
 	const scalars = kBoolean | kNumber | anyString
 	if rule.Op == "in" {
 		if arg != kArray {
@@ -158,10 +164,10 @@ func (l *loader) fits(places []*source.Node, argument *source.Node, rule MatchRu
 		}
 	case "min", "max":
 		if arg != kNumber && arg != kDateTime {
-			return wrong("argument %q must be a number or a date-time, not %s", rule.Argument, arg)
+			return ordered("argument %q must be a number or a date-time, not %s", rule.Argument, arg)
 		}
 		if place != arg {
-			return wrong("argument %q (%s) cannot be compared with %s (%s)", rule.Argument, arg, rule.Path, place)
+			return ordered("argument %q (%s) cannot be compared with %s (%s)", rule.Argument, arg, rule.Path, place)
 		}
 	}
 	return true

@@ -44,4 +44,8 @@ var typeCodes = []Code{
 		"The event files of one run ask for different Go packages. Give `--package`, or set `package` in the configuration."},
 	{"MCPE302", "generated code that does not compile", Error,
 		"`--verify` type-checks the output as part of your module. Most often an `x-go-type` names a module that go.mod does not require."},
+	{"MCPE304", "file of another package", Warning,
+		"A file of yours in the output directory has another package clause than the generated files, and the go command refuses a directory with two packages. Move the file, or give both the same name by `package` in mcpe.yaml or the event file."},
+	{"MCPE305", "package left behind", Warning,
+		"The output directory of a package was changed in mcpe.yaml: the new one is written, and the old one still holds what an earlier run wrote for the same event files. It compiles, so that programs may go on importing it, and nobody keeps it current. Delete the generated files there, or list it as a package of its own."},
 }
