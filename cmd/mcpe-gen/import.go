@@ -13,8 +13,9 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
-	"github.com/mcpe-gen/mcpe-gen/gen/asyncapi"
+	"github.com/mcpe-gen/mcpe-gen/gen/foreign"
 	"github.com/mcpe-gen/mcpe-gen/gen/importer"
+	"github.com/mcpe-gen/mcpe-gen/gen/schemadir"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
@@ -22,13 +23,21 @@ import (
 const importHelp = `Write an event file for event types that exist already.
 
 They are read from a live server, which is named by its URL or started by the
-command after "--", or from an AsyncAPI 3 document. From the event file a client
-for them is generated as for events of your own.
+command after "--"; from a document: AsyncAPI 2 or 3, or OpenAPI 3 (webhooks,
+callbacks, and the schemas that Stripe marks with x-stripeEvent); or from a
+directory of JSON Schema files. From the event file a client for them is
+generated as for events of your own.
 
-The schemas are taken as they are published, so that a server generated from the
-file would advertise the same, and a generated client notices when the server
-changes. What an event file cannot hold is left out, with a warning and a comment
-in the file.`
+The schemas of a server are taken as they are published, so that a server
+generated from the file would advertise the same, and a generated client notices
+when the server changes. What several event types share becomes a shared schema.
+What an event file cannot hold is left out, with a warning and a comment in the
+file.
+
+In a directory --event-from says which event a file describes: "filename" names it
+after the file (files that others refer to are shared schemas), "title" after its
+title, and a JSON Pointer after what stands there in the file, such as
+/properties/type/const.`
 
 // importTimeout bounds reading all event types of a server.
 const importTimeout = time.Minute
@@ -36,20 +45,23 @@ const importTimeout = time.Minute
 // imports is what the verb was asked for.
 type imports struct {
 	target   peer.Target
-	document string
+	path     string
 	out, pkg string
+	from     string
 	force    bool
 }
 
 func newImport(c *command) *cobra.Command {
 	var i imports
 	cmd := &cobra.Command{
-		Use:   "import URL|FILE|-- COMMAND...",
-		Short: "Write an event file from a live server or an AsyncAPI document",
+		Use:   "import URL|FILE|DIR|-- COMMAND...",
+		Short: "Write an event file from a live server or a document",
 		Long:  importHelp,
 		Example: `  mcpe-gen import https://mcp.example.com/ --token $TOKEN -o events/example.yaml
   mcpe-gen import -o events/local.yaml -- ./server -stdio
-  mcpe-gen import asyncapi.yaml -o events/lights.yaml`,
+  mcpe-gen import asyncapi.yaml -o events/lights.yaml
+  mcpe-gen import openapi.json -o events/github.yaml
+  mcpe-gen import schemas --event-from /properties/type/const -o events/cloud.yaml`,
 		ValidArgsFunction: completeEventFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := i.read(args, cmd.ArgsLenAtDash()); err != nil {
@@ -63,6 +75,8 @@ func newImport(c *command) *cobra.Command {
 	flags.StringVarP(&i.out, "out", "o", "", "`file` to write to (default: standard output)")
 	flags.BoolVar(&i.force, "force", false, "overwrite the file if it exists")
 	flags.StringVar(&i.pkg, "package", "", "`name` of the Go package that the event file asks for")
+	flags.StringVar(&i.from, "event-from", "", "what names the events of a directory: filename, title or a JSON `pointer`")
+	completeWords(cmd, "event-from", schemadir.ByFilename, schemadir.ByTitle)
 	flags.StringVar(&i.target.Token, "token", os.Getenv(tokenVariable), tokenUsage)
 	hideDefault(cmd, "token")
 	_ = cmd.MarkFlagFilename("out", "yaml", "yml")
@@ -71,6 +85,11 @@ func newImport(c *command) *cobra.Command {
 
 // read takes the arguments; dash is how many stand before "--", or negative.
 func (i *imports) read(args []string, dash int) error {
+	if i.from != "" {
+		if err := schemadir.CheckFrom(i.from); err != nil {
+			return usagef("--event-from: %v", err)
+		}
+	}
 	if dash >= 0 {
 		i.target.Command = args[dash:]
 		args = args[:dash]
@@ -86,7 +105,7 @@ func (i *imports) read(args []string, dash int) error {
 	case len(args) == 1 && len(i.target.Command) > 0:
 		return usagef("import takes one server or document, got %s and a command", args[0])
 	case len(args) == 1:
-		i.document = args[0]
+		i.path = args[0]
 		return nil
 	}
 	i.target.Token = tokenFor(i.target)
@@ -104,11 +123,11 @@ func (c *command) importEvents(ctx context.Context, i imports) error {
 			return err
 		}
 	}
-	events, from, found, err := i.events(ctx)
+	doc, from, found, err := i.document(ctx)
 	if err != nil || source.HasErrors(found) {
 		return c.judge(found, err, exitDiagnostics)
 	}
-	text, more, err := importer.Write(events, importer.Options{From: from, Package: i.pkg})
+	text, more, err := importer.Write(doc, importer.Options{From: from, Package: i.pkg})
 	if errors.Is(err, importer.ErrNothing) {
 		err = &exit{code: exitDiagnostics, err: fmt.Errorf("%s: %w", from, err)}
 	}
@@ -118,45 +137,69 @@ func (c *command) importEvents(ctx context.Context, i imports) error {
 	if i.out == "" {
 		return c.print(text)
 	}
+	if err := os.MkdirAll(filepath.Dir(i.out), 0o777); err != nil {
+		return err
+	}
 	if err := os.WriteFile(i.out, text, 0o666); err != nil {
 		return err
 	}
 	if c.format == "json" {
-		return c.printJSON(map[string]any{"file": i.out, "events": len(events)})
+		return c.printJSON(map[string]any{"file": i.out, "events": len(doc.Events)})
 	}
 	return c.printf("%s written; next: mcpe-gen generate %s -o DIR\n", i.out, i.out)
 }
 
-// events reads the event types and says where they come from.
-func (i imports) events(ctx context.Context) (events []importer.Event, from string, found []source.Diagnostic, err error) {
-	if i.document != "" {
-		data, err := os.ReadFile(i.document)
-		if err != nil {
-			return nil, "", nil, err
-		}
-		events, title, found := asyncapi.Read(i.document, data)
-		from = filepath.Base(i.document)
-		if title != "" {
-			from = title + " (" + from + ")"
-		}
-		return events, from, found, nil
+// document reads the event types and says where they come from.
+func (i imports) document(ctx context.Context) (doc importer.Document, from string, found []source.Diagnostic, err error) {
+	if i.path != "" {
+		return i.file()
 	}
 	ctx, cancel := context.WithTimeout(ctx, importTimeout)
 	defer cancel()
 	cl, err := i.target.Connect(ctx, client.Options{})
 	if err != nil {
-		return nil, "", nil, err
+		return doc, "", nil, err
 	}
 	defer cl.Close()
 	descriptors, err := cl.List(ctx)
 	if errors.Is(err, client.ErrNoEvents) {
-		return nil, "", nil, fmt.Errorf("%s is an MCP server without events", i.target)
+		return doc, "", nil, fmt.Errorf("%s is an MCP server without events", i.target)
 	}
 	if err != nil {
-		return nil, "", nil, fmt.Errorf("listing the event types of %s: %w", i.target, err)
+		return doc, "", nil, fmt.Errorf("listing the event types of %s: %w", i.target, err)
 	}
 	for _, bad := range cl.Unreadable() {
 		found = append(found, source.New("MCPE501", source.InFile(i.target.String()), "event %q is left out: %s", bad.Event, plain.Text(bad.Err.Error())))
 	}
 	return importer.Events(descriptors), i.target.String(), found, nil
+}
+
+// file reads a document, or a directory of schemas.
+func (i imports) file() (doc importer.Document, from string, found []source.Diagnostic, err error) {
+	info, err := os.Stat(i.path)
+	if err != nil {
+		return doc, "", nil, err
+	}
+	switch {
+	case info.IsDir() && i.from == "":
+		return doc, "", nil, usagef("%s is a directory: say with --event-from what names its events: filename, title or a JSON Pointer into each file", i.path)
+	case info.IsDir():
+		from = filepath.Base(filepath.Clean(i.path))
+		doc, found, err = schemadir.Read(os.DirFS(i.path), i.path, i.from)
+		return doc, from, found, err
+	case i.from != "":
+		return doc, "", nil, usagef("--event-from is for a directory, and %s is a file", i.path)
+	case !info.Mode().IsRegular():
+		return doc, "", nil, usagef("%s is no regular file", i.path)
+	}
+	data, err := os.ReadFile(i.path)
+	if err != nil {
+		return doc, "", nil, err
+	}
+	doc, found = foreign.Read(i.path, data)
+	from = filepath.Base(i.path)
+	if doc.Title != "" {
+		from = doc.Title + " (" + from + ")"
+	}
+	return doc, from, found, nil
 }

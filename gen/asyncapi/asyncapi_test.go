@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/mcpe-gen/mcpe-gen/gen/asyncapi"
 	"github.com/mcpe-gen/mcpe-gen/gen/importer"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
@@ -46,9 +48,9 @@ func TestExportIsImportedWithoutLoss(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				events, title, found := asyncapi.Read("doc.yaml", text)
-				if len(found) > 0 || title != "Test" {
-					t.Fatalf("%q %v\n%s", title, found, text)
+				events, found := asyncapi.Read("doc.yaml", text)
+				if len(found) > 0 || events.Title != "Test" {
+					t.Fatalf("%q %v\n%s", events.Title, found, text)
 				}
 				file, found, err := importer.Write(events, importer.Options{})
 				if err != nil {
@@ -112,9 +114,9 @@ func TestReadForeign(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, title, found := asyncapi.Read("streetlights.yaml", text)
-	if title != "Streetlights" {
-		t.Error(title)
+	events, found := asyncapi.Read("streetlights.yaml", text)
+	if events.Title != "Streetlights" {
+		t.Error(events.Title)
 	}
 	got, more, err := importer.Write(events, importer.Options{From: "streetlights.yaml"})
 	if err != nil {
@@ -150,14 +152,14 @@ func TestReadForeign(t *testing.T) {
 // Anything else is refused where it stands.
 func TestReadRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"asyncapi: 2.6.0\nchannels: {}\n":   "doc.yaml:1:1: error MCPE510",
+		"asyncapi: 1.2.0\nchannels: {}\n":   "doc.yaml:1:11: error MCPE510",
 		"openapi: 3.0.0\n":                  "doc.yaml:1:1: error MCPE510",
 		"asyncapi: 3.0.0\n":                 "doc.yaml:1:1: error MCPE510",
 		"asyncapi: 3.0.0\nchannels: [a]\n":  "doc.yaml:1:1: error MCPE510",
 		"asyncapi: 3.0.0\nchannels: {a: \n": "error MCPE",
 	} {
-		events, _, found := asyncapi.Read("doc.yaml", []byte(text))
-		if len(events) > 0 || len(found) == 0 || !strings.Contains(found[0].String(), want) {
+		events, found := asyncapi.Read("doc.yaml", []byte(text))
+		if len(events.Events) > 0 || len(found) == 0 || !strings.Contains(found[0].String(), want) {
 			t.Errorf("%q: got %v %v, want %s", text, events, found, want)
 		}
 	}
@@ -195,5 +197,55 @@ events:
 	}
 	if doc.Lookup("/channels/odd.one/x-mcp-event/exact/payloadSchema") == nil {
 		t.Error("the exact schema is not kept")
+	}
+}
+
+// Version 2 names operations from the other side: subscribe is what the application sends.
+func TestReadVersion2(t *testing.T) {
+	const text = `asyncapi: 2.6.0
+info: {title: Lights, version: 1.0.0}
+channels:
+  light/{id}/measured:
+    parameters: {id: {schema: {type: string}}}
+    subscribe:
+      summary: How bright it is.
+      message: {$ref: '#/components/messages/measured'}
+  light/many:
+    subscribe:
+      message:
+        oneOf:
+          - {name: on, payload: {type: object, properties: {at: {type: string, format: date-time}}}}
+          - {messageId: off, summary: It is off., payload: {type: object}}
+          - {name: avro, schemaFormat: application/vnd.apache.avro;version=1.9.0, payload: {type: record}}
+  light/command: {publish: {message: {payload: {type: object}}}}
+  empty: {}
+components:
+  messages:
+    measured: {schemaFormat: application/vnd.aai.asyncapi;version=2.6.0, payload: {$ref: '#/components/schemas/Measured'}}
+  schemas:
+    Measured: {type: object, properties: {lumens: {type: integer, minimum: 0, maximum: 9}}}
+`
+	doc, found := asyncapi.Read("doc.yaml", []byte(text))
+	var got []string
+	for _, e := range doc.Events {
+		got = append(got, e.Name+": "+e.Description)
+	}
+	if diff := cmp.Diff([]string{"measured: How bright it is.", "on: A message on.", "off: It is off."}, got); diff != "" {
+		t.Error(diff)
+	}
+	var lines []string
+	for _, d := range found {
+		lines = append(lines, d.String())
+	}
+	if diff := cmp.Diff([]string{
+		"doc.yaml:15:13: warning MCPE511: message avro is left out: its payload is written in application/vnd.apache.avro;version=1.9.0, not in JSON Schema",
+		"doc.yaml:16:3: warning MCPE511: channel light/command is left out: the application only receives its messages",
+	}, lines); diff != "" {
+		t.Error(diff)
+	}
+	// Who has written publish alone has meant what the application publishes.
+	doc, _ = asyncapi.Read("doc.yaml", []byte("asyncapi: 2.0.0\nchannels: {a: {publish: {message: {name: m, payload: {type: object}}}}}\n"))
+	if len(doc.Events) != 1 || doc.Events[0].Name != "m" {
+		t.Errorf("%+v", doc.Events)
 	}
 }

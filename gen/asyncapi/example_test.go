@@ -7,7 +7,7 @@ import (
 )
 
 func ExampleRead() {
-	events, title, found := asyncapi.Read("lights.yaml", []byte(`
+	doc, found := asyncapi.Read("lights.yaml", []byte(`
 asyncapi: 3.0.0
 info: {title: Lights, version: 1.0.0}
 channels:
@@ -17,8 +17,8 @@ channels:
         summary: How bright it is.
         payload: {type: object, properties: {lumens: {type: integer}}}
 `))
-	for _, e := range events {
-		fmt.Printf("%s: %s: %s %s\n", title, e.Name, e.Description, e.PayloadSchema)
+	for _, e := range doc.Events {
+		fmt.Printf("%s: %s: %s %s\n", doc.Title, e.Name, e.Description, e.PayloadSchema)
 	}
 	fmt.Println(found)
 	// Output:

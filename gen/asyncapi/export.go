@@ -246,7 +246,7 @@ func componentName(name string) string {
 // keepExact reads the document as an import would, and adds the exact schemas of the events that it
 // would not restore.
 func (x *exporter) keepExact(doc *source.Node) {
-	events, _, _ := Read("export", doc.JSON())
+	read, _ := ReadDocument(doc)
 	for _, e := range x.events {
 		input, payload := x.set.Published(e.Input), x.set.Published(e.Payload)
 		want, err := wire.Fingerprint(input, payload)
@@ -254,7 +254,7 @@ func (x *exporter) keepExact(doc *source.Node) {
 			continue
 		}
 		same := false
-		for _, got := range events {
+		for _, got := range read.Events {
 			if got.Name == e.Name {
 				print, err := wire.Fingerprint(got.InputSchema, got.PayloadSchema)
 				same = err == nil && print == want

@@ -90,11 +90,11 @@ func checkDocument(t *testing.T, file string, doc *source.Node) {
 			}
 		}
 	}
-	events, _, found := asyncapi.Read(file, doc.JSON())
+	events, found := asyncapi.Read(file, doc.JSON())
 	if len(found) > 0 {
 		t.Errorf("%s: %v", file, found)
 	}
-	for _, e := range events {
+	for _, e := range events.Events {
 		s, err := validate.Compile(e.PayloadSchema)
 		if err != nil {
 			t.Errorf("%s: the payload of %s: %v", file, e.Name, err)

@@ -11,37 +11,59 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/yaml"
 )
 
-// Read returns the event types of an AsyncAPI 3 document and its title: one for each message that
-// the application sends, or, where no operation tells, for each message of a channel. A document
-// that is none gives an error diagnostic (MCPE510, or one of its text); messages that cannot be
-// event types are left out with a warning (MCPE511).
-func Read(path string, data []byte) (events []importer.Event, title string, found []source.Diagnostic) {
+// Read returns the event types of an AsyncAPI document of version 2 or 3: one for each message that the
+// application sends, or, where no operation tells, for each message of a channel. A document that is none
+// gives an error diagnostic (MCPE510, or one of its text); messages that cannot be event types are left
+// out with a warning (MCPE511).
+func Read(path string, data []byte) (importer.Document, []source.Diagnostic) {
 	doc, found := source.Parse(path, data)
 	if source.HasErrors(found) {
-		return nil, "", found
+		return importer.Document{}, found
 	}
-	r := &reader{doc: doc, found: found, names: map[string]bool{}}
+	out, more := ReadDocument(doc)
+	return out, append(found, more...)
+}
+
+// ReadDocument is [Read] of a document that was parsed.
+func ReadDocument(doc *source.Node) (importer.Document, []source.Diagnostic) {
+	r := &reader{doc: doc, names: map[string]bool{}}
 	version, channels := doc.Get("asyncapi"), doc.Get("channels")
 	switch {
-	case version == nil || !strings.HasPrefix(version.Text, "3."):
-		return nil, "", append(found, source.New("MCPE510", doc.Range, "this is no AsyncAPI document of version 3").
-			WithHint("its first line would be asyncapi: %s; convert an older one first", Version))
+	case version == nil || !strings.HasPrefix(version.Text, "3.") && !strings.HasPrefix(version.Text, "2."):
+		at := doc.Range
+		if version != nil {
+			at = version.Range
+		}
+		return importer.Document{}, []source.Diagnostic{source.New("MCPE510", at, "this is no AsyncAPI document of version 2 or 3").
+			WithHint("its first line would be asyncapi: %s; convert an older one first", Version)}
 	case channels == nil || channels.Kind != source.Object:
-		return nil, "", append(found, source.New("MCPE510", doc.Range, "the document has no channels"))
+		return importer.Document{}, []source.Diagnostic{source.New("MCPE510", doc.Range, "the document has no channels").
+			WithHint("an AsyncAPI document lists its channels under channels:")}
 	}
+	var out importer.Document
 	if t := doc.Get("info").Get("title"); t != nil {
-		title = t.Text
+		out.Title = t.Text
 	}
+	if strings.HasPrefix(version.Text, "2.") {
+		r.second(channels)
+	} else {
+		r.third(channels)
+	}
+	out.Events = r.events
+	return out, source.Sort(r.found)
+}
+
+// third reads the channels of version 3.
+func (r *reader) third(channels *source.Node) {
 	r.direct()
 	for _, m := range channels.Members {
-		channel, err := follow(doc, m.Value)
+		channel, err := follow(r.doc, m.Value)
 		if err != nil {
 			r.leaveOut(m.KeyRange, "channel "+m.Key, err.Error())
 			continue
 		}
 		r.channel(m.Key, channel)
 	}
-	return r.events, title, source.Sort(r.found)
 }
 
 type reader struct {
@@ -106,7 +128,8 @@ func (r *reader) message(id string, channel *source.Node, key string, message *s
 	if err != nil {
 		return err
 	}
-	e := importer.Event{}
+	_, at := message.Key()
+	e := importer.Event{At: at}
 	e.PayloadSchema = payload.JSON()
 	e.InputSchema = json.RawMessage(`{"type":"object","additionalProperties":false}`)
 	name := key
@@ -131,21 +154,9 @@ func (r *reader) message(id string, channel *source.Node, key string, message *s
 
 // name makes a name that an event file can hold and no other event has.
 func (r *reader) name(channel, message string) string {
-	clean := func(s string) string {
-		s = strings.Trim(strings.Map(func(c rune) rune {
-			if c < 0x80 && componentName(string(c)) == string(c) {
-				return c
-			}
-			return '.'
-		}, s), ".")
-		for strings.Contains(s, "..") {
-			s = strings.ReplaceAll(s, "..", ".")
-		}
-		return s
-	}
-	name := clean(message)
+	name := importer.CleanName(message)
 	if name == "" || r.names[name] {
-		name = strings.Trim(clean(channel)+"."+name, ".")
+		name = strings.Trim(importer.CleanName(channel)+"."+name, ".")
 	}
 	base := name
 	for i := 2; r.names[name]; i++ {
@@ -181,11 +192,12 @@ func (r *reader) payload(message *source.Node) (*source.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if inner := n.Get("schema"); inner != nil {
-		if format := n.Get("schemaFormat"); format != nil && !isJSONSchema(format.Text) {
-			return nil, fmt.Errorf("its payload is written in %s, not in JSON Schema", format.Text)
-		}
-		n = inner
+	format := message.Get("schemaFormat") // of version 2
+	if inner := n.Get("schema"); inner != nil && format == nil {
+		format, n = n.Get("schemaFormat"), inner
+	}
+	if format != nil && !isJSONSchema(format.Text) {
+		return nil, fmt.Errorf("its payload is written in %s, not in JSON Schema", format.Text)
 	}
 	out, err := standalone(r.doc, n)
 	if err != nil {

@@ -17,7 +17,7 @@ func ExampleWrite() {
 	fmt.Print(string(text), found, err)
 	// Output:
 	// # Event types of https://example.com/mcp, written by mcpe-gen import. It is yours to edit.
-	// # The schemas are as published, with shared definitions in $defs; a change of them shows as drift.
+	// # The schemas are as published; a change of them shows as drift.
 	// version: 1
 	//
 	// events:

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mcpe-gen/mcpe-gen/gen/ir"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/gen/yaml"
@@ -39,29 +38,65 @@ type Event struct {
 	Deprecated *schema.Deprecated
 	// Match ties arguments to places in the payload.
 	Match []schema.MatchRule
+	// Node is the whole entry as an event file has it, where that is known; then only Name counts beside.
+	Node *source.Node
+	// At is where the event type stands, for findings; zero when that is not known.
+	At source.Range
 }
 
-// Events makes events of the descriptors of a server.
-func Events(ds []wire.Descriptor) []Event {
-	events := make([]Event, len(ds))
+// A Document is what an import has read.
+type Document struct {
+	// Title says what the event types are of; empty when nothing does.
+	Title string
+	// Package is the Go package that the document asks for; empty leaves it open.
+	Package string
+	// Schemas are what events and each other refer to as #/schemas/NAME.
+	Schemas []Schema
+	Events  []Event
+	// Tasks is a list, Conversation an object, as an event file has them; nil for none.
+	Tasks, Conversation *source.Node
+	// Published tells that the schemas are what a server publishes. Their definitions, which stand in
+	// each of them, are found again as shared schemas.
+	Published bool
+}
+
+// A Schema is an entry of schemas to write.
+type Schema struct {
+	Name string
+	Node *source.Node
+	// Own tells that the keywords of the generator in it are meant for it.
+	Own bool
+	// At is where it stands, for findings; zero when that is not known.
+	At source.Range
+}
+
+// Events makes a document of the descriptors of a server.
+func Events(ds []wire.Descriptor) Document {
+	doc := Document{Published: true, Events: make([]Event, len(ds))}
 	for i, d := range ds {
-		events[i].Descriptor = d
+		doc.Events[i].Descriptor = d
 	}
-	return events
+	return doc
 }
 
 // ErrNothing says that no event type was left to write.
 var ErrNothing = errors.New("there is no event type to import")
 
-// Write returns the event file for the events, in their order, and what had to be left out (MCPE501)
-// or changed (MCPE502, MCPE503). The file loads and generates without errors. When nothing is left
-// the error is [ErrNothing].
-func Write(events []Event, o Options) ([]byte, []source.Diagnostic, error) {
-	w := &writer{o: o, at: source.InFile(o.From)}
+// Write returns the event file for the document, in its order, and what had to be left out (MCPE501)
+// or changed (MCPE502, MCPE503, MCPE504). The file loads and generates without errors. When nothing is
+// left the error is [ErrNothing].
+func Write(doc Document, o Options) ([]byte, []source.Diagnostic, error) {
+	if o.Package == "" {
+		o.Package = doc.Package
+	}
+	w := &writer{o: o, at: source.InFile(o.From), doc: doc, shared: map[string]*draft{}, dropped: map[string]string{}}
+	for _, s := range doc.Schemas {
+		w.schemaDraft(s)
+	}
 	names := map[string]bool{}
-	for _, e := range events {
+	for _, e := range doc.Events {
 		if names[e.Name] {
-			w.leaveOut(e.Name, "it is described twice")
+			w.leaveOut(e.At, e.Name, "it is described twice")
 			continue
 		}
 		names[e.Name] = true
@@ -69,63 +104,118 @@ func Write(events []Event, o Options) ([]byte, []source.Diagnostic, error) {
 			w.drafts = append(w.drafts, d)
 		}
 	}
-	if len(w.drafts) == 0 {
+	if doc.Published {
+		w.share()
+	}
+	if err := w.mend(); err != nil {
+		return nil, w.found, err
+	}
+	if w.empty() {
 		return nil, w.found, ErrNothing
 	}
-	// What is fine alone may still want the Go name of another.
-	if problem := w.mend(w.drafts); problem != nil {
-		return nil, w.found, fmt.Errorf("the event types do not fit together: %s", problem.Message)
-	}
-	for _, d := range w.drafts {
+	for _, d := range w.all() {
 		for _, name := range d.renamed {
-			w.found = append(w.found, source.New("MCPE503", w.at, "event %q: x-go-name %s tells two names apart", d.name, name.Text))
+			w.found = append(w.found, source.New("MCPE503", w.of(d.at), "%s: x-go-name %s tells two names apart", d, name.Text))
 		}
 		if d.untyped > 0 {
-			w.found = append(w.found, source.New("MCPE504", w.at, "event %q: x-go-type: encoding/json.RawMessage is given to what has no exact Go type (%d)", d.name, d.untyped))
+			w.found = append(w.found, source.New("MCPE504", w.of(d.at), "%s: x-go-type is given to what has no exact Go type (%d)", d, d.untyped))
 		}
 	}
-	return w.file(w.drafts), w.found, nil
+	return w.file(), w.found, nil
 }
 
 type writer struct {
 	o      Options
 	at     source.Range
+	doc    Document
 	drafts []*draft
-	left   []string // comment lines
-	found  []source.Diagnostic
+	// shared are the drafts of schemas by name, order their names.
+	shared map[string]*draft
+	order  []string
+	// dropped are the reasons of shared schemas that are not written.
+	dropped map[string]string
+	left    []string // comment lines
+	found   []source.Diagnostic
 }
 
-func (w *writer) leaveOut(name, why string) {
-	w.found = append(w.found, source.New("MCPE501", w.at, "event %q is left out: %s", name, why))
+// of is a place in the source where it is known, else the source.
+func (w *writer) of(at source.Range) source.Range {
+	if at.Start.File == "" {
+		return w.at
+	}
+	return at
+}
+
+// all are the drafts in the order of the file.
+func (w *writer) all() []*draft {
+	var list []*draft
+	for _, name := range w.order {
+		list = append(list, w.shared[name])
+	}
+	return append(list, w.drafts...)
+}
+
+func (w *writer) leaveOut(at source.Range, name, why string) {
+	w.found = append(w.found, source.New("MCPE501", w.of(at), "event %q is left out: %s", name, why))
 	w.left = append(w.left, fmt.Sprintf("%q: %s", name, why))
 }
 
-func (w *writer) changed(name, format string, args ...any) {
-	w.found = append(w.found, source.New("MCPE502", w.at, "event %q is changed: %s", name, fmt.Sprintf(format, args...)))
+func (w *writer) changed(at source.Range, what fmt.Stringer, format string, args ...any) {
+	w.found = append(w.found, source.New("MCPE502", w.of(at), "%s is changed: %s", what, fmt.Sprintf(format, args...)))
 }
 
-// A draft is an event as it will be written.
+// A draft is an event, or a shared schema, as it will be written.
 type draft struct {
-	name string
-	node *source.Node
+	name   string
+	shared bool
+	at     source.Range
+	node   *source.Node
 	// renamed are the values of x-go-name that the import chose, untyped how often it chose raw JSON.
 	renamed []*source.Node
 	untyped int
+	// fresh are the schemas that were given a type in this round.
+	fresh map[*source.Node]bool
+}
+
+// String names the draft for findings.
+func (d *draft) String() string {
+	if d.shared {
+		return fmt.Sprintf("schema %q", d.name)
+	}
+	return fmt.Sprintf("event %q", d.name)
 }
 
 var eventName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 
-// draft makes the node of an event and tries it; nil when the generator could not use it.
+// schemaDraft takes in a shared schema.
+func (w *writer) schemaDraft(s Schema) {
+	d := &draft{name: s.Name, shared: true, at: s.At, node: s.Node}
+	if !s.Own {
+		if dropped := strip(d.node); len(dropped) > 0 {
+			w.changed(d.at, d, "it holds %s, which mean something to the generator and are removed", strings.Join(dropped, ", "))
+		}
+	}
+	if w.shared[s.Name] == nil {
+		w.shared[s.Name] = d
+		w.order = append(w.order, s.Name)
+	}
+}
+
+// draft makes the node of an event; nil when an event file cannot hold it.
 func (w *writer) draft(e Event) *draft {
+	d := &draft{name: e.Name, at: e.At, node: e.Node}
 	if !eventName.MatchString(e.Name) {
-		w.leaveOut(e.Name, "an event file cannot name it; letters, digits, '_', '.' and '-' are allowed")
+		w.leaveOut(e.At, e.Name, "an event file cannot name it; letters, digits, '_', '.' and '-' are allowed")
 		return nil
 	}
+	if d.node != nil {
+		return d
+	}
+	d.node = yaml.Object()
 	if e.Description == "" {
-		w.changed(e.Name, "it has no description, which the protocol requires; its name is used")
+		w.changed(e.At, d, "it has no description, which the protocol requires; its name is used")
 		e.Description = e.Name
 	}
-	d := &draft{name: e.Name, node: yaml.Object()}
 	yaml.Set(d.node, "name", yaml.Text(e.Name))
 	yaml.Set(d.node, "description", yaml.Text(e.Description))
 	if modes := known(e.Delivery); len(modes) > 0 {
@@ -144,7 +234,7 @@ func (w *writer) draft(e Event) *draft {
 		yaml.Set(d.node, "deprecated", deprecation(*e.Deprecated))
 	}
 	if meta, err := metaOf(e.Meta); err != nil {
-		w.changed(e.Name, "its _meta cannot be written: %v", err)
+		w.changed(e.At, d, "its _meta cannot be written: %v", err)
 	} else if meta != nil {
 		yaml.Set(d.node, "_meta", meta)
 	}
@@ -152,9 +242,9 @@ func (w *writer) draft(e Event) *draft {
 		key string
 		raw json.RawMessage
 	}{{"inputSchema", e.InputSchema}, {"payloadSchema", e.PayloadSchema}} {
-		n, why := w.schema(e.Name, part.key, part.raw)
+		n, why := w.schema(d, part.key, part.raw)
 		if why != "" {
-			w.leaveOut(e.Name, part.key+" "+why)
+			w.leaveOut(e.At, e.Name, part.key+" "+why)
 			return nil
 		}
 		yaml.Set(d.node, part.key, n)
@@ -162,17 +252,13 @@ func (w *writer) draft(e Event) *draft {
 	for _, m := range e.Match {
 		match(d.node, m)
 	}
-	if problem := w.mend([]*draft{d}); problem != nil {
-		w.leaveOut(e.Name, problem.Message)
-		return nil
-	}
 	return d
 }
 
 // schema reads a published schema and gives it what the generator insists on.
-func (w *writer) schema(event, key string, raw json.RawMessage) (n *source.Node, why string) {
+func (w *writer) schema(d *draft, key string, raw json.RawMessage) (n *source.Node, why string) {
 	if len(raw) == 0 || string(raw) == "null" {
-		w.changed(event, "it has no %s; any object is taken", key)
+		w.changed(d.at, d, "it has no %s; any object is taken", key)
 		raw = json.RawMessage(`{}`)
 	}
 	n, found := source.Parse(key, raw)
@@ -185,7 +271,7 @@ func (w *writer) schema(event, key string, raw json.RawMessage) (n *source.Node,
 		return nil, fmt.Sprintf("is no schema but a JSON %s", n.Kind)
 	}
 	if dropped := strip(n); len(dropped) > 0 {
-		w.changed(event, "%s holds %s, which mean something to the generator and are removed", key, strings.Join(dropped, ", "))
+		w.changed(d.at, d, "%s holds %s, which mean something to the generator and are removed", key, strings.Join(dropped, ", "))
 	}
 	return n, ""
 }
@@ -213,73 +299,6 @@ func strip(n *source.Node) (dropped []string) {
 	return dropped
 }
 
-// rounds bounds how many findings about one event, or about all, are mended.
-const rounds = 100
-
-// mend loads and types the drafts, solves what can be solved without a change of what is published,
-// and returns the first finding that cannot.
-func (w *writer) mend(drafts []*draft) *source.Diagnostic {
-	for range rounds {
-		problem, root := w.try(drafts)
-		if problem == nil || !w.solve(drafts, root, *problem) {
-			return problem
-		}
-	}
-	problem, _ := w.try(drafts)
-	return problem
-}
-
-// try returns the first error in a file of the drafts, and the file as it was read.
-func (w *writer) try(drafts []*draft) (*source.Diagnostic, *source.Node) {
-	const name = "import.yaml"
-	text := w.file(drafts)
-	loaded, found := schema.Load([]string{name}, schema.Options{ReadFile: func(path string) ([]byte, error) {
-		if path == name {
-			return text, nil
-		}
-		return nil, errors.New("an imported schema refers to nothing but itself")
-	}})
-	if !source.HasErrors(found) {
-		_, more := ir.Build(loaded, ir.Options{Package: "imported"})
-		found = append(found, more...)
-	}
-	if i := slices.IndexFunc(found, func(d source.Diagnostic) bool { return d.Severity == source.Error }); i >= 0 {
-		return &found[i], loaded.Files[0].Root
-	}
-	return nil, nil
-}
-
-// solve changes a draft so that the finding goes away, and reports whether it could.
-func (w *writer) solve(drafts []*draft, root *source.Node, problem source.Diagnostic) bool {
-	at, key := find(root, problem.Range)
-	tokens, _ := source.SplitPointer(at)
-	if len(tokens) < 3 || tokens[0] != "events" {
-		return false
-	}
-	i := slices.IndexFunc(drafts, func(d *draft) bool {
-		return d.name == root.Lookup("/events/"+tokens[1]).Get("name").Text
-	})
-	d := drafts[i]
-	n := d.node.Lookup(strings.TrimPrefix(at, "/events/"+tokens[1]))
-	switch {
-	case problem.Code == "MCPE135" && n != nil && n.Kind == source.Object && n.Get("type") == nil:
-		w.changed(d.name, "its %s does not say that it describes an object; type: object is added", key)
-		n.Members = append([]source.Member{{Key: "type", Value: yaml.Text("object")}}, n.Members...)
-		return true
-	case problem.Code == "MCPE206" && tokens[2] == "name":
-		return d.rename(d.node, ir.GoName(d.name))
-	case problem.Code != "MCPE206" && strings.HasPrefix(problem.Code, "MCPE2"):
-		return d.untype(tokens[2:])
-	case n == nil || n.Kind != source.Object:
-		return false
-	case problem.Code == "MCPE206" && key == "":
-		return d.rename(n, "Variant")
-	case problem.Code == "MCPE206":
-		return d.rename(n, ir.GoName(key))
-	}
-	return false
-}
-
 // rename gives n a Go name of its own: the one it would have, with the next number.
 func (d *draft) rename(n *source.Node, base string) bool {
 	next := 2
@@ -295,11 +314,17 @@ func (d *draft) rename(n *source.Node, base string) bool {
 	return true
 }
 
-// untype makes raw JSON of the innermost schema around the place, which has no exact Go type.
-func (d *draft) untype(tokens []string) bool {
-	n := d.node.Get(tokens[0])
-	var inner *source.Node
-	for i := 1; i < len(tokens) && n != nil; i++ {
+// untype makes raw JSON of the innermost schema around the place that is not raw yet and has no exact Go
+// type; of an enum of strings, whose constants have no names of their own, a string.
+func (d *draft) untype(tokens []string, as string) bool {
+	n, first := d.node, 0
+	var around []*source.Node
+	if d.shared {
+		around = append(around, n)
+	} else {
+		n, first = n.Get(tokens[0]), 1
+	}
+	for i := first; i < len(tokens) && n != nil; i++ {
 		switch tokens[i] {
 		case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "allOf", "anyOf", "oneOf", "prefixItems":
 			if n = n.Get(tokens[i]); i+1 < len(tokens) && n != nil {
@@ -312,34 +337,19 @@ func (d *draft) untype(tokens []string) bool {
 			n = nil
 		}
 		if n != nil && n.Kind == source.Object {
-			inner = n
+			around = append(around, n)
 		}
 	}
-	if inner == nil || inner.Get("x-go-type") != nil {
-		return false
-	}
-	yaml.Set(inner, "x-go-type", yaml.Text("encoding/json.RawMessage"))
-	d.untyped++
-	return true
-}
-
-// find returns the pointer and the key of the node whose value or key stands at the range.
-func find(n *source.Node, at source.Range) (pointer, key string) {
-	for _, m := range n.Members {
-		if m.KeyRange == at || m.Value.Range == at {
-			return m.Value.Pointer(), m.Key
+	for _, n := range slices.Backward(around) {
+		if d.fresh[n] {
+			return true // another finding of this round
 		}
-		if p, k := find(m.Value, at); p != "" {
-			return p, k
+		if n.Get("x-go-type") == nil {
+			yaml.Set(n, "x-go-type", yaml.Text(as))
+			d.untyped++
+			d.fresh[n] = true
+			return true
 		}
 	}
-	for _, item := range n.Items {
-		if item.Range == at {
-			return item.Pointer(), ""
-		}
-		if p, k := find(item, at); p != "" {
-			return p, k
-		}
-	}
-	return "", ""
+	return false
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-// An event file that is published and imported again publishes the same: schemas byte by byte, and so
-// the fingerprint.
+// An event file that is published and imported again publishes the same, and so has the same fingerprint;
+// only the order of definitions may differ.
 func TestImportPublishesWhatItWasMadeOf(t *testing.T) {
 	files, err := filepath.Glob("../../examples/schemas/*.yaml")
 	if err != nil {
@@ -49,7 +49,7 @@ func TestImportPublishesWhatItWasMadeOf(t *testing.T) {
 			}
 			again := load(t, text)
 			for i, d := range describe(t, again) {
-				if string(d.InputSchema) != string(descriptors[i].InputSchema) || string(d.PayloadSchema) != string(descriptors[i].PayloadSchema) ||
+				if canonical(t, d.InputSchema) != canonical(t, descriptors[i].InputSchema) || canonical(t, d.PayloadSchema) != canonical(t, descriptors[i].PayloadSchema) ||
 					d.Name != descriptors[i].Name || d.Description != descriptors[i].Description || d.Meta[wire.MetaFingerprint] != descriptors[i].Meta[wire.MetaFingerprint] {
 					t.Errorf("%s is published as\n%+v\nnot\n%+v", d.Name, d, descriptors[i])
 				}
@@ -59,6 +59,16 @@ func TestImportPublishesWhatItWasMadeOf(t *testing.T) {
 	if tried < 10 {
 		t.Errorf("only %d event files were tried", tried)
 	}
+}
+
+// canonical is equal for equal JSON.
+func canonical(t *testing.T, raw json.RawMessage) string {
+	t.Helper()
+	print, err := wire.Fingerprint(raw, json.RawMessage(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return print
 }
 
 func load(t *testing.T, text []byte) *schema.Set {
@@ -209,5 +219,44 @@ func TestCommentsHoldUntrustedText(t *testing.T) {
 	}
 	if !strings.HasPrefix(string(text), "# Event types of x events: [] y, written") {
 		t.Errorf("%s", text)
+	}
+}
+
+const (
+	person  = `"Person":{"type":"object","properties":{"id":{"type":"string"},"boss":{"$ref":"#/$defs/Person"},"level":{"$ref":"#/$defs/Level"}}}`
+	level   = `"Level":{"type":"string","enum":["low","high"]}`
+	another = `"Level":{"type":"integer","minimum":0,"maximum":9}`
+)
+
+// What a server copied into each schema becomes one shared schema again, named as it is published. One of
+// the same name that means something else stays where it is, and so does what refers to it.
+func TestDefinitionsBecomeShared(t *testing.T) {
+	refer := func(name, defs string) string {
+		return `{"type":"object","properties":{"x":{"$ref":"#/$defs/` + name + `"}},"$defs":{` + defs + `}}`
+	}
+	ds := []wire.Descriptor{
+		descriptor("a", refer("Level", level), refer("Person", level+","+person)),
+		descriptor("b", object, refer("Person", person+","+level)),
+		descriptor("c", object, refer("Person", person+","+another)),
+		descriptor("d", object, `{"type":"object","properties":{"x":{"$ref":"#/$defs/Level"}},"$defs":{`+level+`,"Unused":{"type":"string"}}}`),
+		descriptor("e", object, `{"type":"object","properties":{"x":{"$ref":"#/$defs/Self"}},"$defs":{"Self":{"$ref":"#"}}}`),
+		descriptor("f", object, `{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"x":{"$ref":"#/definitions/Level"}},"definitions":{`+level+`}}`),
+	}
+	got, found := write(t, ds...)
+	if len(found) > 0 {
+		t.Error(found)
+	}
+	set := load(t, []byte(got))
+	var names []string
+	for _, e := range set.Files[0].Schemas {
+		names = append(names, e.Name)
+	}
+	if strings.Join(names, " ") != "Level Person" || strings.Count(got, "$ref: '#/schemas/Level'") != 3 || strings.Count(got, "$ref: '#/schemas/Person'") != 3 {
+		t.Errorf("shared are %v in\n%s", names, got)
+	}
+	for i, d := range describe(t, set) {
+		if canonical(t, d.PayloadSchema) != canonical(t, ds[i].PayloadSchema) || canonical(t, d.InputSchema) != canonical(t, ds[i].InputSchema) {
+			t.Errorf("%s is published as\n%s %s", d.Name, d.InputSchema, d.PayloadSchema)
+		}
 	}
 }

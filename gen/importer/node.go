@@ -74,14 +74,16 @@ func match(event *source.Node, rule schema.MatchRule) {
 }
 
 // file writes the event file.
-func (w *writer) file(drafts []*draft) []byte {
+func (w *writer) file() []byte {
 	var b strings.Builder
 	b.WriteString("# Event types")
 	if w.o.From != "" {
 		b.WriteString(" of " + oneLine(w.o.From))
 	}
 	b.WriteString(", written by mcpe-gen import. It is yours to edit.\n")
-	b.WriteString("# The schemas are as published, with shared definitions in $defs; a change of them shows as drift.\n")
+	if w.doc.Published {
+		b.WriteString("# The schemas are as published; a change of them shows as drift.\n")
+	}
 	if len(w.left) > 0 {
 		b.WriteString("#\n# Left out:\n")
 		for _, line := range w.left {
@@ -92,12 +94,28 @@ func (w *writer) file(drafts []*draft) []byte {
 	if w.o.Package != "" {
 		b.WriteString("package: " + yaml.Scalar(w.o.Package) + "\n")
 	}
-	b.WriteString("\nevents:\n")
-	for i, d := range drafts {
+	if len(w.order) > 0 {
+		b.WriteString("\nschemas:\n")
+		all := yaml.Object()
+		for _, name := range w.order {
+			yaml.Set(all, name, w.shared[name].node)
+		}
+		b.WriteString(yaml.Block(all, 2))
+	}
+	if len(w.drafts) > 0 {
+		b.WriteString("\nevents:\n")
+	}
+	for i, d := range w.drafts {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
 		b.WriteString(yaml.Block(yaml.List(d.node), 2))
+	}
+	if w.doc.Tasks != nil {
+		b.WriteString("\ntasks:\n" + yaml.Block(w.doc.Tasks, 2))
+	}
+	if w.doc.Conversation != nil {
+		b.WriteString("\nconversation:\n" + yaml.Block(w.doc.Conversation, 2))
 	}
 	return []byte(b.String())
 }

@@ -12,10 +12,10 @@ var importCodes = []Code{
 		"second an x-go-name, which is not published; choose a better one."},
 	{ID: "MCPE504", Title: "raw JSON chosen by the import", Severity: Note, Explanation: "A schema that allows any value, such as `{}`, has no Go type of its own. The import gave it " +
 		"`x-go-type: encoding/json.RawMessage`, which is not published; choose a type where you know better."},
-	{ID: "MCPE510", Title: "not an AsyncAPI 3 document", Explanation: "The document to import is not readable as AsyncAPI of version 3: it lacks `asyncapi: 3.0.0`, or has no channels. Convert older " +
-		"documents first, for example with `asyncapi convert`, and documents of several files with `asyncapi bundle`."},
-	{ID: "MCPE511", Title: "message left out of the import", Severity: Warning, Explanation: "A message of an AsyncAPI document cannot become an event type: its payload is missing, is not an object, is written " +
-		"in another schema language than JSON Schema, or refers to another document."},
+	{ID: "MCPE510", Title: "not a document to import", Explanation: "The document is readable neither as AsyncAPI of version 2 or 3 nor as OpenAPI of version 3, or describes no events: AsyncAPI lists " +
+		"channels, OpenAPI webhooks or callbacks. Convert older documents first, and bundle documents of several files."},
+	{ID: "MCPE511", Title: "message left out of the import", Severity: Warning, Explanation: "A message of an AsyncAPI document, a webhook of an OpenAPI document or a file of a directory cannot become an event type: its payload is " +
+		"missing, is not an object, is written in another schema language than JSON Schema, or refers to another document."},
 	{ID: "MCPE520", Title: "schema exported approximately", Severity: Note, Explanation: "AsyncAPI's schemas are those of JSON Schema draft-07. A keyword that draft-07 cannot express is left out of the exported " +
 		"payload, which so describes more than the event file does. The exact schema is kept beside it in x-mcp-event."},
 }

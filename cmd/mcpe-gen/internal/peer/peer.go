@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -66,9 +67,21 @@ func (t Target) Connect(ctx context.Context, o client.Options) (*client.Client, 
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, fmt.Errorf("connecting to %s: %w", t, err)
+		return nil, t.hinted(fmt.Errorf("connecting to %s: %w", t, err))
 	}
 	return c, nil
+}
+
+// hinted adds to the failure of a connection what is probably meant: MCP servers are mostly served at
+// /mcp, and only that answers.
+func (t Target) hinted(err error) error {
+	u, parse := url.Parse(t.URL)
+	if t.URL == "" || parse != nil || strings.Trim(u.Path, "/") != "" || strings.Contains(err.Error(), "nauthorized") {
+		return err
+	}
+	u.User, u.RawQuery, u.Fragment, u.ForceQuery = nil, "", "", false
+	u.Path = "/mcp"
+	return fmt.Errorf("%w (did you mean %s? most servers answer there)", err, u)
 }
 
 func (t Target) transport() mcp.Transport {

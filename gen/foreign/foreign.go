@@ -1,0 +1,48 @@
+// Package foreign reads documents in which others describe events, whichever format they have.
+//
+// Start with [Read], for a file, or package schemadir, for a directory of JSON Schema files.
+//
+// The package makes no promise of compatibility.
+package foreign
+
+import (
+	"github.com/mcpe-gen/mcpe-gen/gen/asyncapi"
+	"github.com/mcpe-gen/mcpe-gen/gen/importer"
+	"github.com/mcpe-gen/mcpe-gen/gen/openapi"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+// Read returns what an AsyncAPI or OpenAPI document describes. Anything else gives an error diagnostic
+// (MCPE510, or one of its text) that says what to do with it.
+func Read(path string, data []byte) (importer.Document, []source.Diagnostic) {
+	doc, found := source.Parse(path, data)
+	if source.HasErrors(found) {
+		return importer.Document{}, found
+	}
+	has := func(keys ...string) bool {
+		for _, k := range keys {
+			if doc.Get(k) != nil {
+				return true
+			}
+		}
+		return false
+	}
+	refuse := func(what, hint string) (importer.Document, []source.Diagnostic) {
+		return importer.Document{}, append(found, source.New("MCPE510", doc.Range, "%s", what).WithHint("%s", hint))
+	}
+	var out importer.Document
+	var more []source.Diagnostic
+	switch {
+	case has("asyncapi"):
+		out, more = asyncapi.ReadDocument(doc)
+	case has("openapi", "swagger"):
+		out, more = openapi.Read(doc)
+	case has("version") && has("events", "schemas"):
+		return refuse("this is an event file already", "give it to generate as it is")
+	case has("$schema", "properties", "$defs", "definitions", "allOf", "oneOf"):
+		return refuse("this is one JSON Schema, and does not say of which event", "give the directory that holds it: import DIR --event-from filename")
+	default:
+		return refuse("this is no AsyncAPI and no OpenAPI document", "its first line would be asyncapi: 3.0.0 or openapi: 3.1.0")
+	}
+	return out, append(found, more...)
+}

@@ -1,0 +1,182 @@
+package importer
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/ir"
+	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/gen/yaml"
+)
+
+// rounds bounds how often the file is tried. Each round mends, or leaves out, everything that it finds.
+const rounds = 100
+
+// mend loads and types the file, solves what can be solved without a change of what is published, and
+// leaves out the events, and shared schemas, of what cannot.
+func (w *writer) mend() error {
+	for range rounds {
+		if w.empty() {
+			return nil
+		}
+		errs, root := w.try()
+		if len(errs) == 0 {
+			return nil
+		}
+		places := index(root)
+		bad := map[*draft]string{}
+		for _, d := range w.all() {
+			d.fresh = map[*source.Node]bool{}
+		}
+		for _, problem := range errs {
+			d, rest, key := w.owner(root, places[problem.Range])
+			if d == nil {
+				return fmt.Errorf("what is imported does not fit together: %s", problem.Message)
+			}
+			if bad[d] == "" && !w.solve(d, rest, key, problem) {
+				bad[d] = problem.Message
+			}
+		}
+		w.drop(bad)
+	}
+	return errors.New("what is imported does not fit together, however it is mended")
+}
+
+// empty reports whether there is nothing to write.
+func (w *writer) empty() bool {
+	return len(w.drafts) == 0 && w.doc.Tasks == nil && w.doc.Conversation == nil
+}
+
+// try returns the errors in the file of the drafts, and the file as it was read.
+func (w *writer) try() ([]source.Diagnostic, *source.Node) {
+	loaded, found := load(w.file())
+	if !source.HasErrors(found) {
+		_, more := ir.Build(loaded, ir.Options{Package: "imported"})
+		found = append(found, more...)
+	}
+	return slices.DeleteFunc(found, func(d source.Diagnostic) bool { return d.Severity != source.Error }), loaded.Files[0].Root
+}
+
+// load reads an event file that refers to nothing but itself.
+func load(text []byte) (*schema.Set, []source.Diagnostic) {
+	const name = "import.yaml"
+	return schema.Load([]string{name}, schema.Options{ReadFile: func(path string) ([]byte, error) {
+		if path == name {
+			return text, nil
+		}
+		return nil, errors.New("an imported schema refers to nothing but itself")
+	}})
+}
+
+// A spot is a node of the file that was tried, by its pointer and its key.
+type spot struct{ pointer, key string }
+
+// index finds nodes by the range of their value or key; where two share one, the outer counts.
+func index(root *source.Node) map[source.Range]spot {
+	out := map[source.Range]spot{}
+	add := func(at source.Range, s spot) {
+		if _, known := out[at]; !known {
+			out[at] = s
+		}
+	}
+	var visit func(n *source.Node, pointer string)
+	visit = func(n *source.Node, pointer string) {
+		for _, m := range n.Members {
+			below := pointer + "/" + source.EscapeToken(m.Key)
+			add(m.KeyRange, spot{below, m.Key})
+			add(m.Value.Range, spot{below, m.Key})
+			visit(m.Value, below)
+		}
+		for i, item := range n.Items {
+			below := fmt.Sprintf("%s/%d", pointer, i)
+			add(item.Range, spot{below, ""})
+			visit(item, below)
+		}
+	}
+	visit(root, "")
+	return out
+}
+
+// owner returns the draft that a spot of the file belongs to and the tokens below it; nil for none.
+func (w *writer) owner(root *source.Node, at spot) (d *draft, rest []string, key string) {
+	tokens, _ := source.SplitPointer(at.pointer)
+	if len(tokens) < 2 {
+		return nil, nil, ""
+	}
+	switch tokens[0] {
+	case "schemas":
+		return w.shared[tokens[1]], tokens[2:], at.key
+	case "events":
+		name := root.Lookup("/events/" + tokens[1]).Get("name").Text
+		if i := slices.IndexFunc(w.drafts, func(d *draft) bool { return d.name == name }); i >= 0 {
+			return w.drafts[i], tokens[2:], at.key
+		}
+	}
+	return nil, nil, ""
+}
+
+// drop leaves out drafts with the reason. Events that refer to a schema that is gone go in the next
+// round, so the reason is kept with its name.
+func (w *writer) drop(bad map[*draft]string) {
+	w.drafts = slices.DeleteFunc(w.drafts, func(d *draft) bool {
+		if why, drop := bad[d]; drop {
+			for name, because := range w.dropped {
+				if strings.Contains(why, "/schemas/"+name) {
+					why = fmt.Sprintf("its schema %s cannot be used: %s", name, because)
+					break
+				}
+			}
+			w.leaveOut(d.at, d.name, why)
+			return true
+		}
+		return false
+	})
+	w.order = slices.DeleteFunc(w.order, func(name string) bool {
+		why, drop := bad[w.shared[name]]
+		if drop {
+			w.dropped[name] = why
+			delete(w.shared, name)
+		}
+		return drop
+	})
+}
+
+// solve changes a draft so that the finding about the place below it goes away, and reports whether it
+// could.
+func (w *writer) solve(d *draft, rest []string, key string, problem source.Diagnostic) bool {
+	pointer := ""
+	for _, t := range rest {
+		pointer += "/" + source.EscapeToken(t)
+	}
+	n := d.node.Lookup(pointer)
+	switch {
+	case problem.Code == "MCPE135" && n != nil && n.Kind == source.Object && n.Get("type") == nil:
+		w.changed(d.at, d, "its %s does not say that it describes an object; type: object is added", key)
+		n.Members = append([]source.Member{{Key: "type", Value: yaml.Text("object")}}, n.Members...)
+		return true
+	case problem.Code == "MCPE206" && d.shared && len(rest) == 0:
+		return d.rename(d.node, ir.GoName(d.name))
+	case problem.Code == "MCPE206" && !d.shared && len(rest) == 1 && rest[0] == "name":
+		return d.rename(d.node, ir.GoName(d.name))
+	case problem.Code != "MCPE206" && strings.HasPrefix(problem.Code, "MCPE2"):
+		return (d.shared || len(rest) > 0) && d.untype(rest, ir.RawMessage.String())
+	case problem.Code == "MCPE206" && len(rest) > 1 && rest[len(rest)-2] == "enum" && n != nil && n.Kind != source.Object:
+		as := "string"
+		for _, v := range d.node.Lookup(pointer[:strings.LastIndexByte(pointer, '/')]).Items {
+			if v.Kind != source.String {
+				as = ir.RawMessage.String()
+			}
+		}
+		return d.untype(rest[:len(rest)-2], as)
+	case n == nil || n.Kind != source.Object:
+		return false
+	case problem.Code == "MCPE206" && key == "":
+		return d.rename(n, "Variant")
+	case problem.Code == "MCPE206":
+		return d.rename(n, ir.GoName(key))
+	}
+	return false
+}
