@@ -89,6 +89,7 @@ func TestVER3Quota(t *testing.T) {
 		t := w.t
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		url := func(i int) string { return fmt.Sprint(plain, "/", i) }
+		w.settle(sweepAtMost / 2)
 		for i := range 3 {
 			w.subscribe("alice", params(url(i), secretA, ""))
 			if i > 0 {
