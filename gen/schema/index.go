@@ -34,6 +34,8 @@ type root struct {
 	mappings []mapped
 	// matches are the x-match members that were found.
 	matches []*source.Node
+	// loose are the schemas below a keyword that the metaschema of the dialect does not know.
+	loose []*source.Node
 	// nested tells that there is an $id below the top.
 	nested bool
 	// broken tells that the schema is invalid, so that nothing may be concluded from it.
@@ -113,6 +115,9 @@ func (l *loader) walk(r *root, res *resource, n *source.Node) {
 			l.keyword(r, n, m)
 		default:
 			if m.Key == "$defs" && r.dialect == draft07 {
+				for _, d := range m.Value.Members {
+					r.loose = append(r.loose, d.Value)
+				}
 				l.fail(r, source.New("MCPE138", m.KeyRange, "draft-07 calls shared schemas definitions; a $ref finds them below $defs too"))
 			}
 			if m.Key == "patternProperties" {

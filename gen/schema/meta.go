@@ -44,27 +44,39 @@ func (f faulty) String() string        { return string(f) }
 
 var english = sync.OnceValue(func() *message.Printer { return message.NewPrinter(language.English) })
 
-// checkMeta checks every schema against the metaschema of its dialect.
+// checkMeta checks every schema against the metaschema of its dialect, and with it what stands below a
+// keyword that the metaschema does not know.
 func (l *loader) checkMeta() {
-	found := make([]error, len(l.roots))
-	parallel.Do(len(l.roots), func(i int) {
-		meta, err := metaschemas[l.roots[i].dialect]()
-		if err == nil {
-			err = meta.Validate(l.roots[i].node.Value())
+	type checked struct {
+		root *root
+		node *source.Node
+		err  error
+	}
+	var all []checked
+	for _, r := range l.roots {
+		all = append(all, checked{root: r, node: r.node})
+		for _, n := range r.loose {
+			all = append(all, checked{root: r, node: n})
 		}
-		found[i] = err
+	}
+	parallel.Do(len(all), func(i int) {
+		meta, err := metaschemas[all[i].root.dialect]()
+		if err == nil {
+			err = meta.Validate(all[i].node.Value())
+		}
+		all[i].err = err
 	})
-	for i, r := range l.roots {
+	for _, c := range all {
 		var invalid *jsonschema.ValidationError
 		switch {
-		case errors.As(found[i], &invalid):
+		case errors.As(c.err, &invalid):
 			for _, leaf := range leaves(invalid) {
-				if d := metaFault(r, leaf); !r.marked[d.Range] {
-					l.fail(r, d)
+				if d := metaFault(c.node, leaf); !c.root.marked[d.Range] {
+					l.fail(c.root, d)
 				}
 			}
-		case found[i] != nil:
-			l.fail(r, source.New("MCPE130", r.node.Range, "the metaschema of %s is not usable: %v", r.dialect.name, found[i]))
+		case c.err != nil:
+			l.fail(c.root, source.New("MCPE130", c.node.Range, "the metaschema of %s is not usable: %v", c.root.dialect.name, c.err))
 		}
 	}
 }
@@ -100,8 +112,8 @@ func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	return all
 }
 
-func metaFault(r *root, e *jsonschema.ValidationError) source.Diagnostic {
-	at, what := find(r.node, e.InstanceLocation)
+func metaFault(n *source.Node, e *jsonschema.ValidationError) source.Diagnostic {
+	at, what := find(n, e.InstanceLocation)
 	if what == "" {
 		what = "the schema"
 	}

@@ -439,14 +439,9 @@ func propertyForms(name string) []string {
 			forms = append(forms, rest, "Script="+rest)
 		}
 	}
-	same := func(a string) bool {
-		fold := func(s string) string {
-			return strings.ToLower(strings.NewReplacer("_", "", " ", "", "-", "").Replace(s))
-		}
-		return fold(a) == fold(name)
-	}
+	folded := foldName(name)
 	for _, known := range propertyNames() {
-		if same(known) {
+		if foldName(known) == folded {
 			forms = append(forms, known)
 		}
 	}
