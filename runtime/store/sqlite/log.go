@@ -71,6 +71,9 @@ func (l *Log) open(ctx context.Context, w *session) error {
 	if err != nil {
 		return err
 	}
+	if head < 0 || epoch == 0 {
+		return fmt.Errorf("%w: %s has head %d and epoch %d", ErrCorrupt, l.name, head, epoch)
+	}
 	l.epoch, l.head = uint64(epoch), store.Position(head)
 	var first, last, stamp int64
 	err = w.row(ctx, "SELECT position, appended, (SELECT max(position) FROM entries WHERE log = ?1) FROM entries WHERE log = ?1 ORDER BY position LIMIT 1",

@@ -164,6 +164,8 @@ func migrateStep(ctx context.Context, conn *sql.Conn) (done bool, err error) {
 	switch {
 	case version == len(migrations):
 		return true, nil
+	case version < 0:
+		return false, fmt.Errorf("%w: version %d", ErrCorrupt, version)
 	case version > len(migrations):
 		return false, fmt.Errorf("%w: version %d, this release knows %d", ErrVersion, version, len(migrations))
 	}

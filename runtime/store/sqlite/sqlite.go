@@ -9,7 +9,9 @@
 //
 // Every entry of a log has a checksum: where a byte of it has changed on the disk, reading it is
 // [ErrCorrupt], as is an entry that is missing. Encrypted secrets are authenticated. Of what else the
-// file holds only the damage that SQLite notices, or that cannot be decoded, is found.
+// file holds only the damage that SQLite notices, or that cannot be decoded, is found. Damage within
+// the journal that a killed process left undoes the commits from there on: SQLite takes it for a
+// write that was torn.
 package sqlite
 
 import (
