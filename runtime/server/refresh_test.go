@@ -115,6 +115,35 @@ func TestSUB5Refresh(t *testing.T) {
 	})
 }
 
+// TestSUB7WatermarkInResponse has the endpoint refuse the first of two occurrences: responses give the
+// cursor before it, whatever was taken after it, until it is taken too (SUB-7, HOOK-6).
+func TestSUB7WatermarkInResponse(t *testing.T) {
+	bubble(t, nil, func(w *world) {
+		t := w.t
+		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		refresh := func() string { return *w.subscribe("alice", params(plain, secretA, "")).Cursor }
+		before := refresh()
+		w.r.on(func(rw http.ResponseWriter, d *delivered) bool {
+			if d.short() != "i1" {
+				return false
+			}
+			rw.WriteHeader(http.StatusServiceUnavailable)
+			return true
+		})
+		emit(t, e, incident{ID: "i1"})
+		emit(t, e, incident{ID: "i2"})
+		w.settle(time.Second)
+		if got := refresh(); got != before {
+			t.Errorf("the cursor passed what the endpoint has not taken: %s after %s", got, before)
+		}
+		w.r.on(nil)
+		w.settle(time.Minute)
+		if got := refresh(); got == before {
+			t.Error("the cursor stays although everything is taken")
+		}
+	})
+}
+
 // TestSUB5ExpiryAgainstRefresh refreshes just before, at and just after the end of the grant
 // (SUB-5, SUB-6, trap 6).
 func TestSUB5ExpiryAgainstRefresh(t *testing.T) {
