@@ -138,7 +138,7 @@ func (s *session) call(ctx context.Context, method string, body any, c *call) (j
 		}
 		return a.raw, a.err
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, c.over(ctx)
 	}
 }
 

@@ -282,7 +282,7 @@ func errorOf(code int64, message string, data json.RawMessage) *events.Error {
 // callError translates what the SDK returned for a call of the extension.
 func callError(ctx context.Context, sess *session, c *call, err error) error {
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return c.over(ctx)
 	}
 	c.mu.Lock()
 	cause, after := c.cause, c.retryAfter
@@ -290,7 +290,7 @@ func callError(ctx context.Context, sess *session, c *call, err error) error {
 	var rpc *jsonrpc.Error
 	switch {
 	case errors.As(cause, new(*staleError)):
-		return cause // whoever takes it loses the session, which must not hide the reason
+		return cause
 	case cause != nil:
 		err = cause
 	case errors.As(err, &rpc):
@@ -306,6 +306,17 @@ func callError(ctx context.Context, sess *session, c *call, err error) error {
 		return &waitError{err, after}
 	}
 	return err
+}
+
+// over is why a call ended with its context. That the session is lost must not hide that it was by this
+// call's answer.
+func (c *call) over(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if errors.As(c.cause, new(*staleError)) && errors.Is(context.Cause(ctx), ErrSessionLost) {
+		return c.cause
+	}
+	return context.Cause(ctx)
 }
 
 // sessionGone reports whether err says that no further call on the session can succeed. The end of

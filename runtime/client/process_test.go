@@ -85,11 +85,14 @@ func TestProcessDies(t *testing.T) {
 
 // A process that neither ends with its stdin nor on SIGTERM is killed, even with a full pipe.
 func TestProcessKilled(t *testing.T) {
-	p, _ := child(t, "stubborn-legacy")
+	p, errs := child(t, "stubborn-legacy")
 	p.Grace = 200 * time.Millisecond
 	conn, err := p.Connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
+	}
+	for !strings.Contains(errs.String(), "child up") { // before that it does not ignore SIGTERM yet
+		time.Sleep(time.Millisecond)
 	}
 	start := time.Now()
 	if err := conn.Close(); err == nil || !strings.Contains(err.Error(), "killed") {

@@ -58,7 +58,7 @@ func runPush(ctx context.Context, s *subscription, sess *session) error {
 			}
 			return errSilent
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return own.over(ctx)
 		}
 	}
 }
