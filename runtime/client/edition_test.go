@@ -93,3 +93,23 @@ func TestD10StoredByAnEarlierBuild(t *testing.T) {
 		r.want("e4")
 	})
 }
+
+// D10: what waits in the store is there once under whatever webhook-ids it came, over a restart too.
+// receivedID carries it.
+func TestD10StoredOnce(t *testing.T) {
+	eachCarrier(t, func(t *testing.T, c carrier) {
+		o, _, received, _ := kept(true)
+		for i, id := range []string{"msg_a", "msg_b", "e1"} {
+			h, cl := hooked(t, c, o)
+			subscribe(t, cl, WithCursorKey("k"))
+			h.emit(1)
+			if status := h.message(h.sub(), id, 1); status != 204 {
+				t.Fatalf("%d: status %d", i, status)
+			}
+			h.crash(cl)
+		}
+		if stored, err := received.Received(t.Context(), "k", 0, 10); err != nil || len(stored) != 1 {
+			t.Errorf("%d bodies, %v", len(stored), err)
+		}
+	})
+}
