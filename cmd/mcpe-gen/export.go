@@ -19,8 +19,9 @@ const exportHelp = `Write an AsyncAPI 3.0 document for event files.
 Files are chosen as with generate: FILE arguments, or else those of mcpe.yaml, all
 of them in one document. Each event type becomes a channel with one message, which
 the application sends. What AsyncAPI has no place for, such as the arguments of a
-subscription and delivery modes, stands in the channel's x-mcp-event; "mcpe-gen
-import" reads it back without loss.
+subscription and delivery modes, stands in the channel's x-mcp-event and the
+document's x-mcp-package: "mcpe-gen import" makes one event file of it that has
+the same types, schemas, package and comments.
 
 The document is YAML, or JSON when the file's name ends in .json.`
 
@@ -75,6 +76,7 @@ func (c *command) exportAsyncAPI(ctx context.Context, files []string, e exports)
 	if e.Title == "" {
 		e.Title = titleOf(set)
 	}
+	e.ReadFile = os.ReadFile
 	doc, found := asyncapi.Export(set, e.Options)
 	if err := c.judge(found, nil, exitDiagnostics); err != nil {
 		return err

@@ -1,11 +1,15 @@
 package asyncapi
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/gen/importer"
 	"github.com/mcpe-gen/mcpe-gen/gen/sample"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
@@ -19,12 +23,19 @@ const Version = "3.0.0"
 // extension is the member of a channel that holds what AsyncAPI has no place for.
 const extension = "x-mcp-event"
 
-// Options names the document; both parts are required by AsyncAPI.
-type Options struct{ Title, Version string }
+// rootExtension is the member of the document that holds what AsyncAPI has no place for of all events.
+const rootExtension = "x-mcp-package"
+
+// Options names the document; title and version are required by AsyncAPI.
+type Options struct {
+	Title, Version string
+	// ReadFile reads an event file for its comments; nil leaves them out.
+	ReadFile func(path string) ([]byte, error)
+}
 
 // Export returns the AsyncAPI document for the events of the given files. Notes (MCPE520) tell where
-// a payload is described less exactly than in the event file; x-mcp-event then keeps the exact
-// schema, as a text because a reader would resolve its references against the document.
+// a payload is described less exactly than in the event file. What [Read] could not restore otherwise is
+// kept beside in x-mcp-event and x-mcp-package.
 func Export(set *schema.Set, o Options) (*source.Node, []source.Diagnostic) {
 	x := &exporter{set: set, channels: yaml.Object(), operations: yaml.Object(), messages: yaml.Object(), schemas: yaml.Object(), moved: map[string]string{}}
 	for _, f := range set.Files {
@@ -48,7 +59,7 @@ func Export(set *schema.Set, o Options) (*source.Node, []source.Diagnostic) {
 	yaml.Set(doc, "channels", x.channels)
 	yaml.Set(doc, "operations", x.operations)
 	yaml.Set(doc, "components", components)
-	x.keepExact(doc)
+	x.keepExact(doc, importer.Merge(set, o.ReadFile))
 	return doc, source.Sort(x.found)
 }
 
@@ -243,28 +254,88 @@ func componentName(name string) string {
 	}, name)
 }
 
-// keepExact reads the document as an import would, and adds the exact schemas of the events that it
-// would not restore.
-func (x *exporter) keepExact(doc *source.Node) {
+// keepExact reads the document as an import would, and adds what that would not restore of the event
+// files: shared schemas, tasks and the conversation, and the entries of events that it would write in
+// another way. They are texts, because a reader would resolve their references against the document. An
+// entry counts only as long as the document still says what it said.
+func (x *exporter) keepExact(doc *source.Node, whole importer.Document) {
 	read, _ := ReadDocument(doc)
-	for _, e := range x.events {
-		input, payload := x.set.Published(e.Input), x.set.Published(e.Payload)
-		want, err := wire.Fingerprint(input, payload)
-		if err != nil {
-			continue
-		}
-		same := false
-		for _, got := range read.Events {
-			if got.Name == e.Name {
-				print, err := wire.Fingerprint(got.InputSchema, got.PayloadSchema)
-				same = err == nil && print == want
-			}
-		}
-		if !same {
-			exact := yaml.Object()
-			yaml.Set(exact, "inputSchema", yaml.Text(string(input)))
-			yaml.Set(exact, "payloadSchema", yaml.Text(string(payload)))
-			yaml.Set(x.channels.Get(e.Name).Get(extension), "exact", exact)
+	said := map[string]string{}
+	for _, e := range read.Events {
+		said[e.Name] = canonical(importer.Node(e))
+	}
+	comments := yaml.Object()
+	remark := func(of string, lines []string) {
+		if len(lines) > 0 {
+			yaml.Set(comments, of, yaml.Texts(lines))
 		}
 	}
+	remark("", whole.Comments)
+	for _, e := range whole.Events {
+		remark("/events/"+e.Name, e.Comments)
+		if said[e.Name] == canonical(e.Node) {
+			continue
+		}
+		exact := yaml.Object()
+		yaml.Set(exact, "event", yaml.Text(string(e.Node.JSON())))
+		yaml.Set(exact, "of", yaml.Text(digest(said[e.Name])))
+		yaml.Set(x.channels.Get(e.Name).Get(extension), "exact", exact)
+	}
+	root := yaml.Object()
+	if whole.Package != "" {
+		yaml.Set(root, "name", yaml.Text(whole.Package))
+	}
+	if len(whole.Schemas) > 0 {
+		schemas := yaml.Object()
+		for _, s := range whole.Schemas {
+			remark("/schemas/"+s.Name, s.Comments)
+			yaml.Set(schemas, s.Name, yaml.Text(string(s.Node.JSON())))
+		}
+		yaml.Set(root, "schemas", schemas)
+	}
+	if whole.Tasks != nil {
+		yaml.Set(root, "tasks", yaml.Text(string(whole.Tasks.JSON())))
+	}
+	if whole.Conversation != nil {
+		yaml.Set(root, "conversation", yaml.Text(string(whole.Conversation.JSON())))
+	}
+	if len(comments.Members) > 0 {
+		yaml.Set(root, "comments", comments)
+	}
+	if len(root.Members) > 0 {
+		yaml.Set(doc, rootExtension, root)
+	}
+}
+
+// canonical is a text that two entries of an event file share only when they say the same: what is the
+// default counts as not written, and the order of members means nothing.
+func canonical(n *source.Node) string {
+	if n == nil {
+		return ""
+	}
+	plain := yaml.Object()
+	for _, m := range n.Members {
+		if said, ok := usual[m.Key]; !ok || m.Value.Text != said {
+			plain.Members = append(plain.Members, m)
+		}
+	}
+	var v any
+	d := json.NewDecoder(bytes.NewReader(plain.JSON()))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
+		return string(n.JSON())
+	}
+	text, err := json.Marshal(v) // with sorted members
+	if err != nil {
+		return string(n.JSON())
+	}
+	return string(text)
+}
+
+// usual are the values that keys of an event have when they are not written.
+var usual = map[string]string{"source": "emit", "replay": "true", "stability": "stable"}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:16])
 }

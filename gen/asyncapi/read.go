@@ -50,7 +50,46 @@ func ReadDocument(doc *source.Node) (importer.Document, []source.Diagnostic) {
 		r.third(channels)
 	}
 	out.Events = r.events
+	r.whole(&out)
 	return out, source.Sort(r.found)
+}
+
+// whole reads what Export kept of the event files.
+func (r *reader) whole(out *importer.Document) {
+	x := r.doc.Get(rootExtension)
+	if x == nil {
+		return
+	}
+	out.Package = textOf(x.Get("name"))
+	lines := func(of string) (list []string) {
+		for _, n := range items(x.Get("comments").Get(of)) {
+			list = append(list, n.Text)
+		}
+		return list
+	}
+	out.Comments = lines("")
+	for i := range out.Events {
+		out.Events[i].Comments = lines("/events/" + out.Events[i].Name)
+	}
+	for _, m := range members(x.Get("schemas")) {
+		if n := r.kept(m.Value); n != nil {
+			out.Schemas = append(out.Schemas, importer.Schema{Name: m.Key, Node: n, Own: true, At: m.KeyRange, Comments: lines("/schemas/" + m.Key)})
+		}
+	}
+	out.Tasks, out.Conversation = r.kept(x.Get("tasks")), r.kept(x.Get("conversation"))
+}
+
+// kept is a part of an event file that is kept as a text; nil where there is none.
+func (r *reader) kept(n *source.Node) *source.Node {
+	if n == nil || n.Kind != source.String {
+		return nil
+	}
+	out, found := source.Parse("kept", []byte(n.Text))
+	if source.HasErrors(found) {
+		r.found = append(r.found, source.New("MCPE511", n.Range, "what %s kept here cannot be read: %s", rootExtension, found[0].Message))
+		return nil
+	}
+	return out
 }
 
 // third reads the channels of version 3.
@@ -147,6 +186,9 @@ func (r *reader) message(id string, channel *source.Node, key string, message *s
 	e.Description = description(message, channel, e.Name)
 	if message.Get("deprecated").True() && e.Deprecated == nil {
 		e.Deprecated = &schema.Deprecated{}
+	}
+	if exact := x.Get("exact").Get("event"); exact != nil && only && textOf(x.Get("exact").Get("of")) == digest(canonical(importer.Node(e))) {
+		e.Node = r.kept(exact) // the document still says what it was made of
 	}
 	r.events = append(r.events, e)
 	return nil

@@ -42,6 +42,8 @@ type Event struct {
 	Node *source.Node
 	// At is where the event type stands, for findings; zero when that is not known.
 	At source.Range
+	// Comments are lines to write above it.
+	Comments []string
 }
 
 // A Document is what an import has read.
@@ -58,6 +60,8 @@ type Document struct {
 	// Published tells that the schemas are what a server publishes. Their definitions, which stand in
 	// each of them, are found again as shared schemas.
 	Published bool
+	// Comments are lines for the beginning of the file.
+	Comments []string
 }
 
 // A Schema is an entry of schemas to write.
@@ -68,6 +72,8 @@ type Schema struct {
 	Own bool
 	// At is where it stands, for findings; zero when that is not known.
 	At source.Range
+	// Comments are lines to write above it.
+	Comments []string
 }
 
 // Events makes a document of the descriptors of a server.
@@ -170,6 +176,8 @@ type draft struct {
 	shared bool
 	at     source.Range
 	node   *source.Node
+	// comments are lines to write above it.
+	comments []string
 	// renamed are the values of x-go-name that the import chose, untyped how often it chose raw JSON.
 	renamed []*source.Node
 	untyped int
@@ -185,11 +193,19 @@ func (d *draft) String() string {
 	return fmt.Sprintf("event %q", d.name)
 }
 
+// Node is the entry of an event file that an event becomes, before anything is mended; nil when it cannot.
+func Node(e Event) *source.Node {
+	if d := (&writer{}).draft(e); d != nil {
+		return d.node
+	}
+	return nil
+}
+
 var eventName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 
 // schemaDraft takes in a shared schema.
 func (w *writer) schemaDraft(s Schema) {
-	d := &draft{name: s.Name, shared: true, at: s.At, node: s.Node}
+	d := &draft{name: s.Name, shared: true, at: s.At, node: s.Node, comments: s.Comments}
 	if !s.Own {
 		if dropped := strip(d.node); len(dropped) > 0 {
 			w.changed(d.at, d, "it holds %s, which mean something to the generator and are removed", strings.Join(dropped, ", "))
@@ -203,7 +219,7 @@ func (w *writer) schemaDraft(s Schema) {
 
 // draft makes the node of an event; nil when an event file cannot hold it.
 func (w *writer) draft(e Event) *draft {
-	d := &draft{name: e.Name, at: e.At, node: e.Node}
+	d := &draft{name: e.Name, at: e.At, node: e.Node, comments: e.Comments}
 	if !eventName.MatchString(e.Name) {
 		w.leaveOut(e.At, e.Name, "an event file cannot name it; letters, digits, '_', '.' and '-' are allowed")
 		return nil

@@ -5,6 +5,9 @@ import "strings"
 // CleanName is a name that an event file can hold, made of what a document calls an event: other
 // characters become dots.
 func CleanName(s string) string {
+	if eventName.MatchString(s) {
+		return s
+	}
 	s = strings.Map(func(r rune) rune {
 		if r < 0x80 && (r == '.' || r == '_' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z') {
 			return r

@@ -90,17 +90,19 @@ func (w *writer) file() []byte {
 			b.WriteString("#   " + oneLine(line) + "\n")
 		}
 	}
+	w.comments(&b, "", w.doc.Comments)
 	b.WriteString("version: 1\n")
 	if w.o.Package != "" {
 		b.WriteString("package: " + yaml.Scalar(w.o.Package) + "\n")
 	}
 	if len(w.order) > 0 {
 		b.WriteString("\nschemas:\n")
-		all := yaml.Object()
 		for _, name := range w.order {
-			yaml.Set(all, name, w.shared[name].node)
+			w.comments(&b, "  ", w.shared[name].comments)
+			entry := yaml.Object()
+			yaml.Set(entry, name, w.shared[name].node)
+			b.WriteString(yaml.Block(entry, 2))
 		}
-		b.WriteString(yaml.Block(all, 2))
 	}
 	if len(w.drafts) > 0 {
 		b.WriteString("\nevents:\n")
@@ -109,6 +111,7 @@ func (w *writer) file() []byte {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
+		w.comments(&b, "  ", d.comments)
 		b.WriteString(yaml.Block(yaml.List(d.node), 2))
 	}
 	if w.doc.Tasks != nil {
@@ -118,6 +121,16 @@ func (w *writer) file() []byte {
 		b.WriteString("\nconversation:\n" + yaml.Block(w.doc.Conversation, 2))
 	}
 	return []byte(b.String())
+}
+
+// comments writes lines above what they are about.
+func (w *writer) comments(b *strings.Builder, margin string, lines []string) {
+	for _, line := range lines {
+		if strings.HasPrefix(line, "Event types of ") && strings.Contains(line, "written by mcpe-gen import") {
+			continue // an earlier import says so of itself
+		}
+		b.WriteString(strings.TrimRight(margin+"# "+oneLine(line), " ") + "\n")
+	}
 }
 
 // oneLine keeps text of others from leaving its comment.

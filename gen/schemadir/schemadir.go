@@ -232,6 +232,9 @@ func (r *reader) targets(f *file) map[*file]bool {
 	return out
 }
 
+// named are the keywords whose members are schemas with free names.
+var named = map[string]bool{"properties": true, "patternProperties": true, "$defs": true, "definitions": true, "dependentSchemas": true}
+
 // moved copies a schema of f for the event file: references to other files lead to shared schemas. The
 // $id of the file goes with it, because what it names is reached otherwise now.
 func (r *reader) moved(f *file, n *source.Node) (*source.Node, error) {
@@ -243,6 +246,16 @@ func (r *reader) moved(f *file, n *source.Node) (*source.Node, error) {
 		switch {
 		case n == f.root && m.Key == "$id" || m.Key == "examples" || m.Key == "example":
 			continue
+		case named[m.Key] && v.Kind == source.Object: // by any name, such as default
+			list := yaml.Object()
+			for _, inner := range v.Members {
+				schema, err := r.moved(f, inner.Value)
+				if err != nil {
+					return nil, err
+				}
+				yaml.Set(list, inner.Key, schema)
+			}
+			v = list
 		case m.Key == "$ref" && v.Kind == source.String:
 			v, err = r.reference(f, v)
 		case m.Key == "const" || m.Key == "enum" || m.Key == "default":

@@ -1,0 +1,119 @@
+package gen_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/mcpe-gen/mcpe-gen/gen"
+	"github.com/mcpe-gen/mcpe-gen/gen/asyncapi"
+	"github.com/mcpe-gen/mcpe-gen/gen/importer"
+	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+// A package that is exported to AsyncAPI and imported again, its files merged into one, has an equal
+// model: everything that inspect prints, but for positions. Comments are kept too.
+func TestExportedPackageIsImportedEqual(t *testing.T) {
+	cases := map[string]gen.Request{}
+	for name, c := range goldenCases(t) {
+		cases[name] = c.request
+	}
+	examples, err := filepath.Glob("../examples/schemas/*.yaml")
+	if err != nil || len(examples) == 0 {
+		t.Fatal(examples, err)
+	}
+	for _, f := range examples {
+		cases[filepath.Base(f)] = gen.Request{Dir: filepath.Dir(f), Files: []string{filepath.Base(f)}, Out: "want"}
+	}
+	tried := 0
+	for name, r := range cases {
+		want, _, err := gen.Inspect(t.Context(), r)
+		if err != nil || want == nil || len(want.Events)+len(want.Tasks) == 0 {
+			continue // a case about diagnostics
+		}
+		tried++
+		t.Run(name, func(t *testing.T) {
+			var files []string
+			for _, f := range r.Files {
+				files = append(files, filepath.Join(r.Dir, f))
+			}
+			set, found := schema.Load(files, schema.Options{Refs: r.Refs})
+			if source.HasErrors(found) {
+				t.Fatal(found)
+			}
+			exported, _ := asyncapi.Export(set, asyncapi.Options{Title: "T", Version: "1", ReadFile: os.ReadFile})
+			text, err := asyncapi.Text(exported, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			doc, found := asyncapi.Read("doc.yaml", text)
+			if len(found) > 0 {
+				t.Fatal(found)
+			}
+			file, found, err := importer.Write(doc, importer.Options{})
+			if err != nil || len(found) > 0 {
+				t.Fatal(err, found)
+			}
+			again := r
+			again.Dir, again.Files = t.TempDir(), []string{"again.yaml"}
+			if err := os.WriteFile(filepath.Join(again.Dir, "again.yaml"), file, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			got, found, err := gen.Inspect(t.Context(), again)
+			if err != nil || got == nil {
+				t.Fatalf("%v %v\n%s", err, found, file)
+			}
+			if diff := gocmp.Diff(plainModel(t, want), plainModel(t, got)); diff != "" {
+				t.Errorf("-want +got:\n%s\n%s", diff, file)
+			}
+			if want, got := commentsOf(t, files), commentsOf(t, []string{filepath.Join(again.Dir, "again.yaml")}); len(want) > 0 {
+				for _, c := range want {
+					if !slices.Contains(got, c) {
+						t.Errorf("the comment %q is lost:\n%s", c, file)
+					}
+				}
+			}
+		})
+	}
+	if tried < 25 {
+		t.Errorf("only %d packages were tried", tried)
+	}
+}
+
+var position = regexp.MustCompile(`"pos":"[^"]*"`)
+
+// plainModel is a model without positions; types have no order across files.
+func plainModel(t *testing.T, m *gen.Model) string {
+	t.Helper()
+	c := *m
+	c.Types = slices.Clone(m.Types)
+	slices.SortFunc(c.Types, func(a, b gen.ModelType) int { return cmp.Compare(a.Name, b.Name) })
+	raw, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(position.ReplaceAll(raw, []byte(`"pos":""`)))
+}
+
+func commentsOf(t *testing.T, files []string) []string {
+	t.Helper()
+	var out []string
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		root, _ := source.Parse(f, data)
+		for _, c := range source.Comments(root, data) {
+			out = append(out, c.Text)
+		}
+	}
+	return out
+}
