@@ -212,7 +212,7 @@ func (d *definition) compile(raw json.RawMessage) (*arguments, error) {
 	if err := d.input.ValidateValue(value); err != nil {
 		return nil, invalidArguments(err)
 	}
-	v, err := d.decodeArguments(source)
+	v, err := d.decodeArguments(a.json) // what typed decodes again: one value for all hooks
 	if err != nil {
 		return nil, invalidArguments(err)
 	}

@@ -372,3 +372,22 @@ func TestRetainedArguments(t *testing.T) {
 		}
 	}
 }
+
+// Hooks see one value for equal arguments, whichever notation came first and however often the
+// author's struct is made again (trap 9). arguments.typed carries the trap, and definition.compile.
+func TestTypedArgumentsStayEqual(t *testing.T) {
+	s := newServer(t, Options{})
+	register(t, s, "e", Hooks[filterArgs, incident]{})
+	d := s.types["e"].current()
+	for _, raw := range []string{`{"minLevel":-0}`, `{"minLevel":-0.0,"redact":false}`, `{ "redact" : false, "minLevel" : 0e0 }`} {
+		a, err := d.parse(json.RawMessage(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := fmt.Sprint(*a.typed().(*filterArgs).MinLevel)
+		a.value.Store(nil)
+		if again := fmt.Sprint(*a.typed().(*filterArgs).MinLevel); first != "0" || again != "0" {
+			t.Errorf("%s is %s, then %s", raw, first, again)
+		}
+	}
+}
