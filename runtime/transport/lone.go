@@ -28,8 +28,10 @@ type lone struct {
 
 	answered chan struct{} // closed by the answer, or when the connection is closed
 
+	out    sync.Mutex // held while writing to the client, for as long as that takes
+	opened bool       // the headers of events have been written; guarded by out
+
 	mu     sync.Mutex
-	opened bool              // the headers of events have been written
 	over   bool              // answered is closed
 	answer *jsonrpc.Response // nil without one
 }
@@ -98,15 +100,23 @@ func (c *lone) Read(ctx context.Context) (jsonrpc.Message, error) {
 
 // Write takes the answer, or sends what a handler or middleware sends before it.
 func (c *lone) Write(_ context.Context, msg jsonrpc.Message) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.over {
-		return mcp.ErrConnectionClosed
-	}
 	if answer, ok := msg.(*jsonrpc.Response); ok {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.over {
+			return mcp.ErrConnectionClosed
+		}
 		c.answer, c.over = answer, true
 		close(c.answered)
 		return nil
+	}
+	c.out.Lock()
+	defer c.out.Unlock()
+	c.mu.Lock()
+	over := c.over
+	c.mu.Unlock()
+	if over {
+		return mcp.ErrConnectionClosed
 	}
 	b, err := jsonrpc.EncodeMessage(msg)
 	if err != nil {
@@ -118,7 +128,7 @@ func (c *lone) Write(_ context.Context, msg jsonrpc.Message) error {
 	return http.NewResponseController(c.w).Flush()
 }
 
-// Close ends what still waits.
+// Close ends what still waits. It does not wait for the client.
 func (c *lone) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,24 +142,27 @@ func (c *lone) Close() error {
 // finish writes the answer as the SDK's handler does: as an event, or with a status of its own (ERR-3).
 func (c *lone) finish() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	answer := c.answer
+	c.mu.Unlock()
+	c.out.Lock()
+	defer c.out.Unlock()
 	switch {
-	case c.answer == nil: // closed
-	case c.answer.Error == nil:
-		_ = c.writeEvent(appendResponse(nil, c.id, "result", c.answer.Result))
+	case answer == nil: // closed
+	case answer.Error == nil:
+		_ = c.writeEvent(appendResponse(nil, c.id, "result", answer.Result))
 	default:
-		c.finishError()
+		c.finishError(answer)
 	}
 }
 
-func (c *lone) finishError() {
-	encoded, err := jsonrpc.EncodeMessage(c.answer)
+func (c *lone) finishError(answer *jsonrpc.Response) {
+	encoded, err := jsonrpc.EncodeMessage(answer)
 	if err != nil {
 		return // errors of the SDK can be encoded
 	}
 	msg := appendResponse(nil, c.id, "error", member(encoded, "error"))
 	status := http.StatusOK
-	if jerr := (*jsonrpc.Error)(nil); errors.As(c.answer.Error, &jerr) {
+	if jerr := (*jsonrpc.Error)(nil); errors.As(answer.Error, &jerr) {
 		status = statusOf(jerr.Code)
 	}
 	if status == http.StatusOK || c.opened {
@@ -162,7 +175,7 @@ func (c *lone) finishError() {
 	_, _ = c.w.Write(msg)
 }
 
-// writeEvent writes one message in the SDK's framing. The lock is held.
+// writeEvent writes one message in the SDK's framing. c.out is held.
 func (c *lone) writeEvent(msg []byte) error {
 	if !c.opened {
 		c.opened = true
