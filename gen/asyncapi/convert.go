@@ -60,6 +60,8 @@ func (c *converter) convert(n *source.Node) *source.Node {
 	out := yaml.Object()
 	for _, m := range n.Members {
 		switch {
+		case m.Key == "$defs" && n != c.root && !c.draft07 && m.Value.Kind == source.Object:
+			yaml.Set(out, "definitions", c.each(m.Value))
 		case m.Key == "$ref" || dropped[m.Key] || m.Key == "definitions" && n == c.root:
 		case m.Key == "discriminator" && m.Value.Kind == source.Object:
 			if p := m.Value.Get("propertyName"); p != nil {
@@ -166,10 +168,25 @@ func (c *converter) reference(n *source.Node) *source.Node {
 		if name, ok := c.defs["/"+tokens[1]+"/"+unescape(tokens[2])]; ok {
 			to := "#/components/schemas/" + name
 			if len(tokens) == 4 {
-				to += "/" + tokens[3]
+				to += "/" + c.moved(tokens[3])
 			}
 			return reference(to)
 		}
 	}
-	return reference(c.at + pointer)
+	return reference(c.at + c.moved(pointer))
+}
+
+// moved is a pointer below a definition, or the root, as it leads through the converted schema: $defs
+// inside it become definitions.
+func (c *converter) moved(pointer string) string {
+	if c.draft07 {
+		return pointer
+	}
+	tokens := strings.Split(pointer, "/")
+	for i, t := range tokens {
+		if t == "$defs" && (i == 0 || !holdsMap[tokens[i-1]] && tokens[i-1] != "$defs") {
+			tokens[i] = "definitions"
+		}
+	}
+	return strings.Join(tokens, "/")
 }
