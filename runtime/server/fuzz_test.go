@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"log/slog"
 	"net"
 	"strings"
 	"syscall"
@@ -118,4 +120,60 @@ func knownError(t *testing.T, r *Request, err error) {
 	if e.Code != want.Code(kind) {
 		t.Fatalf("%s %q gave %d of dialect %v", r.Method, r.Params, e.Code, dialect)
 	}
+}
+
+// FuzzForeignCursor polls with any cursor of any kind, in particular those of other types, other lives
+// and other pages: never an error, and never more than what the log holds (CUR-1, CUR-7).
+func FuzzForeignCursor(f *testing.F) {
+	s := newServer(f, Options{Logger: slog.New(slog.DiscardHandler)})
+	f.Cleanup(func() { _ = s.Shutdown(context.Background()) })
+	emitter, err := Register(s, incidentType("e"), Hooks[filterArgs, incident]{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	const emitted = 3
+	for i := range emitted {
+		if err := emitter.Emit(context.Background(), incident{ID: fmt.Sprint(i)}); err != nil {
+			f.Fatal(err)
+		}
+	}
+	own, err := wire.ParseCursor(*poll(f, s, `{"name":"e"}`).Cursor)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for kind := range 6 {
+		f.Add(byte(kind), own.Name, own.Epoch, own.Position, uint64(1), "u", uint32(2), "")
+		f.Add(byte(kind), own.Name+1, own.Epoch, own.Position-1, uint64(1), "", uint32(0), "")
+		f.Add(byte(kind), own.Name, own.Epoch+1, ^uint64(0), ^uint64(0), "\x00\xff", ^uint32(0), "=")
+	}
+	f.Fuzz(func(t *testing.T, kind byte, name uint32, epoch, position, feed uint64, upstream string, offset uint32, tail string) {
+		c := wire.Cursor{Kind: wire.CursorKind(kind), Name: name, Epoch: epoch, Position: position, Feed: feed, Upstream: upstream, Offset: offset}
+		text := c.String() + tail
+		encoded, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := s.Call(t.Context(), Request{Method: wire.MethodPoll, Params: json.RawMessage(`{"name":"e","cursor":` + string(encoded) + `}`), ID: json.RawMessage("1")})
+		if err != nil {
+			t.Fatalf("cursor %q: %v", text, err)
+		}
+		var r wire.PollResult
+		if err := json.Unmarshal(res, &r); err != nil || r.Cursor == nil {
+			t.Fatalf("cursor %q: %s", text, res)
+		}
+		parsed, err := wire.ParseCursor(text)
+		ours := err == nil && parsed.Kind == wire.LogCursor && parsed.Name == own.Name
+		known := ours && parsed.Epoch == own.Epoch && parsed.Position <= own.Position
+		switch {
+		case known && (r.Truncated || len(r.Events) != int(own.Position-parsed.Position)):
+			t.Errorf("%d events after position %d of %d, truncated %v", len(r.Events), parsed.Position, own.Position, r.Truncated)
+		case !known && !r.Truncated:
+			t.Errorf("%q is no cursor of this log and truncated is false", text)
+		case !known && !(ours && parsed.Epoch != own.Epoch) && len(r.Events) > 0:
+			t.Errorf("%q brought %d events", text, len(r.Events))
+		}
+		if fresh, err := wire.ParseCursor(*r.Cursor); err != nil || fresh.Position != own.Position || fresh.Epoch != own.Epoch {
+			t.Errorf("%q gave the cursor %q", text, *r.Cursor)
+		}
+	})
 }

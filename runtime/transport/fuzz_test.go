@@ -162,8 +162,8 @@ func answered(t *testing.T, r *recorder, body []byte) {
 		}
 		return
 	}
-	if _, err := jsonrpc.DecodeMessage(last); err != nil {
-		t.Fatalf("%q: %s is no JSON-RPC: %v", body, last, err)
+	if _, bad := parseMessage(last); bad != nil { // the SDK's decoder does not take all ids of JSON
+		t.Fatalf("%q: %s is no JSON-RPC: %v", body, last, bad)
 	}
 	env, readable := parseEnvelope(body)
 	if m.Error == nil || readable && !slices.Contains(fuzzMethods, env.method) {

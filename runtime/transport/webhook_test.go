@@ -109,7 +109,7 @@ func TestSUB1ResponseBeforeDelivery(t *testing.T) {
 				g.emit(1)
 				sink := slowSink{3 * time.Second, new(moment)}
 				params := fmt.Sprintf(`{"name":"tick","cursor":%q,"delivery":{"mode":"webhook","url":"http://receiver.test/","secret":"whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}}`, polled.Cursor)
-				stop := func() { g.stop() }
+				var stop func()
 				if m.http {
 					front := NewHandler(g.srv, g.es, HandlerOptions{})
 					c, end := g.bubble(m, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
