@@ -6,13 +6,17 @@ package sample
 import (
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// BenchSampleEventName is the name of the event type.
+const BenchSampleEventName = "bench.sample"
+
 var eventBenchSample = events.Type[BenchSampleArguments, BenchSamplePayload]{Info: events.Info{
-	Name:          "bench.sample",
+	Name:          BenchSampleEventName,
 	Description:   "A sample of the benchmarks.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"severity":{"type":"string","enum":["P1","P2","P3","P4"]},"service":{"type":"string"},"incident":{"type":"string"}},"additionalProperties":false}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"t":{"type":"integer","minimum":0,"maximum":9223372036854775807,"description":"Unix time in nanoseconds."},"incidentId":{"type":"string"},"title":{"type":"string"},"severity":{"type":"string","enum":["P1","P2","P3","P4"]},"service":{"type":"string"},"url":{"type":"string","format":"uri"}},"required":["t","incidentId","title","severity","service","url"]}`),
@@ -103,7 +107,13 @@ func RegisterBenchSample(s *server.Server, h BenchSampleHooks, o ...server.TypeO
 	return server.Register(s, eventBenchSample, h, o...)
 }
 
+// BenchSampleEvent is an occurrence of bench.sample as a client receives it.
+type BenchSampleEvent = events.Event[BenchSampleArguments, BenchSamplePayload]
+
+// BenchSampleSubscription delivers the occurrences of bench.sample.
+type BenchSampleSubscription = client.Subscription[BenchSampleArguments, BenchSamplePayload]
+
 // SubscribeBenchSample subscribes to bench.sample.
-func SubscribeBenchSample(ctx context.Context, c *client.Client, args BenchSampleArguments, o ...client.SubscribeOption) (*client.Subscription[BenchSampleArguments, BenchSamplePayload], error) {
+func SubscribeBenchSample(ctx context.Context, c *client.Client, args BenchSampleArguments, o ...client.SubscribeOption) (*BenchSampleSubscription, error) {
 	return client.Subscribe(ctx, c, eventBenchSample, args, o...)
 }

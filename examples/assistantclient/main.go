@@ -77,7 +77,7 @@ type item struct {
 }
 
 // received reads a subscription until it ends, with the next item always at hand.
-func received(sub *client.Subscription[assistant.IncidentCreatedArguments, assistant.IncidentCreatedPayload]) <-chan item {
+func received(sub *assistant.IncidentCreatedSubscription) <-chan item {
 	items := make(chan item, 16)
 	go func() {
 		defer close(items)

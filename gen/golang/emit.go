@@ -106,7 +106,7 @@ func render(name string, f *jen.File) rendered {
 		text, _, _ := strings.Cut(err.Error(), "\n")
 		return rendered{name: name, err: fmt.Errorf("write %s: %s", name, text)}
 	}
-	return rendered{name: name, content: buf.Bytes()}
+	return rendered{name: name, content: groupImports(buf.Bytes())}
 }
 
 // newFile begins a file with its header.
@@ -150,10 +150,9 @@ func packageFile(p *ir.Package, o Options) *jen.File {
 	}
 	slices.Sort(sources)
 	f := newFile(p.Name, o, sources)
-	f.PackageComment("// Package " + p.Name + " holds the typed form of MCP events.")
+	f.PackageComment(commentText(packageDoc(p, o, sources)))
 	w := &writer{file: f, options: o}
-	w.add(jen.Comment("// This does not compile against a runtime older than the generated code."),
-		jen.Const().Id("_").Op("=").Qual(eventsPath, "IsAtLeastVersion0_1"))
+	w.add(comment(guardDoc...), jen.Const().Id("_").Op("=").Qual(eventsPath, "IsAtLeastVersion0_1"))
 	if o.Tools {
 		w.readTools(p)
 	}

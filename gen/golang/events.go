@@ -18,6 +18,9 @@ var (
 
 // event writes an event type: its description, its types, and what servers, clients and tools get.
 func (w *writer) event(e *ir.Event) {
+	if e.NameConst != "" {
+		w.add(comment(e.NameConst+" is the name of the event type."), jen.Const().Id(e.NameConst).Op("=").Add(text(e.Schema.Name)))
+	}
 	if w.options.Server || w.options.Client || w.options.Tools {
 		w.info(e)
 	}
@@ -39,7 +42,7 @@ func typeVar(e *ir.Event) string { return "event" + e.Prefix }
 func (w *writer) info(e *ir.Event) {
 	s := e.Schema
 	fields := []jen.Code{
-		jen.Id("Name").Op(":").Add(text(s.Name)),
+		jen.Id("Name").Op(":").Add(nameCode(e)),
 		jen.Id("Description").Op(":").Add(text(s.Description)),
 	}
 	if len(s.Delivery) > 0 {
@@ -72,6 +75,14 @@ func (w *writer) info(e *ir.Event) {
 	w.add(
 		jen.Var().Id(typeVar(e)).Op("=").Qual(eventsPath, "Type").Types(jen.Id(e.Arguments.Name), jen.Id(e.Payload.Name)).Values(
 			jen.Id("Info").Op(":").Qual(eventsPath, "Info").Add(lines(fields))))
+}
+
+// nameCode is the name of the event type, by its constant if there is one.
+func nameCode(e *ir.Event) *jen.Statement {
+	if e.NameConst != "" {
+		return jen.Id(e.NameConst)
+	}
+	return text(e.Schema.Name)
 }
 
 // metaCode keeps the author's _meta exact: each value as the JSON that was written.

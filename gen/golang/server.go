@@ -58,17 +58,27 @@ func (w *writer) checker(e *ir.Event) {
 			).Params(jen.Qual(eventsPath, "Page").Types(jen.Id(e.Payload.Name)), jen.Error())))
 }
 
-// subscribe writes the client's function.
+// subscribe writes the client's function, and the names of what it gives.
 func (w *writer) subscribe(e *ir.Event) {
 	x := e.Prefix
 	types := []jen.Code{jen.Id(e.Arguments.Name), jen.Id(e.Payload.Name)}
+	if e.EventAlias != "" {
+		w.add(comment(e.EventAlias+" is an occurrence of "+e.Schema.Name+" as a client receives it."),
+			jen.Type().Id(e.EventAlias).Op("=").Qual(eventsPath, "Event").Types(types...))
+	}
+	subscription := jen.Qual(clientPath, "Subscription").Types(types...)
+	if e.SubscriptionAlias != "" {
+		w.add(comment(e.SubscriptionAlias+" delivers the occurrences of "+e.Schema.Name+"."),
+			jen.Type().Id(e.SubscriptionAlias).Op("=").Add(subscription))
+		subscription = jen.Id(e.SubscriptionAlias)
+	}
 	w.add(eventDoc(e.Schema, "Deprecated: ", "Subscribe"+x+" subscribes to "+e.Schema.Name+"."),
 		jen.Func().Id("Subscribe"+x).Params(
 			jen.Id("ctx").Qual("context", "Context"),
 			jen.Id("c").Op("*").Qual(clientPath, "Client"),
 			jen.Id("args").Id(e.Arguments.Name),
 			jen.Id("o").Op("...").Qual(clientPath, "SubscribeOption"),
-		).Params(jen.Op("*").Qual(clientPath, "Subscription").Types(types...), jen.Error()).Block(
+		).Params(jen.Op("*").Add(subscription), jen.Error()).Block(
 			jen.Return(jen.Qual(clientPath, "Subscribe").Call(
 				jen.Id("ctx"), jen.Id("c"), jen.Id(typeVar(e)), jen.Id("args"), jen.Id("o").Op("...")))))
 }

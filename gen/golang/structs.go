@@ -72,7 +72,7 @@ func (w *writer) encoder(d *ir.Decl) {
 		needed = needed || !standard(f.Type, f.OmitZero) || f.JSON == "-"
 		if f.Const != "" {
 			needed = true
-			body = append(body, jen.Id("v").Dot(f.Name).Op("=").Qual("cmp", "Or").Call(jen.Id("v").Dot(f.Name), jen.Id(f.Const)))
+			body = append(body, jen.Id("v").Dot(f.Name).Op("=").Qual("cmp", "Or").Call(jen.Id("v").Dot(f.Name), jen.Op(f.Const)))
 		}
 	}
 	if !needed {

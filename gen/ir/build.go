@@ -41,6 +41,7 @@ func Build(set *schema.Set, o Options) (*Package, []source.Diagnostic) {
 		b.fillRoot(r)
 	}
 	b.finish()
+	b.yield(p)
 	b.publish(p)
 	return p, source.Sort(b.diags)
 }

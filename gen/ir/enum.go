@@ -103,6 +103,11 @@ func constantOfType(name, add string) string {
 	return name + add
 }
 
+// named reports whether the author gives the constant of a value its name.
+func named(v *source.Node) bool {
+	return v.Parent != nil && v.Parent.Kind == source.Array && v.Parent.Parent != nil && v.Parent.Parent.Get("x-enum-varnames") != nil
+}
+
 // constantName is what a constant adds to the name of its type: the name that x-enum-varnames gives
 // the element of an enum (the keyword that OpenAPI's generators know), the x-go-name beside a const,
 // else the rule's.

@@ -33,6 +33,13 @@ func (b *builder) field(d *Decl, m member, members scope, at site) *Field {
 		f.Base = &Type{Kind: External, Go: RawMessage}
 		return f
 	}
+	if sh := b.shape(m.node); m.required && sh.isTag() {
+		f.Base = &Type{Kind: sh.base}
+		if value := literal(sh.values[0], sh.base); !isZero(value) {
+			f.Const = value
+		}
+		return f
+	}
 	f.Base = b.typeOf(m.node, site{name: at.name + f.Name, role: "the member " + m.key + " of " + d.Name, root: at.root})
 	f.Nullable = b.nullable(m.node)
 	if def := m.node.Get("default"); def != nil {
@@ -42,6 +49,12 @@ func (b *builder) field(d *Decl, m member, members scope, at site) *Field {
 		}
 	}
 	return f
+}
+
+// isTag reports whether a required member of this shape has one possible value, which needs no type of its
+// own: the Go type is that of the value. One that the author has named keeps its type and constant.
+func (sh *shape) isTag() bool {
+	return sh.kind == enumShape && len(sh.values) == 1 && !sh.null && sh.base != Literal && !named(sh.values[0])
 }
 
 // elementType is the type of elements or of members without a name of their own; nil stands for

@@ -30,7 +30,9 @@ func (b *builder) finish() {
 	for _, d := range b.all {
 		for _, f := range d.Fields {
 			f.Type, f.OmitZero = fieldType(f, cyclic[d] != 0 && f.Base.Target() != nil && cyclic[d] == cyclic[f.Base.Target()])
-			f.Const = constantOf(f)
+			if f.Const == "" {
+				f.Const = constantOf(f)
+			}
 		}
 		d.Extra, d.Type = tidy(d.Extra), tidy(d.Type)
 	}
@@ -43,13 +45,14 @@ func constantOf(f *Field) string {
 	if !f.Required || f.Nullable || t == nil || t.Form != Enum || len(t.Values) != 1 {
 		return ""
 	}
-	switch only := t.Values[0]; only.Literal {
-	case `""`, "0", "false":
-		return ""
-	default:
+	if only := t.Values[0]; !isZero(only.Literal) {
 		return only.Name
 	}
+	return ""
 }
+
+// isZero reports whether a literal is the zero value of its Go type.
+func isZero(literal string) bool { return literal == `""` || literal == "0" || literal == "false" }
 
 // finishAlias makes a slice or map that holds itself a defined type; an alias of itself is an error.
 func (b *builder) finishAlias(d *Decl) {

@@ -31,6 +31,9 @@ type Event struct {
 	Schema *schema.Event
 	// Prefix is the word that the names of the event begin with: IncidentCreated.
 	Prefix string
+	// NameConst, EventAlias and SubscriptionAlias are the constant of the event's name and the short names
+	// of what a client receives and holds; empty where the package declares something else of that name.
+	NameConst, EventAlias, SubscriptionAlias string
 	// Arguments and Payload are the declarations XArguments and XPayload.
 	Arguments, Payload *Decl
 	// Decls are Arguments, Payload and the types nested in them.
@@ -140,7 +143,8 @@ type Field struct {
 	Required, Nullable bool
 	Base, Type         *Type
 	OmitZero           bool
-	// Const is the constant that a required member with one possible value is filled with.
+	// Const is the Go constant or literal that a required member with one possible value is filled with,
+	// empty where that is Go's zero value.
 	Const string
 	// Default is the schema's default as JSON, empty when there is none.
 	Default json.RawMessage

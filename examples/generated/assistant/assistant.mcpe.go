@@ -6,13 +6,17 @@ package assistant
 import (
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// IncidentCreatedEventName is the name of the event type.
+const IncidentCreatedEventName = "incident.created"
+
 var eventIncidentCreated = events.Type[IncidentCreatedArguments, IncidentCreatedPayload]{Info: events.Info{
-	Name:          "incident.created",
+	Name:          IncidentCreatedEventName,
 	Description:   "Fires when an incident is raised.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"severity":{"$ref":"#/$defs/Severity","description":"Only incidents of this severity."},"service":{"type":"string","description":"Only incidents of this service."}},"additionalProperties":false,"$defs":{"Severity":{"description":"How bad it is, P1 being the worst.","type":"string","enum":["P1","P2","P3","P4"]}}}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"incidentId":{"type":"string"},"title":{"type":"string"},"severity":{"$ref":"#/$defs/Severity"},"service":{"type":"string"},"openedAt":{"type":"string","format":"date-time"}},"required":["incidentId","title","severity","service","openedAt"],"$defs":{"Severity":{"description":"How bad it is, P1 being the worst.","type":"string","enum":["P1","P2","P3","P4"]}}}`),
@@ -62,13 +66,22 @@ func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...serv
 	return server.Register(s, eventIncidentCreated, h, o...)
 }
 
+// IncidentCreatedEvent is an occurrence of incident.created as a client receives it.
+type IncidentCreatedEvent = events.Event[IncidentCreatedArguments, IncidentCreatedPayload]
+
+// IncidentCreatedSubscription delivers the occurrences of incident.created.
+type IncidentCreatedSubscription = client.Subscription[IncidentCreatedArguments, IncidentCreatedPayload]
+
 // SubscribeIncidentCreated subscribes to incident.created.
-func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*client.Subscription[IncidentCreatedArguments, IncidentCreatedPayload], error) {
+func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*IncidentCreatedSubscription, error) {
 	return client.Subscribe(ctx, c, eventIncidentCreated, args, o...)
 }
 
+// IncidentResolvedEventName is the name of the event type.
+const IncidentResolvedEventName = "incident.resolved"
+
 var eventIncidentResolved = events.Type[IncidentResolvedArguments, IncidentResolvedPayload]{Info: events.Info{
-	Name:          "incident.resolved",
+	Name:          IncidentResolvedEventName,
 	Description:   "Fires when an incident is over.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"incidentId":{"type":"string","description":"Only this incident."}},"additionalProperties":false}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"incidentId":{"type":"string"},"resolvedAt":{"type":"string","format":"date-time"}},"required":["incidentId","resolvedAt"]}`),
@@ -110,8 +123,14 @@ func RegisterIncidentResolved(s *server.Server, h IncidentResolvedHooks, o ...se
 	return server.Register(s, eventIncidentResolved, h, o...)
 }
 
+// IncidentResolvedEvent is an occurrence of incident.resolved as a client receives it.
+type IncidentResolvedEvent = events.Event[IncidentResolvedArguments, IncidentResolvedPayload]
+
+// IncidentResolvedSubscription delivers the occurrences of incident.resolved.
+type IncidentResolvedSubscription = client.Subscription[IncidentResolvedArguments, IncidentResolvedPayload]
+
 // SubscribeIncidentResolved subscribes to incident.resolved.
-func SubscribeIncidentResolved(ctx context.Context, c *client.Client, args IncidentResolvedArguments, o ...client.SubscribeOption) (*client.Subscription[IncidentResolvedArguments, IncidentResolvedPayload], error) {
+func SubscribeIncidentResolved(ctx context.Context, c *client.Client, args IncidentResolvedArguments, o ...client.SubscribeOption) (*IncidentResolvedSubscription, error) {
 	return client.Subscribe(ctx, c, eventIncidentResolved, args, o...)
 }
 

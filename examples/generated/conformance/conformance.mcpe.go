@@ -6,13 +6,17 @@ package conformance
 import (
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// ConformanceTickEventName is the name of the event type.
+const ConformanceTickEventName = "conformance.tick"
+
 var eventConformanceTick = events.Type[ConformanceTickArguments, ConformanceTickPayload]{Info: events.Info{
-	Name:          "conformance.tick",
+	Name:          ConformanceTickEventName,
 	Description:   "Fires at every cadence, in every delivery mode.",
 	Delivery:      []string{"poll", "push", "webhook"},
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"channel":{"$ref":"#/$defs/Channel"},"every":{"type":"integer","minimum":1,"maximum":9007199254740991,"description":"Only every nth event."}},"additionalProperties":false,"$defs":{"Channel":{"description":"Tells subscriptions apart; every channel carries the same events.","type":"string","maxLength":64}}}`),
@@ -47,13 +51,22 @@ func RegisterConformanceTick(s *server.Server, h ConformanceTickHooks, o ...serv
 	return server.Register(s, eventConformanceTick, h, o...)
 }
 
+// ConformanceTickEvent is an occurrence of conformance.tick as a client receives it.
+type ConformanceTickEvent = events.Event[ConformanceTickArguments, ConformanceTickPayload]
+
+// ConformanceTickSubscription delivers the occurrences of conformance.tick.
+type ConformanceTickSubscription = client.Subscription[ConformanceTickArguments, ConformanceTickPayload]
+
 // SubscribeConformanceTick subscribes to conformance.tick.
-func SubscribeConformanceTick(ctx context.Context, c *client.Client, args ConformanceTickArguments, o ...client.SubscribeOption) (*client.Subscription[ConformanceTickArguments, ConformanceTickPayload], error) {
+func SubscribeConformanceTick(ctx context.Context, c *client.Client, args ConformanceTickArguments, o ...client.SubscribeOption) (*ConformanceTickSubscription, error) {
 	return client.Subscribe(ctx, c, eventConformanceTick, args, o...)
 }
 
+// ConformanceSpareEventName is the name of the event type.
+const ConformanceSpareEventName = "conformance.spare"
+
 var eventConformanceSpare = events.Type[ConformanceSpareArguments, ConformanceSparePayload]{Info: events.Info{
-	Name:          "conformance.spare",
+	Name:          ConformanceSpareEventName,
 	Description:   "Never fires; the terminate control ends it.",
 	Delivery:      []string{"push", "poll"},
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"channel":{"$ref":"#/$defs/Channel"}},"additionalProperties":false,"$defs":{"Channel":{"description":"Tells subscriptions apart; every channel carries the same events.","type":"string","maxLength":64}}}`),
@@ -86,13 +99,22 @@ func RegisterConformanceSpare(s *server.Server, h ConformanceSpareHooks, o ...se
 	return server.Register(s, eventConformanceSpare, h, o...)
 }
 
+// ConformanceSpareEvent is an occurrence of conformance.spare as a client receives it.
+type ConformanceSpareEvent = events.Event[ConformanceSpareArguments, ConformanceSparePayload]
+
+// ConformanceSpareSubscription delivers the occurrences of conformance.spare.
+type ConformanceSpareSubscription = client.Subscription[ConformanceSpareArguments, ConformanceSparePayload]
+
 // SubscribeConformanceSpare subscribes to conformance.spare.
-func SubscribeConformanceSpare(ctx context.Context, c *client.Client, args ConformanceSpareArguments, o ...client.SubscribeOption) (*client.Subscription[ConformanceSpareArguments, ConformanceSparePayload], error) {
+func SubscribeConformanceSpare(ctx context.Context, c *client.Client, args ConformanceSpareArguments, o ...client.SubscribeOption) (*ConformanceSpareSubscription, error) {
 	return client.Subscribe(ctx, c, eventConformanceSpare, args, o...)
 }
 
+// ConformanceCappedEventName is the name of the event type.
+const ConformanceCappedEventName = "conformance.capped"
+
 var eventConformanceCapped = events.Type[ConformanceCappedArguments, ConformanceCappedPayload]{Info: events.Info{
-	Name:          "conformance.capped",
+	Name:          ConformanceCappedEventName,
 	Description:   "Never fires; a principal may have two streams of it.",
 	Delivery:      []string{"push"},
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"channel":{"$ref":"#/$defs/Channel"}},"additionalProperties":false,"$defs":{"Channel":{"description":"Tells subscriptions apart; every channel carries the same events.","type":"string","maxLength":64}}}`),
@@ -125,13 +147,22 @@ func RegisterConformanceCapped(s *server.Server, h ConformanceCappedHooks, o ...
 	return server.Register(s, eventConformanceCapped, h, o...)
 }
 
+// ConformanceCappedEvent is an occurrence of conformance.capped as a client receives it.
+type ConformanceCappedEvent = events.Event[ConformanceCappedArguments, ConformanceCappedPayload]
+
+// ConformanceCappedSubscription delivers the occurrences of conformance.capped.
+type ConformanceCappedSubscription = client.Subscription[ConformanceCappedArguments, ConformanceCappedPayload]
+
 // SubscribeConformanceCapped subscribes to conformance.capped.
-func SubscribeConformanceCapped(ctx context.Context, c *client.Client, args ConformanceCappedArguments, o ...client.SubscribeOption) (*client.Subscription[ConformanceCappedArguments, ConformanceCappedPayload], error) {
+func SubscribeConformanceCapped(ctx context.Context, c *client.Client, args ConformanceCappedArguments, o ...client.SubscribeOption) (*ConformanceCappedSubscription, error) {
 	return client.Subscribe(ctx, c, eventConformanceCapped, args, o...)
 }
 
+// ConformanceHookEventName is the name of the event type.
+const ConformanceHookEventName = "conformance.hook"
+
 var eventConformanceHook = events.Type[ConformanceHookArguments, ConformanceHookPayload]{Info: events.Info{
-	Name:          "conformance.hook",
+	Name:          ConformanceHookEventName,
 	Description:   "Fires at every cadence, by webhook only.",
 	Delivery:      []string{"webhook"},
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"channel":{"$ref":"#/$defs/Channel"}},"additionalProperties":false,"$defs":{"Channel":{"description":"Tells subscriptions apart; every channel carries the same events.","type":"string","maxLength":64}}}`),
@@ -164,8 +195,14 @@ func RegisterConformanceHook(s *server.Server, h ConformanceHookHooks, o ...serv
 	return server.Register(s, eventConformanceHook, h, o...)
 }
 
+// ConformanceHookEvent is an occurrence of conformance.hook as a client receives it.
+type ConformanceHookEvent = events.Event[ConformanceHookArguments, ConformanceHookPayload]
+
+// ConformanceHookSubscription delivers the occurrences of conformance.hook.
+type ConformanceHookSubscription = client.Subscription[ConformanceHookArguments, ConformanceHookPayload]
+
 // SubscribeConformanceHook subscribes to conformance.hook.
-func SubscribeConformanceHook(ctx context.Context, c *client.Client, args ConformanceHookArguments, o ...client.SubscribeOption) (*client.Subscription[ConformanceHookArguments, ConformanceHookPayload], error) {
+func SubscribeConformanceHook(ctx context.Context, c *client.Client, args ConformanceHookArguments, o ...client.SubscribeOption) (*ConformanceHookSubscription, error) {
 	return client.Subscribe(ctx, c, eventConformanceHook, args, o...)
 }
 

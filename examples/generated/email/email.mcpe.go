@@ -6,13 +6,17 @@ package email
 import (
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// EmailReceivedEventName is the name of the event type.
+const EmailReceivedEventName = "email.received"
+
 var eventEmailReceived = events.Type[EmailReceivedArguments, EmailReceivedPayload]{Info: events.Info{
-	Name:          "email.received",
+	Name:          EmailReceivedEventName,
 	Description:   "A message arrived in the caller's mailbox.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"from":{"type":"string","description":"Only senders matching this pattern, for example *@example.com."},"folder":{"type":"string","default":"inbox","description":"The folder to watch."}},"additionalProperties":false}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"messageId":{"type":"string"},"from":{"type":"string","format":"email"},"subject":{"type":"string","maxLength":256},"receivedAt":{"type":"string","format":"date-time"},"attachments":{"type":"integer","minimum":0,"maximum":1000}},"required":["messageId","from","subject","receivedAt"]}`),
@@ -72,7 +76,13 @@ func RegisterEmailReceived(s *server.Server, c EmailReceivedChecker, h EmailRece
 	return server.RegisterCheck(s, eventEmailReceived, server.CheckOf(c, EmailReceivedChecker.CheckEmailReceived), h, o...)
 }
 
+// EmailReceivedEvent is an occurrence of email.received as a client receives it.
+type EmailReceivedEvent = events.Event[EmailReceivedArguments, EmailReceivedPayload]
+
+// EmailReceivedSubscription delivers the occurrences of email.received.
+type EmailReceivedSubscription = client.Subscription[EmailReceivedArguments, EmailReceivedPayload]
+
 // SubscribeEmailReceived subscribes to email.received.
-func SubscribeEmailReceived(ctx context.Context, c *client.Client, args EmailReceivedArguments, o ...client.SubscribeOption) (*client.Subscription[EmailReceivedArguments, EmailReceivedPayload], error) {
+func SubscribeEmailReceived(ctx context.Context, c *client.Client, args EmailReceivedArguments, o ...client.SubscribeOption) (*EmailReceivedSubscription, error) {
 	return client.Subscribe(ctx, c, eventEmailReceived, args, o...)
 }

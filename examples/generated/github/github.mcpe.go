@@ -6,13 +6,17 @@ package github
 import (
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// PullRequestOpenedEventName is the name of the event type.
+const PullRequestOpenedEventName = "pull_request.opened"
+
 var eventPullRequestOpened = events.Type[PullRequestOpenedArguments, PullRequestOpenedPayload]{Info: events.Info{
-	Name:          "pull_request.opened",
+	Name:          PullRequestOpenedEventName,
 	Description:   "A pull request was opened.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo","description":"Only this repository."},"label":{"$ref":"#/$defs/Label","description":"Only pull requests with this label."},"branch":{"$ref":"#/$defs/Branch","description":"Only pull requests into this branch."}},"additionalProperties":false,"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Label":{"description":"A label's name.","type":"string","minLength":1},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1}}}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo"},"number":{"type":"integer","minimum":1,"maximum":9007199254740991},"title":{"type":"string"},"author":{"$ref":"#/$defs/User"},"base":{"$ref":"#/$defs/Branch","description":"The branch it would be merged into."},"head":{"type":"string","description":"The branch it comes from."},"labels":{"type":"array","items":{"$ref":"#/$defs/Label"}},"draft":{"type":"boolean"},"url":{"type":"string","format":"uri"},"createdAt":{"type":"string","format":"date-time"}},"required":["repo","number","title","author","base","head","labels","draft","url","createdAt"],"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"User":{"description":"A GitHub account.","type":"object","properties":{"login":{"type":"string","description":"The account's name."},"type":{"type":"string","enum":["User","Bot","Organization","Mannequin"]}},"required":["login","type"]},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1},"Label":{"description":"A label's name.","type":"string","minLength":1}}}`),
@@ -75,13 +79,22 @@ func RegisterPullRequestOpened(s *server.Server, h PullRequestOpenedHooks, o ...
 	return server.Register(s, eventPullRequestOpened, h, o...)
 }
 
+// PullRequestOpenedEvent is an occurrence of pull_request.opened as a client receives it.
+type PullRequestOpenedEvent = events.Event[PullRequestOpenedArguments, PullRequestOpenedPayload]
+
+// PullRequestOpenedSubscription delivers the occurrences of pull_request.opened.
+type PullRequestOpenedSubscription = client.Subscription[PullRequestOpenedArguments, PullRequestOpenedPayload]
+
 // SubscribePullRequestOpened subscribes to pull_request.opened.
-func SubscribePullRequestOpened(ctx context.Context, c *client.Client, args PullRequestOpenedArguments, o ...client.SubscribeOption) (*client.Subscription[PullRequestOpenedArguments, PullRequestOpenedPayload], error) {
+func SubscribePullRequestOpened(ctx context.Context, c *client.Client, args PullRequestOpenedArguments, o ...client.SubscribeOption) (*PullRequestOpenedSubscription, error) {
 	return client.Subscribe(ctx, c, eventPullRequestOpened, args, o...)
 }
 
+// IssuesOpenedEventName is the name of the event type.
+const IssuesOpenedEventName = "issues.opened"
+
 var eventIssuesOpened = events.Type[IssuesOpenedArguments, IssuesOpenedPayload]{Info: events.Info{
-	Name:          "issues.opened",
+	Name:          IssuesOpenedEventName,
 	Description:   "An issue was opened.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo","description":"Only this repository."},"label":{"$ref":"#/$defs/Label","description":"Only issues with this label."}},"additionalProperties":false,"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Label":{"description":"A label's name.","type":"string","minLength":1}}}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo"},"number":{"type":"integer","minimum":1,"maximum":9007199254740991},"title":{"type":"string"},"author":{"$ref":"#/$defs/User"},"labels":{"type":"array","items":{"$ref":"#/$defs/Label"}},"url":{"type":"string","format":"uri"},"createdAt":{"type":"string","format":"date-time"}},"required":["repo","number","title","author","labels","url","createdAt"],"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"User":{"description":"A GitHub account.","type":"object","properties":{"login":{"type":"string","description":"The account's name."},"type":{"type":"string","enum":["User","Bot","Organization","Mannequin"]}},"required":["login","type"]},"Label":{"description":"A label's name.","type":"string","minLength":1}}}`),
@@ -136,13 +149,22 @@ func RegisterIssuesOpened(s *server.Server, h IssuesOpenedHooks, o ...server.Typ
 	return server.Register(s, eventIssuesOpened, h, o...)
 }
 
+// IssuesOpenedEvent is an occurrence of issues.opened as a client receives it.
+type IssuesOpenedEvent = events.Event[IssuesOpenedArguments, IssuesOpenedPayload]
+
+// IssuesOpenedSubscription delivers the occurrences of issues.opened.
+type IssuesOpenedSubscription = client.Subscription[IssuesOpenedArguments, IssuesOpenedPayload]
+
 // SubscribeIssuesOpened subscribes to issues.opened.
-func SubscribeIssuesOpened(ctx context.Context, c *client.Client, args IssuesOpenedArguments, o ...client.SubscribeOption) (*client.Subscription[IssuesOpenedArguments, IssuesOpenedPayload], error) {
+func SubscribeIssuesOpened(ctx context.Context, c *client.Client, args IssuesOpenedArguments, o ...client.SubscribeOption) (*IssuesOpenedSubscription, error) {
 	return client.Subscribe(ctx, c, eventIssuesOpened, args, o...)
 }
 
+// IssueCommentCreatedEventName is the name of the event type.
+const IssueCommentCreatedEventName = "issue_comment.created"
+
 var eventIssueCommentCreated = events.Type[IssueCommentCreatedArguments, IssueCommentCreatedPayload]{Info: events.Info{
-	Name:          "issue_comment.created",
+	Name:          IssueCommentCreatedEventName,
 	Description:   "Somebody commented on an issue or a pull request.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo","description":"Only this repository."},"label":{"$ref":"#/$defs/Label","description":"Only issues with this label."}},"additionalProperties":false,"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Label":{"description":"A label's name.","type":"string","minLength":1}}}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo"},"issue":{"type":"integer","minimum":1,"maximum":9007199254740991,"description":"The number of the issue or pull request."},"commentId":{"type":"integer","minimum":1,"maximum":9007199254740991},"author":{"$ref":"#/$defs/User"},"labels":{"type":"array","items":{"$ref":"#/$defs/Label"}},"url":{"type":"string","format":"uri"},"createdAt":{"type":"string","format":"date-time"}},"required":["repo","issue","commentId","author","labels","url","createdAt"],"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"User":{"description":"A GitHub account.","type":"object","properties":{"login":{"type":"string","description":"The account's name."},"type":{"type":"string","enum":["User","Bot","Organization","Mannequin"]}},"required":["login","type"]},"Label":{"description":"A label's name.","type":"string","minLength":1}}}`),
@@ -198,13 +220,22 @@ func RegisterIssueCommentCreated(s *server.Server, h IssueCommentCreatedHooks, o
 	return server.Register(s, eventIssueCommentCreated, h, o...)
 }
 
+// IssueCommentCreatedEvent is an occurrence of issue_comment.created as a client receives it.
+type IssueCommentCreatedEvent = events.Event[IssueCommentCreatedArguments, IssueCommentCreatedPayload]
+
+// IssueCommentCreatedSubscription delivers the occurrences of issue_comment.created.
+type IssueCommentCreatedSubscription = client.Subscription[IssueCommentCreatedArguments, IssueCommentCreatedPayload]
+
 // SubscribeIssueCommentCreated subscribes to issue_comment.created.
-func SubscribeIssueCommentCreated(ctx context.Context, c *client.Client, args IssueCommentCreatedArguments, o ...client.SubscribeOption) (*client.Subscription[IssueCommentCreatedArguments, IssueCommentCreatedPayload], error) {
+func SubscribeIssueCommentCreated(ctx context.Context, c *client.Client, args IssueCommentCreatedArguments, o ...client.SubscribeOption) (*IssueCommentCreatedSubscription, error) {
 	return client.Subscribe(ctx, c, eventIssueCommentCreated, args, o...)
 }
 
+// PushEventName is the name of the event type.
+const PushEventName = "push"
+
 var eventPush = events.Type[PushArguments, PushPayload]{Info: events.Info{
-	Name:          "push",
+	Name:          PushEventName,
 	Description:   "Commits or a tag were pushed, or a ref was created or deleted.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo","description":"Only this repository."},"branch":{"$ref":"#/$defs/Branch","description":"Only pushes to this branch; tags never match."}},"additionalProperties":false,"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1}}}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo"},"ref":{"type":"string","description":"The full ref, for example refs/heads/main."},"branch":{"$ref":"#/$defs/Branch","description":"The branch, absent when the ref is a tag."},"before":{"type":"string","description":"The commit before the push; forty zeros when the ref is new."},"after":{"type":"string","description":"The commit after the push; forty zeros when the ref was deleted."},"commits":{"type":"integer","minimum":0,"maximum":9007199254740991,"description":"How many commits were pushed."},"pusher":{"type":"string"},"forced":{"type":"boolean"},"url":{"type":"string","format":"uri"}},"required":["repo","ref","before","after","commits","pusher","forced","url"],"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1}}}`),
@@ -262,13 +293,22 @@ func RegisterPush(s *server.Server, h PushHooks, o ...server.TypeOption) (*PushE
 	return server.Register(s, eventPush, h, o...)
 }
 
+// PushEvent is an occurrence of push as a client receives it.
+type PushEvent = events.Event[PushArguments, PushPayload]
+
+// PushSubscription delivers the occurrences of push.
+type PushSubscription = client.Subscription[PushArguments, PushPayload]
+
 // SubscribePush subscribes to push.
-func SubscribePush(ctx context.Context, c *client.Client, args PushArguments, o ...client.SubscribeOption) (*client.Subscription[PushArguments, PushPayload], error) {
+func SubscribePush(ctx context.Context, c *client.Client, args PushArguments, o ...client.SubscribeOption) (*PushSubscription, error) {
 	return client.Subscribe(ctx, c, eventPush, args, o...)
 }
 
+// WorkflowRunCompletedEventName is the name of the event type.
+const WorkflowRunCompletedEventName = "workflow_run.completed"
+
 var eventWorkflowRunCompleted = events.Type[WorkflowRunCompletedArguments, WorkflowRunCompletedPayload]{Info: events.Info{
-	Name:          "workflow_run.completed",
+	Name:          WorkflowRunCompletedEventName,
 	Description:   "A run of a GitHub Actions workflow ended.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo","description":"Only this repository."},"branch":{"$ref":"#/$defs/Branch","description":"Only runs on this branch."}},"additionalProperties":false,"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1}}}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo"},"runId":{"type":"integer","minimum":1,"maximum":9007199254740991},"workflow":{"type":"string"},"branch":{"$ref":"#/$defs/Branch"},"conclusion":{"description":"How it ended; null when GitHub does not say.","type":["string","null"],"enum":["success","failure","neutral","cancelled","skipped","timed_out","action_required","stale","startup_failure",null]},"trigger":{"type":"string","description":"The event that started the run, for example push."},"url":{"type":"string","format":"uri"},"updatedAt":{"type":"string","format":"date-time"}},"required":["repo","runId","workflow","branch","conclusion","trigger","url","updatedAt"],"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1}}}`),
@@ -349,13 +389,22 @@ func RegisterWorkflowRunCompleted(s *server.Server, h WorkflowRunCompletedHooks,
 	return server.Register(s, eventWorkflowRunCompleted, h, o...)
 }
 
+// WorkflowRunCompletedEvent is an occurrence of workflow_run.completed as a client receives it.
+type WorkflowRunCompletedEvent = events.Event[WorkflowRunCompletedArguments, WorkflowRunCompletedPayload]
+
+// WorkflowRunCompletedSubscription delivers the occurrences of workflow_run.completed.
+type WorkflowRunCompletedSubscription = client.Subscription[WorkflowRunCompletedArguments, WorkflowRunCompletedPayload]
+
 // SubscribeWorkflowRunCompleted subscribes to workflow_run.completed.
-func SubscribeWorkflowRunCompleted(ctx context.Context, c *client.Client, args WorkflowRunCompletedArguments, o ...client.SubscribeOption) (*client.Subscription[WorkflowRunCompletedArguments, WorkflowRunCompletedPayload], error) {
+func SubscribeWorkflowRunCompleted(ctx context.Context, c *client.Client, args WorkflowRunCompletedArguments, o ...client.SubscribeOption) (*WorkflowRunCompletedSubscription, error) {
 	return client.Subscribe(ctx, c, eventWorkflowRunCompleted, args, o...)
 }
 
+// ReleasePublishedEventName is the name of the event type.
+const ReleasePublishedEventName = "release.published"
+
 var eventReleasePublished = events.Type[ReleasePublishedArguments, ReleasePublishedPayload]{Info: events.Info{
-	Name:          "release.published",
+	Name:          ReleasePublishedEventName,
 	Description:   "A release was published.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo","description":"Only this repository."},"branch":{"$ref":"#/$defs/Branch","description":"Only releases cut from this branch."}},"additionalProperties":false,"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1}}}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo"},"tag":{"type":"string"},"name":{"type":["string","null"],"description":"The release's title, if it has one."},"target":{"$ref":"#/$defs/Branch","description":"The branch or commit it was cut from."},"prerelease":{"type":"boolean"},"author":{"$ref":"#/$defs/User"},"url":{"type":"string","format":"uri"},"publishedAt":{"type":"string","format":"date-time"}},"required":["repo","tag","name","target","prerelease","author","url","publishedAt"],"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1},"User":{"description":"A GitHub account.","type":"object","properties":{"login":{"type":"string","description":"The account's name."},"type":{"type":"string","enum":["User","Bot","Organization","Mannequin"]}},"required":["login","type"]}}}`),
@@ -409,8 +458,14 @@ func RegisterReleasePublished(s *server.Server, h ReleasePublishedHooks, o ...se
 	return server.Register(s, eventReleasePublished, h, o...)
 }
 
+// ReleasePublishedEvent is an occurrence of release.published as a client receives it.
+type ReleasePublishedEvent = events.Event[ReleasePublishedArguments, ReleasePublishedPayload]
+
+// ReleasePublishedSubscription delivers the occurrences of release.published.
+type ReleasePublishedSubscription = client.Subscription[ReleasePublishedArguments, ReleasePublishedPayload]
+
 // SubscribeReleasePublished subscribes to release.published.
-func SubscribeReleasePublished(ctx context.Context, c *client.Client, args ReleasePublishedArguments, o ...client.SubscribeOption) (*client.Subscription[ReleasePublishedArguments, ReleasePublishedPayload], error) {
+func SubscribeReleasePublished(ctx context.Context, c *client.Client, args ReleasePublishedArguments, o ...client.SubscribeOption) (*ReleasePublishedSubscription, error) {
 	return client.Subscribe(ctx, c, eventReleasePublished, args, o...)
 }
 

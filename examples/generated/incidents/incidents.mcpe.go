@@ -7,13 +7,17 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// IncidentCreatedEventName is the name of the event type.
+const IncidentCreatedEventName = "incident.created"
+
 var eventIncidentCreated = events.Type[IncidentCreatedArguments, IncidentCreatedPayload]{Info: events.Info{
-	Name:          "incident.created",
+	Name:          IncidentCreatedEventName,
 	Description:   "Fires when a new incident is created.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"severity":{"$ref":"#/$defs/Severity","description":"Only incidents of this severity."},"service":{"type":"string","description":"Only services matching this pattern, for example check*."},"redactPII":{"type":"boolean","default":false,"description":"Leave out who reported it."}},"additionalProperties":false,"$defs":{"Severity":{"description":"How bad it is, P1 being the worst.","type":"string","enum":["P1","P2","P3","P4"]}}}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"incidentId":{"type":"string"},"severity":{"$ref":"#/$defs/Severity"},"service":{"type":"string"},"reporter":{"$ref":"#/$defs/Person"},"openedAt":{"type":"string","format":"date-time"}},"required":["incidentId","severity","openedAt"],"$defs":{"Severity":{"description":"How bad it is, P1 being the worst.","type":"string","enum":["P1","P2","P3","P4"]},"Person":{"description":"Somebody who works on incidents.","type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"}},"required":["id"]}}}`),
@@ -75,13 +79,22 @@ func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...serv
 	return server.Register(s, eventIncidentCreated, h, o...)
 }
 
+// IncidentCreatedEvent is an occurrence of incident.created as a client receives it.
+type IncidentCreatedEvent = events.Event[IncidentCreatedArguments, IncidentCreatedPayload]
+
+// IncidentCreatedSubscription delivers the occurrences of incident.created.
+type IncidentCreatedSubscription = client.Subscription[IncidentCreatedArguments, IncidentCreatedPayload]
+
 // SubscribeIncidentCreated subscribes to incident.created.
-func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*client.Subscription[IncidentCreatedArguments, IncidentCreatedPayload], error) {
+func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*IncidentCreatedSubscription, error) {
 	return client.Subscribe(ctx, c, eventIncidentCreated, args, o...)
 }
 
+// IncidentUpdatedEventName is the name of the event type.
+const IncidentUpdatedEventName = "incident.updated"
+
 var eventIncidentUpdated = events.Type[IncidentUpdatedArguments, IncidentUpdatedPayload]{Info: events.Info{
-	Name:          "incident.updated",
+	Name:          IncidentUpdatedEventName,
 	Description:   "Fires whenever an incident changes after it was created.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"incidentId":{"type":"string"}},"additionalProperties":false}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"incidentId":{"type":"string"},"update":{"$ref":"#/$defs/Update"},"at":{"type":"string","format":"date-time"}},"required":["incidentId","update","at"],"$defs":{"Update":{"description":"What happened to an incident.","discriminator":{"propertyName":"kind"},"oneOf":[{"$ref":"#/$defs/StatusChanged"},{"$ref":"#/$defs/Reassigned"},{"$ref":"#/$defs/NoteAdded"}]},"StatusChanged":{"type":"object","properties":{"kind":{"const":"StatusChanged"},"from":{"$ref":"#/$defs/Status"},"to":{"$ref":"#/$defs/Status"}},"required":["kind","from","to"]},"Reassigned":{"type":"object","properties":{"kind":{"const":"Reassigned"},"assignee":{"description":"The new assignee; null when nobody is assigned.","oneOf":[{"$ref":"#/$defs/Person"},{"type":"null"}]}},"required":["kind","assignee"]},"NoteAdded":{"type":"object","properties":{"kind":{"const":"NoteAdded"},"noteId":{"type":"string"},"author":{"$ref":"#/$defs/Person"}},"required":["kind","noteId"]},"Status":{"type":"string","enum":["open","acknowledged","mitigated","resolved"]},"Person":{"description":"Somebody who works on incidents.","type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"}},"required":["id"]}}}`),
@@ -122,13 +135,22 @@ func RegisterIncidentUpdated(s *server.Server, h IncidentUpdatedHooks, o ...serv
 	return server.Register(s, eventIncidentUpdated, h, o...)
 }
 
+// IncidentUpdatedEvent is an occurrence of incident.updated as a client receives it.
+type IncidentUpdatedEvent = events.Event[IncidentUpdatedArguments, IncidentUpdatedPayload]
+
+// IncidentUpdatedSubscription delivers the occurrences of incident.updated.
+type IncidentUpdatedSubscription = client.Subscription[IncidentUpdatedArguments, IncidentUpdatedPayload]
+
 // SubscribeIncidentUpdated subscribes to incident.updated.
-func SubscribeIncidentUpdated(ctx context.Context, c *client.Client, args IncidentUpdatedArguments, o ...client.SubscribeOption) (*client.Subscription[IncidentUpdatedArguments, IncidentUpdatedPayload], error) {
+func SubscribeIncidentUpdated(ctx context.Context, c *client.Client, args IncidentUpdatedArguments, o ...client.SubscribeOption) (*IncidentUpdatedSubscription, error) {
 	return client.Subscribe(ctx, c, eventIncidentUpdated, args, o...)
 }
 
+// IncidentOpenedEventName is the name of the event type.
+const IncidentOpenedEventName = "incident.opened"
+
 var eventIncidentOpened = events.Type[IncidentOpenedArguments, IncidentOpenedPayload]{Info: events.Info{
-	Name:          "incident.opened",
+	Name:          IncidentOpenedEventName,
 	Description:   "The older name of incident.created.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"severities":{"description":"Only incidents of these severities.","type":"array","items":{"$ref":"#/$defs/Severity"}}},"additionalProperties":false,"$defs":{"Severity":{"description":"How bad it is, P1 being the worst.","type":"string","enum":["P1","P2","P3","P4"]}}}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"incidentId":{"type":"string"},"severity":{"$ref":"#/$defs/Severity"}},"required":["incidentId","severity"],"$defs":{"Severity":{"description":"How bad it is, P1 being the worst.","type":"string","enum":["P1","P2","P3","P4"]}}}`),
@@ -171,15 +193,24 @@ func RegisterIncidentOpened(s *server.Server, h IncidentOpenedHooks, o ...server
 	return server.Register(s, eventIncidentOpened, h, o...)
 }
 
+// IncidentOpenedEvent is an occurrence of incident.opened as a client receives it.
+type IncidentOpenedEvent = events.Event[IncidentOpenedArguments, IncidentOpenedPayload]
+
+// IncidentOpenedSubscription delivers the occurrences of incident.opened.
+type IncidentOpenedSubscription = client.Subscription[IncidentOpenedArguments, IncidentOpenedPayload]
+
 // SubscribeIncidentOpened subscribes to incident.opened.
 //
 // Deprecated: use incident.created; it is removed after 2027-03-01.
-func SubscribeIncidentOpened(ctx context.Context, c *client.Client, args IncidentOpenedArguments, o ...client.SubscribeOption) (*client.Subscription[IncidentOpenedArguments, IncidentOpenedPayload], error) {
+func SubscribeIncidentOpened(ctx context.Context, c *client.Client, args IncidentOpenedArguments, o ...client.SubscribeOption) (*IncidentOpenedSubscription, error) {
 	return client.Subscribe(ctx, c, eventIncidentOpened, args, o...)
 }
 
+// IncidentDigestEventName is the name of the event type.
+const IncidentDigestEventName = "incident.digest"
+
 var eventIncidentDigest = events.Type[IncidentDigestArguments, IncidentDigestPayload]{Info: events.Info{
-	Name:          "incident.digest",
+	Name:          IncidentDigestEventName,
 	Description:   "A summary of open incidents; its shape may still change.",
 	InputSchema:   json.RawMessage(`{"type":"object","additionalProperties":false}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"open":{"description":"Open incidents by severity.","type":"object","additionalProperties":{"type":"integer","minimum":0,"maximum":9007199254740991}},"oldest":{"type":["string","null"],"format":"date-time"}},"required":["open","oldest"]}`),
@@ -223,10 +254,16 @@ func RegisterIncidentDigest(s *server.Server, h IncidentDigestHooks, o ...server
 	return server.Register(s, eventIncidentDigest, h, o...)
 }
 
+// IncidentDigestEvent is an occurrence of incident.digest as a client receives it.
+type IncidentDigestEvent = events.Event[IncidentDigestArguments, IncidentDigestPayload]
+
+// IncidentDigestSubscription delivers the occurrences of incident.digest.
+type IncidentDigestSubscription = client.Subscription[IncidentDigestArguments, IncidentDigestPayload]
+
 // SubscribeIncidentDigest subscribes to incident.digest.
 //
 // The event type is experimental: it may change or go away.
-func SubscribeIncidentDigest(ctx context.Context, c *client.Client, args IncidentDigestArguments, o ...client.SubscribeOption) (*client.Subscription[IncidentDigestArguments, IncidentDigestPayload], error) {
+func SubscribeIncidentDigest(ctx context.Context, c *client.Client, args IncidentDigestArguments, o ...client.SubscribeOption) (*IncidentDigestSubscription, error) {
 	return client.Subscribe(ctx, c, eventIncidentDigest, args, o...)
 }
 
@@ -325,10 +362,10 @@ func (v Update) MarshalJSON() ([]byte, error) {
 
 // StatusChanged is the shared type StatusChanged.
 type StatusChanged struct {
-	// Empty means StatusChangedKindStatusChanged, the only value.
-	Kind StatusChangedKind `json:"kind"`
-	From Status            `json:"from"`
-	To   Status            `json:"to"`
+	// Empty means "StatusChanged", the only value.
+	Kind string `json:"kind"`
+	From Status `json:"from"`
+	To   Status `json:"to"`
 }
 
 func (v *StatusChanged) UnmarshalJSON(b []byte) error {
@@ -336,14 +373,14 @@ func (v *StatusChanged) UnmarshalJSON(b []byte) error {
 }
 
 func (v StatusChanged) MarshalJSON() ([]byte, error) {
-	v.Kind = cmp.Or(v.Kind, StatusChangedKindStatusChanged)
+	v.Kind = cmp.Or(v.Kind, "StatusChanged")
 	return events.EncodeStruct(v)
 }
 
 // Reassigned is the shared type Reassigned.
 type Reassigned struct {
-	// Empty means ReassignedKindReassigned, the only value.
-	Kind ReassignedKind `json:"kind"`
+	// Empty means "Reassigned", the only value.
+	Kind string `json:"kind"`
 	// The new assignee; null when nobody is assigned.
 	Assignee *Person `json:"assignee"`
 }
@@ -353,16 +390,16 @@ func (v *Reassigned) UnmarshalJSON(b []byte) error {
 }
 
 func (v Reassigned) MarshalJSON() ([]byte, error) {
-	v.Kind = cmp.Or(v.Kind, ReassignedKindReassigned)
+	v.Kind = cmp.Or(v.Kind, "Reassigned")
 	return events.EncodeStruct(v)
 }
 
 // NoteAdded is the shared type NoteAdded.
 type NoteAdded struct {
-	// Empty means NoteAddedKindNoteAdded, the only value.
-	Kind   NoteAddedKind `json:"kind"`
-	NoteID string        `json:"noteId"`
-	Author *Person       `json:"author,omitzero"`
+	// Empty means "NoteAdded", the only value.
+	Kind   string  `json:"kind"`
+	NoteID string  `json:"noteId"`
+	Author *Person `json:"author,omitzero"`
 }
 
 func (v *NoteAdded) UnmarshalJSON(b []byte) error {
@@ -370,7 +407,7 @@ func (v *NoteAdded) UnmarshalJSON(b []byte) error {
 }
 
 func (v NoteAdded) MarshalJSON() ([]byte, error) {
-	v.Kind = cmp.Or(v.Kind, NoteAddedKindNoteAdded)
+	v.Kind = cmp.Or(v.Kind, "NoteAdded")
 	return events.EncodeStruct(v)
 }
 
@@ -392,43 +429,4 @@ func (v Status) Known() bool {
 		return true
 	}
 	return false
-}
-
-// StatusChangedKind is the member kind of StatusChanged; decoding keeps values that the schema does not list, see Known.
-type StatusChangedKind string
-
-// The values of StatusChangedKind.
-const (
-	StatusChangedKindStatusChanged StatusChangedKind = "StatusChanged"
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v StatusChangedKind) Known() bool {
-	return v == StatusChangedKindStatusChanged
-}
-
-// ReassignedKind is the member kind of Reassigned; decoding keeps values that the schema does not list, see Known.
-type ReassignedKind string
-
-// The values of ReassignedKind.
-const (
-	ReassignedKindReassigned ReassignedKind = "Reassigned"
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v ReassignedKind) Known() bool {
-	return v == ReassignedKindReassigned
-}
-
-// NoteAddedKind is the member kind of NoteAdded; decoding keeps values that the schema does not list, see Known.
-type NoteAddedKind string
-
-// The values of NoteAddedKind.
-const (
-	NoteAddedKindNoteAdded NoteAddedKind = "NoteAdded"
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v NoteAddedKind) Known() bool {
-	return v == NoteAddedKindNoteAdded
 }

@@ -6,13 +6,17 @@ package slack
 import (
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// SlackMessageEventName is the name of the event type.
+const SlackMessageEventName = "slack.message"
+
 var eventSlackMessage = events.Type[SlackMessageArguments, SlackMessagePayload]{Info: events.Info{
-	Name:          "slack.message",
+	Name:          SlackMessageEventName,
 	Description:   "A message was posted in a channel.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"channel":{"$ref":"#/$defs/Channel","description":"The channel to listen to."},"mentions":{"type":"string","description":"Only messages that mention this user id."}},"required":["channel"],"additionalProperties":false,"$defs":{"Channel":{"type":"string","pattern":"^[CDG][A-Z0-9]{2,}$"}}}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"channel":{"$ref":"#/$defs/Channel"},"ts":{"type":"string","description":"Slack's timestamp of the message; unique in the channel."},"user":{"type":"string"},"threadTs":{"type":["string","null"],"description":"The thread's first message; null outside a thread."},"mentions":{"type":"array","items":{"type":"string"},"description":"User ids mentioned in the text."},"permalink":{"type":"string","format":"uri"}},"required":["channel","ts","user","threadTs","mentions"],"$defs":{"Channel":{"type":"string","pattern":"^[CDG][A-Z0-9]{2,}$"}}}`),
@@ -69,13 +73,22 @@ func RegisterSlackMessage(s *server.Server, h SlackMessageHooks, o ...server.Typ
 	return server.Register(s, eventSlackMessage, h, o...)
 }
 
+// SlackMessageEvent is an occurrence of slack.message as a client receives it.
+type SlackMessageEvent = events.Event[SlackMessageArguments, SlackMessagePayload]
+
+// SlackMessageSubscription delivers the occurrences of slack.message.
+type SlackMessageSubscription = client.Subscription[SlackMessageArguments, SlackMessagePayload]
+
 // SubscribeSlackMessage subscribes to slack.message.
-func SubscribeSlackMessage(ctx context.Context, c *client.Client, args SlackMessageArguments, o ...client.SubscribeOption) (*client.Subscription[SlackMessageArguments, SlackMessagePayload], error) {
+func SubscribeSlackMessage(ctx context.Context, c *client.Client, args SlackMessageArguments, o ...client.SubscribeOption) (*SlackMessageSubscription, error) {
 	return client.Subscribe(ctx, c, eventSlackMessage, args, o...)
 }
 
+// SlackReactionEventName is the name of the event type.
+const SlackReactionEventName = "slack.reaction"
+
 var eventSlackReaction = events.Type[SlackReactionArguments, SlackReactionPayload]{Info: events.Info{
-	Name:          "slack.reaction",
+	Name:          SlackReactionEventName,
 	Description:   "Somebody reacted to a message.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"channel":{"$ref":"#/$defs/Channel"},"emoji":{"type":"string","enum":["+1","-1","eyes","tada"]}},"required":["channel"],"additionalProperties":false,"$defs":{"Channel":{"type":"string","pattern":"^[CDG][A-Z0-9]{2,}$"}}}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"channel":{"$ref":"#/$defs/Channel"},"ts":{"type":"string"},"user":{"type":"string"},"emoji":{"type":"string"}},"required":["channel","ts","user","emoji"],"$defs":{"Channel":{"type":"string","pattern":"^[CDG][A-Z0-9]{2,}$"}}}`),
@@ -142,8 +155,14 @@ func RegisterSlackReaction(s *server.Server, h SlackReactionHooks, o ...server.T
 	return server.Register(s, eventSlackReaction, h, o...)
 }
 
+// SlackReactionEvent is an occurrence of slack.reaction as a client receives it.
+type SlackReactionEvent = events.Event[SlackReactionArguments, SlackReactionPayload]
+
+// SlackReactionSubscription delivers the occurrences of slack.reaction.
+type SlackReactionSubscription = client.Subscription[SlackReactionArguments, SlackReactionPayload]
+
 // SubscribeSlackReaction subscribes to slack.reaction.
-func SubscribeSlackReaction(ctx context.Context, c *client.Client, args SlackReactionArguments, o ...client.SubscribeOption) (*client.Subscription[SlackReactionArguments, SlackReactionPayload], error) {
+func SubscribeSlackReaction(ctx context.Context, c *client.Client, args SlackReactionArguments, o ...client.SubscribeOption) (*SlackReactionSubscription, error) {
 	return client.Subscribe(ctx, c, eventSlackReaction, args, o...)
 }
 

@@ -6,14 +6,18 @@ package telemetry
 import (
 	"context"
 	"encoding/json"
+	"math/big"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"math/big"
 )
 
+// TelemetryWindowEventName is the name of the event type.
+const TelemetryWindowEventName = "telemetry.window"
+
 var eventTelemetryWindow = events.Type[TelemetryWindowArguments, TelemetryWindowPayload]{Info: events.Info{
-	Name:          "telemetry.window",
+	Name:          TelemetryWindowEventName,
 	Description:   "A window of samples of one sensor was closed.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"sensor":{"type":"string","description":"Only sensors whose name begins with this."},"minPeak":{"type":"number","description":"Only windows whose peak is at least this."},"maxPeak":{"type":"number","description":"Only windows whose peak is at most this."}},"additionalProperties":false}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"sensor":{"type":"string"},"from":{"type":"string","format":"date-time"},"to":{"type":"string","format":"date-time"},"peak":{"type":"number"},"samples":{"type":"array","items":{"type":"number"}},"histogram":{"type":"object","additionalProperties":{"type":"integer","minimum":0,"maximum":9007199254740991}},"total":{"type":"integer","minimum":0,"description":"The sum of all samples in nanounits; may exceed 64 bits."},"raw":{"type":"string","contentEncoding":"base64","description":"The packed samples, if the sensor sends them."}},"required":["sensor","from","to","peak","samples"]}`),
@@ -74,7 +78,13 @@ func RegisterTelemetryWindow(s *server.Server, h TelemetryWindowHooks, o ...serv
 	return server.Register(s, eventTelemetryWindow, h, o...)
 }
 
+// TelemetryWindowEvent is an occurrence of telemetry.window as a client receives it.
+type TelemetryWindowEvent = events.Event[TelemetryWindowArguments, TelemetryWindowPayload]
+
+// TelemetryWindowSubscription delivers the occurrences of telemetry.window.
+type TelemetryWindowSubscription = client.Subscription[TelemetryWindowArguments, TelemetryWindowPayload]
+
 // SubscribeTelemetryWindow subscribes to telemetry.window.
-func SubscribeTelemetryWindow(ctx context.Context, c *client.Client, args TelemetryWindowArguments, o ...client.SubscribeOption) (*client.Subscription[TelemetryWindowArguments, TelemetryWindowPayload], error) {
+func SubscribeTelemetryWindow(ctx context.Context, c *client.Client, args TelemetryWindowArguments, o ...client.SubscribeOption) (*TelemetryWindowSubscription, error) {
 	return client.Subscribe(ctx, c, eventTelemetryWindow, args, o...)
 }

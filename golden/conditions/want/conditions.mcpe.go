@@ -5,6 +5,7 @@ package conditions
 
 import (
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 

@@ -7,13 +7,17 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// HeartBeatEventName is the name of the event type.
+const HeartBeatEventName = "heart.beat"
+
 var eventHeartBeat = events.Type[HeartBeatArguments, HeartBeatPayload]{Info: events.Info{
-	Name:          "heart.beat",
+	Name:          HeartBeatEventName,
 	Description:   "Members with one possible value.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"kind":{"const":"slow"}}}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"kind":{"const":"beat"},"version":{"const":2},"final":{"const":true},"never":{"const":false},"factor":{"const":0.5},"optional":{"const":"beat"},"nullable":{"enum":["beat",null]}},"required":["kind","version","final","never","factor","nullable"]}`),
@@ -33,15 +37,15 @@ func (v *HeartBeatArguments) UnmarshalJSON(b []byte) error {
 //
 // Members with one possible value.
 type HeartBeatPayload struct {
-	// Empty means HeartBeatPayloadKindBeat, the only value.
-	Kind HeartBeatPayloadKind `json:"kind"`
-	// Empty means HeartBeatPayloadVersion2, the only value.
-	Version HeartBeatPayloadVersion `json:"version"`
-	// Empty means HeartBeatPayloadFinalTrue, the only value.
-	Final HeartBeatPayloadFinal `json:"final"`
-	Never HeartBeatPayloadNever `json:"never"`
-	// Empty means HeartBeatPayloadFactor0_5, the only value.
-	Factor   HeartBeatPayloadFactor    `json:"factor"`
+	// Empty means "beat", the only value.
+	Kind string `json:"kind"`
+	// Empty means 2, the only value.
+	Version int64 `json:"version"`
+	// Empty means true, the only value.
+	Final bool `json:"final"`
+	Never bool `json:"never"`
+	// Empty means 0.5, the only value.
+	Factor   float64                   `json:"factor"`
 	Optional HeartBeatPayloadOptional  `json:"optional,omitzero"`
 	Nullable *HeartBeatPayloadNullable `json:"nullable"`
 }
@@ -51,10 +55,10 @@ func (v *HeartBeatPayload) UnmarshalJSON(b []byte) error {
 }
 
 func (v HeartBeatPayload) MarshalJSON() ([]byte, error) {
-	v.Kind = cmp.Or(v.Kind, HeartBeatPayloadKindBeat)
-	v.Version = cmp.Or(v.Version, HeartBeatPayloadVersion2)
-	v.Final = cmp.Or(v.Final, HeartBeatPayloadFinalTrue)
-	v.Factor = cmp.Or(v.Factor, HeartBeatPayloadFactor0_5)
+	v.Kind = cmp.Or(v.Kind, "beat")
+	v.Version = cmp.Or(v.Version, 2)
+	v.Final = cmp.Or(v.Final, true)
+	v.Factor = cmp.Or(v.Factor, 0.5)
 	return events.EncodeStruct(v)
 }
 
@@ -69,71 +73,6 @@ const (
 // Known reports whether v is one of the values that the schema lists.
 func (v HeartBeatArgumentsKind) Known() bool {
 	return v == HeartBeatArgumentsKindSlow
-}
-
-// HeartBeatPayloadKind is the member kind of HeartBeatPayload; decoding keeps values that the schema does not list, see Known.
-type HeartBeatPayloadKind string
-
-// The values of HeartBeatPayloadKind.
-const (
-	HeartBeatPayloadKindBeat HeartBeatPayloadKind = "beat"
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v HeartBeatPayloadKind) Known() bool {
-	return v == HeartBeatPayloadKindBeat
-}
-
-// HeartBeatPayloadVersion is the member version of HeartBeatPayload; decoding keeps values that the schema does not list, see Known.
-type HeartBeatPayloadVersion int64
-
-// The values of HeartBeatPayloadVersion.
-const (
-	HeartBeatPayloadVersion2 HeartBeatPayloadVersion = 2
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v HeartBeatPayloadVersion) Known() bool {
-	return v == HeartBeatPayloadVersion2
-}
-
-// HeartBeatPayloadFinal is the member final of HeartBeatPayload; decoding keeps values that the schema does not list, see Known.
-type HeartBeatPayloadFinal bool
-
-// The values of HeartBeatPayloadFinal.
-const (
-	HeartBeatPayloadFinalTrue HeartBeatPayloadFinal = true
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v HeartBeatPayloadFinal) Known() bool {
-	return v == HeartBeatPayloadFinalTrue
-}
-
-// HeartBeatPayloadNever is the member never of HeartBeatPayload; decoding keeps values that the schema does not list, see Known.
-type HeartBeatPayloadNever bool
-
-// The values of HeartBeatPayloadNever.
-const (
-	HeartBeatPayloadNeverFalse HeartBeatPayloadNever = false
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v HeartBeatPayloadNever) Known() bool {
-	return v == HeartBeatPayloadNeverFalse
-}
-
-// HeartBeatPayloadFactor is the member factor of HeartBeatPayload; decoding keeps values that the schema does not list, see Known.
-type HeartBeatPayloadFactor float64
-
-// The values of HeartBeatPayloadFactor.
-const (
-	HeartBeatPayloadFactor0_5 HeartBeatPayloadFactor = 0.5
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v HeartBeatPayloadFactor) Known() bool {
-	return v == HeartBeatPayloadFactor0_5
 }
 
 // HeartBeatPayloadOptional is the member optional of HeartBeatPayload; decoding keeps values that the schema does not list, see Known.
@@ -173,7 +112,13 @@ func RegisterHeartBeat(s *server.Server, h HeartBeatHooks, o ...server.TypeOptio
 	return server.Register(s, eventHeartBeat, h, o...)
 }
 
+// HeartBeatEvent is an occurrence of heart.beat as a client receives it.
+type HeartBeatEvent = events.Event[HeartBeatArguments, HeartBeatPayload]
+
+// HeartBeatSubscription delivers the occurrences of heart.beat.
+type HeartBeatSubscription = client.Subscription[HeartBeatArguments, HeartBeatPayload]
+
 // SubscribeHeartBeat subscribes to heart.beat.
-func SubscribeHeartBeat(ctx context.Context, c *client.Client, args HeartBeatArguments, o ...client.SubscribeOption) (*client.Subscription[HeartBeatArguments, HeartBeatPayload], error) {
+func SubscribeHeartBeat(ctx context.Context, c *client.Client, args HeartBeatArguments, o ...client.SubscribeOption) (*HeartBeatSubscription, error) {
 	return client.Subscribe(ctx, c, eventHeartBeat, args, o...)
 }

@@ -5,6 +5,7 @@ package memory
 
 import (
 	"context"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/conversation"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )

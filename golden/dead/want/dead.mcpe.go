@@ -7,13 +7,17 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// ThingDrawnEventName is the name of the event type.
+const ThingDrawnEventName = "thing.drawn"
+
 var eventThingDrawn = events.Type[ThingDrawnArguments, ThingDrawnPayload]{Info: events.Info{
-	Name:          "thing.drawn",
+	Name:          ThingDrawnEventName,
 	Description:   "Fires when a thing was drawn.",
 	InputSchema:   json.RawMessage(`{"type":"object","additionalProperties":false}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"rule":{"$ref":"#/$defs/Rule"},"shape":{"$ref":"#/$defs/Shape"},"mapped":{"$ref":"#/$defs/Mapped"},"range":{"$ref":"#/$defs/Range"},"optional":{"$ref":"#/$defs/Optional"}},"$defs":{"Rule":{"type":"object","required":["type"],"properties":{"type":{"type":"string"}},"oneOf":[{"properties":{"type":{"const":"v0"}}},{"allOf":[{"properties":{"type":{"const":"w0"}}},{"properties":{"type":{"const":"w1"}}}]}]},"Shape":{"type":"object","properties":{"area":{"type":"number"}},"oneOf":[{"$ref":"#/$defs/Circle"},{"properties":{"area":{"type":"string"}},"required":["area"]},{"$ref":"#/$defs/Square"}]},"Mapped":{"type":"object","required":["kind"],"properties":{"kind":{"enum":["circle","square"]}},"oneOf":[{"$ref":"#/$defs/Circle"},{"$ref":"#/$defs/Line"},{"$ref":"#/$defs/Square"}],"discriminator":{"propertyName":"kind","mapping":{"circle":"#/$defs/Circle","line":"#/$defs/Line","square":"#/$defs/Square"}}},"Range":{"anyOf":[{"type":"integer","minimum":5,"maximum":4},{"type":"string","minLength":1},{"type":"object","required":["x"],"properties":{"x":{"oneOf":[{"allOf":[{"type":"string"},{"type":"integer"}]},false]}}}]},"Optional":{"allOf":[{"type":"object","properties":{"x":{"type":"string"},"y":{"type":"string"}}},{"type":"object","properties":{"x":{"type":"integer"}}}]},"Circle":{"type":"object","properties":{"kind":{"const":"circle"},"radius":{"type":"number"}},"required":["kind","radius"]},"Square":{"type":"object","properties":{"kind":{"const":"square"},"side":{"type":"number"}},"required":["kind","side"]},"Line":{"type":"object","properties":{"kind":{"const":"line"}},"required":["kind"]}}}`),
@@ -53,16 +57,22 @@ func RegisterThingDrawn(s *server.Server, h ThingDrawnHooks, o ...server.TypeOpt
 	return server.Register(s, eventThingDrawn, h, o...)
 }
 
+// ThingDrawnEvent is an occurrence of thing.drawn as a client receives it.
+type ThingDrawnEvent = events.Event[ThingDrawnArguments, ThingDrawnPayload]
+
+// ThingDrawnSubscription delivers the occurrences of thing.drawn.
+type ThingDrawnSubscription = client.Subscription[ThingDrawnArguments, ThingDrawnPayload]
+
 // SubscribeThingDrawn subscribes to thing.drawn.
-func SubscribeThingDrawn(ctx context.Context, c *client.Client, args ThingDrawnArguments, o ...client.SubscribeOption) (*client.Subscription[ThingDrawnArguments, ThingDrawnPayload], error) {
+func SubscribeThingDrawn(ctx context.Context, c *client.Client, args ThingDrawnArguments, o ...client.SubscribeOption) (*ThingDrawnSubscription, error) {
 	return client.Subscribe(ctx, c, eventThingDrawn, args, o...)
 }
 
 // Circle is the shared type Circle.
 type Circle struct {
-	// Empty means CircleKindCircle, the only value.
-	Kind   CircleKind `json:"kind"`
-	Radius float64    `json:"radius"`
+	// Empty means "circle", the only value.
+	Kind   string  `json:"kind"`
+	Radius float64 `json:"radius"`
 }
 
 func (v *Circle) UnmarshalJSON(b []byte) error {
@@ -70,15 +80,15 @@ func (v *Circle) UnmarshalJSON(b []byte) error {
 }
 
 func (v Circle) MarshalJSON() ([]byte, error) {
-	v.Kind = cmp.Or(v.Kind, CircleKindCircle)
+	v.Kind = cmp.Or(v.Kind, "circle")
 	return events.EncodeStruct(v)
 }
 
 // Square is the shared type Square.
 type Square struct {
-	// Empty means SquareKindSquare, the only value.
-	Kind SquareKind `json:"kind"`
-	Side float64    `json:"side"`
+	// Empty means "square", the only value.
+	Kind string  `json:"kind"`
+	Side float64 `json:"side"`
 }
 
 func (v *Square) UnmarshalJSON(b []byte) error {
@@ -86,7 +96,7 @@ func (v *Square) UnmarshalJSON(b []byte) error {
 }
 
 func (v Square) MarshalJSON() ([]byte, error) {
-	v.Kind = cmp.Or(v.Kind, SquareKindSquare)
+	v.Kind = cmp.Or(v.Kind, "square")
 	return events.EncodeStruct(v)
 }
 
@@ -205,8 +215,8 @@ func (v Mapped) MarshalJSON() ([]byte, error) {
 
 // Line is the shared type Line.
 type Line struct {
-	// Empty means LineKindLine, the only value.
-	Kind LineKind `json:"kind"`
+	// Empty means "line", the only value.
+	Kind string `json:"kind"`
 }
 
 func (v *Line) UnmarshalJSON(b []byte) error {
@@ -214,7 +224,7 @@ func (v *Line) UnmarshalJSON(b []byte) error {
 }
 
 func (v Line) MarshalJSON() ([]byte, error) {
-	v.Kind = cmp.Or(v.Kind, LineKindLine)
+	v.Kind = cmp.Or(v.Kind, "line")
 	return events.EncodeStruct(v)
 }
 
@@ -230,38 +240,12 @@ func (v *Optional) UnmarshalJSON(b []byte) error {
 	return events.DecodeStruct(b, v)
 }
 
-// CircleKind is the member kind of Circle; decoding keeps values that the schema does not list, see Known.
-type CircleKind string
-
-// The values of CircleKind.
-const (
-	CircleKindCircle CircleKind = "circle"
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v CircleKind) Known() bool {
-	return v == CircleKindCircle
-}
-
-// SquareKind is the member kind of Square; decoding keeps values that the schema does not list, see Known.
-type SquareKind string
-
-// The values of SquareKind.
-const (
-	SquareKindSquare SquareKind = "square"
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v SquareKind) Known() bool {
-	return v == SquareKindSquare
-}
-
 // ShapeCircle is the variant circle of Shape.
 type ShapeCircle struct {
 	Area *float64 `json:"area,omitzero"`
-	// Empty means CircleKindCircle, the only value.
-	Kind   CircleKind `json:"kind"`
-	Radius float64    `json:"radius"`
+	// Empty means "circle", the only value.
+	Kind   string  `json:"kind"`
+	Radius float64 `json:"radius"`
 }
 
 func (v *ShapeCircle) UnmarshalJSON(b []byte) error {
@@ -269,16 +253,16 @@ func (v *ShapeCircle) UnmarshalJSON(b []byte) error {
 }
 
 func (v ShapeCircle) MarshalJSON() ([]byte, error) {
-	v.Kind = cmp.Or(v.Kind, CircleKindCircle)
+	v.Kind = cmp.Or(v.Kind, "circle")
 	return events.EncodeStruct(v)
 }
 
 // ShapeSquare is the variant square of Shape.
 type ShapeSquare struct {
 	Area *float64 `json:"area,omitzero"`
-	// Empty means SquareKindSquare, the only value.
-	Kind SquareKind `json:"kind"`
-	Side float64    `json:"side"`
+	// Empty means "square", the only value.
+	Kind string  `json:"kind"`
+	Side float64 `json:"side"`
 }
 
 func (v *ShapeSquare) UnmarshalJSON(b []byte) error {
@@ -286,15 +270,15 @@ func (v *ShapeSquare) UnmarshalJSON(b []byte) error {
 }
 
 func (v ShapeSquare) MarshalJSON() ([]byte, error) {
-	v.Kind = cmp.Or(v.Kind, SquareKindSquare)
+	v.Kind = cmp.Or(v.Kind, "square")
 	return events.EncodeStruct(v)
 }
 
 // MappedCircle is the variant circle of Mapped.
 type MappedCircle struct {
-	// Empty means MappedCircleKindCircle, the only value.
-	Kind   MappedCircleKind `json:"kind"`
-	Radius float64          `json:"radius"`
+	// Empty means "circle", the only value.
+	Kind   string  `json:"kind"`
+	Radius float64 `json:"radius"`
 }
 
 func (v *MappedCircle) UnmarshalJSON(b []byte) error {
@@ -302,28 +286,15 @@ func (v *MappedCircle) UnmarshalJSON(b []byte) error {
 }
 
 func (v MappedCircle) MarshalJSON() ([]byte, error) {
-	v.Kind = cmp.Or(v.Kind, MappedCircleKindCircle)
+	v.Kind = cmp.Or(v.Kind, "circle")
 	return events.EncodeStruct(v)
-}
-
-// MappedCircleKind is the member kind of MappedCircle; decoding keeps values that the schema does not list, see Known.
-type MappedCircleKind string
-
-// The values of MappedCircleKind.
-const (
-	MappedCircleKindCircle MappedCircleKind = "circle"
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v MappedCircleKind) Known() bool {
-	return v == MappedCircleKindCircle
 }
 
 // MappedSquare is the variant square of Mapped.
 type MappedSquare struct {
-	// Empty means MappedSquareKindSquare, the only value.
-	Kind MappedSquareKind `json:"kind"`
-	Side float64          `json:"side"`
+	// Empty means "square", the only value.
+	Kind string  `json:"kind"`
+	Side float64 `json:"side"`
 }
 
 func (v *MappedSquare) UnmarshalJSON(b []byte) error {
@@ -331,32 +302,6 @@ func (v *MappedSquare) UnmarshalJSON(b []byte) error {
 }
 
 func (v MappedSquare) MarshalJSON() ([]byte, error) {
-	v.Kind = cmp.Or(v.Kind, MappedSquareKindSquare)
+	v.Kind = cmp.Or(v.Kind, "square")
 	return events.EncodeStruct(v)
-}
-
-// MappedSquareKind is the member kind of MappedSquare; decoding keeps values that the schema does not list, see Known.
-type MappedSquareKind string
-
-// The values of MappedSquareKind.
-const (
-	MappedSquareKindSquare MappedSquareKind = "square"
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v MappedSquareKind) Known() bool {
-	return v == MappedSquareKindSquare
-}
-
-// LineKind is the member kind of Line; decoding keeps values that the schema does not list, see Known.
-type LineKind string
-
-// The values of LineKind.
-const (
-	LineKindLine LineKind = "line"
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v LineKind) Known() bool {
-	return v == LineKindLine
 }

@@ -7,13 +7,17 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// ListReadEventName is the name of the event type.
+const ListReadEventName = "list.read"
+
 var eventListRead = events.Type[ListReadArguments, ListReadPayload]{Info: events.Info{
-	Name:          "list.read",
+	Name:          ListReadEventName,
 	Description:   "Arguments with defaults.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"redactPII":{"type":"boolean","default":true},"limit":{"type":"integer","minimum":1,"maximum":100,"default":20},"ratio":{"type":"number","default":0.25},"order":{"$ref":"#/$defs/Order","default":"desc"},"level":{"type":"integer","enum":[1,2],"default":2},"text":{"type":"string","default":"a \"b\"\n"},"tags":{"type":"array","items":{"type":"string"},"default":["a"]},"nullable":{"type":["string","null"],"default":"x"},"required":{"type":"string","default":"x"}},"required":["required"],"$defs":{"Order":{"type":"string","enum":["asc","desc"]}}}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"size":{"type":"number","default":1}}}`),
@@ -132,8 +136,14 @@ func RegisterListRead(s *server.Server, h ListReadHooks, o ...server.TypeOption)
 	return server.Register(s, eventListRead, h, o...)
 }
 
+// ListReadEvent is an occurrence of list.read as a client receives it.
+type ListReadEvent = events.Event[ListReadArguments, ListReadPayload]
+
+// ListReadSubscription delivers the occurrences of list.read.
+type ListReadSubscription = client.Subscription[ListReadArguments, ListReadPayload]
+
 // SubscribeListRead subscribes to list.read.
-func SubscribeListRead(ctx context.Context, c *client.Client, args ListReadArguments, o ...client.SubscribeOption) (*client.Subscription[ListReadArguments, ListReadPayload], error) {
+func SubscribeListRead(ctx context.Context, c *client.Client, args ListReadArguments, o ...client.SubscribeOption) (*ListReadSubscription, error) {
 	return client.Subscribe(ctx, c, eventListRead, args, o...)
 }
 

@@ -6,13 +6,17 @@ package docs
 import (
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// TextWrittenEventName is the name of the event type.
+const TextWrittenEventName = "text.written"
+
 var eventTextWritten = events.Type[TextWrittenArguments, TextWrittenPayload]{Info: events.Info{
-	Name:          "text.written",
+	Name:          TextWrittenEventName,
 	Description:   "The first line.\n\n//go:build ignore\n+build ignore\nA line with `backquotes`, \"quotes\" and */ a comment end.\n\n  - a list\n  - of things\n\n# A heading\n",
 	InputSchema:   json.RawMessage("{\"type\":\"object\",\"description\":\"Tabs\\tand\\r\\nother line ends. \",\"properties\":{\"pattern\":{\"type\":\"string\",\"pattern\":\"^`[a-z]\\\\d+$\",\"description\":\"Two\\nlines.\"},\"old\":{\"type\":\"string\",\"deprecated\":true,\"description\":\"An old one.\"},\"older\":{\"type\":\"string\",\"deprecated\":true}}}"),
 	PayloadSchema: json.RawMessage(`{"$ref":"#/$defs/Titled","$defs":{"Titled":{"title":"A title alone","type":"object","properties":{"a":{"type":"string"}}}}}`),
@@ -64,8 +68,14 @@ func RegisterTextWritten(s *server.Server, h TextWrittenHooks, o ...server.TypeO
 	return server.Register(s, eventTextWritten, h, o...)
 }
 
+// TextWrittenEvent is an occurrence of text.written as a client receives it.
+type TextWrittenEvent = events.Event[TextWrittenArguments, TextWrittenPayload]
+
+// TextWrittenSubscription delivers the occurrences of text.written.
+type TextWrittenSubscription = client.Subscription[TextWrittenArguments, TextWrittenPayload]
+
 // SubscribeTextWritten subscribes to text.written.
-func SubscribeTextWritten(ctx context.Context, c *client.Client, args TextWrittenArguments, o ...client.SubscribeOption) (*client.Subscription[TextWrittenArguments, TextWrittenPayload], error) {
+func SubscribeTextWritten(ctx context.Context, c *client.Client, args TextWrittenArguments, o ...client.SubscribeOption) (*TextWrittenSubscription, error) {
 	return client.Subscribe(ctx, c, eventTextWritten, args, o...)
 }
 

@@ -6,13 +6,17 @@ package documents
 import (
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// PersonMovedEventName is the name of the event type.
+const PersonMovedEventName = "person.moved"
+
 var eventPersonMoved = events.Type[PersonMovedArguments, PersonMovedPayload]{Info: events.Info{
-	Name:          "person.moved",
+	Name:          PersonMovedEventName,
 	Description:   "Its types come from a plain JSON Schema.",
 	InputSchema:   json.RawMessage(`{"type":"object"}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"who":{"$ref":"#/$defs/person"},"to":{"$ref":"#/$defs/Address"}},"required":["who"],"$defs":{"person":{"title":"Somebody.","type":"object","properties":{"name":{"type":"string"},"home":{"$ref":"#/$defs/Address"},"kind":{"enum":["+","-"],"x-enum-varnames":["Friend","Foe"]}},"required":["name"]},"Address":{"type":"object","properties":{"street":{"type":"string"}}}}}`),
@@ -49,7 +53,13 @@ func RegisterPersonMoved(s *server.Server, h PersonMovedHooks, o ...server.TypeO
 	return server.Register(s, eventPersonMoved, h, o...)
 }
 
+// PersonMovedEvent is an occurrence of person.moved as a client receives it.
+type PersonMovedEvent = events.Event[PersonMovedArguments, PersonMovedPayload]
+
+// PersonMovedSubscription delivers the occurrences of person.moved.
+type PersonMovedSubscription = client.Subscription[PersonMovedArguments, PersonMovedPayload]
+
 // SubscribePersonMoved subscribes to person.moved.
-func SubscribePersonMoved(ctx context.Context, c *client.Client, args PersonMovedArguments, o ...client.SubscribeOption) (*client.Subscription[PersonMovedArguments, PersonMovedPayload], error) {
+func SubscribePersonMoved(ctx context.Context, c *client.Client, args PersonMovedArguments, o ...client.SubscribeOption) (*PersonMovedSubscription, error) {
 	return client.Subscribe(ctx, c, eventPersonMoved, args, o...)
 }

@@ -2,7 +2,15 @@
 // Source: golden/documents/documents.yaml
 // Source: golden/documents/person.schema.json
 
-// Package documents holds the typed form of MCP events.
+// Package documents holds 1 event type of golden/documents/documents.yaml and golden/documents/person.schema.json.
+//
+// The event types:
+//
+//   - person.moved
+//
+// A server adds an event type with a function such as [RegisterPersonMoved].
+// A client receives one with a function such as [SubscribePersonMoved].
+// [ReadTools] are the tools of clients that know no events.
 package documents
 
 import (
@@ -10,7 +18,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
-// This does not compile against a runtime older than the generated code.
+// If this does not compile, the generated code is newer than its runtime: upgrade the module
+// github.com/mcpe-gen/mcpe-gen in go.mod, or generate again with the mcpe-gen of the version that stands there.
 const _ = events.IsAtLeastVersion0_1
 
 // ReadTools returns the package's read tools, for server.Server.AddReadTools.

@@ -6,12 +6,16 @@ package emitclient
 import (
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
+// PingEventName is the name of the event type.
+const PingEventName = "ping"
+
 var eventPing = events.Type[PingArguments, PingPayload]{Info: events.Info{
-	Name:          "ping",
+	Name:          PingEventName,
 	Description:   "The smallest event.",
 	InputSchema:   json.RawMessage(`{"type":"object"}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"number"}}}`),
@@ -36,13 +40,22 @@ func (v *PingPayload) UnmarshalJSON(b []byte) error {
 	return events.DecodeStruct(b, v)
 }
 
+// PingEvent is an occurrence of ping as a client receives it.
+type PingEvent = events.Event[PingArguments, PingPayload]
+
+// PingSubscription delivers the occurrences of ping.
+type PingSubscription = client.Subscription[PingArguments, PingPayload]
+
 // SubscribePing subscribes to ping.
-func SubscribePing(ctx context.Context, c *client.Client, args PingArguments, o ...client.SubscribeOption) (*client.Subscription[PingArguments, PingPayload], error) {
+func SubscribePing(ctx context.Context, c *client.Client, args PingArguments, o ...client.SubscribeOption) (*PingSubscription, error) {
 	return client.Subscribe(ctx, c, eventPing, args, o...)
 }
 
+// PongEventName is the name of the event type.
+const PongEventName = "pong"
+
 var eventPong = events.Type[PongArguments, PongPayload]{Info: events.Info{
-	Name:          "pong",
+	Name:          PongEventName,
 	Description:   "Found upstream.",
 	InputSchema:   json.RawMessage(`{"type":"object"}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"number"}}}`),
@@ -68,7 +81,13 @@ func (v *PongPayload) UnmarshalJSON(b []byte) error {
 	return events.DecodeStruct(b, v)
 }
 
+// PongEvent is an occurrence of pong as a client receives it.
+type PongEvent = events.Event[PongArguments, PongPayload]
+
+// PongSubscription delivers the occurrences of pong.
+type PongSubscription = client.Subscription[PongArguments, PongPayload]
+
 // SubscribePong subscribes to pong.
-func SubscribePong(ctx context.Context, c *client.Client, args PongArguments, o ...client.SubscribeOption) (*client.Subscription[PongArguments, PongPayload], error) {
+func SubscribePong(ctx context.Context, c *client.Client, args PongArguments, o ...client.SubscribeOption) (*PongSubscription, error) {
 	return client.Subscribe(ctx, c, eventPong, args, o...)
 }

@@ -6,12 +6,16 @@ package emitserver
 import (
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// PingEventName is the name of the event type.
+const PingEventName = "ping"
+
 var eventPing = events.Type[PingArguments, PingPayload]{Info: events.Info{
-	Name:          "ping",
+	Name:          PingEventName,
 	Description:   "The smallest event.",
 	InputSchema:   json.RawMessage(`{"type":"object"}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"number"}}}`),
@@ -47,8 +51,11 @@ func RegisterPing(s *server.Server, h PingHooks, o ...server.TypeOption) (*PingE
 	return server.Register(s, eventPing, h, o...)
 }
 
+// PongEventName is the name of the event type.
+const PongEventName = "pong"
+
 var eventPong = events.Type[PongArguments, PongPayload]{Info: events.Info{
-	Name:          "pong",
+	Name:          PongEventName,
 	Description:   "Found upstream.",
 	InputSchema:   json.RawMessage(`{"type":"object"}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"number"}}}`),

@@ -5,11 +5,15 @@ package emittools
 
 import (
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
+// PingEventName is the name of the event type.
+const PingEventName = "ping"
+
 var eventPing = events.Type[PingArguments, PingPayload]{Info: events.Info{
-	Name:          "ping",
+	Name:          PingEventName,
 	Description:   "The smallest event.",
 	InputSchema:   json.RawMessage(`{"type":"object"}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"number"}}}`),
@@ -34,8 +38,11 @@ func (v *PingPayload) UnmarshalJSON(b []byte) error {
 	return events.DecodeStruct(b, v)
 }
 
+// PongEventName is the name of the event type.
+const PongEventName = "pong"
+
 var eventPong = events.Type[PongArguments, PongPayload]{Info: events.Info{
-	Name:          "pong",
+	Name:          PongEventName,
 	Description:   "Found upstream.",
 	InputSchema:   json.RawMessage(`{"type":"object"}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"number"}}}`),

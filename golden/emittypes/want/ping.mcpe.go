@@ -5,6 +5,9 @@ package emittypes
 
 import "github.com/mcpe-gen/mcpe-gen/runtime/events"
 
+// PingEventName is the name of the event type.
+const PingEventName = "ping"
+
 // PingArguments are the arguments of ping.
 type PingArguments struct{}
 
@@ -22,6 +25,9 @@ type PingPayload struct {
 func (v *PingPayload) UnmarshalJSON(b []byte) error {
 	return events.DecodeStruct(b, v)
 }
+
+// PongEventName is the name of the event type.
+const PongEventName = "pong"
 
 // PongArguments are the arguments of pong.
 type PongArguments struct{}

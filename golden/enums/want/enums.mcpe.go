@@ -6,13 +6,17 @@ package enums
 import (
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// ReactionAddedEventName is the name of the event type.
+const ReactionAddedEventName = "reaction.added"
+
 var eventReactionAdded = events.Type[ReactionAddedArguments, ReactionAddedPayload]{Info: events.Info{
-	Name:          "reaction.added",
+	Name:          ReactionAddedEventName,
 	Description:   "Enums of each kind.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"reaction":{"$ref":"#/$defs/Reaction"},"level":{"$ref":"#/$defs/Level"}},"$defs":{"Reaction":{"type":"string","description":"How somebody reacted.","enum":["+1","-1","C#","heart","in progress","1st","😀"]},"Level":{"type":"integer","enum":[0,1,2]}}}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"reaction":{"$ref":"#/$defs/Reaction"},"level":{"$ref":"#/$defs/Level"},"levelOptional":{"$ref":"#/$defs/Level"},"ratio":{"$ref":"#/$defs/Ratio"},"version":{"$ref":"#/$defs/Version"},"blank":{"$ref":"#/$defs/Blank"},"documented":{"$ref":"#/$defs/Documented"},"shout":{"$ref":"#/$defs/Shout"},"state":{"type":"string","enum":["open","closed"]},"stateNullable":{"enum":["open","closed",null]},"stateBoth":{"type":["string","null"],"enum":["open",null]},"onOff":{"type":"boolean","enum":[true,false]},"states":{"type":"array","items":{"type":"string","enum":["up","down"]}}},"required":["reaction","level","stateNullable"],"$defs":{"Reaction":{"type":"string","description":"How somebody reacted.","enum":["+1","-1","C#","heart","in progress","1st","😀"]},"Level":{"type":"integer","enum":[0,1,2]},"Ratio":{"enum":[0.5,1,2.25]},"Version":{"enum":["v1.0","v1.1","v10"]},"Blank":{"type":"string","enum":["","a"]},"Documented":{"oneOf":[{"const":"low","description":"Nobody wakes up."},{"const":"high","description":"Somebody wakes up."}]},"Shout":{"enum":["OPEN","IN_PROGRESS","P1"]}}}`),
@@ -130,8 +134,14 @@ func RegisterReactionAdded(s *server.Server, h ReactionAddedHooks, o ...server.T
 	return server.Register(s, eventReactionAdded, h, o...)
 }
 
+// ReactionAddedEvent is an occurrence of reaction.added as a client receives it.
+type ReactionAddedEvent = events.Event[ReactionAddedArguments, ReactionAddedPayload]
+
+// ReactionAddedSubscription delivers the occurrences of reaction.added.
+type ReactionAddedSubscription = client.Subscription[ReactionAddedArguments, ReactionAddedPayload]
+
 // SubscribeReactionAdded subscribes to reaction.added.
-func SubscribeReactionAdded(ctx context.Context, c *client.Client, args ReactionAddedArguments, o ...client.SubscribeOption) (*client.Subscription[ReactionAddedArguments, ReactionAddedPayload], error) {
+func SubscribeReactionAdded(ctx context.Context, c *client.Client, args ReactionAddedArguments, o ...client.SubscribeOption) (*ReactionAddedSubscription, error) {
 	return client.Subscribe(ctx, c, eventReactionAdded, args, o...)
 }
 

@@ -6,16 +6,20 @@ package gotypes
 import (
 	"context"
 	"encoding/json"
+	"math/big"
+	"net/netip"
+
 	uuid "github.com/google/uuid"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"math/big"
-	"net/netip"
 )
 
+// TypeChosenEventName is the name of the event type.
+const TypeChosenEventName = "type.chosen"
+
 var eventTypeChosen = events.Type[TypeChosenArguments, TypeChosenPayload]{Info: events.Info{
-	Name:          "type.chosen",
+	Name:          TypeChosenEventName,
 	Description:   "Types of the author's choice.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"id":{"type":"string","format":"uuid"}}}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"id":{"type":"string","format":"uuid"},"idOptional":{"type":"string","format":"uuid"},"ids":{"type":"array","items":{"type":"string","format":"uuid"}},"number":{"type":"integer"},"numberOptional":{"type":"number"},"big":{"$ref":"#/$defs/Big"},"bigOptional":{"$ref":"#/$defs/Big"},"any":{},"anyOptional":{"$ref":"#/$defs/Raw"},"anyNullable":{"type":["object","null"]},"small":{"type":"integer"},"anys":{"type":"array","items":{}},"merged":{"allOf":[{"type":"object"},{"required":["x"]}]},"address":{"type":"string","format":"ipv4"}},"required":["id","number","big","any"],"$defs":{"Big":{"type":"integer"},"Raw":{}}}`),
@@ -74,8 +78,14 @@ func RegisterTypeChosen(s *server.Server, h TypeChosenHooks, o ...server.TypeOpt
 	return server.Register(s, eventTypeChosen, h, o...)
 }
 
+// TypeChosenEvent is an occurrence of type.chosen as a client receives it.
+type TypeChosenEvent = events.Event[TypeChosenArguments, TypeChosenPayload]
+
+// TypeChosenSubscription delivers the occurrences of type.chosen.
+type TypeChosenSubscription = client.Subscription[TypeChosenArguments, TypeChosenPayload]
+
 // SubscribeTypeChosen subscribes to type.chosen.
-func SubscribeTypeChosen(ctx context.Context, c *client.Client, args TypeChosenArguments, o ...client.SubscribeOption) (*client.Subscription[TypeChosenArguments, TypeChosenPayload], error) {
+func SubscribeTypeChosen(ctx context.Context, c *client.Client, args TypeChosenArguments, o ...client.SubscribeOption) (*TypeChosenSubscription, error) {
 	return client.Subscribe(ctx, c, eventTypeChosen, args, o...)
 }
 

@@ -6,13 +6,17 @@ package incidents
 import (
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// IncidentCreatedEventName is the name of the event type.
+const IncidentCreatedEventName = "incident.created"
+
 var eventIncidentCreated = events.Type[IncidentCreatedArguments, IncidentCreatedPayload]{Info: events.Info{
-	Name:          "incident.created",
+	Name:          IncidentCreatedEventName,
 	Description:   "Fires when a new incident is created.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"severity":{"$ref":"#/$defs/Severity"},"service":{"type":"string"},"redactPII":{"type":"boolean","default":false,"description":"Leave personal data out."}},"additionalProperties":false,"$defs":{"Severity":{"type":"string","enum":["P1","P2","P3","P4"]}}}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"incidentId":{"type":"string"},"severity":{"$ref":"#/$defs/Severity"},"service":{"type":"string"},"reporter":{"$ref":"#/$defs/Person"},"openedAt":{"type":"string","format":"date-time"}},"required":["incidentId","severity","openedAt"],"$defs":{"Severity":{"type":"string","enum":["P1","P2","P3","P4"]},"Person":{"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"}},"required":["id"]}}}`),
@@ -71,8 +75,14 @@ func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...serv
 	return server.Register(s, eventIncidentCreated, h, o...)
 }
 
+// IncidentCreatedEvent is an occurrence of incident.created as a client receives it.
+type IncidentCreatedEvent = events.Event[IncidentCreatedArguments, IncidentCreatedPayload]
+
+// IncidentCreatedSubscription delivers the occurrences of incident.created.
+type IncidentCreatedSubscription = client.Subscription[IncidentCreatedArguments, IncidentCreatedPayload]
+
 // SubscribeIncidentCreated subscribes to incident.created.
-func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*client.Subscription[IncidentCreatedArguments, IncidentCreatedPayload], error) {
+func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*IncidentCreatedSubscription, error) {
 	return client.Subscribe(ctx, c, eventIncidentCreated, args, o...)
 }
 

@@ -7,13 +7,17 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// ValueSeenEventName is the name of the event type.
+const ValueSeenEventName = "value.seen"
+
 var eventValueSeen = events.Type[ValueSeenArguments, ValueSeenPayload]{Info: events.Info{
-	Name:          "value.seen",
+	Name:          ValueSeenEventName,
 	Description:   "Enums without one Go type.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"mixed":{"$ref":"#/$defs/Mixed"},"level":{"enum":["low",1],"default":"low"}},"$defs":{"Mixed":{"enum":["a",1,true,null,2.50]}}}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"mixed":{"$ref":"#/$defs/Mixed"},"objects":{"$ref":"#/$defs/Objects"},"huge":{"$ref":"#/$defs/Huge"},"constant":{"$ref":"#/$defs/Constant"},"open":{"$ref":"#/$defs/Open"}},"required":["huge","constant"],"$defs":{"Mixed":{"enum":["a",1,true,null,2.50]},"Objects":{"enum":[{"a":1,"b":["x"]},[]]},"Huge":{"enum":[1,99999999999999999999]},"Constant":{"const":{"kind":"fixed"}},"Open":{"anyOf":[{"enum":["red","green"]},{"type":"string"}]}}}`),
@@ -94,8 +98,14 @@ func RegisterValueSeen(s *server.Server, h ValueSeenHooks, o ...server.TypeOptio
 	return server.Register(s, eventValueSeen, h, o...)
 }
 
+// ValueSeenEvent is an occurrence of value.seen as a client receives it.
+type ValueSeenEvent = events.Event[ValueSeenArguments, ValueSeenPayload]
+
+// ValueSeenSubscription delivers the occurrences of value.seen.
+type ValueSeenSubscription = client.Subscription[ValueSeenArguments, ValueSeenPayload]
+
 // SubscribeValueSeen subscribes to value.seen.
-func SubscribeValueSeen(ctx context.Context, c *client.Client, args ValueSeenArguments, o ...client.SubscribeOption) (*client.Subscription[ValueSeenArguments, ValueSeenPayload], error) {
+func SubscribeValueSeen(ctx context.Context, c *client.Client, args ValueSeenArguments, o ...client.SubscribeOption) (*ValueSeenSubscription, error) {
 	return client.Subscribe(ctx, c, eventValueSeen, args, o...)
 }
 

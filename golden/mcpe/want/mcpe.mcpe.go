@@ -6,13 +6,17 @@ package want
 import (
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// NoteKeptEventName is the name of the event type.
+const NoteKeptEventName = "note.kept"
+
 var eventNoteKept = events.Type[NoteKeptArguments, NoteKeptPayload]{Info: events.Info{
-	Name:          "note.kept",
+	Name:          NoteKeptEventName,
 	Description:   "Says nothing to MCPE.",
 	InputSchema:   json.RawMessage(`{"type":"object"}`),
 	PayloadSchema: json.RawMessage(`{"type":"object"}`),
@@ -46,13 +50,22 @@ func RegisterNoteKept(s *server.Server, h NoteKeptHooks, o ...server.TypeOption)
 	return server.Register(s, eventNoteKept, h, o...)
 }
 
+// NoteKeptEvent is an occurrence of note.kept as a client receives it.
+type NoteKeptEvent = events.Event[NoteKeptArguments, NoteKeptPayload]
+
+// NoteKeptSubscription delivers the occurrences of note.kept.
+type NoteKeptSubscription = client.Subscription[NoteKeptArguments, NoteKeptPayload]
+
 // SubscribeNoteKept subscribes to note.kept.
-func SubscribeNoteKept(ctx context.Context, c *client.Client, args NoteKeptArguments, o ...client.SubscribeOption) (*client.Subscription[NoteKeptArguments, NoteKeptPayload], error) {
+func SubscribeNoteKept(ctx context.Context, c *client.Client, args NoteKeptArguments, o ...client.SubscribeOption) (*NoteKeptSubscription, error) {
 	return client.Subscribe(ctx, c, eventNoteKept, args, o...)
 }
 
+// NotePlainEventName is the name of the event type.
+const NotePlainEventName = "note.plain"
+
 var eventNotePlain = events.Type[NotePlainArguments, NotePlainPayload]{Info: events.Info{
-	Name:          "note.plain",
+	Name:          NotePlainEventName,
 	Description:   "Says the defaults.",
 	InputSchema:   json.RawMessage(`{"type":"object"}`),
 	PayloadSchema: json.RawMessage(`{"type":"object"}`),
@@ -87,13 +100,22 @@ func RegisterNotePlain(s *server.Server, h NotePlainHooks, o ...server.TypeOptio
 	return server.Register(s, eventNotePlain, h, o...)
 }
 
+// NotePlainEvent is an occurrence of note.plain as a client receives it.
+type NotePlainEvent = events.Event[NotePlainArguments, NotePlainPayload]
+
+// NotePlainSubscription delivers the occurrences of note.plain.
+type NotePlainSubscription = client.Subscription[NotePlainArguments, NotePlainPayload]
+
 // SubscribeNotePlain subscribes to note.plain.
-func SubscribeNotePlain(ctx context.Context, c *client.Client, args NotePlainArguments, o ...client.SubscribeOption) (*client.Subscription[NotePlainArguments, NotePlainPayload], error) {
+func SubscribeNotePlain(ctx context.Context, c *client.Client, args NotePlainArguments, o ...client.SubscribeOption) (*NotePlainSubscription, error) {
 	return client.Subscribe(ctx, c, eventNotePlain, args, o...)
 }
 
+// NoteHiddenEventName is the name of the event type.
+const NoteHiddenEventName = "note.hidden"
+
 var eventNoteHidden = events.Type[NoteHiddenArguments, NoteHiddenPayload]{Info: events.Info{
-	Name:          "note.hidden",
+	Name:          NoteHiddenEventName,
 	Description:   "Is not for MCPE.",
 	InputSchema:   json.RawMessage(`{"type":"object"}`),
 	PayloadSchema: json.RawMessage(`{"type":"object"}`),
@@ -128,13 +150,22 @@ func RegisterNoteHidden(s *server.Server, h NoteHiddenHooks, o ...server.TypeOpt
 	return server.Register(s, eventNoteHidden, h, o...)
 }
 
+// NoteHiddenEvent is an occurrence of note.hidden as a client receives it.
+type NoteHiddenEvent = events.Event[NoteHiddenArguments, NoteHiddenPayload]
+
+// NoteHiddenSubscription delivers the occurrences of note.hidden.
+type NoteHiddenSubscription = client.Subscription[NoteHiddenArguments, NoteHiddenPayload]
+
 // SubscribeNoteHidden subscribes to note.hidden.
-func SubscribeNoteHidden(ctx context.Context, c *client.Client, args NoteHiddenArguments, o ...client.SubscribeOption) (*client.Subscription[NoteHiddenArguments, NoteHiddenPayload], error) {
+func SubscribeNoteHidden(ctx context.Context, c *client.Client, args NoteHiddenArguments, o ...client.SubscribeOption) (*NoteHiddenSubscription, error) {
 	return client.Subscribe(ctx, c, eventNoteHidden, args, o...)
 }
 
+// NoteUrgentEventName is the name of the event type.
+const NoteUrgentEventName = "note.urgent"
+
 var eventNoteUrgent = events.Type[NoteUrgentArguments, NoteUrgentPayload]{Info: events.Info{
-	Name:          "note.urgent",
+	Name:          NoteUrgentEventName,
 	Description:   "Has a priority and tags.",
 	InputSchema:   json.RawMessage(`{"type":"object"}`),
 	PayloadSchema: json.RawMessage(`{"type":"object"}`),
@@ -169,7 +200,13 @@ func RegisterNoteUrgent(s *server.Server, h NoteUrgentHooks, o ...server.TypeOpt
 	return server.Register(s, eventNoteUrgent, h, o...)
 }
 
+// NoteUrgentEvent is an occurrence of note.urgent as a client receives it.
+type NoteUrgentEvent = events.Event[NoteUrgentArguments, NoteUrgentPayload]
+
+// NoteUrgentSubscription delivers the occurrences of note.urgent.
+type NoteUrgentSubscription = client.Subscription[NoteUrgentArguments, NoteUrgentPayload]
+
 // SubscribeNoteUrgent subscribes to note.urgent.
-func SubscribeNoteUrgent(ctx context.Context, c *client.Client, args NoteUrgentArguments, o ...client.SubscribeOption) (*client.Subscription[NoteUrgentArguments, NoteUrgentPayload], error) {
+func SubscribeNoteUrgent(ctx context.Context, c *client.Client, args NoteUrgentArguments, o ...client.SubscribeOption) (*NoteUrgentSubscription, error) {
 	return client.Subscribe(ctx, c, eventNoteUrgent, args, o...)
 }

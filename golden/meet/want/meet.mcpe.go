@@ -6,13 +6,17 @@ package meet
 import (
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// BakeDoneEventName is the name of the event type.
+const BakeDoneEventName = "bake.done"
+
 var eventBakeDone = events.Type[BakeDoneArguments, BakeDonePayload]{Info: events.Info{
-	Name:          "bake.done",
+	Name:          BakeDoneEventName,
 	Description:   "Fires when something is baked.",
 	InputSchema:   json.RawMessage(`{"type":"object","additionalProperties":false}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"group":{"type":"object","additionalProperties":false,"properties":{"main":{"$ref":"#/$defs/group"}}},"kind":{"enum":["a","b"]},"other":{"$ref":"#/$defs/kind"},"tree":{"$ref":"#/$defs/Tree"}},"$defs":{"group":{"type":"object","properties":{"targets":{"type":"array","items":{"type":"string"}}}},"kind":{"enum":["c","d"]},"Tree":{"type":"object","properties":{"node":{"type":"object","additionalProperties":false,"properties":{"child":{"$ref":"#/$defs/Tree/$defs/node"}}},"leaf":{"$ref":"#/$defs/Tree/$defs/leaf"},"list":{"type":"array","items":{"type":"object","properties":{"id":{"$ref":"#/$defs/Tree/$defs/listItem"}}}}},"$defs":{"node":{"type":"object","properties":{"targets":{"type":"array","items":{"type":"string"}}}},"leaf":{"type":"object","properties":{"size":{"type":"integer","minimum":0,"maximum":9}}},"listItem":{"type":"object","properties":{"n":{"type":"integer","minimum":0,"maximum":9}}}}}}}`),
@@ -105,8 +109,14 @@ func RegisterBakeDone(s *server.Server, h BakeDoneHooks, o ...server.TypeOption)
 	return server.Register(s, eventBakeDone, h, o...)
 }
 
+// BakeDoneEvent is an occurrence of bake.done as a client receives it.
+type BakeDoneEvent = events.Event[BakeDoneArguments, BakeDonePayload]
+
+// BakeDoneSubscription delivers the occurrences of bake.done.
+type BakeDoneSubscription = client.Subscription[BakeDoneArguments, BakeDonePayload]
+
 // SubscribeBakeDone subscribes to bake.done.
-func SubscribeBakeDone(ctx context.Context, c *client.Client, args BakeDoneArguments, o ...client.SubscribeOption) (*client.Subscription[BakeDoneArguments, BakeDonePayload], error) {
+func SubscribeBakeDone(ctx context.Context, c *client.Client, args BakeDoneArguments, o ...client.SubscribeOption) (*BakeDoneSubscription, error) {
 	return client.Subscribe(ctx, c, eventBakeDone, args, o...)
 }
 

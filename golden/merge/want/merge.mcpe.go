@@ -7,13 +7,17 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// ThingChangedEventName is the name of the event type.
+const ThingChangedEventName = "thing.changed"
+
 var eventThingChanged = events.Type[ThingChangedArguments, ThingChangedPayload]{Info: events.Info{
-	Name:          "thing.changed",
+	Name:          ThingChangedEventName,
 	Description:   "Schemas that are merged.",
 	InputSchema:   json.RawMessage(`{"type":"object"}`),
 	PayloadSchema: json.RawMessage(`{"allOf":[{"type":"object","properties":{"a":{"type":["string","null"]},"list":{"type":"array"}}},{"properties":{"a":{"minLength":1,"type":"string"},"list":{"items":{"type":"string"}}},"required":["a"]}]}`),
@@ -50,13 +54,22 @@ func RegisterThingChanged(s *server.Server, h ThingChangedHooks, o ...server.Typ
 	return server.Register(s, eventThingChanged, h, o...)
 }
 
+// ThingChangedEvent is an occurrence of thing.changed as a client receives it.
+type ThingChangedEvent = events.Event[ThingChangedArguments, ThingChangedPayload]
+
+// ThingChangedSubscription delivers the occurrences of thing.changed.
+type ThingChangedSubscription = client.Subscription[ThingChangedArguments, ThingChangedPayload]
+
 // SubscribeThingChanged subscribes to thing.changed.
-func SubscribeThingChanged(ctx context.Context, c *client.Client, args ThingChangedArguments, o ...client.SubscribeOption) (*client.Subscription[ThingChangedArguments, ThingChangedPayload], error) {
+func SubscribeThingChanged(ctx context.Context, c *client.Client, args ThingChangedArguments, o ...client.SubscribeOption) (*ThingChangedSubscription, error) {
 	return client.Subscribe(ctx, c, eventThingChanged, args, o...)
 }
 
+// ThingDrawnEventName is the name of the event type.
+const ThingDrawnEventName = "thing.drawn"
+
 var eventThingDrawn = events.Type[DrawnFilter, Drawing]{Info: events.Info{
-	Name:          "thing.drawn",
+	Name:          ThingDrawnEventName,
 	Description:   "Its schemas have names of their own.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"n":{"type":"string","nullable":true}}}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"at":{"$ref":"#/$defs/Point"}},"$defs":{"Point":{"type":"array","prefixItems":[{"type":"number"},{"type":"number"}],"items":false}}}`),
@@ -94,8 +107,14 @@ func RegisterThingDrawn(s *server.Server, h ThingDrawnHooks, o ...server.TypeOpt
 	return server.Register(s, eventThingDrawn, h, o...)
 }
 
+// ThingDrawnEvent is an occurrence of thing.drawn as a client receives it.
+type ThingDrawnEvent = events.Event[DrawnFilter, Drawing]
+
+// ThingDrawnSubscription delivers the occurrences of thing.drawn.
+type ThingDrawnSubscription = client.Subscription[DrawnFilter, Drawing]
+
 // SubscribeThingDrawn subscribes to thing.drawn.
-func SubscribeThingDrawn(ctx context.Context, c *client.Client, args DrawnFilter, o ...client.SubscribeOption) (*client.Subscription[DrawnFilter, Drawing], error) {
+func SubscribeThingDrawn(ctx context.Context, c *client.Client, args DrawnFilter, o ...client.SubscribeOption) (*ThingDrawnSubscription, error) {
 	return client.Subscribe(ctx, c, eventThingDrawn, args, o...)
 }
 
@@ -118,10 +137,10 @@ type Narrowed = Base
 // Renamed is the shared type Renamed.
 type Renamed struct {
 	ID string `json:"id"`
-	// Empty means RenamedKindRenamed, the only value.
-	Kind   RenamedKind `json:"kind"`
-	Parent *Base       `json:"parent,omitzero"`
-	From   string      `json:"from"`
+	// Empty means "renamed", the only value.
+	Kind   string `json:"kind"`
+	Parent *Base  `json:"parent,omitzero"`
+	From   string `json:"from"`
 }
 
 func (v *Renamed) UnmarshalJSON(b []byte) error {
@@ -129,17 +148,17 @@ func (v *Renamed) UnmarshalJSON(b []byte) error {
 }
 
 func (v Renamed) MarshalJSON() ([]byte, error) {
-	v.Kind = cmp.Or(v.Kind, RenamedKindRenamed)
+	v.Kind = cmp.Or(v.Kind, "renamed")
 	return events.EncodeStruct(v)
 }
 
 // Created is the shared type Created.
 type Created struct {
 	ID string `json:"id"`
-	// Empty means CreatedKindCreated, the only value.
-	Kind   CreatedKind `json:"kind"`
-	Parent *Base       `json:"parent,omitzero"`
-	By     *string     `json:"by,omitzero"`
+	// Empty means "created", the only value.
+	Kind   string  `json:"kind"`
+	Parent *Base   `json:"parent,omitzero"`
+	By     *string `json:"by,omitzero"`
 }
 
 func (v *Created) UnmarshalJSON(b []byte) error {
@@ -147,7 +166,7 @@ func (v *Created) UnmarshalJSON(b []byte) error {
 }
 
 func (v Created) MarshalJSON() ([]byte, error) {
-	v.Kind = cmp.Or(v.Kind, CreatedKindCreated)
+	v.Kind = cmp.Or(v.Kind, "created")
 	return events.EncodeStruct(v)
 }
 
@@ -316,38 +335,12 @@ func (v BaseKind) Known() bool {
 	return false
 }
 
-// RenamedKind is the member kind of Renamed; decoding keeps values that the schema does not list, see Known.
-type RenamedKind string
-
-// The values of RenamedKind.
-const (
-	RenamedKindRenamed RenamedKind = "renamed"
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v RenamedKind) Known() bool {
-	return v == RenamedKindRenamed
-}
-
-// CreatedKind is the member kind of Created; decoding keeps values that the schema does not list, see Known.
-type CreatedKind string
-
-// The values of CreatedKind.
-const (
-	CreatedKindCreated CreatedKind = "created"
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v CreatedKind) Known() bool {
-	return v == CreatedKindCreated
-}
-
 // ShapeCircle is the variant circle of Shape.
 type ShapeCircle struct {
 	Name *string `json:"name,omitzero"`
-	// Empty means ShapeCircleKindCircle, the only value.
-	Kind   ShapeCircleKind `json:"kind"`
-	Radius float64         `json:"radius"`
+	// Empty means "circle", the only value.
+	Kind   string  `json:"kind"`
+	Radius float64 `json:"radius"`
 }
 
 func (v *ShapeCircle) UnmarshalJSON(b []byte) error {
@@ -355,29 +348,16 @@ func (v *ShapeCircle) UnmarshalJSON(b []byte) error {
 }
 
 func (v ShapeCircle) MarshalJSON() ([]byte, error) {
-	v.Kind = cmp.Or(v.Kind, ShapeCircleKindCircle)
+	v.Kind = cmp.Or(v.Kind, "circle")
 	return events.EncodeStruct(v)
-}
-
-// ShapeCircleKind is the member kind of ShapeCircle; decoding keeps values that the schema does not list, see Known.
-type ShapeCircleKind string
-
-// The values of ShapeCircleKind.
-const (
-	ShapeCircleKindCircle ShapeCircleKind = "circle"
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v ShapeCircleKind) Known() bool {
-	return v == ShapeCircleKindCircle
 }
 
 // ShapeSquare is the variant square of Shape.
 type ShapeSquare struct {
 	Name *string `json:"name,omitzero"`
-	// Empty means ShapeSquareKindSquare, the only value.
-	Kind ShapeSquareKind `json:"kind"`
-	Side float64         `json:"side"`
+	// Empty means "square", the only value.
+	Kind string  `json:"kind"`
+	Side float64 `json:"side"`
 }
 
 func (v *ShapeSquare) UnmarshalJSON(b []byte) error {
@@ -385,27 +365,14 @@ func (v *ShapeSquare) UnmarshalJSON(b []byte) error {
 }
 
 func (v ShapeSquare) MarshalJSON() ([]byte, error) {
-	v.Kind = cmp.Or(v.Kind, ShapeSquareKindSquare)
+	v.Kind = cmp.Or(v.Kind, "square")
 	return events.EncodeStruct(v)
-}
-
-// ShapeSquareKind is the member kind of ShapeSquare; decoding keeps values that the schema does not list, see Known.
-type ShapeSquareKind string
-
-// The values of ShapeSquareKind.
-const (
-	ShapeSquareKindSquare ShapeSquareKind = "square"
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v ShapeSquareKind) Known() bool {
-	return v == ShapeSquareKindSquare
 }
 
 // NestedNone is the variant none of Nested.
 type NestedNone struct {
-	// Empty means NestedNoneKindNone, the only value.
-	Kind NestedNoneKind `json:"kind"`
+	// Empty means "none", the only value.
+	Kind string `json:"kind"`
 }
 
 func (v *NestedNone) UnmarshalJSON(b []byte) error {
@@ -413,19 +380,6 @@ func (v *NestedNone) UnmarshalJSON(b []byte) error {
 }
 
 func (v NestedNone) MarshalJSON() ([]byte, error) {
-	v.Kind = cmp.Or(v.Kind, NestedNoneKindNone)
+	v.Kind = cmp.Or(v.Kind, "none")
 	return events.EncodeStruct(v)
-}
-
-// NestedNoneKind is the member kind of NestedNone; decoding keeps values that the schema does not list, see Known.
-type NestedNoneKind string
-
-// The values of NestedNoneKind.
-const (
-	NestedNoneKindNone NestedNoneKind = "none"
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v NestedNoneKind) Known() bool {
-	return v == NestedNoneKindNone
 }

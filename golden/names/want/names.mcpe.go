@@ -7,13 +7,17 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// IncidentCreatedEventName is the name of the event type.
+const IncidentCreatedEventName = "incident.created"
+
 var eventIncidentCreated = events.Type[IncidentCreatedArguments, IncidentCreatedPayload]{Info: events.Info{
-	Name:          "incident.created",
+	Name:          IncidentCreatedEventName,
 	Description:   "Names that need care.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"type":{"type":"string"},"func":{"type":"string"},"2fa":{"type":"boolean"},"userId":{"type":"string"},"userIDs":{"type":"array","items":{"type":"string"}},"http_url":{"type":"string"},"HTTPServer":{"type":"string"},"@id":{"type":"string"},"$ref-like":{"type":"string"},"_private":{"type":"string"},"größe":{"type":"number"},"日本":{"type":"string"},"+1":{"type":"number"},"-1":{"type":"number"},"-":{"type":"number"},"a b.c/d":{"type":"string"},"odd name":{"type":"string"},"string":{"type":"string"},"error":{"type":"string"},"nested-thing":{"type":"object","properties":{"deep":{"type":"object","properties":{"x":{"type":"string"}}}}}}}`),
 	PayloadSchema: json.RawMessage(`{"$ref":"#/$defs/user-profile","$defs":{"user-profile":{"type":"object","properties":{"URL":{"type":"string"}}}}}`),
@@ -87,13 +91,22 @@ func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...serv
 	return server.Register(s, eventIncidentCreated, h, o...)
 }
 
+// IncidentCreatedOccurrence is an occurrence of incident.created as a client receives it.
+type IncidentCreatedOccurrence = events.Event[IncidentCreatedArguments, IncidentCreatedPayload]
+
+// IncidentCreatedSubscription delivers the occurrences of incident.created.
+type IncidentCreatedSubscription = client.Subscription[IncidentCreatedArguments, IncidentCreatedPayload]
+
 // SubscribeIncidentCreated subscribes to incident.created.
-func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*client.Subscription[IncidentCreatedArguments, IncidentCreatedPayload], error) {
+func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*IncidentCreatedSubscription, error) {
 	return client.Subscribe(ctx, c, eventIncidentCreated, args, o...)
 }
 
+// TypeEventName is the name of the event type.
+const TypeEventName = "type"
+
 var eventType = events.Type[TypeArguments, TypePayload]{Info: events.Info{
-	Name:          "type",
+	Name:          TypeEventName,
 	Description:   "The name is a keyword.",
 	InputSchema:   json.RawMessage(`{"type":"object"}`),
 	PayloadSchema: json.RawMessage(`{"$ref":"#/$defs/IncidentCreated","$defs":{"IncidentCreated":{"type":"object","properties":{"a":{"type":"string"}}}}}`),
@@ -123,13 +136,22 @@ func RegisterType(s *server.Server, h TypeHooks, o ...server.TypeOption) (*TypeE
 	return server.Register(s, eventType, h, o...)
 }
 
+// TypeEvent is an occurrence of type as a client receives it.
+type TypeEvent = events.Event[TypeArguments, TypePayload]
+
+// TypeSubscription delivers the occurrences of type.
+type TypeSubscription = client.Subscription[TypeArguments, TypePayload]
+
 // SubscribeType subscribes to type.
-func SubscribeType(ctx context.Context, c *client.Client, args TypeArguments, o ...client.SubscribeOption) (*client.Subscription[TypeArguments, TypePayload], error) {
+func SubscribeType(ctx context.Context, c *client.Client, args TypeArguments, o ...client.SubscribeOption) (*TypeSubscription, error) {
 	return client.Subscribe(ctx, c, eventType, args, o...)
 }
 
+// HappeningsEventName is the name of the event type.
+const HappeningsEventName = "events"
+
 var eventHappenings = events.Type[HappeningsArguments, HappeningsPayload]{Info: events.Info{
-	Name:          "events",
+	Name:          HappeningsEventName,
 	Description:   "The name is that of a package.",
 	InputSchema:   json.RawMessage(`{"type":"object"}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"string":{"type":"string"}}}`),
@@ -165,13 +187,22 @@ func RegisterHappenings(s *server.Server, h HappeningsHooks, o ...server.TypeOpt
 	return server.Register(s, eventHappenings, h, o...)
 }
 
+// HappeningsEvent is an occurrence of events as a client receives it.
+type HappeningsEvent = events.Event[HappeningsArguments, HappeningsPayload]
+
+// HappeningsSubscription delivers the occurrences of events.
+type HappeningsSubscription = client.Subscription[HappeningsArguments, HappeningsPayload]
+
 // SubscribeHappenings subscribes to events.
-func SubscribeHappenings(ctx context.Context, c *client.Client, args HappeningsArguments, o ...client.SubscribeOption) (*client.Subscription[HappeningsArguments, HappeningsPayload], error) {
+func SubscribeHappenings(ctx context.Context, c *client.Client, args HappeningsArguments, o ...client.SubscribeOption) (*HappeningsSubscription, error) {
 	return client.Subscribe(ctx, c, eventHappenings, args, o...)
 }
 
+// X3dPrintDoneEventName is the name of the event type.
+const X3dPrintDoneEventName = "3d_print.done"
+
 var eventX3dPrintDone = events.Type[X3dPrintDoneArguments, X3dPrintDonePayload]{Info: events.Info{
-	Name:          "3d_print.done",
+	Name:          X3dPrintDoneEventName,
 	Description:   "The name begins with a digit.",
 	InputSchema:   json.RawMessage(`{"type":"object"}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"json":{"type":"string"}}}`),
@@ -207,13 +238,22 @@ func RegisterX3dPrintDone(s *server.Server, h X3dPrintDoneHooks, o ...server.Typ
 	return server.Register(s, eventX3dPrintDone, h, o...)
 }
 
+// X3dPrintDoneEvent is an occurrence of 3d_print.done as a client receives it.
+type X3dPrintDoneEvent = events.Event[X3dPrintDoneArguments, X3dPrintDonePayload]
+
+// X3dPrintDoneSubscription delivers the occurrences of 3d_print.done.
+type X3dPrintDoneSubscription = client.Subscription[X3dPrintDoneArguments, X3dPrintDonePayload]
+
 // SubscribeX3dPrintDone subscribes to 3d_print.done.
-func SubscribeX3dPrintDone(ctx context.Context, c *client.Client, args X3dPrintDoneArguments, o ...client.SubscribeOption) (*client.Subscription[X3dPrintDoneArguments, X3dPrintDonePayload], error) {
+func SubscribeX3dPrintDone(ctx context.Context, c *client.Client, args X3dPrintDoneArguments, o ...client.SubscribeOption) (*X3dPrintDoneSubscription, error) {
 	return client.Subscribe(ctx, c, eventX3dPrintDone, args, o...)
 }
 
+// NestedNamedEventName is the name of the event type.
+const NestedNamedEventName = "nested.named"
+
 var eventNestedNamed = events.Type[NestedNamedArguments, NestedNamedPayload]{Info: events.Info{
-	Name:          "nested.named",
+	Name:          NestedNamedEventName,
 	Description:   "Nested types with names of the author's choice.",
 	InputSchema:   json.RawMessage(`{"type":"object"}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"rows":{"type":"array","items":{"type":"object","properties":{"n":{"type":"number"}}}},"dict":{"type":"object","additionalProperties":{"type":"object","properties":{"n":{"type":"number"}}}},"either":{"oneOf":[{"type":"object","properties":{"k":{"const":"unknown"}},"required":["k"]},{"type":"object","properties":{"k":{"const":"b"}},"required":["k"]}]}}}`),
@@ -312,8 +352,8 @@ func (v NestedNamedPayloadEither) MarshalJSON() ([]byte, error) {
 
 // NestedNamedPayloadEitherNotKnown is the variant unknown of NestedNamedPayloadEither.
 type NestedNamedPayloadEitherNotKnown struct {
-	// Empty means NestedNamedPayloadEitherNotKnownKUnknown, the only value.
-	K NestedNamedPayloadEitherNotKnownK `json:"k"`
+	// Empty means "unknown", the only value.
+	K string `json:"k"`
 }
 
 func (v *NestedNamedPayloadEitherNotKnown) UnmarshalJSON(b []byte) error {
@@ -321,27 +361,14 @@ func (v *NestedNamedPayloadEitherNotKnown) UnmarshalJSON(b []byte) error {
 }
 
 func (v NestedNamedPayloadEitherNotKnown) MarshalJSON() ([]byte, error) {
-	v.K = cmp.Or(v.K, NestedNamedPayloadEitherNotKnownKUnknown)
+	v.K = cmp.Or(v.K, "unknown")
 	return events.EncodeStruct(v)
-}
-
-// NestedNamedPayloadEitherNotKnownK is the member k of NestedNamedPayloadEitherNotKnown; decoding keeps values that the schema does not list, see Known.
-type NestedNamedPayloadEitherNotKnownK string
-
-// The values of NestedNamedPayloadEitherNotKnownK.
-const (
-	NestedNamedPayloadEitherNotKnownKUnknown NestedNamedPayloadEitherNotKnownK = "unknown"
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v NestedNamedPayloadEitherNotKnownK) Known() bool {
-	return v == NestedNamedPayloadEitherNotKnownKUnknown
 }
 
 // NestedNamedPayloadEitherB is the variant b of NestedNamedPayloadEither.
 type NestedNamedPayloadEitherB struct {
-	// Empty means NestedNamedPayloadEitherBKB, the only value.
-	K NestedNamedPayloadEitherBK `json:"k"`
+	// Empty means "b", the only value.
+	K string `json:"k"`
 }
 
 func (v *NestedNamedPayloadEitherB) UnmarshalJSON(b []byte) error {
@@ -349,21 +376,8 @@ func (v *NestedNamedPayloadEitherB) UnmarshalJSON(b []byte) error {
 }
 
 func (v NestedNamedPayloadEitherB) MarshalJSON() ([]byte, error) {
-	v.K = cmp.Or(v.K, NestedNamedPayloadEitherBKB)
+	v.K = cmp.Or(v.K, "b")
 	return events.EncodeStruct(v)
-}
-
-// NestedNamedPayloadEitherBK is the member k of NestedNamedPayloadEitherB; decoding keeps values that the schema does not list, see Known.
-type NestedNamedPayloadEitherBK string
-
-// The values of NestedNamedPayloadEitherBK.
-const (
-	NestedNamedPayloadEitherBKB NestedNamedPayloadEitherBK = "b"
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v NestedNamedPayloadEitherBK) Known() bool {
-	return v == NestedNamedPayloadEitherBKB
 }
 
 // NestedNamedHooks customize nested.named.
@@ -377,8 +391,14 @@ func RegisterNestedNamed(s *server.Server, h NestedNamedHooks, o ...server.TypeO
 	return server.Register(s, eventNestedNamed, h, o...)
 }
 
+// NestedNamedEvent is an occurrence of nested.named as a client receives it.
+type NestedNamedEvent = events.Event[NestedNamedArguments, NestedNamedPayload]
+
+// NestedNamedSubscription delivers the occurrences of nested.named.
+type NestedNamedSubscription = client.Subscription[NestedNamedArguments, NestedNamedPayload]
+
 // SubscribeNestedNamed subscribes to nested.named.
-func SubscribeNestedNamed(ctx context.Context, c *client.Client, args NestedNamedArguments, o ...client.SubscribeOption) (*client.Subscription[NestedNamedArguments, NestedNamedPayload], error) {
+func SubscribeNestedNamed(ctx context.Context, c *client.Client, args NestedNamedArguments, o ...client.SubscribeOption) (*NestedNamedSubscription, error) {
 	return client.Subscribe(ctx, c, eventNestedNamed, args, o...)
 }
 

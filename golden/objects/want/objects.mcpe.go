@@ -6,13 +6,17 @@ package objects
 import (
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// ConfigChangedEventName is the name of the event type.
+const ConfigChangedEventName = "config.changed"
+
 var eventConfigChanged = events.Type[ConfigChangedArguments, ConfigChangedPayload]{Info: events.Info{
-	Name:          "config.changed",
+	Name:          ConfigChangedEventName,
 	Description:   "Objects nested, open and as maps.",
 	InputSchema:   json.RawMessage(`{"type":"object","additionalProperties":false}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"labels":{"type":"object","additionalProperties":{"type":"string"}},"anything":{"type":"object","additionalProperties":true},"byName":{"type":"object","additionalProperties":{"type":"object","properties":{"weight":{"type":"number"}},"required":["weight"]}},"maybe":{"type":"object","additionalProperties":{"type":["string","null"]}},"owner":{"type":"object","description":"Who owns it.","properties":{"id":{"type":"string"},"address":{"type":"object","properties":{"street":{"type":"string"}}}},"required":["id"],"additionalProperties":true},"counters":{"type":"object","properties":{"total":{"type":"number"}},"additionalProperties":{"type":"number"}},"ownerNullable":{"type":["object","null"],"properties":{"id":{"type":"string"}}},"rows":{"type":"array","items":{"type":"object","properties":{"cell":{"type":"string"}}}},"nothing":{"type":"object","properties":{}},"either":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}},"anyOf":[{"required":["a"]},{"required":["b"]}],"if":{"properties":{"a":{"const":"x"}}},"then":{"required":["b"]},"not":{"required":["a","b"]}}},"required":["labels","owner","rows","ownerNullable"]}`),
@@ -148,7 +152,13 @@ func RegisterConfigChanged(s *server.Server, h ConfigChangedHooks, o ...server.T
 	return server.Register(s, eventConfigChanged, h, o...)
 }
 
+// ConfigChangedEvent is an occurrence of config.changed as a client receives it.
+type ConfigChangedEvent = events.Event[ConfigChangedArguments, ConfigChangedPayload]
+
+// ConfigChangedSubscription delivers the occurrences of config.changed.
+type ConfigChangedSubscription = client.Subscription[ConfigChangedArguments, ConfigChangedPayload]
+
 // SubscribeConfigChanged subscribes to config.changed.
-func SubscribeConfigChanged(ctx context.Context, c *client.Client, args ConfigChangedArguments, o ...client.SubscribeOption) (*client.Subscription[ConfigChangedArguments, ConfigChangedPayload], error) {
+func SubscribeConfigChanged(ctx context.Context, c *client.Client, args ConfigChangedArguments, o ...client.SubscribeOption) (*ConfigChangedSubscription, error) {
 	return client.Subscribe(ctx, c, eventConfigChanged, args, o...)
 }

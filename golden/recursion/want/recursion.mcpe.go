@@ -7,13 +7,17 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// TreeGrownEventName is the name of the event type.
+const TreeGrownEventName = "tree.grown"
+
 var eventTreeGrown = events.Type[TreeGrownArguments, TreeGrownPayload]{Info: events.Info{
-	Name:          "tree.grown",
+	Name:          TreeGrownEventName,
 	Description:   "Types that hold themselves.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"root":{"$ref":"#/$defs/Tree"}},"$defs":{"Tree":{"type":"object","properties":{"value":{"type":"string"},"children":{"type":"array","items":{"$ref":"#/$defs/Tree"}},"byName":{"type":"object","additionalProperties":{"$ref":"#/$defs/Tree"}},"parent":{"$ref":"#/$defs/Tree"},"twin":{"oneOf":[{"$ref":"#/$defs/Tree"},{"type":"null"}]}},"required":["value"]}}}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"tree":{"$ref":"#/$defs/Tree"},"list":{"$ref":"#/$defs/List"},"dict":{"$ref":"#/$defs/Dict"},"even":{"$ref":"#/$defs/Even"},"expr":{"$ref":"#/$defs/Expr"}},"$defs":{"Tree":{"type":"object","properties":{"value":{"type":"string"},"children":{"type":"array","items":{"$ref":"#/$defs/Tree"}},"byName":{"type":"object","additionalProperties":{"$ref":"#/$defs/Tree"}},"parent":{"$ref":"#/$defs/Tree"},"twin":{"oneOf":[{"$ref":"#/$defs/Tree"},{"type":"null"}]}},"required":["value"]},"List":{"type":"array","items":{"$ref":"#/$defs/List"}},"Dict":{"type":"object","additionalProperties":{"$ref":"#/$defs/Dict"}},"Even":{"type":"object","properties":{"odd":{"$ref":"#/$defs/Odd"}}},"Expr":{"oneOf":[{"type":"object","properties":{"op":{"const":"num"},"value":{"type":"number"}},"required":["op","value"]},{"type":"object","properties":{"op":{"const":"add"},"left":{"$ref":"#/$defs/Expr"},"right":{"$ref":"#/$defs/Expr"}},"required":["op","left","right"]}]},"Odd":{"type":"object","properties":{"even":{"oneOf":[{"$ref":"#/$defs/Even"},{"type":"null"}]}},"required":["even"]}}}`),
@@ -59,8 +63,14 @@ func RegisterTreeGrown(s *server.Server, h TreeGrownHooks, o ...server.TypeOptio
 	return server.Register(s, eventTreeGrown, h, o...)
 }
 
+// TreeGrownEvent is an occurrence of tree.grown as a client receives it.
+type TreeGrownEvent = events.Event[TreeGrownArguments, TreeGrownPayload]
+
+// TreeGrownSubscription delivers the occurrences of tree.grown.
+type TreeGrownSubscription = client.Subscription[TreeGrownArguments, TreeGrownPayload]
+
 // SubscribeTreeGrown subscribes to tree.grown.
-func SubscribeTreeGrown(ctx context.Context, c *client.Client, args TreeGrownArguments, o ...client.SubscribeOption) (*client.Subscription[TreeGrownArguments, TreeGrownPayload], error) {
+func SubscribeTreeGrown(ctx context.Context, c *client.Client, args TreeGrownArguments, o ...client.SubscribeOption) (*TreeGrownSubscription, error) {
 	return client.Subscribe(ctx, c, eventTreeGrown, args, o...)
 }
 
@@ -155,9 +165,9 @@ func (v Expr) MarshalJSON() ([]byte, error) {
 
 // ExprNum is the variant num of Expr.
 type ExprNum struct {
-	// Empty means ExprNumOpNum, the only value.
-	Op    ExprNumOp `json:"op"`
-	Value float64   `json:"value"`
+	// Empty means "num", the only value.
+	Op    string  `json:"op"`
+	Value float64 `json:"value"`
 }
 
 func (v *ExprNum) UnmarshalJSON(b []byte) error {
@@ -165,29 +175,16 @@ func (v *ExprNum) UnmarshalJSON(b []byte) error {
 }
 
 func (v ExprNum) MarshalJSON() ([]byte, error) {
-	v.Op = cmp.Or(v.Op, ExprNumOpNum)
+	v.Op = cmp.Or(v.Op, "num")
 	return events.EncodeStruct(v)
-}
-
-// ExprNumOp is the member op of ExprNum; decoding keeps values that the schema does not list, see Known.
-type ExprNumOp string
-
-// The values of ExprNumOp.
-const (
-	ExprNumOpNum ExprNumOp = "num"
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v ExprNumOp) Known() bool {
-	return v == ExprNumOpNum
 }
 
 // ExprAdd is the variant add of Expr.
 type ExprAdd struct {
-	// Empty means ExprAddOpAdd, the only value.
-	Op    ExprAddOp `json:"op"`
-	Left  Expr      `json:"left"`
-	Right Expr      `json:"right"`
+	// Empty means "add", the only value.
+	Op    string `json:"op"`
+	Left  Expr   `json:"left"`
+	Right Expr   `json:"right"`
 }
 
 func (v *ExprAdd) UnmarshalJSON(b []byte) error {
@@ -195,19 +192,6 @@ func (v *ExprAdd) UnmarshalJSON(b []byte) error {
 }
 
 func (v ExprAdd) MarshalJSON() ([]byte, error) {
-	v.Op = cmp.Or(v.Op, ExprAddOpAdd)
+	v.Op = cmp.Or(v.Op, "add")
 	return events.EncodeStruct(v)
-}
-
-// ExprAddOp is the member op of ExprAdd; decoding keeps values that the schema does not list, see Known.
-type ExprAddOp string
-
-// The values of ExprAddOp.
-const (
-	ExprAddOpAdd ExprAddOp = "add"
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v ExprAddOp) Known() bool {
-	return v == ExprAddOpAdd
 }

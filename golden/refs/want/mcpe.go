@@ -2,7 +2,16 @@
 // Source: golden/refs/common.yaml
 // Source: golden/refs/refs.yaml
 
-// Package refs holds the typed form of MCP events.
+// Package refs holds 2 event types of golden/refs/common.yaml and golden/refs/refs.yaml.
+//
+// The event types:
+//
+//   - user.joined
+//   - user.moved
+//
+// A server adds an event type with a function such as [RegisterUserJoined].
+// A client receives one with a function such as [SubscribeUserJoined].
+// [ReadTools] are the tools of clients that know no events.
 package refs
 
 import (
@@ -10,7 +19,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
-// This does not compile against a runtime older than the generated code.
+// If this does not compile, the generated code is newer than its runtime: upgrade the module
+// github.com/mcpe-gen/mcpe-gen in go.mod, or generate again with the mcpe-gen of the version that stands there.
 const _ = events.IsAtLeastVersion0_1
 
 // ReadTools returns the package's read tools, for server.Server.AddReadTools.

@@ -6,13 +6,17 @@ package refs
 import (
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// UserJoinedEventName is the name of the event type.
+const UserJoinedEventName = "user.joined"
+
 var eventUserJoined = events.Type[UserJoinedArguments, UserJoinedPayload]{Info: events.Info{
-	Name:          "user.joined",
+	Name:          UserJoinedEventName,
 	Description:   "References of each kind.",
 	InputSchema:   json.RawMessage(`{"$ref":"#/$defs/Aliased","$defs":{"Aliased":{"$ref":"#/$defs/Local"},"Local":{"type":"object","properties":{"id":{"$ref":"#/$defs/ID"},"place":{"type":"object","properties":{"city":{"type":"string"},"kind":{"type":"string","enum":["home","work"]}}}},"required":["id"]},"ID":{"type":"string","description":"Identifies a person."}}}`),
 	PayloadSchema: json.RawMessage(`{"$ref":"#/$defs/Person","$defs":{"Person":{"type":"object","properties":{"id":{"$ref":"#/$defs/ID"},"name":{"$ref":"#/$defs/Name"},"nick":{"$ref":"#/$defs/Name"},"boss":{"$ref":"#/$defs/Person"}},"required":["id","nick"]},"ID":{"type":"string","description":"Identifies a person."},"Name":{"type":["string","null"]}}}`),
@@ -38,13 +42,22 @@ func RegisterUserJoined(s *server.Server, h UserJoinedHooks, o ...server.TypeOpt
 	return server.Register(s, eventUserJoined, h, o...)
 }
 
+// UserJoinedEvent is an occurrence of user.joined as a client receives it.
+type UserJoinedEvent = events.Event[UserJoinedArguments, UserJoinedPayload]
+
+// UserJoinedSubscription delivers the occurrences of user.joined.
+type UserJoinedSubscription = client.Subscription[UserJoinedArguments, UserJoinedPayload]
+
 // SubscribeUserJoined subscribes to user.joined.
-func SubscribeUserJoined(ctx context.Context, c *client.Client, args UserJoinedArguments, o ...client.SubscribeOption) (*client.Subscription[UserJoinedArguments, UserJoinedPayload], error) {
+func SubscribeUserJoined(ctx context.Context, c *client.Client, args UserJoinedArguments, o ...client.SubscribeOption) (*UserJoinedSubscription, error) {
 	return client.Subscribe(ctx, c, eventUserJoined, args, o...)
 }
 
+// UserMovedEventName is the name of the event type.
+const UserMovedEventName = "user.moved"
+
 var eventUserMoved = events.Type[UserMovedArguments, UserMovedPayload]{Info: events.Info{
-	Name:          "user.moved",
+	Name:          UserMovedEventName,
 	Description:   "References into schemas.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"kind":{"$ref":"#/$defs/Local/properties/place/properties/kind"},"zone":{"$ref":"#/$defs/Zone"}},"$defs":{"Zone":{"type":"string","enum":["north","south"]},"Local":{"type":"object","properties":{"id":{"$ref":"#/$defs/ID"},"place":{"type":"object","properties":{"city":{"type":"string"},"kind":{"type":"string","enum":["home","work"]}}}},"required":["id"]},"ID":{"type":"string","description":"Identifies a person."}}}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"place":{"$ref":"#/$defs/Local/properties/place"},"names":{"$ref":"#/$defs/Names"},"from":{"$ref":"#/$defs/Point"},"to":{"$ref":"#/$defs/Point","description":"Where to."},"self":{"$ref":"#"}},"$defs":{"Point":{"type":"object","properties":{"x":{"type":"number"},"y":{"type":"number"}},"required":["x","y"]},"Local":{"type":"object","properties":{"id":{"$ref":"#/$defs/ID"},"place":{"type":"object","properties":{"city":{"type":"string"},"kind":{"type":"string","enum":["home","work"]}}}},"required":["id"]},"Names":{"type":"array","items":{"$ref":"#/$defs/Name"}},"ID":{"type":"string","description":"Identifies a person."},"Name":{"type":["string","null"]}}}`),
@@ -116,8 +129,14 @@ func RegisterUserMoved(s *server.Server, h UserMovedHooks, o ...server.TypeOptio
 	return server.Register(s, eventUserMoved, h, o...)
 }
 
+// UserMovedEvent is an occurrence of user.moved as a client receives it.
+type UserMovedEvent = events.Event[UserMovedArguments, UserMovedPayload]
+
+// UserMovedSubscription delivers the occurrences of user.moved.
+type UserMovedSubscription = client.Subscription[UserMovedArguments, UserMovedPayload]
+
 // SubscribeUserMoved subscribes to user.moved.
-func SubscribeUserMoved(ctx context.Context, c *client.Client, args UserMovedArguments, o ...client.SubscribeOption) (*client.Subscription[UserMovedArguments, UserMovedPayload], error) {
+func SubscribeUserMoved(ctx context.Context, c *client.Client, args UserMovedArguments, o ...client.SubscribeOption) (*UserMovedSubscription, error) {
 	return client.Subscribe(ctx, c, eventUserMoved, args, o...)
 }
 

@@ -6,13 +6,17 @@ package scalars
 import (
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// SampleTakenEventName is the name of the event type.
+const SampleTakenEventName = "sample.taken"
+
 var eventSampleTaken = events.Type[SampleTakenArguments, SampleTakenPayload]{Info: events.Info{
-	Name:          "sample.taken",
+	Name:          SampleTakenEventName,
 	Description:   "Every scalar in every combination of required and nullable.",
 	InputSchema:   json.RawMessage(`{"type":"object"}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"},"textOptional":{"type":"string"},"textNullable":{"type":["string","null"]},"textBoth":{"type":["string","null"]},"flag":{"type":"boolean"},"flagOptional":{"type":"boolean"},"whole":{"type":"integer","minimum":0,"maximum":100},"wholeOptional":{"type":"integer","minimum":-9223372036854775808,"maximum":9223372036854775807},"wholeBoth":{"type":["integer","null"],"format":"int64"},"ratio":{"type":"number"},"ratioOptional":{"type":["integer","number"]},"at":{"type":"string","format":"date-time"},"atOptional":{"type":"string","format":"date-time"},"atBoth":{"type":["string","null"],"format":"date-time"},"blob":{"type":"string","contentEncoding":"base64"},"blobOptional":{"type":"string","contentEncoding":"base64"},"blobNullable":{"type":["string","null"],"contentEncoding":"base64"},"day":{"type":"string","format":"date"},"inferredText":{"minLength":1},"inferredNumber":{"minimum":0},"tags":{"type":"array","items":{"type":"string"}},"tagsOptional":{"type":"array","items":{"type":"string"}},"tagsNullable":{"type":["array","null"],"items":{"type":"string"}},"tagsBoth":{"type":["array","null"],"items":{"type":"string"}},"holes":{"type":"array","items":{"type":["integer","null"],"minimum":0,"maximum":9}},"matrix":{"type":"array","items":{"type":"array","items":{"type":"number"}}},"blobs":{"type":"array","items":{"type":"string","contentEncoding":"base64"}}},"required":["text","textNullable","flag","whole","ratio","at","blob","blobNullable","tags","tagsNullable"]}`),
@@ -78,7 +82,13 @@ func RegisterSampleTaken(s *server.Server, h SampleTakenHooks, o ...server.TypeO
 	return server.Register(s, eventSampleTaken, h, o...)
 }
 
+// SampleTakenEvent is an occurrence of sample.taken as a client receives it.
+type SampleTakenEvent = events.Event[SampleTakenArguments, SampleTakenPayload]
+
+// SampleTakenSubscription delivers the occurrences of sample.taken.
+type SampleTakenSubscription = client.Subscription[SampleTakenArguments, SampleTakenPayload]
+
 // SubscribeSampleTaken subscribes to sample.taken.
-func SubscribeSampleTaken(ctx context.Context, c *client.Client, args SampleTakenArguments, o ...client.SubscribeOption) (*client.Subscription[SampleTakenArguments, SampleTakenPayload], error) {
+func SubscribeSampleTaken(ctx context.Context, c *client.Client, args SampleTakenArguments, o ...client.SubscribeOption) (*SampleTakenSubscription, error) {
 	return client.Subscribe(ctx, c, eventSampleTaken, args, o...)
 }

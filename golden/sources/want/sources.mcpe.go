@@ -6,13 +6,17 @@ package sources
 import (
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// MailReceivedEventName is the name of the event type.
+const MailReceivedEventName = "mail.received"
+
 var eventMailReceived = events.Type[MailReceivedArguments, MailReceivedPayload]{Info: events.Info{
-	Name:          "mail.received",
+	Name:          MailReceivedEventName,
 	Description:   "Found by a check.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"from":{"type":"string"},"box":{"type":"array","items":{"type":"string"}},"since":{"type":"number"},"until":{"type":"number"},"subject":{"type":"string"}}}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"from":{"type":"string"},"box":{"type":"string"},"size":{"type":"number"},"head":{"type":"object","properties":{"subject":{"type":"string"}}}}}`),
@@ -77,13 +81,22 @@ func RegisterMailReceived(s *server.Server, c MailReceivedChecker, h MailReceive
 	return server.RegisterCheck(s, eventMailReceived, server.CheckOf(c, MailReceivedChecker.CheckMailReceived), h, o...)
 }
 
+// MailReceivedEvent is an occurrence of mail.received as a client receives it.
+type MailReceivedEvent = events.Event[MailReceivedArguments, MailReceivedPayload]
+
+// MailReceivedSubscription delivers the occurrences of mail.received.
+type MailReceivedSubscription = client.Subscription[MailReceivedArguments, MailReceivedPayload]
+
 // SubscribeMailReceived subscribes to mail.received.
-func SubscribeMailReceived(ctx context.Context, c *client.Client, args MailReceivedArguments, o ...client.SubscribeOption) (*client.Subscription[MailReceivedArguments, MailReceivedPayload], error) {
+func SubscribeMailReceived(ctx context.Context, c *client.Client, args MailReceivedArguments, o ...client.SubscribeOption) (*MailReceivedSubscription, error) {
 	return client.Subscribe(ctx, c, eventMailReceived, args, o...)
 }
 
+// MailMovedEventName is the name of the event type.
+const MailMovedEventName = "mail.moved"
+
 var eventMailMoved = events.Type[MailMovedArguments, MailMovedPayload]{Info: events.Info{
-	Name:          "mail.moved",
+	Name:          MailMovedEventName,
 	Description:   "Found by a check and told by the server.",
 	Delivery:      []string{"poll", "push"},
 	InputSchema:   json.RawMessage(`{"type":"object"}`),
@@ -135,17 +148,26 @@ func RegisterMailMoved(s *server.Server, c MailMovedChecker, h MailMovedHooks, o
 	return server.RegisterBoth(s, eventMailMoved, server.CheckOf(c, MailMovedChecker.CheckMailMoved), h, o...)
 }
 
+// MailMovedEvent is an occurrence of mail.moved as a client receives it.
+type MailMovedEvent = events.Event[MailMovedArguments, MailMovedPayload]
+
+// MailMovedSubscription delivers the occurrences of mail.moved.
+type MailMovedSubscription = client.Subscription[MailMovedArguments, MailMovedPayload]
+
 // SubscribeMailMoved subscribes to mail.moved.
 //
 // The event type is experimental: it may change or go away.
 //
 // Deprecated: use mail.changed; it is removed after 2027-03-01.
-func SubscribeMailMoved(ctx context.Context, c *client.Client, args MailMovedArguments, o ...client.SubscribeOption) (*client.Subscription[MailMovedArguments, MailMovedPayload], error) {
+func SubscribeMailMoved(ctx context.Context, c *client.Client, args MailMovedArguments, o ...client.SubscribeOption) (*MailMovedSubscription, error) {
 	return client.Subscribe(ctx, c, eventMailMoved, args, o...)
 }
 
+// MailChangedEventName is the name of the event type.
+const MailChangedEventName = "mail.changed"
+
 var eventMailChanged = events.Type[MailChangedArguments, MailChangedPayload]{Info: events.Info{
-	Name:          "mail.changed",
+	Name:          MailChangedEventName,
 	Description:   "Not replayed.",
 	Delivery:      []string{"push"},
 	InputSchema:   json.RawMessage(`{"type":"object","deprecated":true,"properties":{"old":{"type":"string","deprecated":true}}}`),
@@ -188,7 +210,13 @@ func RegisterMailChanged(s *server.Server, h MailChangedHooks, o ...server.TypeO
 	return server.Register(s, eventMailChanged, h, o...)
 }
 
+// MailChangedEvent is an occurrence of mail.changed as a client receives it.
+type MailChangedEvent = events.Event[MailChangedArguments, MailChangedPayload]
+
+// MailChangedSubscription delivers the occurrences of mail.changed.
+type MailChangedSubscription = client.Subscription[MailChangedArguments, MailChangedPayload]
+
 // SubscribeMailChanged subscribes to mail.changed.
-func SubscribeMailChanged(ctx context.Context, c *client.Client, args MailChangedArguments, o ...client.SubscribeOption) (*client.Subscription[MailChangedArguments, MailChangedPayload], error) {
+func SubscribeMailChanged(ctx context.Context, c *client.Client, args MailChangedArguments, o ...client.SubscribeOption) (*MailChangedSubscription, error) {
 	return client.Subscribe(ctx, c, eventMailChanged, args, o...)
 }

@@ -6,13 +6,17 @@ package stems
 import (
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// UsersMetEventName is the name of the event type.
+const UsersMetEventName = "users.met"
+
 var eventUsersMet = events.Type[UsersMetArguments, UsersMetPayload]{Info: events.Info{
-	Name:          "users.met",
+	Name:          UsersMetEventName,
 	Description:   "Fires when two users meet.",
 	InputSchema:   json.RawMessage(`{"type":"object","additionalProperties":false}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"first":{"$ref":"#/$defs/one_user"},"second":{"$ref":"#/$defs/two_user"}},"$defs":{"one_user":{"type":"object","properties":{"login":{"type":"string"}},"required":["login"]},"two_user":{"type":"object","properties":{"email":{"type":"string"}},"required":["email"]}}}`),
@@ -49,7 +53,13 @@ func RegisterUsersMet(s *server.Server, h UsersMetHooks, o ...server.TypeOption)
 	return server.Register(s, eventUsersMet, h, o...)
 }
 
+// UsersMetEvent is an occurrence of users.met as a client receives it.
+type UsersMetEvent = events.Event[UsersMetArguments, UsersMetPayload]
+
+// UsersMetSubscription delivers the occurrences of users.met.
+type UsersMetSubscription = client.Subscription[UsersMetArguments, UsersMetPayload]
+
 // SubscribeUsersMet subscribes to users.met.
-func SubscribeUsersMet(ctx context.Context, c *client.Client, args UsersMetArguments, o ...client.SubscribeOption) (*client.Subscription[UsersMetArguments, UsersMetPayload], error) {
+func SubscribeUsersMet(ctx context.Context, c *client.Client, args UsersMetArguments, o ...client.SubscribeOption) (*UsersMetSubscription, error) {
 	return client.Subscribe(ctx, c, eventUsersMet, args, o...)
 }

@@ -5,7 +5,17 @@
 // Source: golden/stems/two/same.yaml
 // Source: golden/stems/two/user.json
 
-// Package stems holds the typed form of MCP events.
+// Package stems holds 3 event types of golden/stems/events.yaml, golden/stems/one/same.yaml, golden/stems/one/user.json, golden/stems/two/same.yaml and golden/stems/two/user.json.
+//
+// The event types:
+//
+//   - users.met
+//   - one.done
+//   - two.done
+//
+// A server adds an event type with a function such as [RegisterUsersMet].
+// A client receives one with a function such as [SubscribeUsersMet].
+// [ReadTools] are the tools of clients that know no events.
 package stems
 
 import (
@@ -13,7 +23,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
-// This does not compile against a runtime older than the generated code.
+// If this does not compile, the generated code is newer than its runtime: upgrade the module
+// github.com/mcpe-gen/mcpe-gen in go.mod, or generate again with the mcpe-gen of the version that stands there.
 const _ = events.IsAtLeastVersion0_1
 
 // ReadTools returns the package's read tools, for server.Server.AddReadTools.

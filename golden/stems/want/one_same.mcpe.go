@@ -6,13 +6,17 @@ package stems
 import (
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// OneDoneEventName is the name of the event type.
+const OneDoneEventName = "one.done"
+
 var eventOneDone = events.Type[OneDoneArguments, OneDonePayload]{Info: events.Info{
-	Name:          "one.done",
+	Name:          OneDoneEventName,
 	Description:   "Fires when one is done.",
 	InputSchema:   json.RawMessage(`{"type":"object","additionalProperties":false}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"id":{"type":"string"}}}`),
@@ -48,7 +52,13 @@ func RegisterOneDone(s *server.Server, h OneDoneHooks, o ...server.TypeOption) (
 	return server.Register(s, eventOneDone, h, o...)
 }
 
+// OneDoneEvent is an occurrence of one.done as a client receives it.
+type OneDoneEvent = events.Event[OneDoneArguments, OneDonePayload]
+
+// OneDoneSubscription delivers the occurrences of one.done.
+type OneDoneSubscription = client.Subscription[OneDoneArguments, OneDonePayload]
+
 // SubscribeOneDone subscribes to one.done.
-func SubscribeOneDone(ctx context.Context, c *client.Client, args OneDoneArguments, o ...client.SubscribeOption) (*client.Subscription[OneDoneArguments, OneDonePayload], error) {
+func SubscribeOneDone(ctx context.Context, c *client.Client, args OneDoneArguments, o ...client.SubscribeOption) (*OneDoneSubscription, error) {
 	return client.Subscribe(ctx, c, eventOneDone, args, o...)
 }

@@ -6,13 +6,17 @@ package stems
 import (
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// TwoDoneEventName is the name of the event type.
+const TwoDoneEventName = "two.done"
+
 var eventTwoDone = events.Type[TwoDoneArguments, TwoDonePayload]{Info: events.Info{
-	Name:          "two.done",
+	Name:          TwoDoneEventName,
 	Description:   "Fires when two is done.",
 	InputSchema:   json.RawMessage(`{"type":"object","additionalProperties":false}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"id":{"type":"string"}}}`),
@@ -48,7 +52,13 @@ func RegisterTwoDone(s *server.Server, h TwoDoneHooks, o ...server.TypeOption) (
 	return server.Register(s, eventTwoDone, h, o...)
 }
 
+// TwoDoneEvent is an occurrence of two.done as a client receives it.
+type TwoDoneEvent = events.Event[TwoDoneArguments, TwoDonePayload]
+
+// TwoDoneSubscription delivers the occurrences of two.done.
+type TwoDoneSubscription = client.Subscription[TwoDoneArguments, TwoDonePayload]
+
 // SubscribeTwoDone subscribes to two.done.
-func SubscribeTwoDone(ctx context.Context, c *client.Client, args TwoDoneArguments, o ...client.SubscribeOption) (*client.Subscription[TwoDoneArguments, TwoDonePayload], error) {
+func SubscribeTwoDone(ctx context.Context, c *client.Client, args TwoDoneArguments, o ...client.SubscribeOption) (*TwoDoneSubscription, error) {
 	return client.Subscribe(ctx, c, eventTwoDone, args, o...)
 }

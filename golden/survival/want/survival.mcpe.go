@@ -6,14 +6,18 @@ package survival
 import (
 	"context"
 	"encoding/json"
+	"math/big"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"math/big"
 )
 
+// ReadingTakenEventName is the name of the event type.
+const ReadingTakenEventName = "reading.taken"
+
 var eventReadingTaken = events.Type[ReadingTakenArguments, ReadingTakenPayload]{Info: events.Info{
-	Name:          "reading.taken",
+	Name:          ReadingTakenEventName,
 	Description:   "What has to come back as it was.",
 	InputSchema:   json.RawMessage(`{"type":"object"}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"severity":{"$ref":"#/$defs/Severity"},"code":{"$ref":"#/$defs/Code"},"mode":{"$ref":"#/$defs/Mode"},"count":{"type":"integer","minimum":-9223372036854775808,"maximum":9223372036854775807},"exact":{},"huge":{},"any":{},"at":{"type":"string","format":"date-time"},"nested":{"type":"object","properties":{"name":{"type":"string"}},"additionalProperties":true},"typed":{"type":"object","properties":{"name":{"type":"string"}},"additionalProperties":{"type":"integer","minimum":-9223372036854775808,"maximum":9223372036854775807}},"map":{"type":"object","patternProperties":{"^[a-z]":{"type":"string","format":"date-time"}},"additionalProperties":false}},"required":["severity","count","at"],"additionalProperties":true,"$defs":{"Severity":{"type":"string","enum":["low","high"]},"Code":{"type":"integer","enum":[1,2],"minimum":0,"maximum":10},"Mode":{"enum":["auto",1,null,{"fixed":true}]}}}`),
@@ -95,8 +99,14 @@ func RegisterReadingTaken(s *server.Server, h ReadingTakenHooks, o ...server.Typ
 	return server.Register(s, eventReadingTaken, h, o...)
 }
 
+// ReadingTakenEvent is an occurrence of reading.taken as a client receives it.
+type ReadingTakenEvent = events.Event[ReadingTakenArguments, ReadingTakenPayload]
+
+// ReadingTakenSubscription delivers the occurrences of reading.taken.
+type ReadingTakenSubscription = client.Subscription[ReadingTakenArguments, ReadingTakenPayload]
+
 // SubscribeReadingTaken subscribes to reading.taken.
-func SubscribeReadingTaken(ctx context.Context, c *client.Client, args ReadingTakenArguments, o ...client.SubscribeOption) (*client.Subscription[ReadingTakenArguments, ReadingTakenPayload], error) {
+func SubscribeReadingTaken(ctx context.Context, c *client.Client, args ReadingTakenArguments, o ...client.SubscribeOption) (*ReadingTakenSubscription, error) {
 	return client.Subscribe(ctx, c, eventReadingTaken, args, o...)
 }
 

@@ -5,6 +5,7 @@ package tags
 
 import (
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 

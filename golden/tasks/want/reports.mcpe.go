@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc"
@@ -15,8 +16,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// ReportWrittenEventName is the name of the event type.
+const ReportWrittenEventName = "report.written"
+
 var eventReportWritten = events.Type[ReportWrittenArguments, ReportWrittenPayload]{Info: events.Info{
-	Name:          "report.written",
+	Name:          ReportWrittenEventName,
 	Description:   "Fires when a report is there.",
 	InputSchema:   json.RawMessage(`{"type":"object","additionalProperties":false}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"url":{"type":"string"}},"required":["url"]}`),
@@ -52,8 +56,14 @@ func RegisterReportWritten(s *server.Server, h ReportWrittenHooks, o ...server.T
 	return server.Register(s, eventReportWritten, h, o...)
 }
 
+// ReportWrittenEvent is an occurrence of report.written as a client receives it.
+type ReportWrittenEvent = events.Event[ReportWrittenArguments, ReportWrittenPayload]
+
+// ReportWrittenSubscription delivers the occurrences of report.written.
+type ReportWrittenSubscription = client.Subscription[ReportWrittenArguments, ReportWrittenPayload]
+
 // SubscribeReportWritten subscribes to report.written.
-func SubscribeReportWritten(ctx context.Context, c *client.Client, args ReportWrittenArguments, o ...client.SubscribeOption) (*client.Subscription[ReportWrittenArguments, ReportWrittenPayload], error) {
+func SubscribeReportWritten(ctx context.Context, c *client.Client, args ReportWrittenArguments, o ...client.SubscribeOption) (*ReportWrittenSubscription, error) {
 	return client.Subscribe(ctx, c, eventReportWritten, args, o...)
 }
 
@@ -149,9 +159,9 @@ func (v *WriteReportTaskResult) UnmarshalJSON(b []byte) error {
 
 // WriteReportTaskUpdateProgress is the variant progress of WriteReportTaskUpdate.
 type WriteReportTaskUpdateProgress struct {
-	// Empty means WriteReportTaskUpdateProgressKindProgress, the only value.
-	Kind    WriteReportTaskUpdateProgressKind `json:"kind"`
-	Percent int64                             `json:"percent"`
+	// Empty means "progress", the only value.
+	Kind    string `json:"kind"`
+	Percent int64  `json:"percent"`
 }
 
 func (v *WriteReportTaskUpdateProgress) UnmarshalJSON(b []byte) error {
@@ -159,28 +169,15 @@ func (v *WriteReportTaskUpdateProgress) UnmarshalJSON(b []byte) error {
 }
 
 func (v WriteReportTaskUpdateProgress) MarshalJSON() ([]byte, error) {
-	v.Kind = cmp.Or(v.Kind, WriteReportTaskUpdateProgressKindProgress)
+	v.Kind = cmp.Or(v.Kind, "progress")
 	return events.EncodeStruct(v)
-}
-
-// WriteReportTaskUpdateProgressKind is the member kind of WriteReportTaskUpdateProgress; decoding keeps values that the schema does not list, see Known.
-type WriteReportTaskUpdateProgressKind string
-
-// The values of WriteReportTaskUpdateProgressKind.
-const (
-	WriteReportTaskUpdateProgressKindProgress WriteReportTaskUpdateProgressKind = "progress"
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v WriteReportTaskUpdateProgressKind) Known() bool {
-	return v == WriteReportTaskUpdateProgressKindProgress
 }
 
 // WriteReportTaskUpdateNote is the variant note of WriteReportTaskUpdate.
 type WriteReportTaskUpdateNote struct {
-	// Empty means WriteReportTaskUpdateNoteKindNote, the only value.
-	Kind WriteReportTaskUpdateNoteKind `json:"kind"`
-	Text string                        `json:"text"`
+	// Empty means "note", the only value.
+	Kind string `json:"kind"`
+	Text string `json:"text"`
 }
 
 func (v *WriteReportTaskUpdateNote) UnmarshalJSON(b []byte) error {
@@ -188,21 +185,8 @@ func (v *WriteReportTaskUpdateNote) UnmarshalJSON(b []byte) error {
 }
 
 func (v WriteReportTaskUpdateNote) MarshalJSON() ([]byte, error) {
-	v.Kind = cmp.Or(v.Kind, WriteReportTaskUpdateNoteKindNote)
+	v.Kind = cmp.Or(v.Kind, "note")
 	return events.EncodeStruct(v)
-}
-
-// WriteReportTaskUpdateNoteKind is the member kind of WriteReportTaskUpdateNote; decoding keeps values that the schema does not list, see Known.
-type WriteReportTaskUpdateNoteKind string
-
-// The values of WriteReportTaskUpdateNoteKind.
-const (
-	WriteReportTaskUpdateNoteKindNote WriteReportTaskUpdateNoteKind = "note"
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v WriteReportTaskUpdateNoteKind) Known() bool {
-	return v == WriteReportTaskUpdateNoteKindNote
 }
 
 // WriteReportTask is a running task of write_report.

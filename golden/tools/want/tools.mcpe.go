@@ -6,13 +6,17 @@ package tools
 import (
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// PageTurnedEventName is the name of the event type.
+const PageTurnedEventName = "page.turned"
+
 var eventPageTurned = events.Type[PageTurnedArguments, PageTurnedPayload]{Info: events.Info{
-	Name:          "page.turned",
+	Name:          PageTurnedEventName,
 	Description:   "Its arguments have the names of the tool's own.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"cursor":{"type":"string"},"maxEvents":{"type":"number"}},"additionalProperties":false}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"page":{"type":"number"},"next":{"$ref":"#"}}}`),
@@ -52,13 +56,22 @@ func RegisterPageTurned(s *server.Server, h PageTurnedHooks, o ...server.TypeOpt
 	return server.Register(s, eventPageTurned, h, o...)
 }
 
+// PageTurnedEvent is an occurrence of page.turned as a client receives it.
+type PageTurnedEvent = events.Event[PageTurnedArguments, PageTurnedPayload]
+
+// PageTurnedSubscription delivers the occurrences of page.turned.
+type PageTurnedSubscription = client.Subscription[PageTurnedArguments, PageTurnedPayload]
+
 // SubscribePageTurned subscribes to page.turned.
-func SubscribePageTurned(ctx context.Context, c *client.Client, args PageTurnedArguments, o ...client.SubscribeOption) (*client.Subscription[PageTurnedArguments, PageTurnedPayload], error) {
+func SubscribePageTurned(ctx context.Context, c *client.Client, args PageTurnedArguments, o ...client.SubscribeOption) (*PageTurnedSubscription, error) {
 	return client.Subscribe(ctx, c, eventPageTurned, args, o...)
 }
 
+// BookOpenedV1EventName is the name of the event type.
+const BookOpenedV1EventName = "book-opened.v1"
+
 var eventBookOpenedV1 = events.Type[BookOpenedV1Arguments, BookOpenedV1Payload]{Info: events.Info{
-	Name:          "book-opened.v1",
+	Name:          BookOpenedV1EventName,
 	Description:   "Its arguments are a shared type.",
 	InputSchema:   json.RawMessage(`{"$ref":"#/$defs/Arguments","$defs":{"Arguments":{"type":"object","properties":{"repo":{"type":"string"},"parent":{"$ref":"#/$defs/Arguments"}},"required":["repo"],"additionalProperties":false}}}`),
 	PayloadSchema: json.RawMessage(`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"who":{"$ref":"#/definitions/who"},"$ref":{"const":"#/definitions/who"}},"definitions":{"who":{"type":"string"}}}`),
@@ -104,8 +117,14 @@ func RegisterBookOpenedV1(s *server.Server, h BookOpenedV1Hooks, o ...server.Typ
 	return server.Register(s, eventBookOpenedV1, h, o...)
 }
 
+// BookOpenedV1Event is an occurrence of book-opened.v1 as a client receives it.
+type BookOpenedV1Event = events.Event[BookOpenedV1Arguments, BookOpenedV1Payload]
+
+// BookOpenedV1Subscription delivers the occurrences of book-opened.v1.
+type BookOpenedV1Subscription = client.Subscription[BookOpenedV1Arguments, BookOpenedV1Payload]
+
 // SubscribeBookOpenedV1 subscribes to book-opened.v1.
-func SubscribeBookOpenedV1(ctx context.Context, c *client.Client, args BookOpenedV1Arguments, o ...client.SubscribeOption) (*client.Subscription[BookOpenedV1Arguments, BookOpenedV1Payload], error) {
+func SubscribeBookOpenedV1(ctx context.Context, c *client.Client, args BookOpenedV1Arguments, o ...client.SubscribeOption) (*BookOpenedV1Subscription, error) {
 	return client.Subscribe(ctx, c, eventBookOpenedV1, args, o...)
 }
 

@@ -7,13 +7,17 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// PaymentMadeEventName is the name of the event type.
+const PaymentMadeEventName = "payment.made"
+
 var eventPaymentMade = events.Type[PaymentMadeArguments, PaymentMadePayload]{Info: events.Info{
-	Name:          "payment.made",
+	Name:          PaymentMadeEventName,
 	Description:   "Unions in every place.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"method":{"$ref":"#/$defs/Method"}},"$defs":{"Method":{"description":"How somebody pays.","oneOf":[{"$ref":"#/$defs/Card"},{"$ref":"#/$defs/Bank"}]},"Card":{"type":"object","properties":{"kind":{"const":"card"},"number":{"type":"string"}},"required":["kind","number"]},"Bank":{"type":"object","properties":{"kind":{"type":"string","enum":["bank"]},"iban":{"type":"string"}},"required":["kind","iban"]}}}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"method":{"$ref":"#/$defs/Method"},"methodOptional":{"$ref":"#/$defs/Method"},"methodNullable":{"oneOf":[{"$ref":"#/$defs/Method"},{"type":"null"}]},"methodBoth":{"oneOf":[{"$ref":"#/$defs/Card"},{"$ref":"#/$defs/Bank"},{"type":"null"}]},"methods":{"type":"array","items":{"$ref":"#/$defs/Method"}},"byName":{"type":"object","additionalProperties":{"$ref":"#/$defs/Method"}},"pet":{"$ref":"#/$defs/Pet"},"numbered":{"$ref":"#/$defs/Numbered"},"maybe":{"$ref":"#/$defs/MaybeCard"},"single":{"oneOf":[{"$ref":"#/$defs/Card"}]},"inline":{"oneOf":[{"type":"object","properties":{"op":{"const":"add"},"path":{"type":"string"}},"required":["op","path"]},{"type":"object","properties":{"op":{"const":"remove"}},"required":["op"]}]}},"required":["method","methodNullable"],"$defs":{"Method":{"description":"How somebody pays.","oneOf":[{"$ref":"#/$defs/Card"},{"$ref":"#/$defs/Bank"}]},"Card":{"type":"object","properties":{"kind":{"const":"card"},"number":{"type":"string"}},"required":["kind","number"]},"Bank":{"type":"object","properties":{"kind":{"type":"string","enum":["bank"]},"iban":{"type":"string"}},"required":["kind","iban"]},"Pet":{"oneOf":[{"$ref":"#/$defs/Cat"},{"$ref":"#/$defs/Dog"}],"discriminator":{"propertyName":"petType","mapping":{"dog":"#/$defs/Dog","hound":"Dog"}}},"Numbered":{"anyOf":[{"type":"object","properties":{"v":{"const":1},"a":{"type":"string"}},"required":["v"]},{"type":"object","properties":{"v":{"const":2},"b":{"type":"string"}},"required":["v"]}]},"MaybeCard":{"anyOf":[{"$ref":"#/$defs/Card"},{"type":"null"}]},"Cat":{"type":"object","properties":{"lives":{"type":"integer","minimum":0,"maximum":9}}},"Dog":{"type":"object","properties":{"petType":{"type":"string"},"barks":{"type":"boolean"}},"required":["petType"]}}}`),
@@ -156,9 +160,9 @@ func (v PaymentMadePayloadInline) MarshalJSON() ([]byte, error) {
 
 // PaymentMadePayloadInlineAdd is the variant add of PaymentMadePayloadInline.
 type PaymentMadePayloadInlineAdd struct {
-	// Empty means PaymentMadePayloadInlineAddOpAdd, the only value.
-	Op   PaymentMadePayloadInlineAddOp `json:"op"`
-	Path string                        `json:"path"`
+	// Empty means "add", the only value.
+	Op   string `json:"op"`
+	Path string `json:"path"`
 }
 
 func (v *PaymentMadePayloadInlineAdd) UnmarshalJSON(b []byte) error {
@@ -166,27 +170,14 @@ func (v *PaymentMadePayloadInlineAdd) UnmarshalJSON(b []byte) error {
 }
 
 func (v PaymentMadePayloadInlineAdd) MarshalJSON() ([]byte, error) {
-	v.Op = cmp.Or(v.Op, PaymentMadePayloadInlineAddOpAdd)
+	v.Op = cmp.Or(v.Op, "add")
 	return events.EncodeStruct(v)
-}
-
-// PaymentMadePayloadInlineAddOp is the member op of PaymentMadePayloadInlineAdd; decoding keeps values that the schema does not list, see Known.
-type PaymentMadePayloadInlineAddOp string
-
-// The values of PaymentMadePayloadInlineAddOp.
-const (
-	PaymentMadePayloadInlineAddOpAdd PaymentMadePayloadInlineAddOp = "add"
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v PaymentMadePayloadInlineAddOp) Known() bool {
-	return v == PaymentMadePayloadInlineAddOpAdd
 }
 
 // PaymentMadePayloadInlineRemove is the variant remove of PaymentMadePayloadInline.
 type PaymentMadePayloadInlineRemove struct {
-	// Empty means PaymentMadePayloadInlineRemoveOpRemove, the only value.
-	Op PaymentMadePayloadInlineRemoveOp `json:"op"`
+	// Empty means "remove", the only value.
+	Op string `json:"op"`
 }
 
 func (v *PaymentMadePayloadInlineRemove) UnmarshalJSON(b []byte) error {
@@ -194,21 +185,8 @@ func (v *PaymentMadePayloadInlineRemove) UnmarshalJSON(b []byte) error {
 }
 
 func (v PaymentMadePayloadInlineRemove) MarshalJSON() ([]byte, error) {
-	v.Op = cmp.Or(v.Op, PaymentMadePayloadInlineRemoveOpRemove)
+	v.Op = cmp.Or(v.Op, "remove")
 	return events.EncodeStruct(v)
-}
-
-// PaymentMadePayloadInlineRemoveOp is the member op of PaymentMadePayloadInlineRemove; decoding keeps values that the schema does not list, see Known.
-type PaymentMadePayloadInlineRemoveOp string
-
-// The values of PaymentMadePayloadInlineRemoveOp.
-const (
-	PaymentMadePayloadInlineRemoveOpRemove PaymentMadePayloadInlineRemoveOp = "remove"
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v PaymentMadePayloadInlineRemoveOp) Known() bool {
-	return v == PaymentMadePayloadInlineRemoveOpRemove
 }
 
 // PaymentMadeHooks customize payment.made.
@@ -222,13 +200,22 @@ func RegisterPaymentMade(s *server.Server, h PaymentMadeHooks, o ...server.TypeO
 	return server.Register(s, eventPaymentMade, h, o...)
 }
 
+// PaymentMadeEvent is an occurrence of payment.made as a client receives it.
+type PaymentMadeEvent = events.Event[PaymentMadeArguments, PaymentMadePayload]
+
+// PaymentMadeSubscription delivers the occurrences of payment.made.
+type PaymentMadeSubscription = client.Subscription[PaymentMadeArguments, PaymentMadePayload]
+
 // SubscribePaymentMade subscribes to payment.made.
-func SubscribePaymentMade(ctx context.Context, c *client.Client, args PaymentMadeArguments, o ...client.SubscribeOption) (*client.Subscription[PaymentMadeArguments, PaymentMadePayload], error) {
+func SubscribePaymentMade(ctx context.Context, c *client.Client, args PaymentMadeArguments, o ...client.SubscribeOption) (*PaymentMadeSubscription, error) {
 	return client.Subscribe(ctx, c, eventPaymentMade, args, o...)
 }
 
+// PaymentMethodEventName is the name of the event type.
+const PaymentMethodEventName = "payment.method"
+
 var eventPaymentMethod = events.Type[PaymentMethodArguments, PaymentMethodPayload]{Info: events.Info{
-	Name:          "payment.method",
+	Name:          PaymentMethodEventName,
 	Description:   "A union is the payload itself.",
 	InputSchema:   json.RawMessage(`{"type":"object"}`),
 	PayloadSchema: json.RawMessage(`{"$ref":"#/$defs/Method","$defs":{"Method":{"description":"How somebody pays.","oneOf":[{"$ref":"#/$defs/Card"},{"$ref":"#/$defs/Bank"}]},"Card":{"type":"object","properties":{"kind":{"const":"card"},"number":{"type":"string"}},"required":["kind","number"]},"Bank":{"type":"object","properties":{"kind":{"type":"string","enum":["bank"]},"iban":{"type":"string"}},"required":["kind","iban"]}}}`),
@@ -258,13 +245,22 @@ func RegisterPaymentMethod(s *server.Server, h PaymentMethodHooks, o ...server.T
 	return server.Register(s, eventPaymentMethod, h, o...)
 }
 
+// PaymentMethodEvent is an occurrence of payment.method as a client receives it.
+type PaymentMethodEvent = events.Event[PaymentMethodArguments, PaymentMethodPayload]
+
+// PaymentMethodSubscription delivers the occurrences of payment.method.
+type PaymentMethodSubscription = client.Subscription[PaymentMethodArguments, PaymentMethodPayload]
+
 // SubscribePaymentMethod subscribes to payment.method.
-func SubscribePaymentMethod(ctx context.Context, c *client.Client, args PaymentMethodArguments, o ...client.SubscribeOption) (*client.Subscription[PaymentMethodArguments, PaymentMethodPayload], error) {
+func SubscribePaymentMethod(ctx context.Context, c *client.Client, args PaymentMethodArguments, o ...client.SubscribeOption) (*PaymentMethodSubscription, error) {
 	return client.Subscribe(ctx, c, eventPaymentMethod, args, o...)
 }
 
+// PaymentStepEventName is the name of the event type.
+const PaymentStepEventName = "payment.step"
+
 var eventPaymentStep = events.Type[PaymentStepArguments, PaymentStepPayload]{Info: events.Info{
-	Name:          "payment.step",
+	Name:          PaymentStepEventName,
 	Description:   "A union written in place is the payload.",
 	InputSchema:   json.RawMessage(`{"type":"object"}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","oneOf":[{"type":"object","properties":{"step":{"const":"begin"},"amount":{"type":"number"}},"required":["step"]},{"type":"object","properties":{"step":{"const":"end"},"ok":{"type":"boolean"}},"required":["step"]}]}`),
@@ -334,9 +330,9 @@ func (v PaymentStepPayload) MarshalJSON() ([]byte, error) {
 
 // PaymentStepPayloadBegin is the variant begin of PaymentStepPayload.
 type PaymentStepPayloadBegin struct {
-	// Empty means PaymentStepPayloadBeginStepBegin, the only value.
-	Step   PaymentStepPayloadBeginStep `json:"step"`
-	Amount *float64                    `json:"amount,omitzero"`
+	// Empty means "begin", the only value.
+	Step   string   `json:"step"`
+	Amount *float64 `json:"amount,omitzero"`
 }
 
 func (v *PaymentStepPayloadBegin) UnmarshalJSON(b []byte) error {
@@ -344,28 +340,15 @@ func (v *PaymentStepPayloadBegin) UnmarshalJSON(b []byte) error {
 }
 
 func (v PaymentStepPayloadBegin) MarshalJSON() ([]byte, error) {
-	v.Step = cmp.Or(v.Step, PaymentStepPayloadBeginStepBegin)
+	v.Step = cmp.Or(v.Step, "begin")
 	return events.EncodeStruct(v)
-}
-
-// PaymentStepPayloadBeginStep is the member step of PaymentStepPayloadBegin; decoding keeps values that the schema does not list, see Known.
-type PaymentStepPayloadBeginStep string
-
-// The values of PaymentStepPayloadBeginStep.
-const (
-	PaymentStepPayloadBeginStepBegin PaymentStepPayloadBeginStep = "begin"
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v PaymentStepPayloadBeginStep) Known() bool {
-	return v == PaymentStepPayloadBeginStepBegin
 }
 
 // PaymentStepPayloadEnd is the variant end of PaymentStepPayload.
 type PaymentStepPayloadEnd struct {
-	// Empty means PaymentStepPayloadEndStepEnd, the only value.
-	Step PaymentStepPayloadEndStep `json:"step"`
-	Ok   *bool                     `json:"ok,omitzero"`
+	// Empty means "end", the only value.
+	Step string `json:"step"`
+	Ok   *bool  `json:"ok,omitzero"`
 }
 
 func (v *PaymentStepPayloadEnd) UnmarshalJSON(b []byte) error {
@@ -373,21 +356,8 @@ func (v *PaymentStepPayloadEnd) UnmarshalJSON(b []byte) error {
 }
 
 func (v PaymentStepPayloadEnd) MarshalJSON() ([]byte, error) {
-	v.Step = cmp.Or(v.Step, PaymentStepPayloadEndStepEnd)
+	v.Step = cmp.Or(v.Step, "end")
 	return events.EncodeStruct(v)
-}
-
-// PaymentStepPayloadEndStep is the member step of PaymentStepPayloadEnd; decoding keeps values that the schema does not list, see Known.
-type PaymentStepPayloadEndStep string
-
-// The values of PaymentStepPayloadEndStep.
-const (
-	PaymentStepPayloadEndStepEnd PaymentStepPayloadEndStep = "end"
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v PaymentStepPayloadEndStep) Known() bool {
-	return v == PaymentStepPayloadEndStepEnd
 }
 
 // PaymentStepHooks customize payment.step.
@@ -401,16 +371,22 @@ func RegisterPaymentStep(s *server.Server, h PaymentStepHooks, o ...server.TypeO
 	return server.Register(s, eventPaymentStep, h, o...)
 }
 
+// PaymentStepEvent is an occurrence of payment.step as a client receives it.
+type PaymentStepEvent = events.Event[PaymentStepArguments, PaymentStepPayload]
+
+// PaymentStepSubscription delivers the occurrences of payment.step.
+type PaymentStepSubscription = client.Subscription[PaymentStepArguments, PaymentStepPayload]
+
 // SubscribePaymentStep subscribes to payment.step.
-func SubscribePaymentStep(ctx context.Context, c *client.Client, args PaymentStepArguments, o ...client.SubscribeOption) (*client.Subscription[PaymentStepArguments, PaymentStepPayload], error) {
+func SubscribePaymentStep(ctx context.Context, c *client.Client, args PaymentStepArguments, o ...client.SubscribeOption) (*PaymentStepSubscription, error) {
 	return client.Subscribe(ctx, c, eventPaymentStep, args, o...)
 }
 
 // Card is the shared type Card.
 type Card struct {
-	// Empty means CardKindCard, the only value.
-	Kind   CardKind `json:"kind"`
-	Number string   `json:"number"`
+	// Empty means "card", the only value.
+	Kind   string `json:"kind"`
+	Number string `json:"number"`
 }
 
 func (v *Card) UnmarshalJSON(b []byte) error {
@@ -418,15 +394,15 @@ func (v *Card) UnmarshalJSON(b []byte) error {
 }
 
 func (v Card) MarshalJSON() ([]byte, error) {
-	v.Kind = cmp.Or(v.Kind, CardKindCard)
+	v.Kind = cmp.Or(v.Kind, "card")
 	return events.EncodeStruct(v)
 }
 
 // Bank is the shared type Bank.
 type Bank struct {
-	// Empty means BankKindBank, the only value.
-	Kind BankKind `json:"kind"`
-	Iban string   `json:"iban"`
+	// Empty means "bank", the only value.
+	Kind string `json:"kind"`
+	Iban string `json:"iban"`
 }
 
 func (v *Bank) UnmarshalJSON(b []byte) error {
@@ -434,7 +410,7 @@ func (v *Bank) UnmarshalJSON(b []byte) error {
 }
 
 func (v Bank) MarshalJSON() ([]byte, error) {
-	v.Kind = cmp.Or(v.Kind, BankKindBank)
+	v.Kind = cmp.Or(v.Kind, "bank")
 	return events.EncodeStruct(v)
 }
 
@@ -622,37 +598,11 @@ func (v Numbered) MarshalJSON() ([]byte, error) {
 // MaybeCard is the shared type MaybeCard.
 type MaybeCard = Card
 
-// CardKind is the member kind of Card; decoding keeps values that the schema does not list, see Known.
-type CardKind string
-
-// The values of CardKind.
-const (
-	CardKindCard CardKind = "card"
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v CardKind) Known() bool {
-	return v == CardKindCard
-}
-
-// BankKind is the member kind of Bank; decoding keeps values that the schema does not list, see Known.
-type BankKind string
-
-// The values of BankKind.
-const (
-	BankKindBank BankKind = "bank"
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v BankKind) Known() bool {
-	return v == BankKindBank
-}
-
 // Numbered1 is the variant 1 of Numbered.
 type Numbered1 struct {
-	// Empty means Numbered1V1, the only value.
-	V Numbered1V `json:"v"`
-	A *string    `json:"a,omitzero"`
+	// Empty means 1, the only value.
+	V int64   `json:"v"`
+	A *string `json:"a,omitzero"`
 }
 
 func (v *Numbered1) UnmarshalJSON(b []byte) error {
@@ -660,28 +610,15 @@ func (v *Numbered1) UnmarshalJSON(b []byte) error {
 }
 
 func (v Numbered1) MarshalJSON() ([]byte, error) {
-	v.V = cmp.Or(v.V, Numbered1V1)
+	v.V = cmp.Or(v.V, 1)
 	return events.EncodeStruct(v)
-}
-
-// Numbered1V is the member v of Numbered1; decoding keeps values that the schema does not list, see Known.
-type Numbered1V int64
-
-// The values of Numbered1V.
-const (
-	Numbered1V1 Numbered1V = 1
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v Numbered1V) Known() bool {
-	return v == Numbered1V1
 }
 
 // Numbered2 is the variant 2 of Numbered.
 type Numbered2 struct {
-	// Empty means Numbered2V2, the only value.
-	V Numbered2V `json:"v"`
-	B *string    `json:"b,omitzero"`
+	// Empty means 2, the only value.
+	V int64   `json:"v"`
+	B *string `json:"b,omitzero"`
 }
 
 func (v *Numbered2) UnmarshalJSON(b []byte) error {
@@ -689,19 +626,6 @@ func (v *Numbered2) UnmarshalJSON(b []byte) error {
 }
 
 func (v Numbered2) MarshalJSON() ([]byte, error) {
-	v.V = cmp.Or(v.V, Numbered2V2)
+	v.V = cmp.Or(v.V, 2)
 	return events.EncodeStruct(v)
-}
-
-// Numbered2V is the member v of Numbered2; decoding keeps values that the schema does not list, see Known.
-type Numbered2V int64
-
-// The values of Numbered2V.
-const (
-	Numbered2V2 Numbered2V = 2
-)
-
-// Known reports whether v is one of the values that the schema lists.
-func (v Numbered2V) Known() bool {
-	return v == Numbered2V2
 }

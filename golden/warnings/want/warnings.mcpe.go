@@ -6,13 +6,17 @@ package warnings
 import (
 	"context"
 	"encoding/json"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
+// ThingHappenedEventName is the name of the event type.
+const ThingHappenedEventName = "thing.happened"
+
 var eventThingHappened = events.Type[ThingHappenedArguments, ThingHappenedPayload]{Info: events.Info{
-	Name:          "thing.happened",
+	Name:          ThingHappenedEventName,
 	Description:   "What is typed with a warning or a note.",
 	InputSchema:   json.RawMessage(`{"type":"object"}`),
 	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"either":{"oneOf":[{"type":"string"},{"type":"number"}]},"shapes":{"type":"array","items":{"anyOf":[{"type":"object","properties":{"a":{"type":"string"}}},{"type":"object","properties":{"b":{"type":"string"}}}]}},"several":{"type":["string","number","null"]},"count":{"type":"integer"},"half":{"type":"integer","minimum":0},"huge":{"type":"integer","minimum":0,"maximum":18446744073709551615},"empty":{"type":"object"}},"required":["either","several"]}`),
@@ -54,7 +58,13 @@ func RegisterThingHappened(s *server.Server, h ThingHappenedHooks, o ...server.T
 	return server.Register(s, eventThingHappened, h, o...)
 }
 
+// ThingHappenedEvent is an occurrence of thing.happened as a client receives it.
+type ThingHappenedEvent = events.Event[ThingHappenedArguments, ThingHappenedPayload]
+
+// ThingHappenedSubscription delivers the occurrences of thing.happened.
+type ThingHappenedSubscription = client.Subscription[ThingHappenedArguments, ThingHappenedPayload]
+
 // SubscribeThingHappened subscribes to thing.happened.
-func SubscribeThingHappened(ctx context.Context, c *client.Client, args ThingHappenedArguments, o ...client.SubscribeOption) (*client.Subscription[ThingHappenedArguments, ThingHappenedPayload], error) {
+func SubscribeThingHappened(ctx context.Context, c *client.Client, args ThingHappenedArguments, o ...client.SubscribeOption) (*ThingHappenedSubscription, error) {
 	return client.Subscribe(ctx, c, eventThingHappened, args, o...)
 }
