@@ -239,7 +239,8 @@ func (b *builder) publish(p *Package) {
 	tools := scope{}
 	for i, e := range all {
 		if faults[i] != nil {
-			b.report(source.New("MCPE303", e.Schema.NameRange, "%s cannot be fingerprinted: %v", e.Schema.Name, faults[i]))
+			// Whatever has no canonical form was refused when it was read.
+			b.report(source.New("MCPE130", e.Schema.NameRange, "%s cannot be fingerprinted: %v", e.Schema.Name, faults[i]))
 		}
 		if b.opts.Tools {
 			e.Tool = b.tool(e, tools)

@@ -38,8 +38,6 @@ var typeCodes = []Code{
 		"The read tool adds `cursor` and `maxEvents` to the event's arguments, and the inputSchema already has a member of that name. Name others in `x-tool-args: {cursor: NAME, maxEvents: NAME}`, or leave tools out of `emit`."},
 	{"MCPE223", "read tool without plain arguments", Error,
 		"The read tool adds two members to the inputSchema, which must be an object schema with properties at its top. Leave tools out of `emit`, or describe the arguments as one object."},
-	{"MCPE303", "schema that cannot be fingerprinted", Error,
-		"The fingerprint of an event type is taken over the RFC 8785 form of its published schemas, which does not exist for this one, for example because a string holds half a surrogate pair."},
 	{"MCPE301", "conflicting package names", Error,
 		"The event files of one run ask for different Go packages. Give `--package`, or set `package` in the configuration."},
 	{"MCPE302", "generated code that does not compile", Error,
