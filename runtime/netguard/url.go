@@ -26,7 +26,7 @@ const checkTime = 2 * time.Second
 // The URL is not normalized: its text belongs to a subscription's key byte for byte (SUB-4).
 func (g *Guard) ParseURL(raw string) (*url.URL, error) {
 	if len(raw) > MaxURL {
-		return nil, &URLError{"longer than " + strconv.Itoa(MaxURL) + " bytes"}
+		return nil, &URLError{"has " + strconv.Itoa(len(raw)) + " bytes, more than " + strconv.Itoa(MaxURL)}
 	}
 	for _, c := range []byte(raw) {
 		if c <= ' ' || c >= 0x7f || c == '\\' {

@@ -59,7 +59,7 @@ func TestSUB3ParseURL(t *testing.T) {
 		"https://receiver\u3002test/":                        "has a blank",
 		"https://" + strings.Repeat("a", 64) + ".test/":      "has an odd host",
 		"https://" + strings.Repeat("a.", 127) + "test/":     "has an odd host",
-		"https://receiver.test/" + strings.Repeat("a", 2048): "longer than",
+		"https://receiver.test/" + strings.Repeat("a", 2048): "more than 2048",
 	} {
 		_, err := g.ParseURL(raw)
 		var refused *URLError

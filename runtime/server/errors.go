@@ -18,11 +18,12 @@ func notFound(kind string) *events.Error {
 	return events.NewError(wire.NotFound, map[string]string{"kind": kind})
 }
 
+// unsupportedMode echoes the mode, of which a caller's may be long.
 func unsupportedMode(mode string) *events.Error {
 	return events.NewError(wire.Unsupported, struct {
 		Feature string `json:"feature"`
 		Value   string `json:"value"`
-	}{"deliveryMode", mode})
+	}{"deliveryMode", wire.Shown(mode)})
 }
 
 func schemaChanged(feature string) *events.Error {

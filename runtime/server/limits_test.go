@@ -194,6 +194,31 @@ var limits = map[string]limit{
 		exceedWebhooks(t, func(o *Options) { o.Webhook.Quota.Total = 5 }, 5, func(i int) string { return fmt.Sprint("p", i) })
 	}},
 	"Test of one subscriber under the append lock": {value: fmt.Sprint(maxCost, " ns"), test: "server.TestMayMatchIsBounded"},
+
+	// Of the carriers.
+	"Body of a request over HTTP":         {value: "4 MiB", test: "transport.TestDirectParity"},
+	"Time for a request's body to arrive": {value: "30 s", test: "transport.TestSlowBody"},
+	"Time for one write to a stream":      {value: "30 s", test: "transport.TestStalledReaderIsCut"},
+	"Header of the protocol":              {value: "1 KiB", test: "transport.TestLongHeaders"},
+	"Nesting of a message":                {value: "1,000 levels", test: "transport.TestLineErrors"},
+	"JSON-RPC id":                         {value: "1 KiB", test: "transport.TestLineErrors"},
+	"Messages in a batch":                 {value: "100", test: "transport.TestLineErrors"},
+	"Early cancellations kept":            {value: "2 s", test: "transport.TestEarlyCancelsAreBounded"},
+	"Caller's text in a message":          {value: fmt.Sprint(wire.MaxShown, " bytes"), test: "server.TestRefusalMessages"},
+
+	// Of webhooks.
+	"Callback URL":                       {value: "2,048 bytes", test: "netguard.TestSUB3ParseURL"},
+	"Webhook secret":                     {value: fmt.Sprint(wire.MinSecret, " to ", wire.MaxSecret, " bytes"), test: "server.TestWrongCalls"},
+	"Lifetime of a webhook subscription": {value: "1 min to 24 h", test: "server.TestSUB6TTL"},
+	"Verified callbacks of a principal":  {value: "2,000", test: "server.TestVER3Quota"},
+	"Verified callbacks":                 {value: "200,000", test: "server.TestVER3Quota"},
+	"Failed verifications a minute, of a host and of a principal": {value: "10", test: "server.TestVER3Budget"},
+	"Document of a receiver's consent":                            {value: fmt.Sprint("8 KiB and ", maxReceivers, " entries"), test: "server.TestVER1DocumentBounds"},
+	"Answer of an endpoint":                                       {value: "8 KiB", test: "netguard.TestSSRF2BoundedBodies"},
+	"Retry-After of an endpoint":                                  {value: "15 min", test: "delivery.TestHOOK3Schedule"},
+	"Unsettled occurrences of a subscription":                     {value: "1,024", test: "delivery.TestHOOK8UnsettledBound"},
+	"Waiting for a check in events/subscribe":                     {value: secondsText(askTime), test: "server.TestSUB1HangingCheck"},
+	"Waiting for the response before the first delivery":          {value: secondsText(maxReplyTime), test: "server.TestSUB1ResponseFirst"},
 }
 
 // Every limit that docs/server.md gives is the code's, and going beyond it is answered as a test
@@ -248,6 +273,8 @@ func TestLimits(t *testing.T) {
 		t.Errorf("the options' defaults are others than those of the table: %+v", o)
 	}
 }
+
+func secondsText(d time.Duration) string { return fmt.Sprint(d.Seconds(), " s") }
 
 // testExists looks for a test function in the sources of a package below runtime.
 func testExists(t *testing.T, name string) bool {

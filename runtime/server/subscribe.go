@@ -74,6 +74,15 @@ func (s *Server) subscribe(ctx context.Context, r *Request) (json.RawMessage, er
 }
 
 // webhookSubscription names a webhook subscription by its key (SUB-4).
+// secretReason is what a caller is told of its secret.
+func secretReason(err error) string {
+	var e *webhook.SecretError
+	if errors.As(err, &e) {
+		return e.Reason
+	}
+	return "is not valid"
+}
+
 func webhookSubscription(principal, url string, a *arguments) Subscription {
 	name := a.def.info.Name
 	return Subscription{ID: wire.SubscriptionID(wire.ModeWebhook, principal, url, name, a.canonical()), Principal: principal, Event: name, Mode: wire.ModeWebhook}
@@ -96,7 +105,7 @@ func (w *webhooks) read(ctx context.Context, q *subscribeRequest, d *definition,
 		faults = append(faults, urlFault(err))
 	}
 	if q.secret, err = webhook.ParseSecret(p.Delivery.Secret); err != nil {
-		faults = append(faults, events.FieldError{Path: "/delivery/secret", Message: "must be whsec_ followed by the standard base64 of 24 to 64 bytes"})
+		faults = append(faults, events.FieldError{Path: "/delivery/secret", Message: secretReason(err)})
 	}
 	if len(faults) > 0 {
 		return events.Invalid(faults...)

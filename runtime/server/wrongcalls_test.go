@@ -12,6 +12,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
+// secretOf is the fault of a secret of another size.
+func secretOf(size string) string {
+	return `[{"path":"/delivery/secret","message":"must be whsec_ followed by the standard base64 of 24 to 64 bytes, and has ` + size + `"}]`
+}
+
 const badSecret = `[{"path":"/delivery/secret","message":"must be whsec_ followed by the standard base64 of 24 to 64 bytes"}]`
 
 // wrongCall is one way to call events/subscribe or events/unsubscribe wrongly.
@@ -92,7 +97,7 @@ func wrongCalls() []wrongCall {
 		{name: "SUB-3 url with a blank", params: withURL(secure + " x"), kind: wire.InvalidParams, data: url(odd)},
 		{name: "SUB-3 url with a backslash", params: withURL(`https://receiver.test\@127.0.0.1/`), kind: wire.InvalidParams, data: url(odd)},
 		{name: "SUB-3 url with a line break", params: withURL("https://receiver.test/\r\nHost: x"), kind: wire.InvalidParams, data: url(odd)},
-		{name: "SUB-3 url too long", params: withURL(secure + strings.Repeat("x", 3000)), kind: wire.InvalidParams, data: url("longer than 2048 bytes")},
+		{name: "SUB-3 url too long", params: withURL(secure + strings.Repeat("x", 3000)), kind: wire.InvalidParams, data: url("has 3029 bytes, more than 2048")},
 		{name: "SUB-3 url with an odd port", params: withURL("https://receiver.test:0443/"), kind: wire.InvalidParams, data: url("has an odd port")},
 		{name: "SUB-3 url is a number", params: withURL("https://2130706433/"), kind: wire.InvalidParams, data: url("has an odd host")},
 		{name: "SUB-3 private name", params: withURL("https://inside.test/hooks"), kind: wire.InvalidParams, data: url("has a blocked address")},
@@ -101,8 +106,10 @@ func wrongCalls() []wrongCall {
 		{name: "SUB-3 secret empty", params: withSecret(""), kind: wire.InvalidParams, data: errs(badSecret)},
 		{name: "SUB-3 secret without prefix", params: withSecret(strings.TrimPrefix(secretA, "whsec_")), kind: wire.InvalidParams, data: errs(badSecret)},
 		{name: "SUB-3 secret not base64", params: withSecret("whsec_!!!!"), kind: wire.InvalidParams, data: errs(badSecret)},
-		{name: "SUB-3 secret too short", params: withSecret("whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="), kind: wire.InvalidParams, data: errs(badSecret)},
-		{name: "SUB-3 secret too long", params: withSecret("whsec_" + strings.Repeat("A", 88)), kind: wire.InvalidParams, data: errs(badSecret)},
+		{name: "SUB-3 secret too short", params: withSecret("whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="), kind: wire.InvalidParams, data: errs(secretOf("23 bytes"))},
+		{name: "SUB-3 secret too long", params: withSecret("whsec_" + strings.Repeat("A", 88)), kind: wire.InvalidParams, data: errs(secretOf("66 bytes"))},
+		{name: "SUB-3 secret far too long", params: withSecret("whsec_" + strings.Repeat("A", 100_000)), kind: wire.InvalidParams, data: errs(secretOf("a text of 100006 bytes"))},
+		{name: "mode far too long", params: `{"name":"e","delivery":{"mode":"` + strings.Repeat("m", 5000) + `","url":"` + plain + `","secret":"` + secretA + `"}}`, kind: wire.Unsupported, data: `{"feature":"deliveryMode","value":"` + strings.Repeat("m", wire.MaxShown) + `…"}`},
 		{name: "SUB-3 url and secret", params: `{"name":"e","delivery":{"mode":"webhook","url":"http://x.test","secret":"x"}}`, kind: wire.InvalidParams,
 			data: errs(`[{"path":"/delivery/url","message":"is not https"},` + badSecret[1:])},
 		{name: "AUTH-1 not authorized", principal: "mallory", params: params(secure, secretA, ""), kind: wire.Forbidden, data: `{"reason":"not you"}`},

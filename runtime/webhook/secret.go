@@ -23,8 +23,16 @@ type Secret struct {
 // newSecretSize is the length of generated secrets: what SHA-256 can make use of.
 const newSecretSize = 32
 
-// errSecret says what a secret has to be without repeating the one that was given.
-var errSecret = errors.New("webhook: a secret is whsec_ followed by the standard base64 of 24 to 64 bytes")
+// A SecretError says why a text is no secret, without repeating it (SUB-3).
+type SecretError struct {
+	// Reason reads after the name of the field: "must be whsec_ followed by …".
+	Reason string
+}
+
+// Error gives the reason.
+func (e *SecretError) Error() string { return "webhook: a secret " + e.Reason }
+
+const wantSecret = "must be whsec_ followed by the standard base64 of 24 to 64 bytes"
 
 // NewSecret makes a random secret.
 func NewSecret() Secret {
@@ -34,12 +42,13 @@ func NewSecret() Secret {
 }
 
 // ParseSecret reads the text form: whsec_ and base64, padded or not, of 24 to 64 bytes. The URL-safe
-// alphabet is read too, because peers write it; a text that mixes both is refused (SUB-3).
+// alphabet is read too, because peers write it; a text that mixes both is refused (SUB-3). Errors are of
+// type [*SecretError].
 func ParseSecret(text string) (Secret, error) {
 	coded, ok := strings.CutPrefix(text, wire.SecretPrefix)
 	// The decoder skips line breaks; a secret has none.
 	if !ok || strings.ContainsAny(coded, "\r\n") {
-		return Secret{}, errSecret
+		return Secret{}, &SecretError{wantSecret}
 	}
 	encoding := base64.StdEncoding
 	if strings.ContainsAny(coded, "-_") {
@@ -48,9 +57,15 @@ func ParseSecret(text string) (Secret, error) {
 	if !strings.HasSuffix(coded, "=") {
 		encoding = encoding.WithPadding(base64.NoPadding)
 	}
+	if len(coded) > base64.StdEncoding.EncodedLen(wire.MaxSecret) {
+		return Secret{}, &SecretError{fmt.Sprintf("%s, and has a text of %d bytes", wantSecret, len(text))}
+	}
 	b, err := encoding.DecodeString(coded)
-	if err != nil || len(b) < wire.MinSecret || len(b) > wire.MaxSecret {
-		return Secret{}, errSecret
+	switch {
+	case err != nil:
+		return Secret{}, &SecretError{wantSecret}
+	case len(b) < wire.MinSecret || len(b) > wire.MaxSecret:
+		return Secret{}, &SecretError{fmt.Sprintf("%s, and has %d bytes", wantSecret, len(b))}
 	}
 	return Secret{string(b)}, nil
 }

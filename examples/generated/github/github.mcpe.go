@@ -238,8 +238,8 @@ var eventPush = events.Type[PushArguments, PushPayload]{Info: events.Info{
 	Name:          PushEventName,
 	Description:   "Commits or a tag were pushed, or a ref was created or deleted.",
 	InputSchema:   json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo","description":"Only this repository."},"branch":{"$ref":"#/$defs/Branch","description":"Only pushes to this branch; tags never match."}},"additionalProperties":false,"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1}}}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo"},"ref":{"type":"string","description":"The full ref, for example refs/heads/main."},"branch":{"$ref":"#/$defs/Branch","description":"The branch, absent when the ref is a tag."},"before":{"type":"string","description":"The commit before the push; forty zeros when the ref is new."},"after":{"type":"string","description":"The commit after the push; forty zeros when the ref was deleted."},"commits":{"type":"integer","minimum":0,"maximum":9007199254740991,"description":"How many commits were pushed."},"pusher":{"type":"string"},"forced":{"type":"boolean"},"url":{"type":"string","format":"uri"}},"required":["repo","ref","before","after","commits","pusher","forced","url"],"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1}}}`),
-	Fingerprint:   "0d1360d5029d973fe69645c598716612",
+	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo"},"ref":{"type":"string","description":"The full ref, for example refs/heads/main."},"branch":{"$ref":"#/$defs/Branch","description":"The branch, absent when the ref is a tag."},"before":{"type":"string","description":"The commit before the push; forty zeros when the ref is new."},"after":{"type":"string","description":"The commit after the push; forty zeros when the ref was deleted."},"commits":{"type":"integer","minimum":0,"maximum":9007199254740991,"description":"How many commits were pushed."},"pusher":{"type":"string"},"forced":{"type":"boolean"},"url":{"type":"string","description":"Where the push can be looked at. No URI of RFC 3986: GitHub writes ^ in it."}},"required":["repo","ref","before","after","commits","pusher","forced","url"],"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1}}}`),
+	Fingerprint:   "60064c52faef2d7ec5ec58d148b94a61",
 	Match: []events.MatchRule{
 		{Argument: "repo", Path: "/repo"},
 		{Argument: "branch", Path: "/branch"},
@@ -275,7 +275,8 @@ type PushPayload struct {
 	Commits int64  `json:"commits"`
 	Pusher  string `json:"pusher"`
 	Forced  bool   `json:"forced"`
-	URL     string `json:"url"`
+	// Where the push can be looked at. No URI of RFC 3986: GitHub writes ^ in it.
+	URL string `json:"url"`
 }
 
 func (v *PushPayload) UnmarshalJSON(b []byte) error {
