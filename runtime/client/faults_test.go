@@ -292,3 +292,52 @@ func TestCLI7StaleSchemaCursor(t *testing.T) {
 		}
 	}
 }
+
+// CLI-4: a stream that beats and never becomes active is given up, on Subscribe and later; it does not
+// keep the caller waiting.
+func TestCLI4NeverActive(t *testing.T) {
+	eachCarrier(t, func(t *testing.T, c carrier) {
+		f := newFake(c.legacy)
+		f.stream = func(st *fakeStream) (any, *jsonrpc.Error) {
+			for st.ctx.Err() == nil {
+				st.heartbeat("c0")
+				time.Sleep(10 * time.Second)
+			}
+			return nil, nil
+		}
+		start := time.Now()
+		_, err := Subscribe(t.Context(), connect(t, f, c, Options{}), Dynamic("tick"), nil)
+		var answer *AnswerError
+		if !errors.As(err, &answer) || answer.Method != wire.MethodStream || time.Since(start) > 2*time.Minute {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}
+
+// CLI-2: an answer that cannot be used once is overcome in silence; when it stays so the application is
+// told, once until something is received. subscription.tell carries it.
+func TestCLI2UnusableAnswersAreTold(t *testing.T) {
+	for bad, told := range map[int]bool{1: false, 3: false, 4: true, 20: true} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake(false)
+			polls := 0
+			f.poll = func(p wire.PollParams) (any, *jsonrpc.Error) {
+				switch polls++; {
+				case polls == 1:
+					return polled("c0", false, 1000), nil
+				case polls <= 1+bad:
+					return json.RawMessage(`{"events":5}`), nil
+				}
+				return polled("c1", false, 1000, "e1"), nil
+			}
+			r := read(t, subscribe(t, connect(t, f, carriers[3], Options{}), WithMode("poll")))
+			if told {
+				r.want("error")
+				if !errors.As(r.err, new(*AnswerError)) || !errors.As(r.err, new(*RecoverableError)) || Final(r.err) {
+					t.Errorf("%v", r.err)
+				}
+			}
+			r.want("e1")
+		})
+	}
+}

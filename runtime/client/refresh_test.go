@@ -276,3 +276,25 @@ func TestCLI6Watermark(t *testing.T) {
 		}
 	})
 }
+
+// CLI-5: the cursor of an answer that was under way while something was delivered is the older one; it
+// does not take the subscription back. callback.settle carries it (quiet).
+func TestCLI5AnswerOvertakenByDelivery(t *testing.T) {
+	eachCarrier(t, func(t *testing.T, c carrier) {
+		h, cl := hooked(t, c, Options{})
+		h.ttl = time.Minute
+		s := subscribe(t, cl, WithCursor("c0"))
+		h.emit(1)
+		h.deliver()
+		r := read(t, s)
+		r.want("e1")
+		h.set(func() {
+			h.early = func(sub *hookSub) { h.event(sub, 2, "c2") } // the watermark stays at c1
+		})
+		time.Sleep(45 * time.Second)
+		r.want("e2")
+		if n, cursor := len(h.calls()), s.Status().Cursor; n != 2 || cursor != "c2" {
+			t.Errorf("after %d calls at %s", n, cursor)
+		}
+	})
+}
