@@ -47,4 +47,5 @@ events:
 	// Output:
 	// incidents/incidents.mcpe.go
 	// incidents/mcpe.go
+	// incidents/mcpe.schemas.json
 }

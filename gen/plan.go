@@ -137,7 +137,7 @@ func readOutput(dir string) (map[string][]byte, error) {
 	}
 	present := map[string][]byte{}
 	for _, e := range entries {
-		if e.Name() != golang.ToolsFile && filepath.Ext(e.Name()) != ".go" || e.IsDir() {
+		if besides[e.Name()] == "" && filepath.Ext(e.Name()) != ".go" || e.IsDir() {
 			continue // a directory in the place of a file is met when writing
 		}
 		content, err := os.ReadFile(filepath.Join(dir, e.Name()))
@@ -149,15 +149,22 @@ func readOutput(dir string) (map[string][]byte, error) {
 	return present, nil
 }
 
-// ours reports whether a file of the output directory is a generated one. tools.json has no room
-// for a header: it is ours when our package file beside it lists read tools.
+// besides are the generated files that have no room for a header. Such a one is ours when our package file
+// beside it has the line that belongs to it: the list of read tools, and what embeds the schemas.
+var besides = map[string]string{
+	golang.ToolsFile:   "\nfunc ReadTools(",
+	golang.SchemasFile: "\n//go:embed " + golang.SchemasFile + "\n",
+}
+
+// ours reports whether a file of the output directory is a generated one.
 func ours(name string, content []byte, present map[string][]byte) bool {
-	if name != golang.ToolsFile {
+	mark := besides[name]
+	if mark == "" {
 		line, _, _ := bytes.Cut(content, []byte("\n"))
 		return string(bytes.TrimSuffix(line, []byte("\r"))) == golang.Header
 	}
 	beside := present[golang.PackageFile]
-	return ours(golang.PackageFile, beside, nil) && bytes.Contains(beside, []byte("\nfunc ReadTools("))
+	return ours(golang.PackageFile, beside, nil) && bytes.Contains(bytes.ReplaceAll(beside, []byte("\r\n"), []byte("\n")), []byte(mark))
 }
 
 // sourcesOf returns the event files that a header names.

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/tools/go/packages"
 
+	"github.com/mcpe-gen/mcpe-gen/gen/golang"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
@@ -20,7 +21,7 @@ func (p *Plan) Verify(ctx context.Context) ([]source.Diagnostic, error) {
 	overlay := map[string][]byte{}
 	for _, list := range [][]File{p.Create, p.Update} {
 		for _, f := range list {
-			if filepath.Ext(f.at) == ".go" {
+			if filepath.Ext(f.at) == ".go" || filepath.Base(f.at) == golang.SchemasFile { // which is embedded
 				overlay[f.at] = f.Content
 			}
 		}

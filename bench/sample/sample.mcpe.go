@@ -5,7 +5,7 @@ package sample
 
 import (
 	"context"
-	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,18 +15,20 @@ import (
 // BenchSampleEventName is the name of the event type.
 const BenchSampleEventName = "bench.sample"
 
-var eventBenchSample = events.Type[BenchSampleArguments, BenchSamplePayload]{Info: events.Info{
-	Name:          BenchSampleEventName,
-	Description:   "A sample of the benchmarks.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"severity":{"type":"string","enum":["P1","P2","P3","P4"]},"service":{"type":"string"},"incident":{"type":"string"}},"additionalProperties":false}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"t":{"type":"integer","minimum":0,"maximum":9223372036854775807,"description":"Unix time in nanoseconds."},"incidentId":{"type":"string"},"title":{"type":"string"},"severity":{"type":"string","enum":["P1","P2","P3","P4"]},"service":{"type":"string"},"url":{"type":"string","format":"uri"}},"required":["t","incidentId","title","severity","service","url"]}`),
-	Fingerprint:   "f70bbbe3098af1031c574ddcae9b47a2",
-	Match: []events.MatchRule{
-		{Argument: "severity", Path: "/severity"},
-		{Argument: "service", Path: "/service", Op: events.MatchGlob},
-		{Argument: "incident", Path: "/incidentId"},
-	},
-}}
+var eventBenchSample = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          BenchSampleEventName,
+		Description:   "A sample of the benchmarks.",
+		InputSchema:   publishedSchemas.Event(BenchSampleEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(BenchSampleEventName, "payloadSchema"),
+		Fingerprint:   "f70bbbe3098af1031c574ddcae9b47a2",
+		Match: []events.MatchRule{
+			{Argument: "severity", Path: "/severity"},
+			{Argument: "service", Path: "/service", Op: events.MatchGlob},
+			{Argument: "incident", Path: "/incidentId"},
+		},
+	}
+})
 
 // BenchSampleArguments are the arguments of bench.sample.
 type BenchSampleArguments struct {
@@ -104,7 +106,7 @@ type BenchSampleEmitter = server.Emitter[BenchSamplePayload]
 
 // RegisterBenchSample adds bench.sample to s.
 func RegisterBenchSample(s *server.Server, h BenchSampleHooks, o ...server.TypeOption) (*BenchSampleEmitter, error) {
-	return server.Register(s, eventBenchSample, h, o...)
+	return server.Register(s, events.Type[BenchSampleArguments, BenchSamplePayload]{Info: eventBenchSample()}, h, o...)
 }
 
 // BenchSampleEvent is an occurrence of bench.sample as a client receives it.
@@ -115,5 +117,5 @@ type BenchSampleSubscription = client.Subscription[BenchSampleArguments, BenchSa
 
 // SubscribeBenchSample subscribes to bench.sample.
 func SubscribeBenchSample(ctx context.Context, c *client.Client, args BenchSampleArguments, o ...client.SubscribeOption) (*BenchSampleSubscription, error) {
-	return client.Subscribe(ctx, c, eventBenchSample, args, o...)
+	return client.Subscribe(ctx, c, events.Type[BenchSampleArguments, BenchSamplePayload]{Info: eventBenchSample()}, args, o...)
 }

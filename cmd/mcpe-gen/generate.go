@@ -18,7 +18,7 @@ With FILE arguments the files become one package in the directory that -o names,
 and a config is read only when -c names it.
 
 A package is written whole: one NAME.mcpe.go for each event file, those reached
-by $ref included, plus mcpe.go and tools.json. Files that mcpe-gen wrote earlier
+by $ref included, plus mcpe.go, mcpe.schemas.json and tools.json. Files that mcpe-gen wrote earlier
 and whose event file has gone are deleted; files of yours are never touched.
 Nothing is written when anything is wrong, and a file that would not change
 keeps its time stamp.

@@ -30,6 +30,7 @@ const SourcePrefix = "// Source: "
 const (
 	PackageFile = "mcpe.go"
 	ToolsFile   = "tools.json"
+	SchemasFile = "mcpe.schemas.json"
 	Suffix      = ".mcpe.go"
 )
 
@@ -41,6 +42,9 @@ type Options struct {
 	// Source returns how headers name an event file; nil means by its path.
 	Source func(path string) string
 }
+
+// described reports whether the event types are written beside their Go types.
+func (o Options) described() bool { return o.Server || o.Client || o.Tools }
 
 const module = "github.com/mcpe-gen/mcpe-gen/runtime/"
 
@@ -83,6 +87,15 @@ func Emit(p *ir.Package, o Options) (map[string][]byte, error) {
 			return nil, r.err
 		}
 		files[r.name] = r.content
+	}
+	if o.described() {
+		content, err := schemasJSON(p)
+		if err != nil {
+			return nil, err
+		}
+		if content != nil {
+			files[SchemasFile] = content
+		}
 	}
 	if o.Tools {
 		content, err := toolsJSON(p)
@@ -153,6 +166,9 @@ func packageFile(p *ir.Package, o Options) *jen.File {
 	f.PackageComment(commentText(packageDoc(p, o, sources)))
 	w := &writer{file: f, options: o}
 	w.add(comment(guardDoc...), jen.Const().Id("_").Op("=").Qual(eventsPath, "IsAtLeastVersion0_1"))
+	if o.described() && len(publishedSchemas(p)) > 0 {
+		w.embedded()
+	}
 	if o.Tools {
 		w.readTools(p)
 	}

@@ -21,7 +21,7 @@ func (w *writer) event(e *ir.Event) {
 	if e.NameConst != "" {
 		w.add(comment(e.NameConst+" is the name of the event type."), jen.Const().Id(e.NameConst).Op("=").Add(text(e.Schema.Name)))
 	}
-	if w.options.Server || w.options.Client || w.options.Tools {
+	if w.options.described() {
 		w.info(e)
 	}
 	for _, d := range e.Decls {
@@ -35,7 +35,7 @@ func (w *writer) event(e *ir.Event) {
 	}
 }
 
-// typeVar is the variable that describes the event type; its first word keeps it off keywords and
+// typeVar is the variable whose call describes the event type; its first word keeps it off keywords and
 // imports.
 func typeVar(e *ir.Event) string { return "event" + e.Prefix }
 
@@ -53,8 +53,8 @@ func (w *writer) info(e *ir.Event) {
 		fields = append(fields, jen.Id("Delivery").Op(":").Index().String().Values(modes...))
 	}
 	fields = append(fields,
-		jen.Id("InputSchema").Op(":").Add(rawJSON(e.InputSchema)),
-		jen.Id("PayloadSchema").Op(":").Add(rawJSON(e.PayloadSchema)),
+		jen.Id("InputSchema").Op(":").Add(schemaOf("Event", nameCode(e), "inputSchema")),
+		jen.Id("PayloadSchema").Op(":").Add(schemaOf("Event", nameCode(e), "payloadSchema")),
 		jen.Id("Fingerprint").Op(":").Add(text(e.Fingerprint)),
 	)
 	if s.Meta != nil && len(s.Meta.Members) > 0 {
@@ -73,8 +73,7 @@ func (w *writer) info(e *ir.Event) {
 		fields = append(fields, jen.Id("MCPE").Op(":").Add(mcpeCode(s.MCPE)))
 	}
 	w.add(
-		jen.Var().Id(typeVar(e)).Op("=").Qual(eventsPath, "Type").Types(jen.Id(e.Arguments.Name), jen.Id(e.Payload.Name)).Values(
-			jen.Id("Info").Op(":").Qual(eventsPath, "Info").Add(lines(fields))))
+		jen.Var().Id(typeVar(e)).Op("=").Add(once(jen.Qual(eventsPath, "Info"), fields)))
 }
 
 // nameCode is the name of the event type, by its constant if there is one.
@@ -83,6 +82,18 @@ func nameCode(e *ir.Event) *jen.Statement {
 		return jen.Id(e.NameConst)
 	}
 	return text(e.Schema.Name)
+}
+
+// once is the function that fills a struct at its first call.
+func once(of *jen.Statement, fields []jen.Code) *jen.Statement {
+	return jen.Qual("sync", "OnceValue").Call(jen.Func().Params().Add(of.Clone()).Block(
+		jen.Return(of.Clone().Add(lines(fields)))))
+}
+
+// typed is the description of the event type with its Go types.
+func typed(e *ir.Event) *jen.Statement {
+	return jen.Qual(eventsPath, "Type").Types(jen.Id(e.Arguments.Name), jen.Id(e.Payload.Name)).Values(
+		jen.Id("Info").Op(":").Id(typeVar(e)).Call())
 }
 
 // metaCode keeps the author's _meta exact: each value as the JSON that was written.

@@ -23,7 +23,7 @@ func (w *writer) server(e *ir.Event) {
 	}
 
 	params := []jen.Code{jen.Id("s").Op("*").Qual(serverPath, "Server")}
-	call := []jen.Code{jen.Id("s"), jen.Id(typeVar(e))}
+	call := []jen.Code{jen.Id("s"), typed(e)}
 	if checks {
 		params = append(params, jen.Id("c").Id(x+"Checker"))
 		call = append(call, jen.Qual(serverPath, "CheckOf").Call(jen.Id("c"), jen.Id(x+"Checker").Dot("Check"+x)))
@@ -80,5 +80,5 @@ func (w *writer) subscribe(e *ir.Event) {
 			jen.Id("o").Op("...").Qual(clientPath, "SubscribeOption"),
 		).Params(jen.Op("*").Add(subscription), jen.Error()).Block(
 			jen.Return(jen.Qual(clientPath, "Subscribe").Call(
-				jen.Id("ctx"), jen.Id("c"), jen.Id(typeVar(e)), jen.Id("args"), jen.Id("o").Op("...")))))
+				jen.Id("ctx"), jen.Id("c"), typed(e), jen.Id("args"), jen.Id("o").Op("...")))))
 }

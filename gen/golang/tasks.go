@@ -38,11 +38,15 @@ func (w *writer) taskInfo(t *ir.Task) {
 	}
 	fields = append(fields,
 		jen.Id("Description").Op(":").Add(text(t.Schema.Description)),
-		jen.Id("InputSchema").Op(":").Add(rawJSON(t.InputSchema)),
-		jen.Id("UpdateSchema").Op(":").Add(rawJSON(t.UpdateSchema)),
-		jen.Id("ResultSchema").Op(":").Add(rawJSON(t.ResultSchema)))
-	w.add(jen.Var().Id(taskVar(t)).Op("=").Qual(taskPath, "Type").Types(taskTypes(t)...).Values(
-		jen.Id("Info").Op(":").Qual(taskPath, "Info").Add(lines(fields))))
+		jen.Id("InputSchema").Op(":").Add(schemaOf("Task", text(t.Schema.Name), "inputSchema")),
+		jen.Id("UpdateSchema").Op(":").Add(schemaOf("Task", text(t.Schema.Name), "updateSchema")),
+		jen.Id("ResultSchema").Op(":").Add(schemaOf("Task", text(t.Schema.Name), "resultSchema")))
+	w.add(jen.Var().Id(taskVar(t)).Op("=").Add(once(jen.Qual(taskPath, "Info"), fields)))
+}
+
+// typedTask is the description of the task with its Go types.
+func typedTask(t *ir.Task) *jen.Statement {
+	return jen.Qual(taskPath, "Type").Types(taskTypes(t)...).Values(jen.Id("Info").Op(":").Id(taskVar(t)).Call())
 }
 
 func (w *writer) taskServer(t *ir.Task) {
@@ -55,7 +59,7 @@ func (w *writer) taskServer(t *ir.Task) {
 			jen.Id("a").Op("*").Qual(mcpcPath, "Adapter"),
 			jen.Id("f").Qual(mcpcPath, "Func").Types(taskTypes(t)...),
 		).Error().Block(
-			jen.Return(jen.Qual(mcpcPath, "RegisterTask").Call(jen.Id("a"), jen.Id(taskVar(t)), jen.Id("f")))))
+			jen.Return(jen.Qual(mcpcPath, "RegisterTask").Call(jen.Id("a"), typedTask(t), jen.Id("f")))))
 }
 
 func (w *writer) taskClient(t *ir.Task) {
@@ -65,10 +69,10 @@ func (w *writer) taskClient(t *ir.Task) {
 		jen.Func().Id("Call"+x+"Task").Params(
 			jen.Id("ctx").Qual("context", "Context"), client(), jen.Id("args").Id(t.Arguments.Name),
 		).Params(jen.Op("*").Qual(mcpcClientPath, "Running").Types(jen.Id(t.Result.Name)), jen.Error()).Block(
-			jen.Return(jen.Qual(mcpcClientPath, "Call").Call(jen.Id("ctx"), jen.Id("c"), jen.Id(taskVar(t)), jen.Id("args")))))
+			jen.Return(jen.Qual(mcpcClientPath, "Call").Call(jen.Id("ctx"), jen.Id("c"), typedTask(t), jen.Id("args")))))
 	w.add(comment("Listen"+x+"Task calls l for the messages of "+name+"'s tasks, until stop is called."),
 		jen.Func().Id("Listen"+x+"Task").Params(
 			client(), jen.Id("l").Qual(mcpcClientPath, "Listener").Types(jen.Id(t.Update.Name), jen.Id(t.Result.Name)),
 		).Params(jen.Id("stop").Func().Params()).Block(
-			jen.Return(jen.Qual(mcpcClientPath, "Listen").Call(jen.Id("c"), jen.Id(taskVar(t)), jen.Id("l")))))
+			jen.Return(jen.Qual(mcpcClientPath, "Listen").Call(jen.Id("c"), typedTask(t), jen.Id("l")))))
 }

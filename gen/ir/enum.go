@@ -105,7 +105,14 @@ func constantOfType(name, add string) string {
 
 // named reports whether the author gives the constant of a value its name.
 func named(v *source.Node) bool {
-	return v.Parent != nil && v.Parent.Kind == source.Array && v.Parent.Parent != nil && v.Parent.Parent.Get("x-enum-varnames") != nil
+	list := v.Parent
+	if list == nil || list.Parent == nil {
+		return false
+	}
+	if list.Kind == source.Array {
+		return list.Parent.Get("x-enum-varnames") != nil
+	}
+	return list.Parent.Kind == source.Array && list.Get("x-go-name") != nil
 }
 
 // constantName is what a constant adds to the name of its type: the name that x-enum-varnames gives

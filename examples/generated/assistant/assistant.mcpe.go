@@ -5,7 +5,7 @@ package assistant
 
 import (
 	"context"
-	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,18 +15,20 @@ import (
 // IncidentCreatedEventName is the name of the event type.
 const IncidentCreatedEventName = "incident.created"
 
-var eventIncidentCreated = events.Type[IncidentCreatedArguments, IncidentCreatedPayload]{Info: events.Info{
-	Name:          IncidentCreatedEventName,
-	Description:   "Fires when an incident is raised.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"severity":{"$ref":"#/$defs/Severity","description":"Only incidents of this severity."},"service":{"type":"string","description":"Only incidents of this service."}},"additionalProperties":false,"$defs":{"Severity":{"description":"How bad it is, P1 being the worst.","type":"string","enum":["P1","P2","P3","P4"]}}}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"incidentId":{"type":"string"},"title":{"type":"string"},"severity":{"$ref":"#/$defs/Severity"},"service":{"type":"string"},"openedAt":{"type":"string","format":"date-time"}},"required":["incidentId","title","severity","service","openedAt"],"$defs":{"Severity":{"description":"How bad it is, P1 being the worst.","type":"string","enum":["P1","P2","P3","P4"]}}}`),
-	Fingerprint:   "185b1a78cd78e9ac907582e71fa31ed9",
-	Match: []events.MatchRule{
-		{Argument: "severity", Path: "/severity"},
-		{Argument: "service", Path: "/service"},
-	},
-	MCPE: &events.MCPE{Priority: "high", Tags: []string{"ops"}},
-}}
+var eventIncidentCreated = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          IncidentCreatedEventName,
+		Description:   "Fires when an incident is raised.",
+		InputSchema:   publishedSchemas.Event(IncidentCreatedEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(IncidentCreatedEventName, "payloadSchema"),
+		Fingerprint:   "185b1a78cd78e9ac907582e71fa31ed9",
+		Match: []events.MatchRule{
+			{Argument: "severity", Path: "/severity"},
+			{Argument: "service", Path: "/service"},
+		},
+		MCPE: &events.MCPE{Priority: "high", Tags: []string{"ops"}},
+	}
+})
 
 // IncidentCreatedArguments are the arguments of incident.created.
 type IncidentCreatedArguments struct {
@@ -63,7 +65,7 @@ type IncidentCreatedEmitter = server.Emitter[IncidentCreatedPayload]
 
 // RegisterIncidentCreated adds incident.created to s.
 func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...server.TypeOption) (*IncidentCreatedEmitter, error) {
-	return server.Register(s, eventIncidentCreated, h, o...)
+	return server.Register(s, events.Type[IncidentCreatedArguments, IncidentCreatedPayload]{Info: eventIncidentCreated()}, h, o...)
 }
 
 // IncidentCreatedEvent is an occurrence of incident.created as a client receives it.
@@ -74,21 +76,23 @@ type IncidentCreatedSubscription = client.Subscription[IncidentCreatedArguments,
 
 // SubscribeIncidentCreated subscribes to incident.created.
 func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*IncidentCreatedSubscription, error) {
-	return client.Subscribe(ctx, c, eventIncidentCreated, args, o...)
+	return client.Subscribe(ctx, c, events.Type[IncidentCreatedArguments, IncidentCreatedPayload]{Info: eventIncidentCreated()}, args, o...)
 }
 
 // IncidentResolvedEventName is the name of the event type.
 const IncidentResolvedEventName = "incident.resolved"
 
-var eventIncidentResolved = events.Type[IncidentResolvedArguments, IncidentResolvedPayload]{Info: events.Info{
-	Name:          IncidentResolvedEventName,
-	Description:   "Fires when an incident is over.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"incidentId":{"type":"string","description":"Only this incident."}},"additionalProperties":false}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"incidentId":{"type":"string"},"resolvedAt":{"type":"string","format":"date-time"}},"required":["incidentId","resolvedAt"]}`),
-	Fingerprint:   "91996f04162a6b83d6aa7fa0c508e493",
-	Match:         []events.MatchRule{{Argument: "incidentId", Path: "/incidentId"}},
-	MCPE:          &events.MCPE{Tags: []string{"ops"}},
-}}
+var eventIncidentResolved = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          IncidentResolvedEventName,
+		Description:   "Fires when an incident is over.",
+		InputSchema:   publishedSchemas.Event(IncidentResolvedEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(IncidentResolvedEventName, "payloadSchema"),
+		Fingerprint:   "91996f04162a6b83d6aa7fa0c508e493",
+		Match:         []events.MatchRule{{Argument: "incidentId", Path: "/incidentId"}},
+		MCPE:          &events.MCPE{Tags: []string{"ops"}},
+	}
+})
 
 // IncidentResolvedArguments are the arguments of incident.resolved.
 type IncidentResolvedArguments struct {
@@ -120,7 +124,7 @@ type IncidentResolvedEmitter = server.Emitter[IncidentResolvedPayload]
 
 // RegisterIncidentResolved adds incident.resolved to s.
 func RegisterIncidentResolved(s *server.Server, h IncidentResolvedHooks, o ...server.TypeOption) (*IncidentResolvedEmitter, error) {
-	return server.Register(s, eventIncidentResolved, h, o...)
+	return server.Register(s, events.Type[IncidentResolvedArguments, IncidentResolvedPayload]{Info: eventIncidentResolved()}, h, o...)
 }
 
 // IncidentResolvedEvent is an occurrence of incident.resolved as a client receives it.
@@ -131,7 +135,7 @@ type IncidentResolvedSubscription = client.Subscription[IncidentResolvedArgument
 
 // SubscribeIncidentResolved subscribes to incident.resolved.
 func SubscribeIncidentResolved(ctx context.Context, c *client.Client, args IncidentResolvedArguments, o ...client.SubscribeOption) (*IncidentResolvedSubscription, error) {
-	return client.Subscribe(ctx, c, eventIncidentResolved, args, o...)
+	return client.Subscribe(ctx, c, events.Type[IncidentResolvedArguments, IncidentResolvedPayload]{Info: eventIncidentResolved()}, args, o...)
 }
 
 // Severity is the shared type Severity; decoding keeps values that the schema does not list, see Known.

@@ -5,7 +5,7 @@ package conformance
 
 import (
 	"context"
-	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,14 +15,16 @@ import (
 // ConformanceTickEventName is the name of the event type.
 const ConformanceTickEventName = "conformance.tick"
 
-var eventConformanceTick = events.Type[ConformanceTickArguments, ConformanceTickPayload]{Info: events.Info{
-	Name:          ConformanceTickEventName,
-	Description:   "Fires at every cadence, in every delivery mode.",
-	Delivery:      []string{"poll", "push", "webhook"},
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"channel":{"$ref":"#/$defs/Channel"},"every":{"type":"integer","minimum":1,"maximum":9007199254740991,"description":"Only every nth event."}},"additionalProperties":false,"$defs":{"Channel":{"description":"Tells subscriptions apart; every channel carries the same events.","type":"string","maxLength":64}}}`),
-	PayloadSchema: json.RawMessage(`{"$ref":"#/$defs/Sample","$defs":{"Sample":{"description":"What the fixture emits at every cadence.","type":"object","properties":{"seq":{"type":"integer","minimum":1,"maximum":9007199254740991,"description":"Counts up over the life of the process."},"note":{"type":"string","maxLength":64}},"required":["seq","note"]}}}`),
-	Fingerprint:   "a7f97464cc2a9c40927565c8cee27836",
-}}
+var eventConformanceTick = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          ConformanceTickEventName,
+		Description:   "Fires at every cadence, in every delivery mode.",
+		Delivery:      []string{"poll", "push", "webhook"},
+		InputSchema:   publishedSchemas.Event(ConformanceTickEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(ConformanceTickEventName, "payloadSchema"),
+		Fingerprint:   "a7f97464cc2a9c40927565c8cee27836",
+	}
+})
 
 // ConformanceTickArguments are the arguments of conformance.tick.
 type ConformanceTickArguments struct {
@@ -48,7 +50,7 @@ type ConformanceTickEmitter = server.Emitter[ConformanceTickPayload]
 
 // RegisterConformanceTick adds conformance.tick to s.
 func RegisterConformanceTick(s *server.Server, h ConformanceTickHooks, o ...server.TypeOption) (*ConformanceTickEmitter, error) {
-	return server.Register(s, eventConformanceTick, h, o...)
+	return server.Register(s, events.Type[ConformanceTickArguments, ConformanceTickPayload]{Info: eventConformanceTick()}, h, o...)
 }
 
 // ConformanceTickEvent is an occurrence of conformance.tick as a client receives it.
@@ -59,20 +61,22 @@ type ConformanceTickSubscription = client.Subscription[ConformanceTickArguments,
 
 // SubscribeConformanceTick subscribes to conformance.tick.
 func SubscribeConformanceTick(ctx context.Context, c *client.Client, args ConformanceTickArguments, o ...client.SubscribeOption) (*ConformanceTickSubscription, error) {
-	return client.Subscribe(ctx, c, eventConformanceTick, args, o...)
+	return client.Subscribe(ctx, c, events.Type[ConformanceTickArguments, ConformanceTickPayload]{Info: eventConformanceTick()}, args, o...)
 }
 
 // ConformanceSpareEventName is the name of the event type.
 const ConformanceSpareEventName = "conformance.spare"
 
-var eventConformanceSpare = events.Type[ConformanceSpareArguments, ConformanceSparePayload]{Info: events.Info{
-	Name:          ConformanceSpareEventName,
-	Description:   "Never fires; the terminate control ends it.",
-	Delivery:      []string{"push", "poll"},
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"channel":{"$ref":"#/$defs/Channel"}},"additionalProperties":false,"$defs":{"Channel":{"description":"Tells subscriptions apart; every channel carries the same events.","type":"string","maxLength":64}}}`),
-	PayloadSchema: json.RawMessage(`{"$ref":"#/$defs/Sample","$defs":{"Sample":{"description":"What the fixture emits at every cadence.","type":"object","properties":{"seq":{"type":"integer","minimum":1,"maximum":9007199254740991,"description":"Counts up over the life of the process."},"note":{"type":"string","maxLength":64}},"required":["seq","note"]}}}`),
-	Fingerprint:   "b001ee51c74523fd3373a15eb75ab22a",
-}}
+var eventConformanceSpare = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          ConformanceSpareEventName,
+		Description:   "Never fires; the terminate control ends it.",
+		Delivery:      []string{"push", "poll"},
+		InputSchema:   publishedSchemas.Event(ConformanceSpareEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(ConformanceSpareEventName, "payloadSchema"),
+		Fingerprint:   "b001ee51c74523fd3373a15eb75ab22a",
+	}
+})
 
 // ConformanceSpareArguments are the arguments of conformance.spare.
 type ConformanceSpareArguments struct {
@@ -96,7 +100,7 @@ type ConformanceSpareEmitter = server.Emitter[ConformanceSparePayload]
 
 // RegisterConformanceSpare adds conformance.spare to s.
 func RegisterConformanceSpare(s *server.Server, h ConformanceSpareHooks, o ...server.TypeOption) (*ConformanceSpareEmitter, error) {
-	return server.Register(s, eventConformanceSpare, h, o...)
+	return server.Register(s, events.Type[ConformanceSpareArguments, ConformanceSparePayload]{Info: eventConformanceSpare()}, h, o...)
 }
 
 // ConformanceSpareEvent is an occurrence of conformance.spare as a client receives it.
@@ -107,20 +111,22 @@ type ConformanceSpareSubscription = client.Subscription[ConformanceSpareArgument
 
 // SubscribeConformanceSpare subscribes to conformance.spare.
 func SubscribeConformanceSpare(ctx context.Context, c *client.Client, args ConformanceSpareArguments, o ...client.SubscribeOption) (*ConformanceSpareSubscription, error) {
-	return client.Subscribe(ctx, c, eventConformanceSpare, args, o...)
+	return client.Subscribe(ctx, c, events.Type[ConformanceSpareArguments, ConformanceSparePayload]{Info: eventConformanceSpare()}, args, o...)
 }
 
 // ConformanceCappedEventName is the name of the event type.
 const ConformanceCappedEventName = "conformance.capped"
 
-var eventConformanceCapped = events.Type[ConformanceCappedArguments, ConformanceCappedPayload]{Info: events.Info{
-	Name:          ConformanceCappedEventName,
-	Description:   "Never fires; a principal may have two streams of it.",
-	Delivery:      []string{"push"},
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"channel":{"$ref":"#/$defs/Channel"}},"additionalProperties":false,"$defs":{"Channel":{"description":"Tells subscriptions apart; every channel carries the same events.","type":"string","maxLength":64}}}`),
-	PayloadSchema: json.RawMessage(`{"$ref":"#/$defs/Sample","$defs":{"Sample":{"description":"What the fixture emits at every cadence.","type":"object","properties":{"seq":{"type":"integer","minimum":1,"maximum":9007199254740991,"description":"Counts up over the life of the process."},"note":{"type":"string","maxLength":64}},"required":["seq","note"]}}}`),
-	Fingerprint:   "b001ee51c74523fd3373a15eb75ab22a",
-}}
+var eventConformanceCapped = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          ConformanceCappedEventName,
+		Description:   "Never fires; a principal may have two streams of it.",
+		Delivery:      []string{"push"},
+		InputSchema:   publishedSchemas.Event(ConformanceCappedEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(ConformanceCappedEventName, "payloadSchema"),
+		Fingerprint:   "b001ee51c74523fd3373a15eb75ab22a",
+	}
+})
 
 // ConformanceCappedArguments are the arguments of conformance.capped.
 type ConformanceCappedArguments struct {
@@ -144,7 +150,7 @@ type ConformanceCappedEmitter = server.Emitter[ConformanceCappedPayload]
 
 // RegisterConformanceCapped adds conformance.capped to s.
 func RegisterConformanceCapped(s *server.Server, h ConformanceCappedHooks, o ...server.TypeOption) (*ConformanceCappedEmitter, error) {
-	return server.Register(s, eventConformanceCapped, h, o...)
+	return server.Register(s, events.Type[ConformanceCappedArguments, ConformanceCappedPayload]{Info: eventConformanceCapped()}, h, o...)
 }
 
 // ConformanceCappedEvent is an occurrence of conformance.capped as a client receives it.
@@ -155,20 +161,22 @@ type ConformanceCappedSubscription = client.Subscription[ConformanceCappedArgume
 
 // SubscribeConformanceCapped subscribes to conformance.capped.
 func SubscribeConformanceCapped(ctx context.Context, c *client.Client, args ConformanceCappedArguments, o ...client.SubscribeOption) (*ConformanceCappedSubscription, error) {
-	return client.Subscribe(ctx, c, eventConformanceCapped, args, o...)
+	return client.Subscribe(ctx, c, events.Type[ConformanceCappedArguments, ConformanceCappedPayload]{Info: eventConformanceCapped()}, args, o...)
 }
 
 // ConformanceHookEventName is the name of the event type.
 const ConformanceHookEventName = "conformance.hook"
 
-var eventConformanceHook = events.Type[ConformanceHookArguments, ConformanceHookPayload]{Info: events.Info{
-	Name:          ConformanceHookEventName,
-	Description:   "Fires at every cadence, by webhook only.",
-	Delivery:      []string{"webhook"},
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"channel":{"$ref":"#/$defs/Channel"}},"additionalProperties":false,"$defs":{"Channel":{"description":"Tells subscriptions apart; every channel carries the same events.","type":"string","maxLength":64}}}`),
-	PayloadSchema: json.RawMessage(`{"$ref":"#/$defs/Sample","$defs":{"Sample":{"description":"What the fixture emits at every cadence.","type":"object","properties":{"seq":{"type":"integer","minimum":1,"maximum":9007199254740991,"description":"Counts up over the life of the process."},"note":{"type":"string","maxLength":64}},"required":["seq","note"]}}}`),
-	Fingerprint:   "b001ee51c74523fd3373a15eb75ab22a",
-}}
+var eventConformanceHook = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          ConformanceHookEventName,
+		Description:   "Fires at every cadence, by webhook only.",
+		Delivery:      []string{"webhook"},
+		InputSchema:   publishedSchemas.Event(ConformanceHookEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(ConformanceHookEventName, "payloadSchema"),
+		Fingerprint:   "b001ee51c74523fd3373a15eb75ab22a",
+	}
+})
 
 // ConformanceHookArguments are the arguments of conformance.hook.
 type ConformanceHookArguments struct {
@@ -192,7 +200,7 @@ type ConformanceHookEmitter = server.Emitter[ConformanceHookPayload]
 
 // RegisterConformanceHook adds conformance.hook to s.
 func RegisterConformanceHook(s *server.Server, h ConformanceHookHooks, o ...server.TypeOption) (*ConformanceHookEmitter, error) {
-	return server.Register(s, eventConformanceHook, h, o...)
+	return server.Register(s, events.Type[ConformanceHookArguments, ConformanceHookPayload]{Info: eventConformanceHook()}, h, o...)
 }
 
 // ConformanceHookEvent is an occurrence of conformance.hook as a client receives it.
@@ -203,7 +211,7 @@ type ConformanceHookSubscription = client.Subscription[ConformanceHookArguments,
 
 // SubscribeConformanceHook subscribes to conformance.hook.
 func SubscribeConformanceHook(ctx context.Context, c *client.Client, args ConformanceHookArguments, o ...client.SubscribeOption) (*ConformanceHookSubscription, error) {
-	return client.Subscribe(ctx, c, eventConformanceHook, args, o...)
+	return client.Subscribe(ctx, c, events.Type[ConformanceHookArguments, ConformanceHookPayload]{Info: eventConformanceHook()}, args, o...)
 }
 
 // Sample is the shared type Sample.

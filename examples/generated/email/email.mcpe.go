@@ -5,7 +5,7 @@ package email
 
 import (
 	"context"
-	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,15 +15,17 @@ import (
 // EmailReceivedEventName is the name of the event type.
 const EmailReceivedEventName = "email.received"
 
-var eventEmailReceived = events.Type[EmailReceivedArguments, EmailReceivedPayload]{Info: events.Info{
-	Name:          EmailReceivedEventName,
-	Description:   "A message arrived in the caller's mailbox.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"from":{"type":"string","description":"Only senders matching this pattern, for example *@example.com."},"folder":{"type":"string","default":"inbox","description":"The folder to watch."}},"additionalProperties":false}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"messageId":{"type":"string"},"from":{"type":"string","format":"email"},"subject":{"type":"string","maxLength":256},"receivedAt":{"type":"string","format":"date-time"},"attachments":{"type":"integer","minimum":0,"maximum":1000}},"required":["messageId","from","subject","receivedAt"]}`),
-	Fingerprint:   "6dfdce7fb7357c36bc2931167b7221aa",
-	Source:        events.SourceCheck,
-	Match:         []events.MatchRule{{Argument: "from", Path: "/from", Op: events.MatchGlob}},
-}}
+var eventEmailReceived = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          EmailReceivedEventName,
+		Description:   "A message arrived in the caller's mailbox.",
+		InputSchema:   publishedSchemas.Event(EmailReceivedEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(EmailReceivedEventName, "payloadSchema"),
+		Fingerprint:   "6dfdce7fb7357c36bc2931167b7221aa",
+		Source:        events.SourceCheck,
+		Match:         []events.MatchRule{{Argument: "from", Path: "/from", Op: events.MatchGlob}},
+	}
+})
 
 // EmailReceivedArguments are the arguments of email.received.
 type EmailReceivedArguments struct {
@@ -73,7 +75,7 @@ type EmailReceivedChecker interface {
 
 // RegisterEmailReceived adds email.received to s, which asks c for occurrences.
 func RegisterEmailReceived(s *server.Server, c EmailReceivedChecker, h EmailReceivedHooks, o ...server.TypeOption) error {
-	return server.RegisterCheck(s, eventEmailReceived, server.CheckOf(c, EmailReceivedChecker.CheckEmailReceived), h, o...)
+	return server.RegisterCheck(s, events.Type[EmailReceivedArguments, EmailReceivedPayload]{Info: eventEmailReceived()}, server.CheckOf(c, EmailReceivedChecker.CheckEmailReceived), h, o...)
 }
 
 // EmailReceivedEvent is an occurrence of email.received as a client receives it.
@@ -84,5 +86,5 @@ type EmailReceivedSubscription = client.Subscription[EmailReceivedArguments, Ema
 
 // SubscribeEmailReceived subscribes to email.received.
 func SubscribeEmailReceived(ctx context.Context, c *client.Client, args EmailReceivedArguments, o ...client.SubscribeOption) (*EmailReceivedSubscription, error) {
-	return client.Subscribe(ctx, c, eventEmailReceived, args, o...)
+	return client.Subscribe(ctx, c, events.Type[EmailReceivedArguments, EmailReceivedPayload]{Info: eventEmailReceived()}, args, o...)
 }

@@ -5,7 +5,7 @@ package github
 
 import (
 	"context"
-	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,18 +15,20 @@ import (
 // PullRequestOpenedEventName is the name of the event type.
 const PullRequestOpenedEventName = "pull_request.opened"
 
-var eventPullRequestOpened = events.Type[PullRequestOpenedArguments, PullRequestOpenedPayload]{Info: events.Info{
-	Name:          PullRequestOpenedEventName,
-	Description:   "A pull request was opened.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo","description":"Only this repository."},"label":{"$ref":"#/$defs/Label","description":"Only pull requests with this label."},"branch":{"$ref":"#/$defs/Branch","description":"Only pull requests into this branch."}},"additionalProperties":false,"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Label":{"description":"A label's name.","type":"string","minLength":1},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1}}}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo"},"number":{"type":"integer","minimum":1,"maximum":9007199254740991},"title":{"type":"string"},"author":{"$ref":"#/$defs/User"},"base":{"$ref":"#/$defs/Branch","description":"The branch it would be merged into."},"head":{"type":"string","description":"The branch it comes from."},"labels":{"type":"array","items":{"$ref":"#/$defs/Label"}},"draft":{"type":"boolean"},"url":{"type":"string","format":"uri"},"createdAt":{"type":"string","format":"date-time"}},"required":["repo","number","title","author","base","head","labels","draft","url","createdAt"],"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"User":{"description":"A GitHub account.","type":"object","properties":{"login":{"type":"string","description":"The account's name."},"type":{"type":"string","enum":["User","Bot","Organization","Mannequin"]}},"required":["login","type"]},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1},"Label":{"description":"A label's name.","type":"string","minLength":1}}}`),
-	Fingerprint:   "e7b5fb42916888779b71170458089313",
-	Match: []events.MatchRule{
-		{Argument: "repo", Path: "/repo"},
-		{Argument: "label", Path: "/labels"},
-		{Argument: "branch", Path: "/base"},
-	},
-}}
+var eventPullRequestOpened = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          PullRequestOpenedEventName,
+		Description:   "A pull request was opened.",
+		InputSchema:   publishedSchemas.Event(PullRequestOpenedEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(PullRequestOpenedEventName, "payloadSchema"),
+		Fingerprint:   "e7b5fb42916888779b71170458089313",
+		Match: []events.MatchRule{
+			{Argument: "repo", Path: "/repo"},
+			{Argument: "label", Path: "/labels"},
+			{Argument: "branch", Path: "/base"},
+		},
+	}
+})
 
 // PullRequestOpenedArguments are the arguments of pull_request.opened.
 type PullRequestOpenedArguments struct {
@@ -76,7 +78,7 @@ type PullRequestOpenedEmitter = server.Emitter[PullRequestOpenedPayload]
 
 // RegisterPullRequestOpened adds pull_request.opened to s.
 func RegisterPullRequestOpened(s *server.Server, h PullRequestOpenedHooks, o ...server.TypeOption) (*PullRequestOpenedEmitter, error) {
-	return server.Register(s, eventPullRequestOpened, h, o...)
+	return server.Register(s, events.Type[PullRequestOpenedArguments, PullRequestOpenedPayload]{Info: eventPullRequestOpened()}, h, o...)
 }
 
 // PullRequestOpenedEvent is an occurrence of pull_request.opened as a client receives it.
@@ -87,23 +89,25 @@ type PullRequestOpenedSubscription = client.Subscription[PullRequestOpenedArgume
 
 // SubscribePullRequestOpened subscribes to pull_request.opened.
 func SubscribePullRequestOpened(ctx context.Context, c *client.Client, args PullRequestOpenedArguments, o ...client.SubscribeOption) (*PullRequestOpenedSubscription, error) {
-	return client.Subscribe(ctx, c, eventPullRequestOpened, args, o...)
+	return client.Subscribe(ctx, c, events.Type[PullRequestOpenedArguments, PullRequestOpenedPayload]{Info: eventPullRequestOpened()}, args, o...)
 }
 
 // IssuesOpenedEventName is the name of the event type.
 const IssuesOpenedEventName = "issues.opened"
 
-var eventIssuesOpened = events.Type[IssuesOpenedArguments, IssuesOpenedPayload]{Info: events.Info{
-	Name:          IssuesOpenedEventName,
-	Description:   "An issue was opened.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo","description":"Only this repository."},"label":{"$ref":"#/$defs/Label","description":"Only issues with this label."}},"additionalProperties":false,"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Label":{"description":"A label's name.","type":"string","minLength":1}}}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo"},"number":{"type":"integer","minimum":1,"maximum":9007199254740991},"title":{"type":"string"},"author":{"$ref":"#/$defs/User"},"labels":{"type":"array","items":{"$ref":"#/$defs/Label"}},"url":{"type":"string","format":"uri"},"createdAt":{"type":"string","format":"date-time"}},"required":["repo","number","title","author","labels","url","createdAt"],"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"User":{"description":"A GitHub account.","type":"object","properties":{"login":{"type":"string","description":"The account's name."},"type":{"type":"string","enum":["User","Bot","Organization","Mannequin"]}},"required":["login","type"]},"Label":{"description":"A label's name.","type":"string","minLength":1}}}`),
-	Fingerprint:   "54b2c6189412a5f73e98cce74bccc32c",
-	Match: []events.MatchRule{
-		{Argument: "repo", Path: "/repo"},
-		{Argument: "label", Path: "/labels"},
-	},
-}}
+var eventIssuesOpened = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          IssuesOpenedEventName,
+		Description:   "An issue was opened.",
+		InputSchema:   publishedSchemas.Event(IssuesOpenedEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(IssuesOpenedEventName, "payloadSchema"),
+		Fingerprint:   "54b2c6189412a5f73e98cce74bccc32c",
+		Match: []events.MatchRule{
+			{Argument: "repo", Path: "/repo"},
+			{Argument: "label", Path: "/labels"},
+		},
+	}
+})
 
 // IssuesOpenedArguments are the arguments of issues.opened.
 type IssuesOpenedArguments struct {
@@ -146,7 +150,7 @@ type IssuesOpenedEmitter = server.Emitter[IssuesOpenedPayload]
 
 // RegisterIssuesOpened adds issues.opened to s.
 func RegisterIssuesOpened(s *server.Server, h IssuesOpenedHooks, o ...server.TypeOption) (*IssuesOpenedEmitter, error) {
-	return server.Register(s, eventIssuesOpened, h, o...)
+	return server.Register(s, events.Type[IssuesOpenedArguments, IssuesOpenedPayload]{Info: eventIssuesOpened()}, h, o...)
 }
 
 // IssuesOpenedEvent is an occurrence of issues.opened as a client receives it.
@@ -157,23 +161,25 @@ type IssuesOpenedSubscription = client.Subscription[IssuesOpenedArguments, Issue
 
 // SubscribeIssuesOpened subscribes to issues.opened.
 func SubscribeIssuesOpened(ctx context.Context, c *client.Client, args IssuesOpenedArguments, o ...client.SubscribeOption) (*IssuesOpenedSubscription, error) {
-	return client.Subscribe(ctx, c, eventIssuesOpened, args, o...)
+	return client.Subscribe(ctx, c, events.Type[IssuesOpenedArguments, IssuesOpenedPayload]{Info: eventIssuesOpened()}, args, o...)
 }
 
 // IssueCommentCreatedEventName is the name of the event type.
 const IssueCommentCreatedEventName = "issue_comment.created"
 
-var eventIssueCommentCreated = events.Type[IssueCommentCreatedArguments, IssueCommentCreatedPayload]{Info: events.Info{
-	Name:          IssueCommentCreatedEventName,
-	Description:   "Somebody commented on an issue or a pull request.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo","description":"Only this repository."},"label":{"$ref":"#/$defs/Label","description":"Only issues with this label."}},"additionalProperties":false,"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Label":{"description":"A label's name.","type":"string","minLength":1}}}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo"},"issue":{"type":"integer","minimum":1,"maximum":9007199254740991,"description":"The number of the issue or pull request."},"commentId":{"type":"integer","minimum":1,"maximum":9007199254740991},"author":{"$ref":"#/$defs/User"},"labels":{"type":"array","items":{"$ref":"#/$defs/Label"}},"url":{"type":"string","format":"uri"},"createdAt":{"type":"string","format":"date-time"}},"required":["repo","issue","commentId","author","labels","url","createdAt"],"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"User":{"description":"A GitHub account.","type":"object","properties":{"login":{"type":"string","description":"The account's name."},"type":{"type":"string","enum":["User","Bot","Organization","Mannequin"]}},"required":["login","type"]},"Label":{"description":"A label's name.","type":"string","minLength":1}}}`),
-	Fingerprint:   "44faa8d8bc7623e5305116f97f916141",
-	Match: []events.MatchRule{
-		{Argument: "repo", Path: "/repo"},
-		{Argument: "label", Path: "/labels"},
-	},
-}}
+var eventIssueCommentCreated = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          IssueCommentCreatedEventName,
+		Description:   "Somebody commented on an issue or a pull request.",
+		InputSchema:   publishedSchemas.Event(IssueCommentCreatedEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(IssueCommentCreatedEventName, "payloadSchema"),
+		Fingerprint:   "44faa8d8bc7623e5305116f97f916141",
+		Match: []events.MatchRule{
+			{Argument: "repo", Path: "/repo"},
+			{Argument: "label", Path: "/labels"},
+		},
+	}
+})
 
 // IssueCommentCreatedArguments are the arguments of issue_comment.created.
 type IssueCommentCreatedArguments struct {
@@ -217,7 +223,7 @@ type IssueCommentCreatedEmitter = server.Emitter[IssueCommentCreatedPayload]
 
 // RegisterIssueCommentCreated adds issue_comment.created to s.
 func RegisterIssueCommentCreated(s *server.Server, h IssueCommentCreatedHooks, o ...server.TypeOption) (*IssueCommentCreatedEmitter, error) {
-	return server.Register(s, eventIssueCommentCreated, h, o...)
+	return server.Register(s, events.Type[IssueCommentCreatedArguments, IssueCommentCreatedPayload]{Info: eventIssueCommentCreated()}, h, o...)
 }
 
 // IssueCommentCreatedEvent is an occurrence of issue_comment.created as a client receives it.
@@ -228,23 +234,25 @@ type IssueCommentCreatedSubscription = client.Subscription[IssueCommentCreatedAr
 
 // SubscribeIssueCommentCreated subscribes to issue_comment.created.
 func SubscribeIssueCommentCreated(ctx context.Context, c *client.Client, args IssueCommentCreatedArguments, o ...client.SubscribeOption) (*IssueCommentCreatedSubscription, error) {
-	return client.Subscribe(ctx, c, eventIssueCommentCreated, args, o...)
+	return client.Subscribe(ctx, c, events.Type[IssueCommentCreatedArguments, IssueCommentCreatedPayload]{Info: eventIssueCommentCreated()}, args, o...)
 }
 
 // PushEventName is the name of the event type.
 const PushEventName = "push"
 
-var eventPush = events.Type[PushArguments, PushPayload]{Info: events.Info{
-	Name:          PushEventName,
-	Description:   "Commits or a tag were pushed, or a ref was created or deleted.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo","description":"Only this repository."},"branch":{"$ref":"#/$defs/Branch","description":"Only pushes to this branch; tags never match."}},"additionalProperties":false,"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1}}}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo"},"ref":{"type":"string","description":"The full ref, for example refs/heads/main."},"branch":{"$ref":"#/$defs/Branch","description":"The branch, absent when the ref is a tag."},"before":{"type":"string","description":"The commit before the push; forty zeros when the ref is new."},"after":{"type":"string","description":"The commit after the push; forty zeros when the ref was deleted."},"commits":{"type":"integer","minimum":0,"maximum":9007199254740991,"description":"How many commits were pushed."},"pusher":{"type":"string"},"forced":{"type":"boolean"},"url":{"type":"string","description":"Where the push can be looked at. No URI of RFC 3986: GitHub writes ^ in it."}},"required":["repo","ref","before","after","commits","pusher","forced","url"],"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1}}}`),
-	Fingerprint:   "60064c52faef2d7ec5ec58d148b94a61",
-	Match: []events.MatchRule{
-		{Argument: "repo", Path: "/repo"},
-		{Argument: "branch", Path: "/branch"},
-	},
-}}
+var eventPush = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          PushEventName,
+		Description:   "Commits or a tag were pushed, or a ref was created or deleted.",
+		InputSchema:   publishedSchemas.Event(PushEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(PushEventName, "payloadSchema"),
+		Fingerprint:   "60064c52faef2d7ec5ec58d148b94a61",
+		Match: []events.MatchRule{
+			{Argument: "repo", Path: "/repo"},
+			{Argument: "branch", Path: "/branch"},
+		},
+	}
+})
 
 // PushArguments are the arguments of push.
 type PushArguments struct {
@@ -291,7 +299,7 @@ type PushEmitter = server.Emitter[PushPayload]
 
 // RegisterPush adds push to s.
 func RegisterPush(s *server.Server, h PushHooks, o ...server.TypeOption) (*PushEmitter, error) {
-	return server.Register(s, eventPush, h, o...)
+	return server.Register(s, events.Type[PushArguments, PushPayload]{Info: eventPush()}, h, o...)
 }
 
 // PushEvent is an occurrence of push as a client receives it.
@@ -302,23 +310,25 @@ type PushSubscription = client.Subscription[PushArguments, PushPayload]
 
 // SubscribePush subscribes to push.
 func SubscribePush(ctx context.Context, c *client.Client, args PushArguments, o ...client.SubscribeOption) (*PushSubscription, error) {
-	return client.Subscribe(ctx, c, eventPush, args, o...)
+	return client.Subscribe(ctx, c, events.Type[PushArguments, PushPayload]{Info: eventPush()}, args, o...)
 }
 
 // WorkflowRunCompletedEventName is the name of the event type.
 const WorkflowRunCompletedEventName = "workflow_run.completed"
 
-var eventWorkflowRunCompleted = events.Type[WorkflowRunCompletedArguments, WorkflowRunCompletedPayload]{Info: events.Info{
-	Name:          WorkflowRunCompletedEventName,
-	Description:   "A run of a GitHub Actions workflow ended.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo","description":"Only this repository."},"branch":{"$ref":"#/$defs/Branch","description":"Only runs on this branch."}},"additionalProperties":false,"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1}}}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo"},"runId":{"type":"integer","minimum":1,"maximum":9007199254740991},"workflow":{"type":"string"},"branch":{"$ref":"#/$defs/Branch"},"conclusion":{"description":"How it ended; null when GitHub does not say.","type":["string","null"],"enum":["success","failure","neutral","cancelled","skipped","timed_out","action_required","stale","startup_failure",null]},"trigger":{"type":"string","description":"The event that started the run, for example push."},"url":{"type":"string","format":"uri"},"updatedAt":{"type":"string","format":"date-time"}},"required":["repo","runId","workflow","branch","conclusion","trigger","url","updatedAt"],"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1}}}`),
-	Fingerprint:   "938fd492f6fc7207ab990211062256ae",
-	Match: []events.MatchRule{
-		{Argument: "repo", Path: "/repo"},
-		{Argument: "branch", Path: "/branch"},
-	},
-}}
+var eventWorkflowRunCompleted = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          WorkflowRunCompletedEventName,
+		Description:   "A run of a GitHub Actions workflow ended.",
+		InputSchema:   publishedSchemas.Event(WorkflowRunCompletedEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(WorkflowRunCompletedEventName, "payloadSchema"),
+		Fingerprint:   "938fd492f6fc7207ab990211062256ae",
+		Match: []events.MatchRule{
+			{Argument: "repo", Path: "/repo"},
+			{Argument: "branch", Path: "/branch"},
+		},
+	}
+})
 
 // WorkflowRunCompletedArguments are the arguments of workflow_run.completed.
 type WorkflowRunCompletedArguments struct {
@@ -387,7 +397,7 @@ type WorkflowRunCompletedEmitter = server.Emitter[WorkflowRunCompletedPayload]
 
 // RegisterWorkflowRunCompleted adds workflow_run.completed to s.
 func RegisterWorkflowRunCompleted(s *server.Server, h WorkflowRunCompletedHooks, o ...server.TypeOption) (*WorkflowRunCompletedEmitter, error) {
-	return server.Register(s, eventWorkflowRunCompleted, h, o...)
+	return server.Register(s, events.Type[WorkflowRunCompletedArguments, WorkflowRunCompletedPayload]{Info: eventWorkflowRunCompleted()}, h, o...)
 }
 
 // WorkflowRunCompletedEvent is an occurrence of workflow_run.completed as a client receives it.
@@ -398,23 +408,25 @@ type WorkflowRunCompletedSubscription = client.Subscription[WorkflowRunCompleted
 
 // SubscribeWorkflowRunCompleted subscribes to workflow_run.completed.
 func SubscribeWorkflowRunCompleted(ctx context.Context, c *client.Client, args WorkflowRunCompletedArguments, o ...client.SubscribeOption) (*WorkflowRunCompletedSubscription, error) {
-	return client.Subscribe(ctx, c, eventWorkflowRunCompleted, args, o...)
+	return client.Subscribe(ctx, c, events.Type[WorkflowRunCompletedArguments, WorkflowRunCompletedPayload]{Info: eventWorkflowRunCompleted()}, args, o...)
 }
 
 // ReleasePublishedEventName is the name of the event type.
 const ReleasePublishedEventName = "release.published"
 
-var eventReleasePublished = events.Type[ReleasePublishedArguments, ReleasePublishedPayload]{Info: events.Info{
-	Name:          ReleasePublishedEventName,
-	Description:   "A release was published.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo","description":"Only this repository."},"branch":{"$ref":"#/$defs/Branch","description":"Only releases cut from this branch."}},"additionalProperties":false,"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1}}}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"repo":{"$ref":"#/$defs/Repo"},"tag":{"type":"string"},"name":{"type":["string","null"],"description":"The release's title, if it has one."},"target":{"$ref":"#/$defs/Branch","description":"The branch or commit it was cut from."},"prerelease":{"type":"boolean"},"author":{"$ref":"#/$defs/User"},"url":{"type":"string","format":"uri"},"publishedAt":{"type":"string","format":"date-time"}},"required":["repo","tag","name","target","prerelease","author","url","publishedAt"],"$defs":{"Repo":{"description":"A repository as owner/name.","type":"string","pattern":"^[^/]+/[^/]+$"},"Branch":{"description":"A branch's name without refs/heads/.","type":"string","minLength":1},"User":{"description":"A GitHub account.","type":"object","properties":{"login":{"type":"string","description":"The account's name."},"type":{"type":"string","enum":["User","Bot","Organization","Mannequin"]}},"required":["login","type"]}}}`),
-	Fingerprint:   "b2b9b4e0d27198f06ec619723fd34e1b",
-	Match: []events.MatchRule{
-		{Argument: "repo", Path: "/repo"},
-		{Argument: "branch", Path: "/target"},
-	},
-}}
+var eventReleasePublished = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          ReleasePublishedEventName,
+		Description:   "A release was published.",
+		InputSchema:   publishedSchemas.Event(ReleasePublishedEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(ReleasePublishedEventName, "payloadSchema"),
+		Fingerprint:   "b2b9b4e0d27198f06ec619723fd34e1b",
+		Match: []events.MatchRule{
+			{Argument: "repo", Path: "/repo"},
+			{Argument: "branch", Path: "/target"},
+		},
+	}
+})
 
 // ReleasePublishedArguments are the arguments of release.published.
 type ReleasePublishedArguments struct {
@@ -456,7 +468,7 @@ type ReleasePublishedEmitter = server.Emitter[ReleasePublishedPayload]
 
 // RegisterReleasePublished adds release.published to s.
 func RegisterReleasePublished(s *server.Server, h ReleasePublishedHooks, o ...server.TypeOption) (*ReleasePublishedEmitter, error) {
-	return server.Register(s, eventReleasePublished, h, o...)
+	return server.Register(s, events.Type[ReleasePublishedArguments, ReleasePublishedPayload]{Info: eventReleasePublished()}, h, o...)
 }
 
 // ReleasePublishedEvent is an occurrence of release.published as a client receives it.
@@ -467,7 +479,7 @@ type ReleasePublishedSubscription = client.Subscription[ReleasePublishedArgument
 
 // SubscribeReleasePublished subscribes to release.published.
 func SubscribeReleasePublished(ctx context.Context, c *client.Client, args ReleasePublishedArguments, o ...client.SubscribeOption) (*ReleasePublishedSubscription, error) {
-	return client.Subscribe(ctx, c, eventReleasePublished, args, o...)
+	return client.Subscribe(ctx, c, events.Type[ReleasePublishedArguments, ReleasePublishedPayload]{Info: eventReleasePublished()}, args, o...)
 }
 
 // Repo is the shared type Repo.

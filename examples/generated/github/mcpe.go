@@ -18,6 +18,8 @@
 package github
 
 import (
+	_ "embed"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
@@ -26,14 +28,20 @@ import (
 // github.com/mcpe-gen/mcpe-gen in go.mod, or generate again with the mcpe-gen of the version that stands there.
 const _ = events.IsAtLeastVersion0_1
 
+//go:embed mcpe.schemas.json
+var publishedSchemasText string
+
+// publishedSchemas are read when the first event type or task is used.
+var publishedSchemas = events.NewSchemas(publishedSchemasText)
+
 // ReadTools returns the package's read tools, for server.Server.AddReadTools.
 func ReadTools() []readtool.Tool {
 	return []readtool.Tool{
-		readtool.Of(eventPullRequestOpened.Info),
-		readtool.Of(eventIssuesOpened.Info),
-		readtool.Of(eventIssueCommentCreated.Info),
-		readtool.Of(eventPush.Info),
-		readtool.Of(eventWorkflowRunCompleted.Info),
-		readtool.Of(eventReleasePublished.Info),
+		readtool.Of(eventPullRequestOpened()),
+		readtool.Of(eventIssuesOpened()),
+		readtool.Of(eventIssueCommentCreated()),
+		readtool.Of(eventPush()),
+		readtool.Of(eventWorkflowRunCompleted()),
+		readtool.Of(eventReleasePublished()),
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -16,18 +17,20 @@ import (
 // IncidentCreatedEventName is the name of the event type.
 const IncidentCreatedEventName = "incident.created"
 
-var eventIncidentCreated = events.Type[IncidentCreatedArguments, IncidentCreatedPayload]{Info: events.Info{
-	Name:          IncidentCreatedEventName,
-	Description:   "Fires when a new incident is created.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"severity":{"$ref":"#/$defs/Severity","description":"Only incidents of this severity."},"service":{"type":"string","description":"Only services matching this pattern, for example check*."},"redactPII":{"type":"boolean","default":false,"description":"Leave out who reported it."}},"additionalProperties":false,"$defs":{"Severity":{"description":"How bad it is, P1 being the worst.","type":"string","enum":["P1","P2","P3","P4"]}}}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"incidentId":{"type":"string"},"severity":{"$ref":"#/$defs/Severity"},"service":{"type":"string"},"reporter":{"$ref":"#/$defs/Person"},"openedAt":{"type":"string","format":"date-time"}},"required":["incidentId","severity","openedAt"],"$defs":{"Severity":{"description":"How bad it is, P1 being the worst.","type":"string","enum":["P1","P2","P3","P4"]},"Person":{"description":"Somebody who works on incidents.","type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"}},"required":["id"]}}}`),
-	Fingerprint:   "e36c1a9a91983b912a204a28520b0ffe",
-	Match: []events.MatchRule{
-		{Argument: "severity", Path: "/severity"},
-		{Argument: "service", Path: "/service", Op: events.MatchGlob},
-	},
-	MCPE: &events.MCPE{Priority: "high", Tags: []string{"ops"}},
-}}
+var eventIncidentCreated = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          IncidentCreatedEventName,
+		Description:   "Fires when a new incident is created.",
+		InputSchema:   publishedSchemas.Event(IncidentCreatedEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(IncidentCreatedEventName, "payloadSchema"),
+		Fingerprint:   "e36c1a9a91983b912a204a28520b0ffe",
+		Match: []events.MatchRule{
+			{Argument: "severity", Path: "/severity"},
+			{Argument: "service", Path: "/service", Op: events.MatchGlob},
+		},
+		MCPE: &events.MCPE{Priority: "high", Tags: []string{"ops"}},
+	}
+})
 
 // IncidentCreatedArguments are the arguments of incident.created.
 type IncidentCreatedArguments struct {
@@ -76,7 +79,7 @@ type IncidentCreatedEmitter = server.Emitter[IncidentCreatedPayload]
 
 // RegisterIncidentCreated adds incident.created to s.
 func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...server.TypeOption) (*IncidentCreatedEmitter, error) {
-	return server.Register(s, eventIncidentCreated, h, o...)
+	return server.Register(s, events.Type[IncidentCreatedArguments, IncidentCreatedPayload]{Info: eventIncidentCreated()}, h, o...)
 }
 
 // IncidentCreatedEvent is an occurrence of incident.created as a client receives it.
@@ -87,20 +90,22 @@ type IncidentCreatedSubscription = client.Subscription[IncidentCreatedArguments,
 
 // SubscribeIncidentCreated subscribes to incident.created.
 func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*IncidentCreatedSubscription, error) {
-	return client.Subscribe(ctx, c, eventIncidentCreated, args, o...)
+	return client.Subscribe(ctx, c, events.Type[IncidentCreatedArguments, IncidentCreatedPayload]{Info: eventIncidentCreated()}, args, o...)
 }
 
 // IncidentUpdatedEventName is the name of the event type.
 const IncidentUpdatedEventName = "incident.updated"
 
-var eventIncidentUpdated = events.Type[IncidentUpdatedArguments, IncidentUpdatedPayload]{Info: events.Info{
-	Name:          IncidentUpdatedEventName,
-	Description:   "Fires whenever an incident changes after it was created.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"incidentId":{"type":"string"}},"additionalProperties":false}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"incidentId":{"type":"string"},"update":{"$ref":"#/$defs/Update"},"at":{"type":"string","format":"date-time"}},"required":["incidentId","update","at"],"$defs":{"Update":{"description":"What happened to an incident.","discriminator":{"propertyName":"kind"},"oneOf":[{"$ref":"#/$defs/StatusChanged"},{"$ref":"#/$defs/Reassigned"},{"$ref":"#/$defs/NoteAdded"}]},"StatusChanged":{"type":"object","properties":{"kind":{"const":"StatusChanged"},"from":{"$ref":"#/$defs/Status"},"to":{"$ref":"#/$defs/Status"}},"required":["kind","from","to"]},"Reassigned":{"type":"object","properties":{"kind":{"const":"Reassigned"},"assignee":{"description":"The new assignee; null when nobody is assigned.","oneOf":[{"$ref":"#/$defs/Person"},{"type":"null"}]}},"required":["kind","assignee"]},"NoteAdded":{"type":"object","properties":{"kind":{"const":"NoteAdded"},"noteId":{"type":"string"},"author":{"$ref":"#/$defs/Person"}},"required":["kind","noteId"]},"Status":{"type":"string","enum":["open","acknowledged","mitigated","resolved"]},"Person":{"description":"Somebody who works on incidents.","type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"}},"required":["id"]}}}`),
-	Fingerprint:   "30b7d3704fd45c41410563c3bcbebe41",
-	Match:         []events.MatchRule{{Argument: "incidentId", Path: "/incidentId"}},
-}}
+var eventIncidentUpdated = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          IncidentUpdatedEventName,
+		Description:   "Fires whenever an incident changes after it was created.",
+		InputSchema:   publishedSchemas.Event(IncidentUpdatedEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(IncidentUpdatedEventName, "payloadSchema"),
+		Fingerprint:   "30b7d3704fd45c41410563c3bcbebe41",
+		Match:         []events.MatchRule{{Argument: "incidentId", Path: "/incidentId"}},
+	}
+})
 
 // IncidentUpdatedArguments are the arguments of incident.updated.
 type IncidentUpdatedArguments struct {
@@ -132,7 +137,7 @@ type IncidentUpdatedEmitter = server.Emitter[IncidentUpdatedPayload]
 
 // RegisterIncidentUpdated adds incident.updated to s.
 func RegisterIncidentUpdated(s *server.Server, h IncidentUpdatedHooks, o ...server.TypeOption) (*IncidentUpdatedEmitter, error) {
-	return server.Register(s, eventIncidentUpdated, h, o...)
+	return server.Register(s, events.Type[IncidentUpdatedArguments, IncidentUpdatedPayload]{Info: eventIncidentUpdated()}, h, o...)
 }
 
 // IncidentUpdatedEvent is an occurrence of incident.updated as a client receives it.
@@ -143,20 +148,22 @@ type IncidentUpdatedSubscription = client.Subscription[IncidentUpdatedArguments,
 
 // SubscribeIncidentUpdated subscribes to incident.updated.
 func SubscribeIncidentUpdated(ctx context.Context, c *client.Client, args IncidentUpdatedArguments, o ...client.SubscribeOption) (*IncidentUpdatedSubscription, error) {
-	return client.Subscribe(ctx, c, eventIncidentUpdated, args, o...)
+	return client.Subscribe(ctx, c, events.Type[IncidentUpdatedArguments, IncidentUpdatedPayload]{Info: eventIncidentUpdated()}, args, o...)
 }
 
 // IncidentOpenedEventName is the name of the event type.
 const IncidentOpenedEventName = "incident.opened"
 
-var eventIncidentOpened = events.Type[IncidentOpenedArguments, IncidentOpenedPayload]{Info: events.Info{
-	Name:          IncidentOpenedEventName,
-	Description:   "The older name of incident.created.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"severities":{"description":"Only incidents of these severities.","type":"array","items":{"$ref":"#/$defs/Severity"}}},"additionalProperties":false,"$defs":{"Severity":{"description":"How bad it is, P1 being the worst.","type":"string","enum":["P1","P2","P3","P4"]}}}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"incidentId":{"type":"string"},"severity":{"$ref":"#/$defs/Severity"}},"required":["incidentId","severity"],"$defs":{"Severity":{"description":"How bad it is, P1 being the worst.","type":"string","enum":["P1","P2","P3","P4"]}}}`),
-	Fingerprint:   "65799ad703e113fa1063dc6f4e9ecca4",
-	Match:         []events.MatchRule{{Argument: "severities", Path: "/severity", Op: events.MatchIn}},
-}}
+var eventIncidentOpened = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          IncidentOpenedEventName,
+		Description:   "The older name of incident.created.",
+		InputSchema:   publishedSchemas.Event(IncidentOpenedEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(IncidentOpenedEventName, "payloadSchema"),
+		Fingerprint:   "65799ad703e113fa1063dc6f4e9ecca4",
+		Match:         []events.MatchRule{{Argument: "severities", Path: "/severity", Op: events.MatchIn}},
+	}
+})
 
 // IncidentOpenedArguments are the arguments of incident.opened.
 type IncidentOpenedArguments struct {
@@ -190,7 +197,7 @@ type IncidentOpenedEmitter = server.Emitter[IncidentOpenedPayload]
 //
 // The event type is deprecated: use incident.created; it is removed after 2027-03-01.
 func RegisterIncidentOpened(s *server.Server, h IncidentOpenedHooks, o ...server.TypeOption) (*IncidentOpenedEmitter, error) {
-	return server.Register(s, eventIncidentOpened, h, o...)
+	return server.Register(s, events.Type[IncidentOpenedArguments, IncidentOpenedPayload]{Info: eventIncidentOpened()}, h, o...)
 }
 
 // IncidentOpenedEvent is an occurrence of incident.opened as a client receives it.
@@ -203,19 +210,21 @@ type IncidentOpenedSubscription = client.Subscription[IncidentOpenedArguments, I
 //
 // Deprecated: use incident.created; it is removed after 2027-03-01.
 func SubscribeIncidentOpened(ctx context.Context, c *client.Client, args IncidentOpenedArguments, o ...client.SubscribeOption) (*IncidentOpenedSubscription, error) {
-	return client.Subscribe(ctx, c, eventIncidentOpened, args, o...)
+	return client.Subscribe(ctx, c, events.Type[IncidentOpenedArguments, IncidentOpenedPayload]{Info: eventIncidentOpened()}, args, o...)
 }
 
 // IncidentDigestEventName is the name of the event type.
 const IncidentDigestEventName = "incident.digest"
 
-var eventIncidentDigest = events.Type[IncidentDigestArguments, IncidentDigestPayload]{Info: events.Info{
-	Name:          IncidentDigestEventName,
-	Description:   "A summary of open incidents; its shape may still change.",
-	InputSchema:   json.RawMessage(`{"type":"object","additionalProperties":false}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"open":{"description":"Open incidents by severity.","type":"object","additionalProperties":{"type":"integer","minimum":0,"maximum":9007199254740991}},"oldest":{"type":["string","null"],"format":"date-time"}},"required":["open","oldest"]}`),
-	Fingerprint:   "454a93b0b915d5270ba40e9e795309f5",
-}}
+var eventIncidentDigest = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          IncidentDigestEventName,
+		Description:   "A summary of open incidents; its shape may still change.",
+		InputSchema:   publishedSchemas.Event(IncidentDigestEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(IncidentDigestEventName, "payloadSchema"),
+		Fingerprint:   "454a93b0b915d5270ba40e9e795309f5",
+	}
+})
 
 // IncidentDigestArguments are the arguments of incident.digest.
 type IncidentDigestArguments struct{}
@@ -251,7 +260,7 @@ type IncidentDigestEmitter = server.Emitter[IncidentDigestPayload]
 //
 // The event type is experimental: it may change or go away.
 func RegisterIncidentDigest(s *server.Server, h IncidentDigestHooks, o ...server.TypeOption) (*IncidentDigestEmitter, error) {
-	return server.Register(s, eventIncidentDigest, h, o...)
+	return server.Register(s, events.Type[IncidentDigestArguments, IncidentDigestPayload]{Info: eventIncidentDigest()}, h, o...)
 }
 
 // IncidentDigestEvent is an occurrence of incident.digest as a client receives it.
@@ -264,7 +273,7 @@ type IncidentDigestSubscription = client.Subscription[IncidentDigestArguments, I
 //
 // The event type is experimental: it may change or go away.
 func SubscribeIncidentDigest(ctx context.Context, c *client.Client, args IncidentDigestArguments, o ...client.SubscribeOption) (*IncidentDigestSubscription, error) {
-	return client.Subscribe(ctx, c, eventIncidentDigest, args, o...)
+	return client.Subscribe(ctx, c, events.Type[IncidentDigestArguments, IncidentDigestPayload]{Info: eventIncidentDigest()}, args, o...)
 }
 
 // Severity is the shared type Severity; decoding keeps values that the schema does not list, see Known.

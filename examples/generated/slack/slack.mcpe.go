@@ -5,7 +5,7 @@ package slack
 
 import (
 	"context"
-	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,17 +15,19 @@ import (
 // SlackMessageEventName is the name of the event type.
 const SlackMessageEventName = "slack.message"
 
-var eventSlackMessage = events.Type[SlackMessageArguments, SlackMessagePayload]{Info: events.Info{
-	Name:          SlackMessageEventName,
-	Description:   "A message was posted in a channel.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"channel":{"$ref":"#/$defs/Channel","description":"The channel to listen to."},"mentions":{"type":"string","description":"Only messages that mention this user id."}},"required":["channel"],"additionalProperties":false,"$defs":{"Channel":{"type":"string","pattern":"^[CDG][A-Z0-9]{2,}$"}}}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"channel":{"$ref":"#/$defs/Channel"},"ts":{"type":"string","description":"Slack's timestamp of the message; unique in the channel."},"user":{"type":"string"},"threadTs":{"type":["string","null"],"description":"The thread's first message; null outside a thread."},"mentions":{"type":"array","items":{"type":"string"},"description":"User ids mentioned in the text."},"permalink":{"type":"string","format":"uri"}},"required":["channel","ts","user","threadTs","mentions"],"$defs":{"Channel":{"type":"string","pattern":"^[CDG][A-Z0-9]{2,}$"}}}`),
-	Fingerprint:   "b3cc50d8f24b5fc78042375373a12b27",
-	Match: []events.MatchRule{
-		{Argument: "channel", Path: "/channel"},
-		{Argument: "mentions", Path: "/mentions"},
-	},
-}}
+var eventSlackMessage = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          SlackMessageEventName,
+		Description:   "A message was posted in a channel.",
+		InputSchema:   publishedSchemas.Event(SlackMessageEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(SlackMessageEventName, "payloadSchema"),
+		Fingerprint:   "b3cc50d8f24b5fc78042375373a12b27",
+		Match: []events.MatchRule{
+			{Argument: "channel", Path: "/channel"},
+			{Argument: "mentions", Path: "/mentions"},
+		},
+	}
+})
 
 // SlackMessageArguments are the arguments of slack.message.
 type SlackMessageArguments struct {
@@ -70,7 +72,7 @@ type SlackMessageEmitter = server.Emitter[SlackMessagePayload]
 
 // RegisterSlackMessage adds slack.message to s.
 func RegisterSlackMessage(s *server.Server, h SlackMessageHooks, o ...server.TypeOption) (*SlackMessageEmitter, error) {
-	return server.Register(s, eventSlackMessage, h, o...)
+	return server.Register(s, events.Type[SlackMessageArguments, SlackMessagePayload]{Info: eventSlackMessage()}, h, o...)
 }
 
 // SlackMessageEvent is an occurrence of slack.message as a client receives it.
@@ -81,24 +83,26 @@ type SlackMessageSubscription = client.Subscription[SlackMessageArguments, Slack
 
 // SubscribeSlackMessage subscribes to slack.message.
 func SubscribeSlackMessage(ctx context.Context, c *client.Client, args SlackMessageArguments, o ...client.SubscribeOption) (*SlackMessageSubscription, error) {
-	return client.Subscribe(ctx, c, eventSlackMessage, args, o...)
+	return client.Subscribe(ctx, c, events.Type[SlackMessageArguments, SlackMessagePayload]{Info: eventSlackMessage()}, args, o...)
 }
 
 // SlackReactionEventName is the name of the event type.
 const SlackReactionEventName = "slack.reaction"
 
-var eventSlackReaction = events.Type[SlackReactionArguments, SlackReactionPayload]{Info: events.Info{
-	Name:          SlackReactionEventName,
-	Description:   "Somebody reacted to a message.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"channel":{"$ref":"#/$defs/Channel"},"emoji":{"type":"string","enum":["+1","-1","eyes","tada"]}},"required":["channel"],"additionalProperties":false,"$defs":{"Channel":{"type":"string","pattern":"^[CDG][A-Z0-9]{2,}$"}}}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"channel":{"$ref":"#/$defs/Channel"},"ts":{"type":"string"},"user":{"type":"string"},"emoji":{"type":"string"}},"required":["channel","ts","user","emoji"],"$defs":{"Channel":{"type":"string","pattern":"^[CDG][A-Z0-9]{2,}$"}}}`),
-	Fingerprint:   "93fe147908efa45980f326a52ca78e9a",
-	NoReplay:      true,
-	Match: []events.MatchRule{
-		{Argument: "channel", Path: "/channel"},
-		{Argument: "emoji", Path: "/emoji"},
-	},
-}}
+var eventSlackReaction = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          SlackReactionEventName,
+		Description:   "Somebody reacted to a message.",
+		InputSchema:   publishedSchemas.Event(SlackReactionEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(SlackReactionEventName, "payloadSchema"),
+		Fingerprint:   "93fe147908efa45980f326a52ca78e9a",
+		NoReplay:      true,
+		Match: []events.MatchRule{
+			{Argument: "channel", Path: "/channel"},
+			{Argument: "emoji", Path: "/emoji"},
+		},
+	}
+})
 
 // SlackReactionArguments are the arguments of slack.reaction.
 type SlackReactionArguments struct {
@@ -152,7 +156,7 @@ type SlackReactionEmitter = server.Emitter[SlackReactionPayload]
 
 // RegisterSlackReaction adds slack.reaction to s.
 func RegisterSlackReaction(s *server.Server, h SlackReactionHooks, o ...server.TypeOption) (*SlackReactionEmitter, error) {
-	return server.Register(s, eventSlackReaction, h, o...)
+	return server.Register(s, events.Type[SlackReactionArguments, SlackReactionPayload]{Info: eventSlackReaction()}, h, o...)
 }
 
 // SlackReactionEvent is an occurrence of slack.reaction as a client receives it.
@@ -163,7 +167,7 @@ type SlackReactionSubscription = client.Subscription[SlackReactionArguments, Sla
 
 // SubscribeSlackReaction subscribes to slack.reaction.
 func SubscribeSlackReaction(ctx context.Context, c *client.Client, args SlackReactionArguments, o ...client.SubscribeOption) (*SlackReactionSubscription, error) {
-	return client.Subscribe(ctx, c, eventSlackReaction, args, o...)
+	return client.Subscribe(ctx, c, events.Type[SlackReactionArguments, SlackReactionPayload]{Info: eventSlackReaction()}, args, o...)
 }
 
 // Channel is the shared type Channel.

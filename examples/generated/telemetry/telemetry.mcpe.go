@@ -5,8 +5,8 @@ package telemetry
 
 import (
 	"context"
-	"encoding/json"
 	"math/big"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -16,18 +16,20 @@ import (
 // TelemetryWindowEventName is the name of the event type.
 const TelemetryWindowEventName = "telemetry.window"
 
-var eventTelemetryWindow = events.Type[TelemetryWindowArguments, TelemetryWindowPayload]{Info: events.Info{
-	Name:          TelemetryWindowEventName,
-	Description:   "A window of samples of one sensor was closed.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"sensor":{"type":"string","description":"Only sensors whose name begins with this."},"minPeak":{"type":"number","description":"Only windows whose peak is at least this."},"maxPeak":{"type":"number","description":"Only windows whose peak is at most this."}},"additionalProperties":false}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"sensor":{"type":"string"},"from":{"type":"string","format":"date-time"},"to":{"type":"string","format":"date-time"},"peak":{"type":"number"},"samples":{"type":"array","items":{"type":"number"}},"histogram":{"type":"object","additionalProperties":{"type":"integer","minimum":0,"maximum":9007199254740991}},"total":{"type":"integer","minimum":0,"description":"The sum of all samples in nanounits; may exceed 64 bits."},"raw":{"type":"string","contentEncoding":"base64","description":"The packed samples, if the sensor sends them."}},"required":["sensor","from","to","peak","samples"]}`),
-	Fingerprint:   "b3c03f221db633fb79f9a63b1b7885cc",
-	Match: []events.MatchRule{
-		{Argument: "sensor", Path: "/sensor", Op: events.MatchPrefix},
-		{Argument: "minPeak", Path: "/peak", Op: events.MatchMin},
-		{Argument: "maxPeak", Path: "/peak", Op: events.MatchMax},
-	},
-}}
+var eventTelemetryWindow = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          TelemetryWindowEventName,
+		Description:   "A window of samples of one sensor was closed.",
+		InputSchema:   publishedSchemas.Event(TelemetryWindowEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(TelemetryWindowEventName, "payloadSchema"),
+		Fingerprint:   "b3c03f221db633fb79f9a63b1b7885cc",
+		Match: []events.MatchRule{
+			{Argument: "sensor", Path: "/sensor", Op: events.MatchPrefix},
+			{Argument: "minPeak", Path: "/peak", Op: events.MatchMin},
+			{Argument: "maxPeak", Path: "/peak", Op: events.MatchMax},
+		},
+	}
+})
 
 // TelemetryWindowArguments are the arguments of telemetry.window.
 type TelemetryWindowArguments struct {
@@ -75,7 +77,7 @@ type TelemetryWindowEmitter = server.Emitter[TelemetryWindowPayload]
 
 // RegisterTelemetryWindow adds telemetry.window to s.
 func RegisterTelemetryWindow(s *server.Server, h TelemetryWindowHooks, o ...server.TypeOption) (*TelemetryWindowEmitter, error) {
-	return server.Register(s, eventTelemetryWindow, h, o...)
+	return server.Register(s, events.Type[TelemetryWindowArguments, TelemetryWindowPayload]{Info: eventTelemetryWindow()}, h, o...)
 }
 
 // TelemetryWindowEvent is an occurrence of telemetry.window as a client receives it.
@@ -86,5 +88,5 @@ type TelemetryWindowSubscription = client.Subscription[TelemetryWindowArguments,
 
 // SubscribeTelemetryWindow subscribes to telemetry.window.
 func SubscribeTelemetryWindow(ctx context.Context, c *client.Client, args TelemetryWindowArguments, o ...client.SubscribeOption) (*TelemetryWindowSubscription, error) {
-	return client.Subscribe(ctx, c, eventTelemetryWindow, args, o...)
+	return client.Subscribe(ctx, c, events.Type[TelemetryWindowArguments, TelemetryWindowPayload]{Info: eventTelemetryWindow()}, args, o...)
 }

@@ -6,7 +6,7 @@ package aliases
 import (
 	"cmp"
 	"context"
-	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -16,13 +16,15 @@ import (
 // PushEventTypeName is the name of the event type.
 const PushEventTypeName = "push"
 
-var eventPush = events.Type[PushArguments, PushPayload]{Info: events.Info{
-	Name:          PushEventTypeName,
-	Description:   "Names of schemas are in the way of every short name.",
-	InputSchema:   json.RawMessage(`{"type":"object","additionalProperties":false}`),
-	PayloadSchema: json.RawMessage(`{"$ref":"#/$defs/push_event","$defs":{"push_event":{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]}}}`),
-	Fingerprint:   "17b2598feb7abfb36afd4460efd70daf",
-}}
+var eventPush = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          PushEventTypeName,
+		Description:   "Names of schemas are in the way of every short name.",
+		InputSchema:   publishedSchemas.Event(PushEventTypeName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(PushEventTypeName, "payloadSchema"),
+		Fingerprint:   "17b2598feb7abfb36afd4460efd70daf",
+	}
+})
 
 // PushArguments are the arguments of push.
 type PushArguments struct{}
@@ -44,7 +46,7 @@ type PushEmitter = server.Emitter[PushPayload]
 
 // RegisterPush adds push to s.
 func RegisterPush(s *server.Server, h PushHooks, o ...server.TypeOption) (*PushEmitter, error) {
-	return server.Register(s, eventPush, h, o...)
+	return server.Register(s, events.Type[PushArguments, PushPayload]{Info: eventPush()}, h, o...)
 }
 
 // PushOccurrence is an occurrence of push as a client receives it.
@@ -55,16 +57,18 @@ type PushEventSubscription = client.Subscription[PushArguments, PushPayload]
 
 // SubscribePush subscribes to push.
 func SubscribePush(ctx context.Context, c *client.Client, args PushArguments, o ...client.SubscribeOption) (*PushEventSubscription, error) {
-	return client.Subscribe(ctx, c, eventPush, args, o...)
+	return client.Subscribe(ctx, c, events.Type[PushArguments, PushPayload]{Info: eventPush()}, args, o...)
 }
 
-var eventCustomer = events.Type[CustomerArguments, CustomerPayload]{Info: events.Info{
-	Name:          "customer",
-	Description:   "Even the second names are taken.",
-	InputSchema:   json.RawMessage(`{"type":"object","additionalProperties":false}`),
-	PayloadSchema: json.RawMessage(`{"$ref":"#/$defs/customer.subscription","$defs":{"customer.subscription":{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]}}}`),
-	Fingerprint:   "8b94c8763a4528f7750687cde409948a",
-}}
+var eventCustomer = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          "customer",
+		Description:   "Even the second names are taken.",
+		InputSchema:   publishedSchemas.Event("customer", "inputSchema"),
+		PayloadSchema: publishedSchemas.Event("customer", "payloadSchema"),
+		Fingerprint:   "8b94c8763a4528f7750687cde409948a",
+	}
+})
 
 // CustomerArguments are the arguments of customer.
 type CustomerArguments struct{}
@@ -86,24 +90,26 @@ type CustomerEmitter = server.Emitter[CustomerPayload]
 
 // RegisterCustomer adds customer to s.
 func RegisterCustomer(s *server.Server, h CustomerHooks, o ...server.TypeOption) (*CustomerEmitter, error) {
-	return server.Register(s, eventCustomer, h, o...)
+	return server.Register(s, events.Type[CustomerArguments, CustomerPayload]{Info: eventCustomer()}, h, o...)
 }
 
 // SubscribeCustomer subscribes to customer.
 func SubscribeCustomer(ctx context.Context, c *client.Client, args CustomerArguments, o ...client.SubscribeOption) (*client.Subscription[CustomerArguments, CustomerPayload], error) {
-	return client.Subscribe(ctx, c, eventCustomer, args, o...)
+	return client.Subscribe(ctx, c, events.Type[CustomerArguments, CustomerPayload]{Info: eventCustomer()}, args, o...)
 }
 
 // CustomerEventEventName is the name of the event type.
 const CustomerEventEventName = "customer.event"
 
-var eventCustomerEvent = events.Type[CustomerEventArguments, CustomerEventPayload]{Info: events.Info{
-	Name:          CustomerEventEventName,
-	Description:   "The name of another event's alias is this event's prefix.",
-	InputSchema:   json.RawMessage(`{"type":"object","additionalProperties":false}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"action":{"enum":["created"]},"flag":{"const":true},"level":{"const":3},"ratio":{"const":1.5},"quiet":{"const":false},"named":{"enum":["a"],"x-enum-varnames":["First"]},"optional":{"enum":["o"]},"nullable":{"enum":["n",null]},"shared":{"$ref":"#/$defs/Only"}},"required":["action","flag","level","ratio","quiet","named","nullable","shared"],"$defs":{"Only":{"const":"one"}}}`),
-	Fingerprint:   "05add54631568624d86953799e572e4b",
-}}
+var eventCustomerEvent = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          CustomerEventEventName,
+		Description:   "The name of another event's alias is this event's prefix.",
+		InputSchema:   publishedSchemas.Event(CustomerEventEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(CustomerEventEventName, "payloadSchema"),
+		Fingerprint:   "05add54631568624d86953799e572e4b",
+	}
+})
 
 // CustomerEventArguments are the arguments of customer.event.
 type CustomerEventArguments struct{}
@@ -194,7 +200,7 @@ type CustomerEventEmitter = server.Emitter[CustomerEventPayload]
 
 // RegisterCustomerEvent adds customer.event to s.
 func RegisterCustomerEvent(s *server.Server, h CustomerEventHooks, o ...server.TypeOption) (*CustomerEventEmitter, error) {
-	return server.Register(s, eventCustomerEvent, h, o...)
+	return server.Register(s, events.Type[CustomerEventArguments, CustomerEventPayload]{Info: eventCustomerEvent()}, h, o...)
 }
 
 // CustomerEventEvent is an occurrence of customer.event as a client receives it.
@@ -205,7 +211,7 @@ type CustomerEventEventSubscription = client.Subscription[CustomerEventArguments
 
 // SubscribeCustomerEvent subscribes to customer.event.
 func SubscribeCustomerEvent(ctx context.Context, c *client.Client, args CustomerEventArguments, o ...client.SubscribeOption) (*CustomerEventEventSubscription, error) {
-	return client.Subscribe(ctx, c, eventCustomerEvent, args, o...)
+	return client.Subscribe(ctx, c, events.Type[CustomerEventArguments, CustomerEventPayload]{Info: eventCustomerEvent()}, args, o...)
 }
 
 // PushEvent is the shared type push_event.

@@ -6,7 +6,7 @@ package consts
 import (
 	"cmp"
 	"context"
-	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -16,13 +16,15 @@ import (
 // HeartBeatEventName is the name of the event type.
 const HeartBeatEventName = "heart.beat"
 
-var eventHeartBeat = events.Type[HeartBeatArguments, HeartBeatPayload]{Info: events.Info{
-	Name:          HeartBeatEventName,
-	Description:   "Members with one possible value.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"kind":{"const":"slow"}}}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"kind":{"const":"beat"},"version":{"const":2},"final":{"const":true},"never":{"const":false},"factor":{"const":0.5},"optional":{"const":"beat"},"nullable":{"enum":["beat",null]}},"required":["kind","version","final","never","factor","nullable"]}`),
-	Fingerprint:   "1b22625a721fab7b458d9978f1886706",
-}}
+var eventHeartBeat = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          HeartBeatEventName,
+		Description:   "Members with one possible value.",
+		InputSchema:   publishedSchemas.Event(HeartBeatEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(HeartBeatEventName, "payloadSchema"),
+		Fingerprint:   "1b22625a721fab7b458d9978f1886706",
+	}
+})
 
 // HeartBeatArguments are the arguments of heart.beat.
 type HeartBeatArguments struct {
@@ -109,7 +111,7 @@ type HeartBeatEmitter = server.Emitter[HeartBeatPayload]
 
 // RegisterHeartBeat adds heart.beat to s.
 func RegisterHeartBeat(s *server.Server, h HeartBeatHooks, o ...server.TypeOption) (*HeartBeatEmitter, error) {
-	return server.Register(s, eventHeartBeat, h, o...)
+	return server.Register(s, events.Type[HeartBeatArguments, HeartBeatPayload]{Info: eventHeartBeat()}, h, o...)
 }
 
 // HeartBeatEvent is an occurrence of heart.beat as a client receives it.
@@ -120,5 +122,5 @@ type HeartBeatSubscription = client.Subscription[HeartBeatArguments, HeartBeatPa
 
 // SubscribeHeartBeat subscribes to heart.beat.
 func SubscribeHeartBeat(ctx context.Context, c *client.Client, args HeartBeatArguments, o ...client.SubscribeOption) (*HeartBeatSubscription, error) {
-	return client.Subscribe(ctx, c, eventHeartBeat, args, o...)
+	return client.Subscribe(ctx, c, events.Type[HeartBeatArguments, HeartBeatPayload]{Info: eventHeartBeat()}, args, o...)
 }

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -16,13 +17,15 @@ import (
 // ThingDrawnEventName is the name of the event type.
 const ThingDrawnEventName = "thing.drawn"
 
-var eventThingDrawn = events.Type[ThingDrawnArguments, ThingDrawnPayload]{Info: events.Info{
-	Name:          ThingDrawnEventName,
-	Description:   "Fires when a thing was drawn.",
-	InputSchema:   json.RawMessage(`{"type":"object","additionalProperties":false}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"rule":{"$ref":"#/$defs/Rule"},"shape":{"$ref":"#/$defs/Shape"},"mapped":{"$ref":"#/$defs/Mapped"},"range":{"$ref":"#/$defs/Range"},"optional":{"$ref":"#/$defs/Optional"}},"$defs":{"Rule":{"type":"object","required":["type"],"properties":{"type":{"type":"string"}},"oneOf":[{"properties":{"type":{"const":"v0"}}},{"allOf":[{"properties":{"type":{"const":"w0"}}},{"properties":{"type":{"const":"w1"}}}]}]},"Shape":{"type":"object","properties":{"area":{"type":"number"}},"oneOf":[{"$ref":"#/$defs/Circle"},{"properties":{"area":{"type":"string"}},"required":["area"]},{"$ref":"#/$defs/Square"}]},"Mapped":{"type":"object","required":["kind"],"properties":{"kind":{"enum":["circle","square"]}},"oneOf":[{"$ref":"#/$defs/Circle"},{"$ref":"#/$defs/Line"},{"$ref":"#/$defs/Square"}],"discriminator":{"propertyName":"kind","mapping":{"circle":"#/$defs/Circle","line":"#/$defs/Line","square":"#/$defs/Square"}}},"Range":{"anyOf":[{"type":"integer","minimum":5,"maximum":4},{"type":"string","minLength":1},{"type":"object","required":["x"],"properties":{"x":{"oneOf":[{"allOf":[{"type":"string"},{"type":"integer"}]},false]}}}]},"Optional":{"allOf":[{"type":"object","properties":{"x":{"type":"string"},"y":{"type":"string"}}},{"type":"object","properties":{"x":{"type":"integer"}}}]},"Circle":{"type":"object","properties":{"kind":{"const":"circle"},"radius":{"type":"number"}},"required":["kind","radius"]},"Square":{"type":"object","properties":{"kind":{"const":"square"},"side":{"type":"number"}},"required":["kind","side"]},"Line":{"type":"object","properties":{"kind":{"const":"line"}},"required":["kind"]}}}`),
-	Fingerprint:   "33c6c2652417f97e4c57e1d3a1ded085",
-}}
+var eventThingDrawn = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          ThingDrawnEventName,
+		Description:   "Fires when a thing was drawn.",
+		InputSchema:   publishedSchemas.Event(ThingDrawnEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(ThingDrawnEventName, "payloadSchema"),
+		Fingerprint:   "33c6c2652417f97e4c57e1d3a1ded085",
+	}
+})
 
 // ThingDrawnArguments are the arguments of thing.drawn.
 type ThingDrawnArguments struct{}
@@ -54,7 +57,7 @@ type ThingDrawnEmitter = server.Emitter[ThingDrawnPayload]
 
 // RegisterThingDrawn adds thing.drawn to s.
 func RegisterThingDrawn(s *server.Server, h ThingDrawnHooks, o ...server.TypeOption) (*ThingDrawnEmitter, error) {
-	return server.Register(s, eventThingDrawn, h, o...)
+	return server.Register(s, events.Type[ThingDrawnArguments, ThingDrawnPayload]{Info: eventThingDrawn()}, h, o...)
 }
 
 // ThingDrawnEvent is an occurrence of thing.drawn as a client receives it.
@@ -65,7 +68,7 @@ type ThingDrawnSubscription = client.Subscription[ThingDrawnArguments, ThingDraw
 
 // SubscribeThingDrawn subscribes to thing.drawn.
 func SubscribeThingDrawn(ctx context.Context, c *client.Client, args ThingDrawnArguments, o ...client.SubscribeOption) (*ThingDrawnSubscription, error) {
-	return client.Subscribe(ctx, c, eventThingDrawn, args, o...)
+	return client.Subscribe(ctx, c, events.Type[ThingDrawnArguments, ThingDrawnPayload]{Info: eventThingDrawn()}, args, o...)
 }
 
 // Circle is the shared type Circle.

@@ -6,7 +6,7 @@ package defaults
 import (
 	"cmp"
 	"context"
-	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -16,13 +16,15 @@ import (
 // ListReadEventName is the name of the event type.
 const ListReadEventName = "list.read"
 
-var eventListRead = events.Type[ListReadArguments, ListReadPayload]{Info: events.Info{
-	Name:          ListReadEventName,
-	Description:   "Arguments with defaults.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"redactPII":{"type":"boolean","default":true},"limit":{"type":"integer","minimum":1,"maximum":100,"default":20},"ratio":{"type":"number","default":0.25},"order":{"$ref":"#/$defs/Order","default":"desc"},"level":{"type":"integer","enum":[1,2],"default":2},"text":{"type":"string","default":"a \"b\"\n"},"tags":{"type":"array","items":{"type":"string"},"default":["a"]},"nullable":{"type":["string","null"],"default":"x"},"required":{"type":"string","default":"x"}},"required":["required"],"$defs":{"Order":{"type":"string","enum":["asc","desc"]}}}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"size":{"type":"number","default":1}}}`),
-	Fingerprint:   "87a50f3cfdd74db639bef8cc21aa24d4",
-}}
+var eventListRead = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          ListReadEventName,
+		Description:   "Arguments with defaults.",
+		InputSchema:   publishedSchemas.Event(ListReadEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(ListReadEventName, "payloadSchema"),
+		Fingerprint:   "87a50f3cfdd74db639bef8cc21aa24d4",
+	}
+})
 
 // ListReadArguments are the arguments of list.read.
 type ListReadArguments struct {
@@ -133,7 +135,7 @@ type ListReadEmitter = server.Emitter[ListReadPayload]
 
 // RegisterListRead adds list.read to s.
 func RegisterListRead(s *server.Server, h ListReadHooks, o ...server.TypeOption) (*ListReadEmitter, error) {
-	return server.Register(s, eventListRead, h, o...)
+	return server.Register(s, events.Type[ListReadArguments, ListReadPayload]{Info: eventListRead()}, h, o...)
 }
 
 // ListReadEvent is an occurrence of list.read as a client receives it.
@@ -144,7 +146,7 @@ type ListReadSubscription = client.Subscription[ListReadArguments, ListReadPaylo
 
 // SubscribeListRead subscribes to list.read.
 func SubscribeListRead(ctx context.Context, c *client.Client, args ListReadArguments, o ...client.SubscribeOption) (*ListReadSubscription, error) {
-	return client.Subscribe(ctx, c, eventListRead, args, o...)
+	return client.Subscribe(ctx, c, events.Type[ListReadArguments, ListReadPayload]{Info: eventListRead()}, args, o...)
 }
 
 // Order is the shared type Order; decoding keeps values that the schema does not list, see Known.

@@ -5,7 +5,7 @@ package docs
 
 import (
 	"context"
-	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,13 +15,15 @@ import (
 // TextWrittenEventName is the name of the event type.
 const TextWrittenEventName = "text.written"
 
-var eventTextWritten = events.Type[TextWrittenArguments, TextWrittenPayload]{Info: events.Info{
-	Name:          TextWrittenEventName,
-	Description:   "The first line.\n\n//go:build ignore\n+build ignore\nA line with `backquotes`, \"quotes\" and */ a comment end.\n\n  - a list\n  - of things\n\n# A heading\n",
-	InputSchema:   json.RawMessage("{\"type\":\"object\",\"description\":\"Tabs\\tand\\r\\nother line ends. \",\"properties\":{\"pattern\":{\"type\":\"string\",\"pattern\":\"^`[a-z]\\\\d+$\",\"description\":\"Two\\nlines.\"},\"old\":{\"type\":\"string\",\"deprecated\":true,\"description\":\"An old one.\"},\"older\":{\"type\":\"string\",\"deprecated\":true}}}"),
-	PayloadSchema: json.RawMessage(`{"$ref":"#/$defs/Titled","$defs":{"Titled":{"title":"A title alone","type":"object","properties":{"a":{"type":"string"}}}}}`),
-	Fingerprint:   "61db53cb2dfe33b99867abd715a6e245",
-}}
+var eventTextWritten = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          TextWrittenEventName,
+		Description:   "The first line.\n\n//go:build ignore\n+build ignore\nA line with `backquotes`, \"quotes\" and */ a comment end.\n\n  - a list\n  - of things\n\n# A heading\n",
+		InputSchema:   publishedSchemas.Event(TextWrittenEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(TextWrittenEventName, "payloadSchema"),
+		Fingerprint:   "61db53cb2dfe33b99867abd715a6e245",
+	}
+})
 
 // TextWrittenArguments are the arguments of text.written.
 //
@@ -65,7 +67,7 @@ type TextWrittenEmitter = server.Emitter[TextWrittenPayload]
 
 // RegisterTextWritten adds text.written to s.
 func RegisterTextWritten(s *server.Server, h TextWrittenHooks, o ...server.TypeOption) (*TextWrittenEmitter, error) {
-	return server.Register(s, eventTextWritten, h, o...)
+	return server.Register(s, events.Type[TextWrittenArguments, TextWrittenPayload]{Info: eventTextWritten()}, h, o...)
 }
 
 // TextWrittenEvent is an occurrence of text.written as a client receives it.
@@ -76,7 +78,7 @@ type TextWrittenSubscription = client.Subscription[TextWrittenArguments, TextWri
 
 // SubscribeTextWritten subscribes to text.written.
 func SubscribeTextWritten(ctx context.Context, c *client.Client, args TextWrittenArguments, o ...client.SubscribeOption) (*TextWrittenSubscription, error) {
-	return client.Subscribe(ctx, c, eventTextWritten, args, o...)
+	return client.Subscribe(ctx, c, events.Type[TextWrittenArguments, TextWrittenPayload]{Info: eventTextWritten()}, args, o...)
 }
 
 // Titled is the shared type Titled.

@@ -13,6 +13,8 @@
 package docs
 
 import (
+	_ "embed"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
@@ -21,9 +23,15 @@ import (
 // github.com/mcpe-gen/mcpe-gen in go.mod, or generate again with the mcpe-gen of the version that stands there.
 const _ = events.IsAtLeastVersion0_1
 
+//go:embed mcpe.schemas.json
+var publishedSchemasText string
+
+// publishedSchemas are read when the first event type or task is used.
+var publishedSchemas = events.NewSchemas(publishedSchemasText)
+
 // ReadTools returns the package's read tools, for server.Server.AddReadTools.
 func ReadTools() []readtool.Tool {
 	return []readtool.Tool{
-		readtool.Of(eventTextWritten.Info),
+		readtool.Of(eventTextWritten()),
 	}
 }

@@ -5,7 +5,7 @@ package documents
 
 import (
 	"context"
-	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,13 +15,15 @@ import (
 // PersonMovedEventName is the name of the event type.
 const PersonMovedEventName = "person.moved"
 
-var eventPersonMoved = events.Type[PersonMovedArguments, PersonMovedPayload]{Info: events.Info{
-	Name:          PersonMovedEventName,
-	Description:   "Its types come from a plain JSON Schema.",
-	InputSchema:   json.RawMessage(`{"type":"object"}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"who":{"$ref":"#/$defs/person"},"to":{"$ref":"#/$defs/Address"}},"required":["who"],"$defs":{"person":{"title":"Somebody.","type":"object","properties":{"name":{"type":"string"},"home":{"$ref":"#/$defs/Address"},"kind":{"enum":["+","-"],"x-enum-varnames":["Friend","Foe"]}},"required":["name"]},"Address":{"type":"object","properties":{"street":{"type":"string"}}}}}`),
-	Fingerprint:   "945ea4410a531661d5e6688209efb48e",
-}}
+var eventPersonMoved = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          PersonMovedEventName,
+		Description:   "Its types come from a plain JSON Schema.",
+		InputSchema:   publishedSchemas.Event(PersonMovedEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(PersonMovedEventName, "payloadSchema"),
+		Fingerprint:   "945ea4410a531661d5e6688209efb48e",
+	}
+})
 
 // PersonMovedArguments are the arguments of person.moved.
 type PersonMovedArguments struct{}
@@ -50,7 +52,7 @@ type PersonMovedEmitter = server.Emitter[PersonMovedPayload]
 
 // RegisterPersonMoved adds person.moved to s.
 func RegisterPersonMoved(s *server.Server, h PersonMovedHooks, o ...server.TypeOption) (*PersonMovedEmitter, error) {
-	return server.Register(s, eventPersonMoved, h, o...)
+	return server.Register(s, events.Type[PersonMovedArguments, PersonMovedPayload]{Info: eventPersonMoved()}, h, o...)
 }
 
 // PersonMovedEvent is an occurrence of person.moved as a client receives it.
@@ -61,5 +63,5 @@ type PersonMovedSubscription = client.Subscription[PersonMovedArguments, PersonM
 
 // SubscribePersonMoved subscribes to person.moved.
 func SubscribePersonMoved(ctx context.Context, c *client.Client, args PersonMovedArguments, o ...client.SubscribeOption) (*PersonMovedSubscription, error) {
-	return client.Subscribe(ctx, c, eventPersonMoved, args, o...)
+	return client.Subscribe(ctx, c, events.Type[PersonMovedArguments, PersonMovedPayload]{Info: eventPersonMoved()}, args, o...)
 }

@@ -5,7 +5,7 @@ package emitclient
 
 import (
 	"context"
-	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -14,13 +14,15 @@ import (
 // PingEventName is the name of the event type.
 const PingEventName = "ping"
 
-var eventPing = events.Type[PingArguments, PingPayload]{Info: events.Info{
-	Name:          PingEventName,
-	Description:   "The smallest event.",
-	InputSchema:   json.RawMessage(`{"type":"object"}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"number"}}}`),
-	Fingerprint:   "b3888af8e304d6788afc48451e759fc1",
-}}
+var eventPing = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          PingEventName,
+		Description:   "The smallest event.",
+		InputSchema:   publishedSchemas.Event(PingEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(PingEventName, "payloadSchema"),
+		Fingerprint:   "b3888af8e304d6788afc48451e759fc1",
+	}
+})
 
 // PingArguments are the arguments of ping.
 type PingArguments struct{}
@@ -48,20 +50,22 @@ type PingSubscription = client.Subscription[PingArguments, PingPayload]
 
 // SubscribePing subscribes to ping.
 func SubscribePing(ctx context.Context, c *client.Client, args PingArguments, o ...client.SubscribeOption) (*PingSubscription, error) {
-	return client.Subscribe(ctx, c, eventPing, args, o...)
+	return client.Subscribe(ctx, c, events.Type[PingArguments, PingPayload]{Info: eventPing()}, args, o...)
 }
 
 // PongEventName is the name of the event type.
 const PongEventName = "pong"
 
-var eventPong = events.Type[PongArguments, PongPayload]{Info: events.Info{
-	Name:          PongEventName,
-	Description:   "Found upstream.",
-	InputSchema:   json.RawMessage(`{"type":"object"}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"number"}}}`),
-	Fingerprint:   "b3888af8e304d6788afc48451e759fc1",
-	Source:        events.SourceCheck,
-}}
+var eventPong = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          PongEventName,
+		Description:   "Found upstream.",
+		InputSchema:   publishedSchemas.Event(PongEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(PongEventName, "payloadSchema"),
+		Fingerprint:   "b3888af8e304d6788afc48451e759fc1",
+		Source:        events.SourceCheck,
+	}
+})
 
 // PongArguments are the arguments of pong.
 type PongArguments struct{}
@@ -89,5 +93,5 @@ type PongSubscription = client.Subscription[PongArguments, PongPayload]
 
 // SubscribePong subscribes to pong.
 func SubscribePong(ctx context.Context, c *client.Client, args PongArguments, o ...client.SubscribeOption) (*PongSubscription, error) {
-	return client.Subscribe(ctx, c, eventPong, args, o...)
+	return client.Subscribe(ctx, c, events.Type[PongArguments, PongPayload]{Info: eventPong()}, args, o...)
 }

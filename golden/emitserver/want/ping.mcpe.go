@@ -5,7 +5,7 @@ package emitserver
 
 import (
 	"context"
-	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
@@ -14,13 +14,15 @@ import (
 // PingEventName is the name of the event type.
 const PingEventName = "ping"
 
-var eventPing = events.Type[PingArguments, PingPayload]{Info: events.Info{
-	Name:          PingEventName,
-	Description:   "The smallest event.",
-	InputSchema:   json.RawMessage(`{"type":"object"}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"number"}}}`),
-	Fingerprint:   "b3888af8e304d6788afc48451e759fc1",
-}}
+var eventPing = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          PingEventName,
+		Description:   "The smallest event.",
+		InputSchema:   publishedSchemas.Event(PingEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(PingEventName, "payloadSchema"),
+		Fingerprint:   "b3888af8e304d6788afc48451e759fc1",
+	}
+})
 
 // PingArguments are the arguments of ping.
 type PingArguments struct{}
@@ -48,20 +50,22 @@ type PingEmitter = server.Emitter[PingPayload]
 
 // RegisterPing adds ping to s.
 func RegisterPing(s *server.Server, h PingHooks, o ...server.TypeOption) (*PingEmitter, error) {
-	return server.Register(s, eventPing, h, o...)
+	return server.Register(s, events.Type[PingArguments, PingPayload]{Info: eventPing()}, h, o...)
 }
 
 // PongEventName is the name of the event type.
 const PongEventName = "pong"
 
-var eventPong = events.Type[PongArguments, PongPayload]{Info: events.Info{
-	Name:          PongEventName,
-	Description:   "Found upstream.",
-	InputSchema:   json.RawMessage(`{"type":"object"}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"number"}}}`),
-	Fingerprint:   "b3888af8e304d6788afc48451e759fc1",
-	Source:        events.SourceCheck,
-}}
+var eventPong = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          PongEventName,
+		Description:   "Found upstream.",
+		InputSchema:   publishedSchemas.Event(PongEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(PongEventName, "payloadSchema"),
+		Fingerprint:   "b3888af8e304d6788afc48451e759fc1",
+		Source:        events.SourceCheck,
+	}
+})
 
 // PongArguments are the arguments of pong.
 type PongArguments struct{}
@@ -92,5 +96,5 @@ type PongChecker interface {
 
 // RegisterPong adds pong to s, which asks c for occurrences.
 func RegisterPong(s *server.Server, c PongChecker, h PongHooks, o ...server.TypeOption) error {
-	return server.RegisterCheck(s, eventPong, server.CheckOf(c, PongChecker.CheckPong), h, o...)
+	return server.RegisterCheck(s, events.Type[PongArguments, PongPayload]{Info: eventPong()}, server.CheckOf(c, PongChecker.CheckPong), h, o...)
 }

@@ -4,7 +4,7 @@
 package emittools
 
 import (
-	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
@@ -12,13 +12,15 @@ import (
 // PingEventName is the name of the event type.
 const PingEventName = "ping"
 
-var eventPing = events.Type[PingArguments, PingPayload]{Info: events.Info{
-	Name:          PingEventName,
-	Description:   "The smallest event.",
-	InputSchema:   json.RawMessage(`{"type":"object"}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"number"}}}`),
-	Fingerprint:   "b3888af8e304d6788afc48451e759fc1",
-}}
+var eventPing = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          PingEventName,
+		Description:   "The smallest event.",
+		InputSchema:   publishedSchemas.Event(PingEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(PingEventName, "payloadSchema"),
+		Fingerprint:   "b3888af8e304d6788afc48451e759fc1",
+	}
+})
 
 // PingArguments are the arguments of ping.
 type PingArguments struct{}
@@ -41,14 +43,16 @@ func (v *PingPayload) UnmarshalJSON(b []byte) error {
 // PongEventName is the name of the event type.
 const PongEventName = "pong"
 
-var eventPong = events.Type[PongArguments, PongPayload]{Info: events.Info{
-	Name:          PongEventName,
-	Description:   "Found upstream.",
-	InputSchema:   json.RawMessage(`{"type":"object"}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"number"}}}`),
-	Fingerprint:   "b3888af8e304d6788afc48451e759fc1",
-	Source:        events.SourceCheck,
-}}
+var eventPong = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          PongEventName,
+		Description:   "Found upstream.",
+		InputSchema:   publishedSchemas.Event(PongEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(PongEventName, "payloadSchema"),
+		Fingerprint:   "b3888af8e304d6788afc48451e759fc1",
+		Source:        events.SourceCheck,
+	}
+})
 
 // PongArguments are the arguments of pong.
 type PongArguments struct{}

@@ -5,7 +5,7 @@ package enums
 
 import (
 	"context"
-	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,13 +15,15 @@ import (
 // ReactionAddedEventName is the name of the event type.
 const ReactionAddedEventName = "reaction.added"
 
-var eventReactionAdded = events.Type[ReactionAddedArguments, ReactionAddedPayload]{Info: events.Info{
-	Name:          ReactionAddedEventName,
-	Description:   "Enums of each kind.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"reaction":{"$ref":"#/$defs/Reaction"},"level":{"$ref":"#/$defs/Level"}},"$defs":{"Reaction":{"type":"string","description":"How somebody reacted.","enum":["+1","-1","C#","heart","in progress","1st","😀"]},"Level":{"type":"integer","enum":[0,1,2]}}}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"reaction":{"$ref":"#/$defs/Reaction"},"level":{"$ref":"#/$defs/Level"},"levelOptional":{"$ref":"#/$defs/Level"},"ratio":{"$ref":"#/$defs/Ratio"},"version":{"$ref":"#/$defs/Version"},"blank":{"$ref":"#/$defs/Blank"},"documented":{"$ref":"#/$defs/Documented"},"shout":{"$ref":"#/$defs/Shout"},"state":{"type":"string","enum":["open","closed"]},"stateNullable":{"enum":["open","closed",null]},"stateBoth":{"type":["string","null"],"enum":["open",null]},"onOff":{"type":"boolean","enum":[true,false]},"states":{"type":"array","items":{"type":"string","enum":["up","down"]}}},"required":["reaction","level","stateNullable"],"$defs":{"Reaction":{"type":"string","description":"How somebody reacted.","enum":["+1","-1","C#","heart","in progress","1st","😀"]},"Level":{"type":"integer","enum":[0,1,2]},"Ratio":{"enum":[0.5,1,2.25]},"Version":{"enum":["v1.0","v1.1","v10"]},"Blank":{"type":"string","enum":["","a"]},"Documented":{"oneOf":[{"const":"low","description":"Nobody wakes up."},{"const":"high","description":"Somebody wakes up."}]},"Shout":{"enum":["OPEN","IN_PROGRESS","P1"]}}}`),
-	Fingerprint:   "f21a964d1590d4d0168ac9ea81b20a3d",
-}}
+var eventReactionAdded = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          ReactionAddedEventName,
+		Description:   "Enums of each kind.",
+		InputSchema:   publishedSchemas.Event(ReactionAddedEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(ReactionAddedEventName, "payloadSchema"),
+		Fingerprint:   "f21a964d1590d4d0168ac9ea81b20a3d",
+	}
+})
 
 // ReactionAddedArguments are the arguments of reaction.added.
 type ReactionAddedArguments struct {
@@ -131,7 +133,7 @@ type ReactionAddedEmitter = server.Emitter[ReactionAddedPayload]
 
 // RegisterReactionAdded adds reaction.added to s.
 func RegisterReactionAdded(s *server.Server, h ReactionAddedHooks, o ...server.TypeOption) (*ReactionAddedEmitter, error) {
-	return server.Register(s, eventReactionAdded, h, o...)
+	return server.Register(s, events.Type[ReactionAddedArguments, ReactionAddedPayload]{Info: eventReactionAdded()}, h, o...)
 }
 
 // ReactionAddedEvent is an occurrence of reaction.added as a client receives it.
@@ -142,7 +144,7 @@ type ReactionAddedSubscription = client.Subscription[ReactionAddedArguments, Rea
 
 // SubscribeReactionAdded subscribes to reaction.added.
 func SubscribeReactionAdded(ctx context.Context, c *client.Client, args ReactionAddedArguments, o ...client.SubscribeOption) (*ReactionAddedSubscription, error) {
-	return client.Subscribe(ctx, c, eventReactionAdded, args, o...)
+	return client.Subscribe(ctx, c, events.Type[ReactionAddedArguments, ReactionAddedPayload]{Info: eventReactionAdded()}, args, o...)
 }
 
 // Reaction is the shared type Reaction; decoding keeps values that the schema does not list, see Known.

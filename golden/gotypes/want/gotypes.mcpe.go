@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"math/big"
 	"net/netip"
+	"sync"
 
 	uuid "github.com/google/uuid"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
@@ -18,13 +19,15 @@ import (
 // TypeChosenEventName is the name of the event type.
 const TypeChosenEventName = "type.chosen"
 
-var eventTypeChosen = events.Type[TypeChosenArguments, TypeChosenPayload]{Info: events.Info{
-	Name:          TypeChosenEventName,
-	Description:   "Types of the author's choice.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"id":{"type":"string","format":"uuid"}}}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"id":{"type":"string","format":"uuid"},"idOptional":{"type":"string","format":"uuid"},"ids":{"type":"array","items":{"type":"string","format":"uuid"}},"number":{"type":"integer"},"numberOptional":{"type":"number"},"big":{"$ref":"#/$defs/Big"},"bigOptional":{"$ref":"#/$defs/Big"},"any":{},"anyOptional":{"$ref":"#/$defs/Raw"},"anyNullable":{"type":["object","null"]},"small":{"type":"integer"},"anys":{"type":"array","items":{}},"merged":{"allOf":[{"type":"object"},{"required":["x"]}]},"address":{"type":"string","format":"ipv4"}},"required":["id","number","big","any"],"$defs":{"Big":{"type":"integer"},"Raw":{}}}`),
-	Fingerprint:   "f406879f6d2306e05aa7feb7c793eb30",
-}}
+var eventTypeChosen = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          TypeChosenEventName,
+		Description:   "Types of the author's choice.",
+		InputSchema:   publishedSchemas.Event(TypeChosenEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(TypeChosenEventName, "payloadSchema"),
+		Fingerprint:   "f406879f6d2306e05aa7feb7c793eb30",
+	}
+})
 
 // TypeChosenArguments are the arguments of type.chosen.
 type TypeChosenArguments struct {
@@ -75,7 +78,7 @@ type TypeChosenEmitter = server.Emitter[TypeChosenPayload]
 
 // RegisterTypeChosen adds type.chosen to s.
 func RegisterTypeChosen(s *server.Server, h TypeChosenHooks, o ...server.TypeOption) (*TypeChosenEmitter, error) {
-	return server.Register(s, eventTypeChosen, h, o...)
+	return server.Register(s, events.Type[TypeChosenArguments, TypeChosenPayload]{Info: eventTypeChosen()}, h, o...)
 }
 
 // TypeChosenEvent is an occurrence of type.chosen as a client receives it.
@@ -86,7 +89,7 @@ type TypeChosenSubscription = client.Subscription[TypeChosenArguments, TypeChose
 
 // SubscribeTypeChosen subscribes to type.chosen.
 func SubscribeTypeChosen(ctx context.Context, c *client.Client, args TypeChosenArguments, o ...client.SubscribeOption) (*TypeChosenSubscription, error) {
-	return client.Subscribe(ctx, c, eventTypeChosen, args, o...)
+	return client.Subscribe(ctx, c, events.Type[TypeChosenArguments, TypeChosenPayload]{Info: eventTypeChosen()}, args, o...)
 }
 
 // Big is the shared type Big.

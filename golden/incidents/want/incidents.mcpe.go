@@ -5,7 +5,7 @@ package incidents
 
 import (
 	"context"
-	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,17 +15,19 @@ import (
 // IncidentCreatedEventName is the name of the event type.
 const IncidentCreatedEventName = "incident.created"
 
-var eventIncidentCreated = events.Type[IncidentCreatedArguments, IncidentCreatedPayload]{Info: events.Info{
-	Name:          IncidentCreatedEventName,
-	Description:   "Fires when a new incident is created.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"severity":{"$ref":"#/$defs/Severity"},"service":{"type":"string"},"redactPII":{"type":"boolean","default":false,"description":"Leave personal data out."}},"additionalProperties":false,"$defs":{"Severity":{"type":"string","enum":["P1","P2","P3","P4"]}}}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"incidentId":{"type":"string"},"severity":{"$ref":"#/$defs/Severity"},"service":{"type":"string"},"reporter":{"$ref":"#/$defs/Person"},"openedAt":{"type":"string","format":"date-time"}},"required":["incidentId","severity","openedAt"],"$defs":{"Severity":{"type":"string","enum":["P1","P2","P3","P4"]},"Person":{"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"}},"required":["id"]}}}`),
-	Fingerprint:   "7970b2ce9eac6934b975012903cee9ab",
-	Match: []events.MatchRule{
-		{Argument: "severity", Path: "/severity"},
-		{Argument: "service", Path: "/service", Op: events.MatchGlob},
-	},
-}}
+var eventIncidentCreated = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          IncidentCreatedEventName,
+		Description:   "Fires when a new incident is created.",
+		InputSchema:   publishedSchemas.Event(IncidentCreatedEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(IncidentCreatedEventName, "payloadSchema"),
+		Fingerprint:   "7970b2ce9eac6934b975012903cee9ab",
+		Match: []events.MatchRule{
+			{Argument: "severity", Path: "/severity"},
+			{Argument: "service", Path: "/service", Op: events.MatchGlob},
+		},
+	}
+})
 
 // IncidentCreatedArguments are the arguments of incident.created.
 type IncidentCreatedArguments struct {
@@ -72,7 +74,7 @@ type IncidentCreatedEmitter = server.Emitter[IncidentCreatedPayload]
 
 // RegisterIncidentCreated adds incident.created to s.
 func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...server.TypeOption) (*IncidentCreatedEmitter, error) {
-	return server.Register(s, eventIncidentCreated, h, o...)
+	return server.Register(s, events.Type[IncidentCreatedArguments, IncidentCreatedPayload]{Info: eventIncidentCreated()}, h, o...)
 }
 
 // IncidentCreatedEvent is an occurrence of incident.created as a client receives it.
@@ -83,7 +85,7 @@ type IncidentCreatedSubscription = client.Subscription[IncidentCreatedArguments,
 
 // SubscribeIncidentCreated subscribes to incident.created.
 func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*IncidentCreatedSubscription, error) {
-	return client.Subscribe(ctx, c, eventIncidentCreated, args, o...)
+	return client.Subscribe(ctx, c, events.Type[IncidentCreatedArguments, IncidentCreatedPayload]{Info: eventIncidentCreated()}, args, o...)
 }
 
 // Severity is the shared type Severity; decoding keeps values that the schema does not list, see Known.

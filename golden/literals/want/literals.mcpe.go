@@ -6,7 +6,7 @@ package literals
 import (
 	"cmp"
 	"context"
-	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -16,13 +16,15 @@ import (
 // ValueSeenEventName is the name of the event type.
 const ValueSeenEventName = "value.seen"
 
-var eventValueSeen = events.Type[ValueSeenArguments, ValueSeenPayload]{Info: events.Info{
-	Name:          ValueSeenEventName,
-	Description:   "Enums without one Go type.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"mixed":{"$ref":"#/$defs/Mixed"},"level":{"enum":["low",1],"default":"low"}},"$defs":{"Mixed":{"enum":["a",1,true,null,2.50]}}}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"mixed":{"$ref":"#/$defs/Mixed"},"objects":{"$ref":"#/$defs/Objects"},"huge":{"$ref":"#/$defs/Huge"},"constant":{"$ref":"#/$defs/Constant"},"open":{"$ref":"#/$defs/Open"}},"required":["huge","constant"],"$defs":{"Mixed":{"enum":["a",1,true,null,2.50]},"Objects":{"enum":[{"a":1,"b":["x"]},[]]},"Huge":{"enum":[1,99999999999999999999]},"Constant":{"const":{"kind":"fixed"}},"Open":{"anyOf":[{"enum":["red","green"]},{"type":"string"}]}}}`),
-	Fingerprint:   "9e740bb525563f5866a02a467a7d29f3",
-}}
+var eventValueSeen = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          ValueSeenEventName,
+		Description:   "Enums without one Go type.",
+		InputSchema:   publishedSchemas.Event(ValueSeenEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(ValueSeenEventName, "payloadSchema"),
+		Fingerprint:   "9e740bb525563f5866a02a467a7d29f3",
+	}
+})
 
 // ValueSeenArguments are the arguments of value.seen.
 type ValueSeenArguments struct {
@@ -95,7 +97,7 @@ type ValueSeenEmitter = server.Emitter[ValueSeenPayload]
 
 // RegisterValueSeen adds value.seen to s.
 func RegisterValueSeen(s *server.Server, h ValueSeenHooks, o ...server.TypeOption) (*ValueSeenEmitter, error) {
-	return server.Register(s, eventValueSeen, h, o...)
+	return server.Register(s, events.Type[ValueSeenArguments, ValueSeenPayload]{Info: eventValueSeen()}, h, o...)
 }
 
 // ValueSeenEvent is an occurrence of value.seen as a client receives it.
@@ -106,7 +108,7 @@ type ValueSeenSubscription = client.Subscription[ValueSeenArguments, ValueSeenPa
 
 // SubscribeValueSeen subscribes to value.seen.
 func SubscribeValueSeen(ctx context.Context, c *client.Client, args ValueSeenArguments, o ...client.SubscribeOption) (*ValueSeenSubscription, error) {
-	return client.Subscribe(ctx, c, eventValueSeen, args, o...)
+	return client.Subscribe(ctx, c, events.Type[ValueSeenArguments, ValueSeenPayload]{Info: eventValueSeen()}, args, o...)
 }
 
 // Mixed is the shared type Mixed, the JSON text of a value; decoding keeps values that the schema does not list, see Known.

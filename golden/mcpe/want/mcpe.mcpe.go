@@ -5,7 +5,7 @@ package want
 
 import (
 	"context"
-	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,13 +15,15 @@ import (
 // NoteKeptEventName is the name of the event type.
 const NoteKeptEventName = "note.kept"
 
-var eventNoteKept = events.Type[NoteKeptArguments, NoteKeptPayload]{Info: events.Info{
-	Name:          NoteKeptEventName,
-	Description:   "Says nothing to MCPE.",
-	InputSchema:   json.RawMessage(`{"type":"object"}`),
-	PayloadSchema: json.RawMessage(`{"type":"object"}`),
-	Fingerprint:   "78b44d58c9b3a0f12699849b908b5dec",
-}}
+var eventNoteKept = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          NoteKeptEventName,
+		Description:   "Says nothing to MCPE.",
+		InputSchema:   publishedSchemas.Event(NoteKeptEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(NoteKeptEventName, "payloadSchema"),
+		Fingerprint:   "78b44d58c9b3a0f12699849b908b5dec",
+	}
+})
 
 // NoteKeptArguments are the arguments of note.kept.
 type NoteKeptArguments struct{}
@@ -47,7 +49,7 @@ type NoteKeptEmitter = server.Emitter[NoteKeptPayload]
 
 // RegisterNoteKept adds note.kept to s.
 func RegisterNoteKept(s *server.Server, h NoteKeptHooks, o ...server.TypeOption) (*NoteKeptEmitter, error) {
-	return server.Register(s, eventNoteKept, h, o...)
+	return server.Register(s, events.Type[NoteKeptArguments, NoteKeptPayload]{Info: eventNoteKept()}, h, o...)
 }
 
 // NoteKeptEvent is an occurrence of note.kept as a client receives it.
@@ -58,20 +60,22 @@ type NoteKeptSubscription = client.Subscription[NoteKeptArguments, NoteKeptPaylo
 
 // SubscribeNoteKept subscribes to note.kept.
 func SubscribeNoteKept(ctx context.Context, c *client.Client, args NoteKeptArguments, o ...client.SubscribeOption) (*NoteKeptSubscription, error) {
-	return client.Subscribe(ctx, c, eventNoteKept, args, o...)
+	return client.Subscribe(ctx, c, events.Type[NoteKeptArguments, NoteKeptPayload]{Info: eventNoteKept()}, args, o...)
 }
 
 // NotePlainEventName is the name of the event type.
 const NotePlainEventName = "note.plain"
 
-var eventNotePlain = events.Type[NotePlainArguments, NotePlainPayload]{Info: events.Info{
-	Name:          NotePlainEventName,
-	Description:   "Says the defaults.",
-	InputSchema:   json.RawMessage(`{"type":"object"}`),
-	PayloadSchema: json.RawMessage(`{"type":"object"}`),
-	Fingerprint:   "78b44d58c9b3a0f12699849b908b5dec",
-	MCPE:          &events.MCPE{},
-}}
+var eventNotePlain = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          NotePlainEventName,
+		Description:   "Says the defaults.",
+		InputSchema:   publishedSchemas.Event(NotePlainEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(NotePlainEventName, "payloadSchema"),
+		Fingerprint:   "78b44d58c9b3a0f12699849b908b5dec",
+		MCPE:          &events.MCPE{},
+	}
+})
 
 // NotePlainArguments are the arguments of note.plain.
 type NotePlainArguments struct{}
@@ -97,7 +101,7 @@ type NotePlainEmitter = server.Emitter[NotePlainPayload]
 
 // RegisterNotePlain adds note.plain to s.
 func RegisterNotePlain(s *server.Server, h NotePlainHooks, o ...server.TypeOption) (*NotePlainEmitter, error) {
-	return server.Register(s, eventNotePlain, h, o...)
+	return server.Register(s, events.Type[NotePlainArguments, NotePlainPayload]{Info: eventNotePlain()}, h, o...)
 }
 
 // NotePlainEvent is an occurrence of note.plain as a client receives it.
@@ -108,20 +112,22 @@ type NotePlainSubscription = client.Subscription[NotePlainArguments, NotePlainPa
 
 // SubscribeNotePlain subscribes to note.plain.
 func SubscribeNotePlain(ctx context.Context, c *client.Client, args NotePlainArguments, o ...client.SubscribeOption) (*NotePlainSubscription, error) {
-	return client.Subscribe(ctx, c, eventNotePlain, args, o...)
+	return client.Subscribe(ctx, c, events.Type[NotePlainArguments, NotePlainPayload]{Info: eventNotePlain()}, args, o...)
 }
 
 // NoteHiddenEventName is the name of the event type.
 const NoteHiddenEventName = "note.hidden"
 
-var eventNoteHidden = events.Type[NoteHiddenArguments, NoteHiddenPayload]{Info: events.Info{
-	Name:          NoteHiddenEventName,
-	Description:   "Is not for MCPE.",
-	InputSchema:   json.RawMessage(`{"type":"object"}`),
-	PayloadSchema: json.RawMessage(`{"type":"object"}`),
-	Fingerprint:   "78b44d58c9b3a0f12699849b908b5dec",
-	MCPE:          &events.MCPE{Disabled: true},
-}}
+var eventNoteHidden = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          NoteHiddenEventName,
+		Description:   "Is not for MCPE.",
+		InputSchema:   publishedSchemas.Event(NoteHiddenEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(NoteHiddenEventName, "payloadSchema"),
+		Fingerprint:   "78b44d58c9b3a0f12699849b908b5dec",
+		MCPE:          &events.MCPE{Disabled: true},
+	}
+})
 
 // NoteHiddenArguments are the arguments of note.hidden.
 type NoteHiddenArguments struct{}
@@ -147,7 +153,7 @@ type NoteHiddenEmitter = server.Emitter[NoteHiddenPayload]
 
 // RegisterNoteHidden adds note.hidden to s.
 func RegisterNoteHidden(s *server.Server, h NoteHiddenHooks, o ...server.TypeOption) (*NoteHiddenEmitter, error) {
-	return server.Register(s, eventNoteHidden, h, o...)
+	return server.Register(s, events.Type[NoteHiddenArguments, NoteHiddenPayload]{Info: eventNoteHidden()}, h, o...)
 }
 
 // NoteHiddenEvent is an occurrence of note.hidden as a client receives it.
@@ -158,20 +164,22 @@ type NoteHiddenSubscription = client.Subscription[NoteHiddenArguments, NoteHidde
 
 // SubscribeNoteHidden subscribes to note.hidden.
 func SubscribeNoteHidden(ctx context.Context, c *client.Client, args NoteHiddenArguments, o ...client.SubscribeOption) (*NoteHiddenSubscription, error) {
-	return client.Subscribe(ctx, c, eventNoteHidden, args, o...)
+	return client.Subscribe(ctx, c, events.Type[NoteHiddenArguments, NoteHiddenPayload]{Info: eventNoteHidden()}, args, o...)
 }
 
 // NoteUrgentEventName is the name of the event type.
 const NoteUrgentEventName = "note.urgent"
 
-var eventNoteUrgent = events.Type[NoteUrgentArguments, NoteUrgentPayload]{Info: events.Info{
-	Name:          NoteUrgentEventName,
-	Description:   "Has a priority and tags.",
-	InputSchema:   json.RawMessage(`{"type":"object"}`),
-	PayloadSchema: json.RawMessage(`{"type":"object"}`),
-	Fingerprint:   "78b44d58c9b3a0f12699849b908b5dec",
-	MCPE:          &events.MCPE{Priority: "critical", Tags: []string{"ops", "on-call"}},
-}}
+var eventNoteUrgent = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          NoteUrgentEventName,
+		Description:   "Has a priority and tags.",
+		InputSchema:   publishedSchemas.Event(NoteUrgentEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(NoteUrgentEventName, "payloadSchema"),
+		Fingerprint:   "78b44d58c9b3a0f12699849b908b5dec",
+		MCPE:          &events.MCPE{Priority: "critical", Tags: []string{"ops", "on-call"}},
+	}
+})
 
 // NoteUrgentArguments are the arguments of note.urgent.
 type NoteUrgentArguments struct{}
@@ -197,7 +205,7 @@ type NoteUrgentEmitter = server.Emitter[NoteUrgentPayload]
 
 // RegisterNoteUrgent adds note.urgent to s.
 func RegisterNoteUrgent(s *server.Server, h NoteUrgentHooks, o ...server.TypeOption) (*NoteUrgentEmitter, error) {
-	return server.Register(s, eventNoteUrgent, h, o...)
+	return server.Register(s, events.Type[NoteUrgentArguments, NoteUrgentPayload]{Info: eventNoteUrgent()}, h, o...)
 }
 
 // NoteUrgentEvent is an occurrence of note.urgent as a client receives it.
@@ -208,5 +216,5 @@ type NoteUrgentSubscription = client.Subscription[NoteUrgentArguments, NoteUrgen
 
 // SubscribeNoteUrgent subscribes to note.urgent.
 func SubscribeNoteUrgent(ctx context.Context, c *client.Client, args NoteUrgentArguments, o ...client.SubscribeOption) (*NoteUrgentSubscription, error) {
-	return client.Subscribe(ctx, c, eventNoteUrgent, args, o...)
+	return client.Subscribe(ctx, c, events.Type[NoteUrgentArguments, NoteUrgentPayload]{Info: eventNoteUrgent()}, args, o...)
 }

@@ -5,7 +5,7 @@ package meet
 
 import (
 	"context"
-	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,13 +15,15 @@ import (
 // BakeDoneEventName is the name of the event type.
 const BakeDoneEventName = "bake.done"
 
-var eventBakeDone = events.Type[BakeDoneArguments, BakeDonePayload]{Info: events.Info{
-	Name:          BakeDoneEventName,
-	Description:   "Fires when something is baked.",
-	InputSchema:   json.RawMessage(`{"type":"object","additionalProperties":false}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"group":{"type":"object","additionalProperties":false,"properties":{"main":{"$ref":"#/$defs/group"}}},"kind":{"enum":["a","b"]},"other":{"$ref":"#/$defs/kind"},"tree":{"$ref":"#/$defs/Tree"}},"$defs":{"group":{"type":"object","properties":{"targets":{"type":"array","items":{"type":"string"}}}},"kind":{"enum":["c","d"]},"Tree":{"type":"object","properties":{"node":{"type":"object","additionalProperties":false,"properties":{"child":{"$ref":"#/$defs/Tree/$defs/node"}}},"leaf":{"$ref":"#/$defs/Tree/$defs/leaf"},"list":{"type":"array","items":{"type":"object","properties":{"id":{"$ref":"#/$defs/Tree/$defs/listItem"}}}}},"$defs":{"node":{"type":"object","properties":{"targets":{"type":"array","items":{"type":"string"}}}},"leaf":{"type":"object","properties":{"size":{"type":"integer","minimum":0,"maximum":9}}},"listItem":{"type":"object","properties":{"n":{"type":"integer","minimum":0,"maximum":9}}}}}}}`),
-	Fingerprint:   "6fa19c144b87201b9bb68ecc9d1485a2",
-}}
+var eventBakeDone = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          BakeDoneEventName,
+		Description:   "Fires when something is baked.",
+		InputSchema:   publishedSchemas.Event(BakeDoneEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(BakeDoneEventName, "payloadSchema"),
+		Fingerprint:   "6fa19c144b87201b9bb68ecc9d1485a2",
+	}
+})
 
 // BakeDoneArguments are the arguments of bake.done.
 type BakeDoneArguments struct{}
@@ -106,7 +108,7 @@ type BakeDoneEmitter = server.Emitter[BakeDonePayload]
 
 // RegisterBakeDone adds bake.done to s.
 func RegisterBakeDone(s *server.Server, h BakeDoneHooks, o ...server.TypeOption) (*BakeDoneEmitter, error) {
-	return server.Register(s, eventBakeDone, h, o...)
+	return server.Register(s, events.Type[BakeDoneArguments, BakeDonePayload]{Info: eventBakeDone()}, h, o...)
 }
 
 // BakeDoneEvent is an occurrence of bake.done as a client receives it.
@@ -117,7 +119,7 @@ type BakeDoneSubscription = client.Subscription[BakeDoneArguments, BakeDonePaylo
 
 // SubscribeBakeDone subscribes to bake.done.
 func SubscribeBakeDone(ctx context.Context, c *client.Client, args BakeDoneArguments, o ...client.SubscribeOption) (*BakeDoneSubscription, error) {
-	return client.Subscribe(ctx, c, eventBakeDone, args, o...)
+	return client.Subscribe(ctx, c, events.Type[BakeDoneArguments, BakeDonePayload]{Info: eventBakeDone()}, args, o...)
 }
 
 // S45 is the shared type S45; decoding keeps values that the schema does not list, see Known.

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -16,13 +17,15 @@ import (
 // ThingChangedEventName is the name of the event type.
 const ThingChangedEventName = "thing.changed"
 
-var eventThingChanged = events.Type[ThingChangedArguments, ThingChangedPayload]{Info: events.Info{
-	Name:          ThingChangedEventName,
-	Description:   "Schemas that are merged.",
-	InputSchema:   json.RawMessage(`{"type":"object"}`),
-	PayloadSchema: json.RawMessage(`{"allOf":[{"type":"object","properties":{"a":{"type":["string","null"]},"list":{"type":"array"}}},{"properties":{"a":{"minLength":1,"type":"string"},"list":{"items":{"type":"string"}}},"required":["a"]}]}`),
-	Fingerprint:   "fcc8658f1885871bf5409baad5627c84",
-}}
+var eventThingChanged = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          ThingChangedEventName,
+		Description:   "Schemas that are merged.",
+		InputSchema:   publishedSchemas.Event(ThingChangedEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(ThingChangedEventName, "payloadSchema"),
+		Fingerprint:   "fcc8658f1885871bf5409baad5627c84",
+	}
+})
 
 // ThingChangedArguments are the arguments of thing.changed.
 type ThingChangedArguments struct{}
@@ -51,7 +54,7 @@ type ThingChangedEmitter = server.Emitter[ThingChangedPayload]
 
 // RegisterThingChanged adds thing.changed to s.
 func RegisterThingChanged(s *server.Server, h ThingChangedHooks, o ...server.TypeOption) (*ThingChangedEmitter, error) {
-	return server.Register(s, eventThingChanged, h, o...)
+	return server.Register(s, events.Type[ThingChangedArguments, ThingChangedPayload]{Info: eventThingChanged()}, h, o...)
 }
 
 // ThingChangedEvent is an occurrence of thing.changed as a client receives it.
@@ -62,19 +65,21 @@ type ThingChangedSubscription = client.Subscription[ThingChangedArguments, Thing
 
 // SubscribeThingChanged subscribes to thing.changed.
 func SubscribeThingChanged(ctx context.Context, c *client.Client, args ThingChangedArguments, o ...client.SubscribeOption) (*ThingChangedSubscription, error) {
-	return client.Subscribe(ctx, c, eventThingChanged, args, o...)
+	return client.Subscribe(ctx, c, events.Type[ThingChangedArguments, ThingChangedPayload]{Info: eventThingChanged()}, args, o...)
 }
 
 // ThingDrawnEventName is the name of the event type.
 const ThingDrawnEventName = "thing.drawn"
 
-var eventThingDrawn = events.Type[DrawnFilter, Drawing]{Info: events.Info{
-	Name:          ThingDrawnEventName,
-	Description:   "Its schemas have names of their own.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"n":{"type":"string","nullable":true}}}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"at":{"$ref":"#/$defs/Point"}},"$defs":{"Point":{"type":"array","prefixItems":[{"type":"number"},{"type":"number"}],"items":false}}}`),
-	Fingerprint:   "3db3f6f1595131804983da0feb2769f3",
-}}
+var eventThingDrawn = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          ThingDrawnEventName,
+		Description:   "Its schemas have names of their own.",
+		InputSchema:   publishedSchemas.Event(ThingDrawnEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(ThingDrawnEventName, "payloadSchema"),
+		Fingerprint:   "3db3f6f1595131804983da0feb2769f3",
+	}
+})
 
 // DrawnFilter are the arguments of thing.drawn.
 type DrawnFilter struct {
@@ -104,7 +109,7 @@ type ThingDrawnEmitter = server.Emitter[Drawing]
 
 // RegisterThingDrawn adds thing.drawn to s.
 func RegisterThingDrawn(s *server.Server, h ThingDrawnHooks, o ...server.TypeOption) (*ThingDrawnEmitter, error) {
-	return server.Register(s, eventThingDrawn, h, o...)
+	return server.Register(s, events.Type[DrawnFilter, Drawing]{Info: eventThingDrawn()}, h, o...)
 }
 
 // ThingDrawnEvent is an occurrence of thing.drawn as a client receives it.
@@ -115,7 +120,7 @@ type ThingDrawnSubscription = client.Subscription[DrawnFilter, Drawing]
 
 // SubscribeThingDrawn subscribes to thing.drawn.
 func SubscribeThingDrawn(ctx context.Context, c *client.Client, args DrawnFilter, o ...client.SubscribeOption) (*ThingDrawnSubscription, error) {
-	return client.Subscribe(ctx, c, eventThingDrawn, args, o...)
+	return client.Subscribe(ctx, c, events.Type[DrawnFilter, Drawing]{Info: eventThingDrawn()}, args, o...)
 }
 
 // Base is the shared type Base.

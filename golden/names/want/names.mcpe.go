@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -16,13 +17,15 @@ import (
 // IncidentCreatedEventName is the name of the event type.
 const IncidentCreatedEventName = "incident.created"
 
-var eventIncidentCreated = events.Type[IncidentCreatedArguments, IncidentCreatedPayload]{Info: events.Info{
-	Name:          IncidentCreatedEventName,
-	Description:   "Names that need care.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"type":{"type":"string"},"func":{"type":"string"},"2fa":{"type":"boolean"},"userId":{"type":"string"},"userIDs":{"type":"array","items":{"type":"string"}},"http_url":{"type":"string"},"HTTPServer":{"type":"string"},"@id":{"type":"string"},"$ref-like":{"type":"string"},"_private":{"type":"string"},"größe":{"type":"number"},"日本":{"type":"string"},"+1":{"type":"number"},"-1":{"type":"number"},"-":{"type":"number"},"a b.c/d":{"type":"string"},"odd name":{"type":"string"},"string":{"type":"string"},"error":{"type":"string"},"nested-thing":{"type":"object","properties":{"deep":{"type":"object","properties":{"x":{"type":"string"}}}}}}}`),
-	PayloadSchema: json.RawMessage(`{"$ref":"#/$defs/user-profile","$defs":{"user-profile":{"type":"object","properties":{"URL":{"type":"string"}}}}}`),
-	Fingerprint:   "011e821107f3542e14c3076e5dbaf5b1",
-}}
+var eventIncidentCreated = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          IncidentCreatedEventName,
+		Description:   "Names that need care.",
+		InputSchema:   publishedSchemas.Event(IncidentCreatedEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(IncidentCreatedEventName, "payloadSchema"),
+		Fingerprint:   "011e821107f3542e14c3076e5dbaf5b1",
+	}
+})
 
 // IncidentCreatedArguments are the arguments of incident.created.
 type IncidentCreatedArguments struct {
@@ -88,7 +91,7 @@ type IncidentCreatedEmitter = server.Emitter[IncidentCreatedPayload]
 
 // RegisterIncidentCreated adds incident.created to s.
 func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...server.TypeOption) (*IncidentCreatedEmitter, error) {
-	return server.Register(s, eventIncidentCreated, h, o...)
+	return server.Register(s, events.Type[IncidentCreatedArguments, IncidentCreatedPayload]{Info: eventIncidentCreated()}, h, o...)
 }
 
 // IncidentCreatedOccurrence is an occurrence of incident.created as a client receives it.
@@ -99,19 +102,21 @@ type IncidentCreatedSubscription = client.Subscription[IncidentCreatedArguments,
 
 // SubscribeIncidentCreated subscribes to incident.created.
 func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*IncidentCreatedSubscription, error) {
-	return client.Subscribe(ctx, c, eventIncidentCreated, args, o...)
+	return client.Subscribe(ctx, c, events.Type[IncidentCreatedArguments, IncidentCreatedPayload]{Info: eventIncidentCreated()}, args, o...)
 }
 
 // TypeEventName is the name of the event type.
 const TypeEventName = "type"
 
-var eventType = events.Type[TypeArguments, TypePayload]{Info: events.Info{
-	Name:          TypeEventName,
-	Description:   "The name is a keyword.",
-	InputSchema:   json.RawMessage(`{"type":"object"}`),
-	PayloadSchema: json.RawMessage(`{"$ref":"#/$defs/IncidentCreated","$defs":{"IncidentCreated":{"type":"object","properties":{"a":{"type":"string"}}}}}`),
-	Fingerprint:   "c97742d67d1dc391bd69d6775549f001",
-}}
+var eventType = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          TypeEventName,
+		Description:   "The name is a keyword.",
+		InputSchema:   publishedSchemas.Event(TypeEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(TypeEventName, "payloadSchema"),
+		Fingerprint:   "c97742d67d1dc391bd69d6775549f001",
+	}
+})
 
 // TypeArguments are the arguments of type.
 type TypeArguments struct{}
@@ -133,7 +138,7 @@ type TypeEmitter = server.Emitter[TypePayload]
 
 // RegisterType adds type to s.
 func RegisterType(s *server.Server, h TypeHooks, o ...server.TypeOption) (*TypeEmitter, error) {
-	return server.Register(s, eventType, h, o...)
+	return server.Register(s, events.Type[TypeArguments, TypePayload]{Info: eventType()}, h, o...)
 }
 
 // TypeEvent is an occurrence of type as a client receives it.
@@ -144,19 +149,21 @@ type TypeSubscription = client.Subscription[TypeArguments, TypePayload]
 
 // SubscribeType subscribes to type.
 func SubscribeType(ctx context.Context, c *client.Client, args TypeArguments, o ...client.SubscribeOption) (*TypeSubscription, error) {
-	return client.Subscribe(ctx, c, eventType, args, o...)
+	return client.Subscribe(ctx, c, events.Type[TypeArguments, TypePayload]{Info: eventType()}, args, o...)
 }
 
 // HappeningsEventName is the name of the event type.
 const HappeningsEventName = "events"
 
-var eventHappenings = events.Type[HappeningsArguments, HappeningsPayload]{Info: events.Info{
-	Name:          HappeningsEventName,
-	Description:   "The name is that of a package.",
-	InputSchema:   json.RawMessage(`{"type":"object"}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"string":{"type":"string"}}}`),
-	Fingerprint:   "c6ad39db5592abef9610573cb6944467",
-}}
+var eventHappenings = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          HappeningsEventName,
+		Description:   "The name is that of a package.",
+		InputSchema:   publishedSchemas.Event(HappeningsEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(HappeningsEventName, "payloadSchema"),
+		Fingerprint:   "c6ad39db5592abef9610573cb6944467",
+	}
+})
 
 // HappeningsArguments are the arguments of events.
 type HappeningsArguments struct{}
@@ -184,7 +191,7 @@ type HappeningsEmitter = server.Emitter[HappeningsPayload]
 
 // RegisterHappenings adds events to s.
 func RegisterHappenings(s *server.Server, h HappeningsHooks, o ...server.TypeOption) (*HappeningsEmitter, error) {
-	return server.Register(s, eventHappenings, h, o...)
+	return server.Register(s, events.Type[HappeningsArguments, HappeningsPayload]{Info: eventHappenings()}, h, o...)
 }
 
 // HappeningsEvent is an occurrence of events as a client receives it.
@@ -195,19 +202,21 @@ type HappeningsSubscription = client.Subscription[HappeningsArguments, Happening
 
 // SubscribeHappenings subscribes to events.
 func SubscribeHappenings(ctx context.Context, c *client.Client, args HappeningsArguments, o ...client.SubscribeOption) (*HappeningsSubscription, error) {
-	return client.Subscribe(ctx, c, eventHappenings, args, o...)
+	return client.Subscribe(ctx, c, events.Type[HappeningsArguments, HappeningsPayload]{Info: eventHappenings()}, args, o...)
 }
 
 // X3dPrintDoneEventName is the name of the event type.
 const X3dPrintDoneEventName = "3d_print.done"
 
-var eventX3dPrintDone = events.Type[X3dPrintDoneArguments, X3dPrintDonePayload]{Info: events.Info{
-	Name:          X3dPrintDoneEventName,
-	Description:   "The name begins with a digit.",
-	InputSchema:   json.RawMessage(`{"type":"object"}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"json":{"type":"string"}}}`),
-	Fingerprint:   "64e42f10cb70fe0b807139e9e58b631d",
-}}
+var eventX3dPrintDone = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          X3dPrintDoneEventName,
+		Description:   "The name begins with a digit.",
+		InputSchema:   publishedSchemas.Event(X3dPrintDoneEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(X3dPrintDoneEventName, "payloadSchema"),
+		Fingerprint:   "64e42f10cb70fe0b807139e9e58b631d",
+	}
+})
 
 // X3dPrintDoneArguments are the arguments of 3d_print.done.
 type X3dPrintDoneArguments struct{}
@@ -235,7 +244,7 @@ type X3dPrintDoneEmitter = server.Emitter[X3dPrintDonePayload]
 
 // RegisterX3dPrintDone adds 3d_print.done to s.
 func RegisterX3dPrintDone(s *server.Server, h X3dPrintDoneHooks, o ...server.TypeOption) (*X3dPrintDoneEmitter, error) {
-	return server.Register(s, eventX3dPrintDone, h, o...)
+	return server.Register(s, events.Type[X3dPrintDoneArguments, X3dPrintDonePayload]{Info: eventX3dPrintDone()}, h, o...)
 }
 
 // X3dPrintDoneEvent is an occurrence of 3d_print.done as a client receives it.
@@ -246,19 +255,21 @@ type X3dPrintDoneSubscription = client.Subscription[X3dPrintDoneArguments, X3dPr
 
 // SubscribeX3dPrintDone subscribes to 3d_print.done.
 func SubscribeX3dPrintDone(ctx context.Context, c *client.Client, args X3dPrintDoneArguments, o ...client.SubscribeOption) (*X3dPrintDoneSubscription, error) {
-	return client.Subscribe(ctx, c, eventX3dPrintDone, args, o...)
+	return client.Subscribe(ctx, c, events.Type[X3dPrintDoneArguments, X3dPrintDonePayload]{Info: eventX3dPrintDone()}, args, o...)
 }
 
 // NestedNamedEventName is the name of the event type.
 const NestedNamedEventName = "nested.named"
 
-var eventNestedNamed = events.Type[NestedNamedArguments, NestedNamedPayload]{Info: events.Info{
-	Name:          NestedNamedEventName,
-	Description:   "Nested types with names of the author's choice.",
-	InputSchema:   json.RawMessage(`{"type":"object"}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"rows":{"type":"array","items":{"type":"object","properties":{"n":{"type":"number"}}}},"dict":{"type":"object","additionalProperties":{"type":"object","properties":{"n":{"type":"number"}}}},"either":{"oneOf":[{"type":"object","properties":{"k":{"const":"unknown"}},"required":["k"]},{"type":"object","properties":{"k":{"const":"b"}},"required":["k"]}]}}}`),
-	Fingerprint:   "f963b2d1314317e4840b4b873f3733b3",
-}}
+var eventNestedNamed = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          NestedNamedEventName,
+		Description:   "Nested types with names of the author's choice.",
+		InputSchema:   publishedSchemas.Event(NestedNamedEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(NestedNamedEventName, "payloadSchema"),
+		Fingerprint:   "f963b2d1314317e4840b4b873f3733b3",
+	}
+})
 
 // NestedNamedArguments are the arguments of nested.named.
 type NestedNamedArguments struct{}
@@ -388,7 +399,7 @@ type NestedNamedEmitter = server.Emitter[NestedNamedPayload]
 
 // RegisterNestedNamed adds nested.named to s.
 func RegisterNestedNamed(s *server.Server, h NestedNamedHooks, o ...server.TypeOption) (*NestedNamedEmitter, error) {
-	return server.Register(s, eventNestedNamed, h, o...)
+	return server.Register(s, events.Type[NestedNamedArguments, NestedNamedPayload]{Info: eventNestedNamed()}, h, o...)
 }
 
 // NestedNamedEvent is an occurrence of nested.named as a client receives it.
@@ -399,7 +410,7 @@ type NestedNamedSubscription = client.Subscription[NestedNamedArguments, NestedN
 
 // SubscribeNestedNamed subscribes to nested.named.
 func SubscribeNestedNamed(ctx context.Context, c *client.Client, args NestedNamedArguments, o ...client.SubscribeOption) (*NestedNamedSubscription, error) {
-	return client.Subscribe(ctx, c, eventNestedNamed, args, o...)
+	return client.Subscribe(ctx, c, events.Type[NestedNamedArguments, NestedNamedPayload]{Info: eventNestedNamed()}, args, o...)
 }
 
 // UserProfile is the shared type user-profile.

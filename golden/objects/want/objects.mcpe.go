@@ -6,6 +6,7 @@ package objects
 import (
 	"context"
 	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,13 +16,15 @@ import (
 // ConfigChangedEventName is the name of the event type.
 const ConfigChangedEventName = "config.changed"
 
-var eventConfigChanged = events.Type[ConfigChangedArguments, ConfigChangedPayload]{Info: events.Info{
-	Name:          ConfigChangedEventName,
-	Description:   "Objects nested, open and as maps.",
-	InputSchema:   json.RawMessage(`{"type":"object","additionalProperties":false}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"labels":{"type":"object","additionalProperties":{"type":"string"}},"anything":{"type":"object","additionalProperties":true},"byName":{"type":"object","additionalProperties":{"type":"object","properties":{"weight":{"type":"number"}},"required":["weight"]}},"maybe":{"type":"object","additionalProperties":{"type":["string","null"]}},"owner":{"type":"object","description":"Who owns it.","properties":{"id":{"type":"string"},"address":{"type":"object","properties":{"street":{"type":"string"}}}},"required":["id"],"additionalProperties":true},"counters":{"type":"object","properties":{"total":{"type":"number"}},"additionalProperties":{"type":"number"}},"ownerNullable":{"type":["object","null"],"properties":{"id":{"type":"string"}}},"rows":{"type":"array","items":{"type":"object","properties":{"cell":{"type":"string"}}}},"nothing":{"type":"object","properties":{}},"either":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}},"anyOf":[{"required":["a"]},{"required":["b"]}],"if":{"properties":{"a":{"const":"x"}}},"then":{"required":["b"]},"not":{"required":["a","b"]}}},"required":["labels","owner","rows","ownerNullable"]}`),
-	Fingerprint:   "cf44c58d76d3a38a8873f323287db35c",
-}}
+var eventConfigChanged = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          ConfigChangedEventName,
+		Description:   "Objects nested, open and as maps.",
+		InputSchema:   publishedSchemas.Event(ConfigChangedEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(ConfigChangedEventName, "payloadSchema"),
+		Fingerprint:   "cf44c58d76d3a38a8873f323287db35c",
+	}
+})
 
 // ConfigChangedArguments are the arguments of config.changed.
 type ConfigChangedArguments struct{}
@@ -149,7 +152,7 @@ type ConfigChangedEmitter = server.Emitter[ConfigChangedPayload]
 
 // RegisterConfigChanged adds config.changed to s.
 func RegisterConfigChanged(s *server.Server, h ConfigChangedHooks, o ...server.TypeOption) (*ConfigChangedEmitter, error) {
-	return server.Register(s, eventConfigChanged, h, o...)
+	return server.Register(s, events.Type[ConfigChangedArguments, ConfigChangedPayload]{Info: eventConfigChanged()}, h, o...)
 }
 
 // ConfigChangedEvent is an occurrence of config.changed as a client receives it.
@@ -160,5 +163,5 @@ type ConfigChangedSubscription = client.Subscription[ConfigChangedArguments, Con
 
 // SubscribeConfigChanged subscribes to config.changed.
 func SubscribeConfigChanged(ctx context.Context, c *client.Client, args ConfigChangedArguments, o ...client.SubscribeOption) (*ConfigChangedSubscription, error) {
-	return client.Subscribe(ctx, c, eventConfigChanged, args, o...)
+	return client.Subscribe(ctx, c, events.Type[ConfigChangedArguments, ConfigChangedPayload]{Info: eventConfigChanged()}, args, o...)
 }

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -16,13 +17,15 @@ import (
 // TreeGrownEventName is the name of the event type.
 const TreeGrownEventName = "tree.grown"
 
-var eventTreeGrown = events.Type[TreeGrownArguments, TreeGrownPayload]{Info: events.Info{
-	Name:          TreeGrownEventName,
-	Description:   "Types that hold themselves.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"root":{"$ref":"#/$defs/Tree"}},"$defs":{"Tree":{"type":"object","properties":{"value":{"type":"string"},"children":{"type":"array","items":{"$ref":"#/$defs/Tree"}},"byName":{"type":"object","additionalProperties":{"$ref":"#/$defs/Tree"}},"parent":{"$ref":"#/$defs/Tree"},"twin":{"oneOf":[{"$ref":"#/$defs/Tree"},{"type":"null"}]}},"required":["value"]}}}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"tree":{"$ref":"#/$defs/Tree"},"list":{"$ref":"#/$defs/List"},"dict":{"$ref":"#/$defs/Dict"},"even":{"$ref":"#/$defs/Even"},"expr":{"$ref":"#/$defs/Expr"}},"$defs":{"Tree":{"type":"object","properties":{"value":{"type":"string"},"children":{"type":"array","items":{"$ref":"#/$defs/Tree"}},"byName":{"type":"object","additionalProperties":{"$ref":"#/$defs/Tree"}},"parent":{"$ref":"#/$defs/Tree"},"twin":{"oneOf":[{"$ref":"#/$defs/Tree"},{"type":"null"}]}},"required":["value"]},"List":{"type":"array","items":{"$ref":"#/$defs/List"}},"Dict":{"type":"object","additionalProperties":{"$ref":"#/$defs/Dict"}},"Even":{"type":"object","properties":{"odd":{"$ref":"#/$defs/Odd"}}},"Expr":{"oneOf":[{"type":"object","properties":{"op":{"const":"num"},"value":{"type":"number"}},"required":["op","value"]},{"type":"object","properties":{"op":{"const":"add"},"left":{"$ref":"#/$defs/Expr"},"right":{"$ref":"#/$defs/Expr"}},"required":["op","left","right"]}]},"Odd":{"type":"object","properties":{"even":{"oneOf":[{"$ref":"#/$defs/Even"},{"type":"null"}]}},"required":["even"]}}}`),
-	Fingerprint:   "8992fbefdebf48e523759613da62adca",
-}}
+var eventTreeGrown = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          TreeGrownEventName,
+		Description:   "Types that hold themselves.",
+		InputSchema:   publishedSchemas.Event(TreeGrownEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(TreeGrownEventName, "payloadSchema"),
+		Fingerprint:   "8992fbefdebf48e523759613da62adca",
+	}
+})
 
 // TreeGrownArguments are the arguments of tree.grown.
 type TreeGrownArguments struct {
@@ -60,7 +63,7 @@ type TreeGrownEmitter = server.Emitter[TreeGrownPayload]
 
 // RegisterTreeGrown adds tree.grown to s.
 func RegisterTreeGrown(s *server.Server, h TreeGrownHooks, o ...server.TypeOption) (*TreeGrownEmitter, error) {
-	return server.Register(s, eventTreeGrown, h, o...)
+	return server.Register(s, events.Type[TreeGrownArguments, TreeGrownPayload]{Info: eventTreeGrown()}, h, o...)
 }
 
 // TreeGrownEvent is an occurrence of tree.grown as a client receives it.
@@ -71,7 +74,7 @@ type TreeGrownSubscription = client.Subscription[TreeGrownArguments, TreeGrownPa
 
 // SubscribeTreeGrown subscribes to tree.grown.
 func SubscribeTreeGrown(ctx context.Context, c *client.Client, args TreeGrownArguments, o ...client.SubscribeOption) (*TreeGrownSubscription, error) {
-	return client.Subscribe(ctx, c, eventTreeGrown, args, o...)
+	return client.Subscribe(ctx, c, events.Type[TreeGrownArguments, TreeGrownPayload]{Info: eventTreeGrown()}, args, o...)
 }
 
 // Tree is the shared type Tree.

@@ -5,7 +5,7 @@ package refs
 
 import (
 	"context"
-	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,13 +15,15 @@ import (
 // UserJoinedEventName is the name of the event type.
 const UserJoinedEventName = "user.joined"
 
-var eventUserJoined = events.Type[UserJoinedArguments, UserJoinedPayload]{Info: events.Info{
-	Name:          UserJoinedEventName,
-	Description:   "References of each kind.",
-	InputSchema:   json.RawMessage(`{"$ref":"#/$defs/Aliased","$defs":{"Aliased":{"$ref":"#/$defs/Local"},"Local":{"type":"object","properties":{"id":{"$ref":"#/$defs/ID"},"place":{"type":"object","properties":{"city":{"type":"string"},"kind":{"type":"string","enum":["home","work"]}}}},"required":["id"]},"ID":{"type":"string","description":"Identifies a person."}}}`),
-	PayloadSchema: json.RawMessage(`{"$ref":"#/$defs/Person","$defs":{"Person":{"type":"object","properties":{"id":{"$ref":"#/$defs/ID"},"name":{"$ref":"#/$defs/Name"},"nick":{"$ref":"#/$defs/Name"},"boss":{"$ref":"#/$defs/Person"}},"required":["id","nick"]},"ID":{"type":"string","description":"Identifies a person."},"Name":{"type":["string","null"]}}}`),
-	Fingerprint:   "c799e6cec6168f4d6dfeefbcecba1481",
-}}
+var eventUserJoined = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          UserJoinedEventName,
+		Description:   "References of each kind.",
+		InputSchema:   publishedSchemas.Event(UserJoinedEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(UserJoinedEventName, "payloadSchema"),
+		Fingerprint:   "c799e6cec6168f4d6dfeefbcecba1481",
+	}
+})
 
 // UserJoinedArguments are the arguments of user.joined.
 type UserJoinedArguments = Aliased
@@ -39,7 +41,7 @@ type UserJoinedEmitter = server.Emitter[UserJoinedPayload]
 
 // RegisterUserJoined adds user.joined to s.
 func RegisterUserJoined(s *server.Server, h UserJoinedHooks, o ...server.TypeOption) (*UserJoinedEmitter, error) {
-	return server.Register(s, eventUserJoined, h, o...)
+	return server.Register(s, events.Type[UserJoinedArguments, UserJoinedPayload]{Info: eventUserJoined()}, h, o...)
 }
 
 // UserJoinedEvent is an occurrence of user.joined as a client receives it.
@@ -50,19 +52,21 @@ type UserJoinedSubscription = client.Subscription[UserJoinedArguments, UserJoine
 
 // SubscribeUserJoined subscribes to user.joined.
 func SubscribeUserJoined(ctx context.Context, c *client.Client, args UserJoinedArguments, o ...client.SubscribeOption) (*UserJoinedSubscription, error) {
-	return client.Subscribe(ctx, c, eventUserJoined, args, o...)
+	return client.Subscribe(ctx, c, events.Type[UserJoinedArguments, UserJoinedPayload]{Info: eventUserJoined()}, args, o...)
 }
 
 // UserMovedEventName is the name of the event type.
 const UserMovedEventName = "user.moved"
 
-var eventUserMoved = events.Type[UserMovedArguments, UserMovedPayload]{Info: events.Info{
-	Name:          UserMovedEventName,
-	Description:   "References into schemas.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"kind":{"$ref":"#/$defs/Local/properties/place/properties/kind"},"zone":{"$ref":"#/$defs/Zone"}},"$defs":{"Zone":{"type":"string","enum":["north","south"]},"Local":{"type":"object","properties":{"id":{"$ref":"#/$defs/ID"},"place":{"type":"object","properties":{"city":{"type":"string"},"kind":{"type":"string","enum":["home","work"]}}}},"required":["id"]},"ID":{"type":"string","description":"Identifies a person."}}}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"place":{"$ref":"#/$defs/Local/properties/place"},"names":{"$ref":"#/$defs/Names"},"from":{"$ref":"#/$defs/Point"},"to":{"$ref":"#/$defs/Point","description":"Where to."},"self":{"$ref":"#"}},"$defs":{"Point":{"type":"object","properties":{"x":{"type":"number"},"y":{"type":"number"}},"required":["x","y"]},"Local":{"type":"object","properties":{"id":{"$ref":"#/$defs/ID"},"place":{"type":"object","properties":{"city":{"type":"string"},"kind":{"type":"string","enum":["home","work"]}}}},"required":["id"]},"Names":{"type":"array","items":{"$ref":"#/$defs/Name"}},"ID":{"type":"string","description":"Identifies a person."},"Name":{"type":["string","null"]}}}`),
-	Fingerprint:   "f91259d2fead58609cecd512cbd18706",
-}}
+var eventUserMoved = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          UserMovedEventName,
+		Description:   "References into schemas.",
+		InputSchema:   publishedSchemas.Event(UserMovedEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(UserMovedEventName, "payloadSchema"),
+		Fingerprint:   "f91259d2fead58609cecd512cbd18706",
+	}
+})
 
 // UserMovedArguments are the arguments of user.moved.
 type UserMovedArguments struct {
@@ -126,7 +130,7 @@ type UserMovedEmitter = server.Emitter[UserMovedPayload]
 
 // RegisterUserMoved adds user.moved to s.
 func RegisterUserMoved(s *server.Server, h UserMovedHooks, o ...server.TypeOption) (*UserMovedEmitter, error) {
-	return server.Register(s, eventUserMoved, h, o...)
+	return server.Register(s, events.Type[UserMovedArguments, UserMovedPayload]{Info: eventUserMoved()}, h, o...)
 }
 
 // UserMovedEvent is an occurrence of user.moved as a client receives it.
@@ -137,7 +141,7 @@ type UserMovedSubscription = client.Subscription[UserMovedArguments, UserMovedPa
 
 // SubscribeUserMoved subscribes to user.moved.
 func SubscribeUserMoved(ctx context.Context, c *client.Client, args UserMovedArguments, o ...client.SubscribeOption) (*UserMovedSubscription, error) {
-	return client.Subscribe(ctx, c, eventUserMoved, args, o...)
+	return client.Subscribe(ctx, c, events.Type[UserMovedArguments, UserMovedPayload]{Info: eventUserMoved()}, args, o...)
 }
 
 // Local is the shared type Local.

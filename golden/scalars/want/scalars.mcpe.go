@@ -6,6 +6,7 @@ package scalars
 import (
 	"context"
 	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,13 +16,15 @@ import (
 // SampleTakenEventName is the name of the event type.
 const SampleTakenEventName = "sample.taken"
 
-var eventSampleTaken = events.Type[SampleTakenArguments, SampleTakenPayload]{Info: events.Info{
-	Name:          SampleTakenEventName,
-	Description:   "Every scalar in every combination of required and nullable.",
-	InputSchema:   json.RawMessage(`{"type":"object"}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"},"textOptional":{"type":"string"},"textNullable":{"type":["string","null"]},"textBoth":{"type":["string","null"]},"flag":{"type":"boolean"},"flagOptional":{"type":"boolean"},"whole":{"type":"integer","minimum":0,"maximum":100},"wholeOptional":{"type":"integer","minimum":-9223372036854775808,"maximum":9223372036854775807},"wholeBoth":{"type":["integer","null"],"format":"int64"},"ratio":{"type":"number"},"ratioOptional":{"type":["integer","number"]},"at":{"type":"string","format":"date-time"},"atOptional":{"type":"string","format":"date-time"},"atBoth":{"type":["string","null"],"format":"date-time"},"blob":{"type":"string","contentEncoding":"base64"},"blobOptional":{"type":"string","contentEncoding":"base64"},"blobNullable":{"type":["string","null"],"contentEncoding":"base64"},"day":{"type":"string","format":"date"},"inferredText":{"minLength":1},"inferredNumber":{"minimum":0},"tags":{"type":"array","items":{"type":"string"}},"tagsOptional":{"type":"array","items":{"type":"string"}},"tagsNullable":{"type":["array","null"],"items":{"type":"string"}},"tagsBoth":{"type":["array","null"],"items":{"type":"string"}},"holes":{"type":"array","items":{"type":["integer","null"],"minimum":0,"maximum":9}},"matrix":{"type":"array","items":{"type":"array","items":{"type":"number"}}},"blobs":{"type":"array","items":{"type":"string","contentEncoding":"base64"}}},"required":["text","textNullable","flag","whole","ratio","at","blob","blobNullable","tags","tagsNullable"]}`),
-	Fingerprint:   "65991f517dc31f2876004d099b384ee9",
-}}
+var eventSampleTaken = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          SampleTakenEventName,
+		Description:   "Every scalar in every combination of required and nullable.",
+		InputSchema:   publishedSchemas.Event(SampleTakenEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(SampleTakenEventName, "payloadSchema"),
+		Fingerprint:   "65991f517dc31f2876004d099b384ee9",
+	}
+})
 
 // SampleTakenArguments are the arguments of sample.taken.
 type SampleTakenArguments struct{}
@@ -79,7 +82,7 @@ type SampleTakenEmitter = server.Emitter[SampleTakenPayload]
 
 // RegisterSampleTaken adds sample.taken to s.
 func RegisterSampleTaken(s *server.Server, h SampleTakenHooks, o ...server.TypeOption) (*SampleTakenEmitter, error) {
-	return server.Register(s, eventSampleTaken, h, o...)
+	return server.Register(s, events.Type[SampleTakenArguments, SampleTakenPayload]{Info: eventSampleTaken()}, h, o...)
 }
 
 // SampleTakenEvent is an occurrence of sample.taken as a client receives it.
@@ -90,5 +93,5 @@ type SampleTakenSubscription = client.Subscription[SampleTakenArguments, SampleT
 
 // SubscribeSampleTaken subscribes to sample.taken.
 func SubscribeSampleTaken(ctx context.Context, c *client.Client, args SampleTakenArguments, o ...client.SubscribeOption) (*SampleTakenSubscription, error) {
-	return client.Subscribe(ctx, c, eventSampleTaken, args, o...)
+	return client.Subscribe(ctx, c, events.Type[SampleTakenArguments, SampleTakenPayload]{Info: eventSampleTaken()}, args, o...)
 }

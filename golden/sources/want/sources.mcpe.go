@@ -6,6 +6,7 @@ package sources
 import (
 	"context"
 	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,21 +16,23 @@ import (
 // MailReceivedEventName is the name of the event type.
 const MailReceivedEventName = "mail.received"
 
-var eventMailReceived = events.Type[MailReceivedArguments, MailReceivedPayload]{Info: events.Info{
-	Name:          MailReceivedEventName,
-	Description:   "Found by a check.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"from":{"type":"string"},"box":{"type":"array","items":{"type":"string"}},"since":{"type":"number"},"until":{"type":"number"},"subject":{"type":"string"}}}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"from":{"type":"string"},"box":{"type":"string"},"size":{"type":"number"},"head":{"type":"object","properties":{"subject":{"type":"string"}}}}}`),
-	Fingerprint:   "758ea81decef78cc86e94d868c63fd80",
-	Source:        events.SourceCheck,
-	Match: []events.MatchRule{
-		{Argument: "from", Path: "/from", Op: events.MatchGlob},
-		{Argument: "box", Path: "/box", Op: events.MatchIn},
-		{Argument: "since", Path: "/size", Op: events.MatchMin},
-		{Argument: "until", Path: "/size", Op: events.MatchMax},
-		{Argument: "subject", Path: "/head/subject", Op: events.MatchPrefix},
-	},
-}}
+var eventMailReceived = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          MailReceivedEventName,
+		Description:   "Found by a check.",
+		InputSchema:   publishedSchemas.Event(MailReceivedEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(MailReceivedEventName, "payloadSchema"),
+		Fingerprint:   "758ea81decef78cc86e94d868c63fd80",
+		Source:        events.SourceCheck,
+		Match: []events.MatchRule{
+			{Argument: "from", Path: "/from", Op: events.MatchGlob},
+			{Argument: "box", Path: "/box", Op: events.MatchIn},
+			{Argument: "since", Path: "/size", Op: events.MatchMin},
+			{Argument: "until", Path: "/size", Op: events.MatchMax},
+			{Argument: "subject", Path: "/head/subject", Op: events.MatchPrefix},
+		},
+	}
+})
 
 // MailReceivedArguments are the arguments of mail.received.
 type MailReceivedArguments struct {
@@ -78,7 +81,7 @@ type MailReceivedChecker interface {
 
 // RegisterMailReceived adds mail.received to s, which asks c for occurrences.
 func RegisterMailReceived(s *server.Server, c MailReceivedChecker, h MailReceivedHooks, o ...server.TypeOption) error {
-	return server.RegisterCheck(s, eventMailReceived, server.CheckOf(c, MailReceivedChecker.CheckMailReceived), h, o...)
+	return server.RegisterCheck(s, events.Type[MailReceivedArguments, MailReceivedPayload]{Info: eventMailReceived()}, server.CheckOf(c, MailReceivedChecker.CheckMailReceived), h, o...)
 }
 
 // MailReceivedEvent is an occurrence of mail.received as a client receives it.
@@ -89,25 +92,27 @@ type MailReceivedSubscription = client.Subscription[MailReceivedArguments, MailR
 
 // SubscribeMailReceived subscribes to mail.received.
 func SubscribeMailReceived(ctx context.Context, c *client.Client, args MailReceivedArguments, o ...client.SubscribeOption) (*MailReceivedSubscription, error) {
-	return client.Subscribe(ctx, c, eventMailReceived, args, o...)
+	return client.Subscribe(ctx, c, events.Type[MailReceivedArguments, MailReceivedPayload]{Info: eventMailReceived()}, args, o...)
 }
 
 // MailMovedEventName is the name of the event type.
 const MailMovedEventName = "mail.moved"
 
-var eventMailMoved = events.Type[MailMovedArguments, MailMovedPayload]{Info: events.Info{
-	Name:          MailMovedEventName,
-	Description:   "Found by a check and told by the server.",
-	Delivery:      []string{"poll", "push"},
-	InputSchema:   json.RawMessage(`{"type":"object"}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"id":{"type":"string"}}}`),
-	Fingerprint:   "db0559dca7917e7382d26ae26542c97d",
-	Meta: map[string]any{
-		"example.com/team":   json.RawMessage(`"mail"`),
-		"example.com/limits": json.RawMessage(`{"rate":1.50,"big":12345678901234567890}`),
-	},
-	Source: events.SourceBoth,
-}}
+var eventMailMoved = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          MailMovedEventName,
+		Description:   "Found by a check and told by the server.",
+		Delivery:      []string{"poll", "push"},
+		InputSchema:   publishedSchemas.Event(MailMovedEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(MailMovedEventName, "payloadSchema"),
+		Fingerprint:   "db0559dca7917e7382d26ae26542c97d",
+		Meta: map[string]any{
+			"example.com/team":   json.RawMessage(`"mail"`),
+			"example.com/limits": json.RawMessage(`{"rate":1.50,"big":12345678901234567890}`),
+		},
+		Source: events.SourceBoth,
+	}
+})
 
 // MailMovedArguments are the arguments of mail.moved.
 type MailMovedArguments struct{}
@@ -145,7 +150,7 @@ type MailMovedChecker interface {
 //
 // The event type is deprecated: use mail.changed; it is removed after 2027-03-01.
 func RegisterMailMoved(s *server.Server, c MailMovedChecker, h MailMovedHooks, o ...server.TypeOption) (*MailMovedEmitter, error) {
-	return server.RegisterBoth(s, eventMailMoved, server.CheckOf(c, MailMovedChecker.CheckMailMoved), h, o...)
+	return server.RegisterBoth(s, events.Type[MailMovedArguments, MailMovedPayload]{Info: eventMailMoved()}, server.CheckOf(c, MailMovedChecker.CheckMailMoved), h, o...)
 }
 
 // MailMovedEvent is an occurrence of mail.moved as a client receives it.
@@ -160,21 +165,23 @@ type MailMovedSubscription = client.Subscription[MailMovedArguments, MailMovedPa
 //
 // Deprecated: use mail.changed; it is removed after 2027-03-01.
 func SubscribeMailMoved(ctx context.Context, c *client.Client, args MailMovedArguments, o ...client.SubscribeOption) (*MailMovedSubscription, error) {
-	return client.Subscribe(ctx, c, eventMailMoved, args, o...)
+	return client.Subscribe(ctx, c, events.Type[MailMovedArguments, MailMovedPayload]{Info: eventMailMoved()}, args, o...)
 }
 
 // MailChangedEventName is the name of the event type.
 const MailChangedEventName = "mail.changed"
 
-var eventMailChanged = events.Type[MailChangedArguments, MailChangedPayload]{Info: events.Info{
-	Name:          MailChangedEventName,
-	Description:   "Not replayed.",
-	Delivery:      []string{"push"},
-	InputSchema:   json.RawMessage(`{"type":"object","deprecated":true,"properties":{"old":{"type":"string","deprecated":true}}}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"id":{"type":"string"}}}`),
-	Fingerprint:   "a1cb17c108446fcd65c58fad1916466d",
-	NoReplay:      true,
-}}
+var eventMailChanged = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          MailChangedEventName,
+		Description:   "Not replayed.",
+		Delivery:      []string{"push"},
+		InputSchema:   publishedSchemas.Event(MailChangedEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(MailChangedEventName, "payloadSchema"),
+		Fingerprint:   "a1cb17c108446fcd65c58fad1916466d",
+		NoReplay:      true,
+	}
+})
 
 // MailChangedArguments are the arguments of mail.changed.
 //
@@ -207,7 +214,7 @@ type MailChangedEmitter = server.Emitter[MailChangedPayload]
 
 // RegisterMailChanged adds mail.changed to s.
 func RegisterMailChanged(s *server.Server, h MailChangedHooks, o ...server.TypeOption) (*MailChangedEmitter, error) {
-	return server.Register(s, eventMailChanged, h, o...)
+	return server.Register(s, events.Type[MailChangedArguments, MailChangedPayload]{Info: eventMailChanged()}, h, o...)
 }
 
 // MailChangedEvent is an occurrence of mail.changed as a client receives it.
@@ -218,5 +225,5 @@ type MailChangedSubscription = client.Subscription[MailChangedArguments, MailCha
 
 // SubscribeMailChanged subscribes to mail.changed.
 func SubscribeMailChanged(ctx context.Context, c *client.Client, args MailChangedArguments, o ...client.SubscribeOption) (*MailChangedSubscription, error) {
-	return client.Subscribe(ctx, c, eventMailChanged, args, o...)
+	return client.Subscribe(ctx, c, events.Type[MailChangedArguments, MailChangedPayload]{Info: eventMailChanged()}, args, o...)
 }

@@ -5,7 +5,7 @@ package stems
 
 import (
 	"context"
-	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,13 +15,15 @@ import (
 // UsersMetEventName is the name of the event type.
 const UsersMetEventName = "users.met"
 
-var eventUsersMet = events.Type[UsersMetArguments, UsersMetPayload]{Info: events.Info{
-	Name:          UsersMetEventName,
-	Description:   "Fires when two users meet.",
-	InputSchema:   json.RawMessage(`{"type":"object","additionalProperties":false}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"first":{"$ref":"#/$defs/one_user"},"second":{"$ref":"#/$defs/two_user"}},"$defs":{"one_user":{"type":"object","properties":{"login":{"type":"string"}},"required":["login"]},"two_user":{"type":"object","properties":{"email":{"type":"string"}},"required":["email"]}}}`),
-	Fingerprint:   "5f681c2e86157cb186cb2c602d039d25",
-}}
+var eventUsersMet = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          UsersMetEventName,
+		Description:   "Fires when two users meet.",
+		InputSchema:   publishedSchemas.Event(UsersMetEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(UsersMetEventName, "payloadSchema"),
+		Fingerprint:   "5f681c2e86157cb186cb2c602d039d25",
+	}
+})
 
 // UsersMetArguments are the arguments of users.met.
 type UsersMetArguments struct{}
@@ -50,7 +52,7 @@ type UsersMetEmitter = server.Emitter[UsersMetPayload]
 
 // RegisterUsersMet adds users.met to s.
 func RegisterUsersMet(s *server.Server, h UsersMetHooks, o ...server.TypeOption) (*UsersMetEmitter, error) {
-	return server.Register(s, eventUsersMet, h, o...)
+	return server.Register(s, events.Type[UsersMetArguments, UsersMetPayload]{Info: eventUsersMet()}, h, o...)
 }
 
 // UsersMetEvent is an occurrence of users.met as a client receives it.
@@ -61,5 +63,5 @@ type UsersMetSubscription = client.Subscription[UsersMetArguments, UsersMetPaylo
 
 // SubscribeUsersMet subscribes to users.met.
 func SubscribeUsersMet(ctx context.Context, c *client.Client, args UsersMetArguments, o ...client.SubscribeOption) (*UsersMetSubscription, error) {
-	return client.Subscribe(ctx, c, eventUsersMet, args, o...)
+	return client.Subscribe(ctx, c, events.Type[UsersMetArguments, UsersMetPayload]{Info: eventUsersMet()}, args, o...)
 }

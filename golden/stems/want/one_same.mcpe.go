@@ -5,7 +5,7 @@ package stems
 
 import (
 	"context"
-	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,13 +15,15 @@ import (
 // OneDoneEventName is the name of the event type.
 const OneDoneEventName = "one.done"
 
-var eventOneDone = events.Type[OneDoneArguments, OneDonePayload]{Info: events.Info{
-	Name:          OneDoneEventName,
-	Description:   "Fires when one is done.",
-	InputSchema:   json.RawMessage(`{"type":"object","additionalProperties":false}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"id":{"type":"string"}}}`),
-	Fingerprint:   "1c1d2ecd8944be0edb2ed5062243d39e",
-}}
+var eventOneDone = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          OneDoneEventName,
+		Description:   "Fires when one is done.",
+		InputSchema:   publishedSchemas.Event(OneDoneEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(OneDoneEventName, "payloadSchema"),
+		Fingerprint:   "1c1d2ecd8944be0edb2ed5062243d39e",
+	}
+})
 
 // OneDoneArguments are the arguments of one.done.
 type OneDoneArguments struct{}
@@ -49,7 +51,7 @@ type OneDoneEmitter = server.Emitter[OneDonePayload]
 
 // RegisterOneDone adds one.done to s.
 func RegisterOneDone(s *server.Server, h OneDoneHooks, o ...server.TypeOption) (*OneDoneEmitter, error) {
-	return server.Register(s, eventOneDone, h, o...)
+	return server.Register(s, events.Type[OneDoneArguments, OneDonePayload]{Info: eventOneDone()}, h, o...)
 }
 
 // OneDoneEvent is an occurrence of one.done as a client receives it.
@@ -60,5 +62,5 @@ type OneDoneSubscription = client.Subscription[OneDoneArguments, OneDonePayload]
 
 // SubscribeOneDone subscribes to one.done.
 func SubscribeOneDone(ctx context.Context, c *client.Client, args OneDoneArguments, o ...client.SubscribeOption) (*OneDoneSubscription, error) {
-	return client.Subscribe(ctx, c, eventOneDone, args, o...)
+	return client.Subscribe(ctx, c, events.Type[OneDoneArguments, OneDonePayload]{Info: eventOneDone()}, args, o...)
 }

@@ -5,7 +5,7 @@ package stems
 
 import (
 	"context"
-	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,13 +15,15 @@ import (
 // TwoDoneEventName is the name of the event type.
 const TwoDoneEventName = "two.done"
 
-var eventTwoDone = events.Type[TwoDoneArguments, TwoDonePayload]{Info: events.Info{
-	Name:          TwoDoneEventName,
-	Description:   "Fires when two is done.",
-	InputSchema:   json.RawMessage(`{"type":"object","additionalProperties":false}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"id":{"type":"string"}}}`),
-	Fingerprint:   "1c1d2ecd8944be0edb2ed5062243d39e",
-}}
+var eventTwoDone = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          TwoDoneEventName,
+		Description:   "Fires when two is done.",
+		InputSchema:   publishedSchemas.Event(TwoDoneEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(TwoDoneEventName, "payloadSchema"),
+		Fingerprint:   "1c1d2ecd8944be0edb2ed5062243d39e",
+	}
+})
 
 // TwoDoneArguments are the arguments of two.done.
 type TwoDoneArguments struct{}
@@ -49,7 +51,7 @@ type TwoDoneEmitter = server.Emitter[TwoDonePayload]
 
 // RegisterTwoDone adds two.done to s.
 func RegisterTwoDone(s *server.Server, h TwoDoneHooks, o ...server.TypeOption) (*TwoDoneEmitter, error) {
-	return server.Register(s, eventTwoDone, h, o...)
+	return server.Register(s, events.Type[TwoDoneArguments, TwoDonePayload]{Info: eventTwoDone()}, h, o...)
 }
 
 // TwoDoneEvent is an occurrence of two.done as a client receives it.
@@ -60,5 +62,5 @@ type TwoDoneSubscription = client.Subscription[TwoDoneArguments, TwoDonePayload]
 
 // SubscribeTwoDone subscribes to two.done.
 func SubscribeTwoDone(ctx context.Context, c *client.Client, args TwoDoneArguments, o ...client.SubscribeOption) (*TwoDoneSubscription, error) {
-	return client.Subscribe(ctx, c, eventTwoDone, args, o...)
+	return client.Subscribe(ctx, c, events.Type[TwoDoneArguments, TwoDonePayload]{Info: eventTwoDone()}, args, o...)
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"math/big"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -16,13 +17,15 @@ import (
 // ReadingTakenEventName is the name of the event type.
 const ReadingTakenEventName = "reading.taken"
 
-var eventReadingTaken = events.Type[ReadingTakenArguments, ReadingTakenPayload]{Info: events.Info{
-	Name:          ReadingTakenEventName,
-	Description:   "What has to come back as it was.",
-	InputSchema:   json.RawMessage(`{"type":"object"}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"severity":{"$ref":"#/$defs/Severity"},"code":{"$ref":"#/$defs/Code"},"mode":{"$ref":"#/$defs/Mode"},"count":{"type":"integer","minimum":-9223372036854775808,"maximum":9223372036854775807},"exact":{},"huge":{},"any":{},"at":{"type":"string","format":"date-time"},"nested":{"type":"object","properties":{"name":{"type":"string"}},"additionalProperties":true},"typed":{"type":"object","properties":{"name":{"type":"string"}},"additionalProperties":{"type":"integer","minimum":-9223372036854775808,"maximum":9223372036854775807}},"map":{"type":"object","patternProperties":{"^[a-z]":{"type":"string","format":"date-time"}},"additionalProperties":false}},"required":["severity","count","at"],"additionalProperties":true,"$defs":{"Severity":{"type":"string","enum":["low","high"]},"Code":{"type":"integer","enum":[1,2],"minimum":0,"maximum":10},"Mode":{"enum":["auto",1,null,{"fixed":true}]}}}`),
-	Fingerprint:   "4c76ebf2ce1e65c88930a91bdbbadc13",
-}}
+var eventReadingTaken = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          ReadingTakenEventName,
+		Description:   "What has to come back as it was.",
+		InputSchema:   publishedSchemas.Event(ReadingTakenEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(ReadingTakenEventName, "payloadSchema"),
+		Fingerprint:   "4c76ebf2ce1e65c88930a91bdbbadc13",
+	}
+})
 
 // ReadingTakenArguments are the arguments of reading.taken.
 type ReadingTakenArguments struct{}
@@ -96,7 +99,7 @@ type ReadingTakenEmitter = server.Emitter[ReadingTakenPayload]
 
 // RegisterReadingTaken adds reading.taken to s.
 func RegisterReadingTaken(s *server.Server, h ReadingTakenHooks, o ...server.TypeOption) (*ReadingTakenEmitter, error) {
-	return server.Register(s, eventReadingTaken, h, o...)
+	return server.Register(s, events.Type[ReadingTakenArguments, ReadingTakenPayload]{Info: eventReadingTaken()}, h, o...)
 }
 
 // ReadingTakenEvent is an occurrence of reading.taken as a client receives it.
@@ -107,7 +110,7 @@ type ReadingTakenSubscription = client.Subscription[ReadingTakenArguments, Readi
 
 // SubscribeReadingTaken subscribes to reading.taken.
 func SubscribeReadingTaken(ctx context.Context, c *client.Client, args ReadingTakenArguments, o ...client.SubscribeOption) (*ReadingTakenSubscription, error) {
-	return client.Subscribe(ctx, c, eventReadingTaken, args, o...)
+	return client.Subscribe(ctx, c, events.Type[ReadingTakenArguments, ReadingTakenPayload]{Info: eventReadingTaken()}, args, o...)
 }
 
 // Severity is the shared type Severity; decoding keeps values that the schema does not list, see Known.

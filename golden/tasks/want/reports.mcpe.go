@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -19,13 +20,15 @@ import (
 // ReportWrittenEventName is the name of the event type.
 const ReportWrittenEventName = "report.written"
 
-var eventReportWritten = events.Type[ReportWrittenArguments, ReportWrittenPayload]{Info: events.Info{
-	Name:          ReportWrittenEventName,
-	Description:   "Fires when a report is there.",
-	InputSchema:   json.RawMessage(`{"type":"object","additionalProperties":false}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"url":{"type":"string"}},"required":["url"]}`),
-	Fingerprint:   "8ad607527a0796b1082c43ba1a064a19",
-}}
+var eventReportWritten = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          ReportWrittenEventName,
+		Description:   "Fires when a report is there.",
+		InputSchema:   publishedSchemas.Event(ReportWrittenEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(ReportWrittenEventName, "payloadSchema"),
+		Fingerprint:   "8ad607527a0796b1082c43ba1a064a19",
+	}
+})
 
 // ReportWrittenArguments are the arguments of report.written.
 type ReportWrittenArguments struct{}
@@ -53,7 +56,7 @@ type ReportWrittenEmitter = server.Emitter[ReportWrittenPayload]
 
 // RegisterReportWritten adds report.written to s.
 func RegisterReportWritten(s *server.Server, h ReportWrittenHooks, o ...server.TypeOption) (*ReportWrittenEmitter, error) {
-	return server.Register(s, eventReportWritten, h, o...)
+	return server.Register(s, events.Type[ReportWrittenArguments, ReportWrittenPayload]{Info: eventReportWritten()}, h, o...)
 }
 
 // ReportWrittenEvent is an occurrence of report.written as a client receives it.
@@ -64,17 +67,19 @@ type ReportWrittenSubscription = client.Subscription[ReportWrittenArguments, Rep
 
 // SubscribeReportWritten subscribes to report.written.
 func SubscribeReportWritten(ctx context.Context, c *client.Client, args ReportWrittenArguments, o ...client.SubscribeOption) (*ReportWrittenSubscription, error) {
-	return client.Subscribe(ctx, c, eventReportWritten, args, o...)
+	return client.Subscribe(ctx, c, events.Type[ReportWrittenArguments, ReportWrittenPayload]{Info: eventReportWritten()}, args, o...)
 }
 
-var taskWriteReport = task.Type[WriteReportTaskArguments, WriteReportTaskUpdate, WriteReportTaskResult]{Info: task.Info{
-	Name:         "write_report",
-	Title:        "Write a report",
-	Description:  "Write the report of a team.",
-	InputSchema:  json.RawMessage(`{"type":"object","properties":{"team":{"$ref":"#/$defs/Team"},"depth":{"type":"integer","minimum":1,"maximum":5,"default":2}},"required":["team"],"additionalProperties":false,"$defs":{"Team":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}}`),
-	UpdateSchema: json.RawMessage(`{"oneOf":[{"type":"object","properties":{"kind":{"const":"progress"},"percent":{"type":"integer","minimum":0,"maximum":100}},"required":["kind","percent"]},{"type":"object","properties":{"kind":{"const":"note"},"text":{"type":"string"}},"required":["kind","text"]}]}`),
-	ResultSchema: json.RawMessage(`{"type":"object","properties":{"url":{"type":"string","format":"uri"},"pages":{"type":"integer","minimum":1,"maximum":100000}},"required":["url"]}`),
-}}
+var taskWriteReport = sync.OnceValue(func() task.Info {
+	return task.Info{
+		Name:         "write_report",
+		Title:        "Write a report",
+		Description:  "Write the report of a team.",
+		InputSchema:  publishedSchemas.Task("write_report", "inputSchema"),
+		UpdateSchema: publishedSchemas.Task("write_report", "updateSchema"),
+		ResultSchema: publishedSchemas.Task("write_report", "resultSchema"),
+	}
+})
 
 // WriteReportTaskArguments are the arguments of write_report.
 type WriteReportTaskArguments struct {
@@ -196,26 +201,28 @@ type WriteReportTask = mcpc.Task[WriteReportTaskUpdate]
 
 // RegisterWriteReportTask adds the tool write_report to a, whose work f does.
 func RegisterWriteReportTask(a *mcpc.Adapter, f mcpc.Func[WriteReportTaskArguments, WriteReportTaskUpdate, WriteReportTaskResult]) error {
-	return mcpc.RegisterTask(a, taskWriteReport, f)
+	return mcpc.RegisterTask(a, task.Type[WriteReportTaskArguments, WriteReportTaskUpdate, WriteReportTaskResult]{Info: taskWriteReport()}, f)
 }
 
 // CallWriteReportTask calls the tool write_report.
 func CallWriteReportTask(ctx context.Context, c *mcpcclient.Client, args WriteReportTaskArguments) (*mcpcclient.Running[WriteReportTaskResult], error) {
-	return mcpcclient.Call(ctx, c, taskWriteReport, args)
+	return mcpcclient.Call(ctx, c, task.Type[WriteReportTaskArguments, WriteReportTaskUpdate, WriteReportTaskResult]{Info: taskWriteReport()}, args)
 }
 
 // ListenWriteReportTask calls l for the messages of write_report's tasks, until stop is called.
 func ListenWriteReportTask(c *mcpcclient.Client, l mcpcclient.Listener[WriteReportTaskUpdate, WriteReportTaskResult]) (stop func()) {
-	return mcpcclient.Listen(c, taskWriteReport, l)
+	return mcpcclient.Listen(c, task.Type[WriteReportTaskArguments, WriteReportTaskUpdate, WriteReportTaskResult]{Info: taskWriteReport()}, l)
 }
 
-var taskWatch = task.Type[WatchTaskArguments, WatchTaskUpdate, WatchTaskResult]{Info: task.Info{
-	Name:         "watch-team",
-	Description:  "Watch a team until you are told to stop.",
-	InputSchema:  json.RawMessage(`{"type":"object","$ref":"#/$defs/Team","$defs":{"Team":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}}`),
-	UpdateSchema: json.RawMessage(`{"type":"string"}`),
-	ResultSchema: json.RawMessage(`{"type":"object","$ref":"#/$defs/Team","$defs":{"Team":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}}`),
-}}
+var taskWatch = sync.OnceValue(func() task.Info {
+	return task.Info{
+		Name:         "watch-team",
+		Description:  "Watch a team until you are told to stop.",
+		InputSchema:  publishedSchemas.Task("watch-team", "inputSchema"),
+		UpdateSchema: publishedSchemas.Task("watch-team", "updateSchema"),
+		ResultSchema: publishedSchemas.Task("watch-team", "resultSchema"),
+	}
+})
 
 // WatchTaskArguments are the arguments of watch-team.
 type WatchTaskArguments = Team
@@ -233,17 +240,17 @@ type WatchTask = mcpc.Task[WatchTaskUpdate]
 
 // RegisterWatchTask adds the tool watch-team to a, whose work f does.
 func RegisterWatchTask(a *mcpc.Adapter, f mcpc.Func[WatchTaskArguments, WatchTaskUpdate, WatchTaskResult]) error {
-	return mcpc.RegisterTask(a, taskWatch, f)
+	return mcpc.RegisterTask(a, task.Type[WatchTaskArguments, WatchTaskUpdate, WatchTaskResult]{Info: taskWatch()}, f)
 }
 
 // CallWatchTask calls the tool watch-team.
 func CallWatchTask(ctx context.Context, c *mcpcclient.Client, args WatchTaskArguments) (*mcpcclient.Running[WatchTaskResult], error) {
-	return mcpcclient.Call(ctx, c, taskWatch, args)
+	return mcpcclient.Call(ctx, c, task.Type[WatchTaskArguments, WatchTaskUpdate, WatchTaskResult]{Info: taskWatch()}, args)
 }
 
 // ListenWatchTask calls l for the messages of watch-team's tasks, until stop is called.
 func ListenWatchTask(c *mcpcclient.Client, l mcpcclient.Listener[WatchTaskUpdate, WatchTaskResult]) (stop func()) {
-	return mcpcclient.Listen(c, taskWatch, l)
+	return mcpcclient.Listen(c, task.Type[WatchTaskArguments, WatchTaskUpdate, WatchTaskResult]{Info: taskWatch()}, l)
 }
 
 // Team is the shared type Team.

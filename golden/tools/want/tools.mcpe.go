@@ -5,7 +5,7 @@ package tools
 
 import (
 	"context"
-	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,13 +15,15 @@ import (
 // PageTurnedEventName is the name of the event type.
 const PageTurnedEventName = "page.turned"
 
-var eventPageTurned = events.Type[PageTurnedArguments, PageTurnedPayload]{Info: events.Info{
-	Name:          PageTurnedEventName,
-	Description:   "Its arguments have the names of the tool's own.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"cursor":{"type":"string"},"maxEvents":{"type":"number"}},"additionalProperties":false}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"page":{"type":"number"},"next":{"$ref":"#"}}}`),
-	Fingerprint:   "cd062e4fadcfd4e7fca7e67ae5ade4f5",
-}}
+var eventPageTurned = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          PageTurnedEventName,
+		Description:   "Its arguments have the names of the tool's own.",
+		InputSchema:   publishedSchemas.Event(PageTurnedEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(PageTurnedEventName, "payloadSchema"),
+		Fingerprint:   "cd062e4fadcfd4e7fca7e67ae5ade4f5",
+	}
+})
 
 // PageTurnedArguments are the arguments of page.turned.
 type PageTurnedArguments struct {
@@ -53,7 +55,7 @@ type PageTurnedEmitter = server.Emitter[PageTurnedPayload]
 
 // RegisterPageTurned adds page.turned to s.
 func RegisterPageTurned(s *server.Server, h PageTurnedHooks, o ...server.TypeOption) (*PageTurnedEmitter, error) {
-	return server.Register(s, eventPageTurned, h, o...)
+	return server.Register(s, events.Type[PageTurnedArguments, PageTurnedPayload]{Info: eventPageTurned()}, h, o...)
 }
 
 // PageTurnedEvent is an occurrence of page.turned as a client receives it.
@@ -64,19 +66,21 @@ type PageTurnedSubscription = client.Subscription[PageTurnedArguments, PageTurne
 
 // SubscribePageTurned subscribes to page.turned.
 func SubscribePageTurned(ctx context.Context, c *client.Client, args PageTurnedArguments, o ...client.SubscribeOption) (*PageTurnedSubscription, error) {
-	return client.Subscribe(ctx, c, eventPageTurned, args, o...)
+	return client.Subscribe(ctx, c, events.Type[PageTurnedArguments, PageTurnedPayload]{Info: eventPageTurned()}, args, o...)
 }
 
 // BookOpenedV1EventName is the name of the event type.
 const BookOpenedV1EventName = "book-opened.v1"
 
-var eventBookOpenedV1 = events.Type[BookOpenedV1Arguments, BookOpenedV1Payload]{Info: events.Info{
-	Name:          BookOpenedV1EventName,
-	Description:   "Its arguments are a shared type.",
-	InputSchema:   json.RawMessage(`{"$ref":"#/$defs/Arguments","$defs":{"Arguments":{"type":"object","properties":{"repo":{"type":"string"},"parent":{"$ref":"#/$defs/Arguments"}},"required":["repo"],"additionalProperties":false}}}`),
-	PayloadSchema: json.RawMessage(`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"who":{"$ref":"#/definitions/who"},"$ref":{"const":"#/definitions/who"}},"definitions":{"who":{"type":"string"}}}`),
-	Fingerprint:   "a7d6fb698e2f9b553402b2f2f207534f",
-}}
+var eventBookOpenedV1 = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          BookOpenedV1EventName,
+		Description:   "Its arguments are a shared type.",
+		InputSchema:   publishedSchemas.Event(BookOpenedV1EventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(BookOpenedV1EventName, "payloadSchema"),
+		Fingerprint:   "a7d6fb698e2f9b553402b2f2f207534f",
+	}
+})
 
 // BookOpenedV1Arguments are the arguments of book-opened.v1.
 type BookOpenedV1Arguments = Arguments
@@ -114,7 +118,7 @@ type BookOpenedV1Emitter = server.Emitter[BookOpenedV1Payload]
 
 // RegisterBookOpenedV1 adds book-opened.v1 to s.
 func RegisterBookOpenedV1(s *server.Server, h BookOpenedV1Hooks, o ...server.TypeOption) (*BookOpenedV1Emitter, error) {
-	return server.Register(s, eventBookOpenedV1, h, o...)
+	return server.Register(s, events.Type[BookOpenedV1Arguments, BookOpenedV1Payload]{Info: eventBookOpenedV1()}, h, o...)
 }
 
 // BookOpenedV1Event is an occurrence of book-opened.v1 as a client receives it.
@@ -125,7 +129,7 @@ type BookOpenedV1Subscription = client.Subscription[BookOpenedV1Arguments, BookO
 
 // SubscribeBookOpenedV1 subscribes to book-opened.v1.
 func SubscribeBookOpenedV1(ctx context.Context, c *client.Client, args BookOpenedV1Arguments, o ...client.SubscribeOption) (*BookOpenedV1Subscription, error) {
-	return client.Subscribe(ctx, c, eventBookOpenedV1, args, o...)
+	return client.Subscribe(ctx, c, events.Type[BookOpenedV1Arguments, BookOpenedV1Payload]{Info: eventBookOpenedV1()}, args, o...)
 }
 
 // Arguments is the shared type Arguments.

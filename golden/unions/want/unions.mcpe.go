@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -16,13 +17,15 @@ import (
 // PaymentMadeEventName is the name of the event type.
 const PaymentMadeEventName = "payment.made"
 
-var eventPaymentMade = events.Type[PaymentMadeArguments, PaymentMadePayload]{Info: events.Info{
-	Name:          PaymentMadeEventName,
-	Description:   "Unions in every place.",
-	InputSchema:   json.RawMessage(`{"type":"object","properties":{"method":{"$ref":"#/$defs/Method"}},"$defs":{"Method":{"description":"How somebody pays.","oneOf":[{"$ref":"#/$defs/Card"},{"$ref":"#/$defs/Bank"}]},"Card":{"type":"object","properties":{"kind":{"const":"card"},"number":{"type":"string"}},"required":["kind","number"]},"Bank":{"type":"object","properties":{"kind":{"type":"string","enum":["bank"]},"iban":{"type":"string"}},"required":["kind","iban"]}}}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"method":{"$ref":"#/$defs/Method"},"methodOptional":{"$ref":"#/$defs/Method"},"methodNullable":{"oneOf":[{"$ref":"#/$defs/Method"},{"type":"null"}]},"methodBoth":{"oneOf":[{"$ref":"#/$defs/Card"},{"$ref":"#/$defs/Bank"},{"type":"null"}]},"methods":{"type":"array","items":{"$ref":"#/$defs/Method"}},"byName":{"type":"object","additionalProperties":{"$ref":"#/$defs/Method"}},"pet":{"$ref":"#/$defs/Pet"},"numbered":{"$ref":"#/$defs/Numbered"},"maybe":{"$ref":"#/$defs/MaybeCard"},"single":{"oneOf":[{"$ref":"#/$defs/Card"}]},"inline":{"oneOf":[{"type":"object","properties":{"op":{"const":"add"},"path":{"type":"string"}},"required":["op","path"]},{"type":"object","properties":{"op":{"const":"remove"}},"required":["op"]}]}},"required":["method","methodNullable"],"$defs":{"Method":{"description":"How somebody pays.","oneOf":[{"$ref":"#/$defs/Card"},{"$ref":"#/$defs/Bank"}]},"Card":{"type":"object","properties":{"kind":{"const":"card"},"number":{"type":"string"}},"required":["kind","number"]},"Bank":{"type":"object","properties":{"kind":{"type":"string","enum":["bank"]},"iban":{"type":"string"}},"required":["kind","iban"]},"Pet":{"oneOf":[{"$ref":"#/$defs/Cat"},{"$ref":"#/$defs/Dog"}],"discriminator":{"propertyName":"petType","mapping":{"dog":"#/$defs/Dog","hound":"Dog"}}},"Numbered":{"anyOf":[{"type":"object","properties":{"v":{"const":1},"a":{"type":"string"}},"required":["v"]},{"type":"object","properties":{"v":{"const":2},"b":{"type":"string"}},"required":["v"]}]},"MaybeCard":{"anyOf":[{"$ref":"#/$defs/Card"},{"type":"null"}]},"Cat":{"type":"object","properties":{"lives":{"type":"integer","minimum":0,"maximum":9}}},"Dog":{"type":"object","properties":{"petType":{"type":"string"},"barks":{"type":"boolean"}},"required":["petType"]}}}`),
-	Fingerprint:   "9bd30ac138308db0f55ed6f32f948a5a",
-}}
+var eventPaymentMade = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          PaymentMadeEventName,
+		Description:   "Unions in every place.",
+		InputSchema:   publishedSchemas.Event(PaymentMadeEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(PaymentMadeEventName, "payloadSchema"),
+		Fingerprint:   "9bd30ac138308db0f55ed6f32f948a5a",
+	}
+})
 
 // PaymentMadeArguments are the arguments of payment.made.
 type PaymentMadeArguments struct {
@@ -197,7 +200,7 @@ type PaymentMadeEmitter = server.Emitter[PaymentMadePayload]
 
 // RegisterPaymentMade adds payment.made to s.
 func RegisterPaymentMade(s *server.Server, h PaymentMadeHooks, o ...server.TypeOption) (*PaymentMadeEmitter, error) {
-	return server.Register(s, eventPaymentMade, h, o...)
+	return server.Register(s, events.Type[PaymentMadeArguments, PaymentMadePayload]{Info: eventPaymentMade()}, h, o...)
 }
 
 // PaymentMadeEvent is an occurrence of payment.made as a client receives it.
@@ -208,19 +211,21 @@ type PaymentMadeSubscription = client.Subscription[PaymentMadeArguments, Payment
 
 // SubscribePaymentMade subscribes to payment.made.
 func SubscribePaymentMade(ctx context.Context, c *client.Client, args PaymentMadeArguments, o ...client.SubscribeOption) (*PaymentMadeSubscription, error) {
-	return client.Subscribe(ctx, c, eventPaymentMade, args, o...)
+	return client.Subscribe(ctx, c, events.Type[PaymentMadeArguments, PaymentMadePayload]{Info: eventPaymentMade()}, args, o...)
 }
 
 // PaymentMethodEventName is the name of the event type.
 const PaymentMethodEventName = "payment.method"
 
-var eventPaymentMethod = events.Type[PaymentMethodArguments, PaymentMethodPayload]{Info: events.Info{
-	Name:          PaymentMethodEventName,
-	Description:   "A union is the payload itself.",
-	InputSchema:   json.RawMessage(`{"type":"object"}`),
-	PayloadSchema: json.RawMessage(`{"$ref":"#/$defs/Method","$defs":{"Method":{"description":"How somebody pays.","oneOf":[{"$ref":"#/$defs/Card"},{"$ref":"#/$defs/Bank"}]},"Card":{"type":"object","properties":{"kind":{"const":"card"},"number":{"type":"string"}},"required":["kind","number"]},"Bank":{"type":"object","properties":{"kind":{"type":"string","enum":["bank"]},"iban":{"type":"string"}},"required":["kind","iban"]}}}`),
-	Fingerprint:   "c84bed5ad33d494118fe79421ec659f8",
-}}
+var eventPaymentMethod = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          PaymentMethodEventName,
+		Description:   "A union is the payload itself.",
+		InputSchema:   publishedSchemas.Event(PaymentMethodEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(PaymentMethodEventName, "payloadSchema"),
+		Fingerprint:   "c84bed5ad33d494118fe79421ec659f8",
+	}
+})
 
 // PaymentMethodArguments are the arguments of payment.method.
 type PaymentMethodArguments struct{}
@@ -242,7 +247,7 @@ type PaymentMethodEmitter = server.Emitter[PaymentMethodPayload]
 
 // RegisterPaymentMethod adds payment.method to s.
 func RegisterPaymentMethod(s *server.Server, h PaymentMethodHooks, o ...server.TypeOption) (*PaymentMethodEmitter, error) {
-	return server.Register(s, eventPaymentMethod, h, o...)
+	return server.Register(s, events.Type[PaymentMethodArguments, PaymentMethodPayload]{Info: eventPaymentMethod()}, h, o...)
 }
 
 // PaymentMethodEvent is an occurrence of payment.method as a client receives it.
@@ -253,19 +258,21 @@ type PaymentMethodSubscription = client.Subscription[PaymentMethodArguments, Pay
 
 // SubscribePaymentMethod subscribes to payment.method.
 func SubscribePaymentMethod(ctx context.Context, c *client.Client, args PaymentMethodArguments, o ...client.SubscribeOption) (*PaymentMethodSubscription, error) {
-	return client.Subscribe(ctx, c, eventPaymentMethod, args, o...)
+	return client.Subscribe(ctx, c, events.Type[PaymentMethodArguments, PaymentMethodPayload]{Info: eventPaymentMethod()}, args, o...)
 }
 
 // PaymentStepEventName is the name of the event type.
 const PaymentStepEventName = "payment.step"
 
-var eventPaymentStep = events.Type[PaymentStepArguments, PaymentStepPayload]{Info: events.Info{
-	Name:          PaymentStepEventName,
-	Description:   "A union written in place is the payload.",
-	InputSchema:   json.RawMessage(`{"type":"object"}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","oneOf":[{"type":"object","properties":{"step":{"const":"begin"},"amount":{"type":"number"}},"required":["step"]},{"type":"object","properties":{"step":{"const":"end"},"ok":{"type":"boolean"}},"required":["step"]}]}`),
-	Fingerprint:   "220d10459227dbdc442ef0bf4714664f",
-}}
+var eventPaymentStep = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          PaymentStepEventName,
+		Description:   "A union written in place is the payload.",
+		InputSchema:   publishedSchemas.Event(PaymentStepEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(PaymentStepEventName, "payloadSchema"),
+		Fingerprint:   "220d10459227dbdc442ef0bf4714664f",
+	}
+})
 
 // PaymentStepArguments are the arguments of payment.step.
 type PaymentStepArguments struct{}
@@ -368,7 +375,7 @@ type PaymentStepEmitter = server.Emitter[PaymentStepPayload]
 
 // RegisterPaymentStep adds payment.step to s.
 func RegisterPaymentStep(s *server.Server, h PaymentStepHooks, o ...server.TypeOption) (*PaymentStepEmitter, error) {
-	return server.Register(s, eventPaymentStep, h, o...)
+	return server.Register(s, events.Type[PaymentStepArguments, PaymentStepPayload]{Info: eventPaymentStep()}, h, o...)
 }
 
 // PaymentStepEvent is an occurrence of payment.step as a client receives it.
@@ -379,7 +386,7 @@ type PaymentStepSubscription = client.Subscription[PaymentStepArguments, Payment
 
 // SubscribePaymentStep subscribes to payment.step.
 func SubscribePaymentStep(ctx context.Context, c *client.Client, args PaymentStepArguments, o ...client.SubscribeOption) (*PaymentStepSubscription, error) {
-	return client.Subscribe(ctx, c, eventPaymentStep, args, o...)
+	return client.Subscribe(ctx, c, events.Type[PaymentStepArguments, PaymentStepPayload]{Info: eventPaymentStep()}, args, o...)
 }
 
 // Card is the shared type Card.

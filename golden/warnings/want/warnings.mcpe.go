@@ -6,6 +6,7 @@ package warnings
 import (
 	"context"
 	"encoding/json"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,13 +16,15 @@ import (
 // ThingHappenedEventName is the name of the event type.
 const ThingHappenedEventName = "thing.happened"
 
-var eventThingHappened = events.Type[ThingHappenedArguments, ThingHappenedPayload]{Info: events.Info{
-	Name:          ThingHappenedEventName,
-	Description:   "What is typed with a warning or a note.",
-	InputSchema:   json.RawMessage(`{"type":"object"}`),
-	PayloadSchema: json.RawMessage(`{"type":"object","properties":{"either":{"oneOf":[{"type":"string"},{"type":"number"}]},"shapes":{"type":"array","items":{"anyOf":[{"type":"object","properties":{"a":{"type":"string"}}},{"type":"object","properties":{"b":{"type":"string"}}}]}},"several":{"type":["string","number","null"]},"count":{"type":"integer"},"half":{"type":"integer","minimum":0},"huge":{"type":"integer","minimum":0,"maximum":18446744073709551615},"empty":{"type":"object"}},"required":["either","several"]}`),
-	Fingerprint:   "408144ea4dd2e88da395c0267cfe7baf",
-}}
+var eventThingHappened = sync.OnceValue(func() events.Info {
+	return events.Info{
+		Name:          ThingHappenedEventName,
+		Description:   "What is typed with a warning or a note.",
+		InputSchema:   publishedSchemas.Event(ThingHappenedEventName, "inputSchema"),
+		PayloadSchema: publishedSchemas.Event(ThingHappenedEventName, "payloadSchema"),
+		Fingerprint:   "408144ea4dd2e88da395c0267cfe7baf",
+	}
+})
 
 // ThingHappenedArguments are the arguments of thing.happened.
 type ThingHappenedArguments struct{}
@@ -55,7 +58,7 @@ type ThingHappenedEmitter = server.Emitter[ThingHappenedPayload]
 
 // RegisterThingHappened adds thing.happened to s.
 func RegisterThingHappened(s *server.Server, h ThingHappenedHooks, o ...server.TypeOption) (*ThingHappenedEmitter, error) {
-	return server.Register(s, eventThingHappened, h, o...)
+	return server.Register(s, events.Type[ThingHappenedArguments, ThingHappenedPayload]{Info: eventThingHappened()}, h, o...)
 }
 
 // ThingHappenedEvent is an occurrence of thing.happened as a client receives it.
@@ -66,5 +69,5 @@ type ThingHappenedSubscription = client.Subscription[ThingHappenedArguments, Thi
 
 // SubscribeThingHappened subscribes to thing.happened.
 func SubscribeThingHappened(ctx context.Context, c *client.Client, args ThingHappenedArguments, o ...client.SubscribeOption) (*ThingHappenedSubscription, error) {
-	return client.Subscribe(ctx, c, eventThingHappened, args, o...)
+	return client.Subscribe(ctx, c, events.Type[ThingHappenedArguments, ThingHappenedPayload]{Info: eventThingHappened()}, args, o...)
 }
