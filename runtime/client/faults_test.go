@@ -78,10 +78,10 @@ func TestCLI2DataIsAnObject(t *testing.T) {
 		o := item{occurrence: &wire.Occurrence{EventID: "e", Name: "tick", Timestamp: "2026-11-20T08:00:00Z", Data: json.RawMessage(data)}}
 		core := fuzzSubscription()
 		var bad *PayloadError
-		if ev, err := (&Subscription[struct{}, payload]{core: core}).typed(o); !errors.As(err, &bad) || ev.ID != "e" || string(bad.Occurrence.Raw) != data {
+		if ev, err := typedItem[struct{}, payload](core, o); !errors.As(err, &bad) || ev.ID != "e" || string(bad.Occurrence.Raw) != data {
 			t.Errorf("%s, typed: %+v, %v", data, ev, err)
 		}
-		if _, err := (&rawSub{core: core}).typed(o); !errors.As(err, &bad) || !strings.Contains(err.Error(), "not an object") {
+		if _, err := typedItem[json.RawMessage, json.RawMessage](core, o); !errors.As(err, &bad) || !strings.Contains(err.Error(), "not an object") {
 			t.Errorf("%s, raw: %v", data, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -66,9 +67,17 @@ func WithManualAck() SubscribeOption { return func(o *subscribeOptions) { o.manu
 // A Subscription delivers the occurrences of one event type for one set of arguments. Its methods
 // are safe for concurrent use, but only one iteration runs at a time.
 type Subscription[A, P any] struct {
-	core *subscription
-	args A
+	handle // and nothing else: it is converted from untyped
 }
+
+// A handle has what of a [Subscription] does not depend on its types, so that it is compiled once and
+// not for each event type. All its methods are Subscription's.
+type handle struct {
+	core *subscription
+}
+
+// untyped is a [Subscription] that does not know its types.
+type untyped struct{ handle }
 
 // Subscribe subscribes to t with args and returns when the server has accepted: the callback is
 // subscribed, the stream active or the first poll answered, so that what happens after it returns is
@@ -78,16 +87,26 @@ type Subscription[A, P any] struct {
 // Refusals are [events.Error]s; [NoCompatibleDeliveryModeError] and [ErrNoEvents] say that the
 // server cannot deliver. Failures before the server has accepted are returned, later ones are
 // overcome.
+//
+//go:noinline
 func Subscribe[A, P any](ctx context.Context, c *Client, t events.Type[A, P], args A, o ...SubscribeOption) (*Subscription[A, P], error) {
-	raw, err := encodeArguments(args)
+	s, err := c.subscribeUntyped(ctx, &t.Info, &args, o)
+	return (*Subscription[A, P])(s), err
+}
+
+// subscribeUntyped is Subscribe with a pointer to the arguments.
+func (c *Client) subscribeUntyped(ctx context.Context, t *events.Info, args any, o []SubscribeOption) (*untyped, error) {
+	typed := reflect.ValueOf(args).Elem()
+	raw, err := encodeArguments(typed.Interface())
 	if err != nil {
 		return nil, fmt.Errorf("client: arguments of %s: %w", t.Name, err)
 	}
-	s, err := c.subscribe(ctx, t.Info, raw, o)
+	s, err := c.subscribe(ctx, *t, raw, o)
 	if err != nil {
 		return nil, err
 	}
-	return &Subscription[A, P]{core: s, args: args}, nil
+	s.typed = typed
+	return &untyped{handle{s}}, nil
 }
 
 // encodeArguments returns the JSON of args, nil for none.
@@ -206,51 +225,68 @@ func defaultKey(name string, args json.RawMessage) string {
 // taken up again with another call: nothing is lost, what arrives meanwhile waits in a bounded
 // buffer that pushes back on the server, and the item at which it was left is committed when the
 // next one asks, or by Ack.
+//
+//go:noinline
 func (s *Subscription[A, P]) Events() iter.Seq2[events.Event[A, P], error] {
 	return func(yield func(events.Event[A, P], error) bool) {
-		if !s.core.iterating.TryLock() {
-			yield(events.Event[A, P]{Arguments: s.args}, ErrIterating)
+		s.core.iterate(reflect.TypeFor[events.Event[A, P]](), func(ev any, err error) bool {
+			return yield(*ev.(*events.Event[A, P]), err)
+		})
+	}
+}
+
+// iterate is the iteration of Events; it yields pointers to a fresh t, an events.Event.
+func (s *subscription) iterate(t reflect.Type, yield func(ev any, err error) bool) {
+	if !s.iterating.TryLock() {
+		yield(s.newEvent(t).Addr().Interface(), ErrIterating)
+		return
+	}
+	defer s.iterating.Unlock()
+	for {
+		it, err := s.next()
+		if errors.Is(err, errUserClosed) {
 			return
 		}
-		defer s.core.iterating.Unlock()
-		for {
-			it, err := s.core.next()
-			if errors.Is(err, errUserClosed) {
-				return
-			}
-			if err != nil {
-				yield(events.Event[A, P]{Arguments: s.args}, err)
-				return
-			}
-			ev, err := s.typed(it)
-			if !yield(ev, err) {
-				return
-			}
+		if err != nil {
+			yield(s.newEvent(t).Addr().Interface(), err)
+			return
+		}
+		if !yield(s.event(t, it)) {
+			return
 		}
 	}
 }
 
-// typed makes the application's form of an item.
-func (s *Subscription[A, P]) typed(it item) (events.Event[A, P], error) {
-	ev := events.Event[A, P]{Arguments: s.args}
+// newEvent makes a t with the subscription's arguments.
+func (s *subscription) newEvent(t reflect.Type) reflect.Value {
+	ev := reflect.New(t).Elem()
+	ev.FieldByName("Arguments").Set(s.typed)
+	return ev
+}
+
+// event makes the application's form of an item, a pointer to a t.
+func (s *subscription) event(t reflect.Type, it item) (any, error) {
+	ev := s.newEvent(t)
 	switch {
 	case it.note != nil:
-		return ev, it.note
+		return ev.Addr().Interface(), it.note
 	case it.gap != nil:
-		return ev, it.gap
+		return ev.Addr().Interface(), it.gap
 	}
 	o, err := occurrence(it.occurrence)
-	ev.Occurrence = o
+	*ev.FieldByName("Occurrence").Addr().Interface().(*events.Occurrence) = o
+	data := ev.FieldByName("Data")
 	if err == nil {
 		err = checkData(o.Raw)
 	}
 	if err == nil {
-		err = decodePayload(o.Raw, &ev.Data)
+		err = decodePayload(o.Raw, data.Addr().Interface())
 	}
 	if err != nil {
-		return events.Event[A, P]{Occurrence: o, Arguments: s.args}, &PayloadError{Occurrence: o, Err: err}
+		data.SetZero()
+		err = &PayloadError{Occurrence: o, Err: err}
 	}
-	return ev, nil
+	return ev.Addr().Interface(), err
 }
 
 // checkData refuses what is no object (OCC-1): a null would decode into any payload as its zero value.
@@ -306,23 +342,33 @@ func occurrence(o *wire.Occurrence) (events.Occurrence, error) {
 
 // Ack commits the item that was handed out last, and all before it, without asking for the next
 // (CLI-6). Without a cursor store, or for a type without cursors, it does nothing.
-func (s *Subscription[A, P]) Ack() error { return s.core.ledger.commit(s.core.ctx) }
+//
+//go:noinline
+func (h *handle) Ack() error { return h.core.ledger.commit(h.core.ctx) }
 
 // Close ends the subscription: its stream is aborted, or its callback unsubscribed, and its
 // iteration ends. What was handed out and not committed is received again by a later subscription
 // that starts from the store.
-func (s *Subscription[A, P]) Close() error {
-	s.core.close()
+//
+//go:noinline
+func (h *handle) Close() error {
+	h.core.close()
 	return nil
 }
 
 // Mode returns the delivery mode in use: "webhook", "push" or "poll".
-func (s *Subscription[A, P]) Mode() string { return s.core.snapshot().Mode }
+//
+//go:noinline
+func (h *handle) Mode() string { return h.core.snapshot().Mode }
 
 // Cursor returns the position after what was handed out, "" when none is known yet or the type has
 // no cursors: a subscription that starts there misses nothing, and in poll mode repeats at most
 // the batch that was under way.
-func (s *Subscription[A, P]) Cursor() string { return s.core.ledger.position() }
+//
+//go:noinline
+func (h *handle) Cursor() string { return h.core.ledger.position() }
 
 // Status returns what is known of the subscription.
-func (s *Subscription[A, P]) Status() Status { return s.core.snapshot() }
+//
+//go:noinline
+func (h *handle) Status() Status { return h.core.snapshot() }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"reflect"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ type subscription struct {
 	id          string
 	name        string
 	args        json.RawMessage
+	typed       reflect.Value // args as the application gave them
 	fingerprint string
 	opts        subscribeOptions
 	log         *slog.Logger

@@ -1,12 +1,10 @@
 package server
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
@@ -34,78 +32,14 @@ type definition struct {
 	lineage uint64
 	changed string
 
-	decodeArguments func(json.RawMessage) (any, error)
-	decodePayload   func(json.RawMessage) (any, error)
-
-	// The author's hooks, nil where there is none. Payloads are *P, arguments *A.
-	match         func(ctx context.Context, p, a any) bool
-	transform     func(ctx context.Context, p, a any) error
-	onSubscribe   func(ctx context.Context, sub Subscription, a any) error
-	onUnsubscribe func(ctx context.Context, sub Subscription, a any)
-	authorize     func(ctx context.Context, principal string, a any) error
-	check         func(ctx context.Context, a any, cursor string) (found, error)
+	functions
+	check checkFunc // nil for a type without a check
 }
 
-// found is an events.Page with its payloads encoded.
-type found struct {
-	items     []foundItem
-	cursor    string
-	hasMore   bool
-	truncated bool
-	nextPoll  time.Duration
-}
-
-type foundItem struct {
-	id   string
-	time time.Time
-	text string // of the time, when it is to stay as it is
-	data json.RawMessage
-	err  error // the payload could not be encoded
-}
-
-func newDefinition[A, P any](s *Server, t events.Type[A, P], h Hooks[A, P], c Check[A, P], emits bool, opts []TypeOption) (*definition, error) {
-	d := &definition{info: t.Info, options: s.options.forType(opts), emits: emits}
-	if c != nil {
-		d.check = func(ctx context.Context, a any, cursor string) (found, error) {
-			page, err := c(ctx, *a.(*A), cursor)
-			if err != nil {
-				return found{}, err
-			}
-			f := found{cursor: page.Cursor, hasMore: page.HasMore, truncated: page.Truncated, nextPoll: page.NextPoll}
-			f.items = make([]foundItem, len(page.Items))
-			for i := range page.Items {
-				it := &page.Items[i]
-				data, err := events.Encode(&it.Data)
-				f.items[i] = foundItem{id: it.ID, time: it.Timestamp, text: it.TimestampText, data: data, err: err}
-			}
-			return f, nil
-		}
-	}
-	d.decodeArguments = func(raw json.RawMessage) (any, error) {
-		a := new(A)
-		return a, events.Decode(raw, a)
-	}
-	d.decodePayload = func(raw json.RawMessage) (any, error) {
-		p := new(P)
-		return p, events.Decode(raw, p)
-	}
-	if h.Match != nil {
-		d.match = func(ctx context.Context, p, a any) bool { return h.Match(ctx, p.(*P), a.(*A)) }
-	}
-	if h.Transform != nil {
-		d.transform = func(ctx context.Context, p, a any) error { return h.Transform(ctx, p.(*P), a.(*A)) }
-	}
-	if h.OnSubscribe != nil {
-		d.onSubscribe = func(ctx context.Context, sub Subscription, a any) error { return h.OnSubscribe(ctx, sub, a.(*A)) }
-	}
-	if h.OnUnsubscribe != nil {
-		d.onUnsubscribe = func(ctx context.Context, sub Subscription, a any) { h.OnUnsubscribe(ctx, sub, a.(*A)) }
-	}
-	if h.Authorize != nil {
-		d.authorize = func(ctx context.Context, principal string, a any) error { return h.Authorize(ctx, principal, a.(*A)) }
-	}
-	if err := d.prepare(s.options); err != nil {
-		return nil, fmt.Errorf("registering event %q: %w", t.Name, err)
+func newDefinition(o Options, info *events.Info, f functions, check checkFunc, emits bool, opts []TypeOption) (*definition, error) {
+	d := &definition{info: *info, options: o.forType(opts), emits: emits, functions: f, check: check}
+	if err := d.prepare(o); err != nil {
+		return nil, fmt.Errorf("registering event %q: %w", info.Name, err)
 	}
 	return d, nil
 }

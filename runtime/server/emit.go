@@ -86,6 +86,14 @@ func (et *eventType) emit(ctx context.Context, targets []string, p any, opts []e
 	return nil
 }
 
+// emitTo is emit for these subscriptions only, where no ids are nobody.
+func (et *eventType) emitTo(ctx context.Context, ids []string, p any, opts []events.EmitOption) error {
+	if ids == nil {
+		ids = []string{}
+	}
+	return et.emit(ctx, ids, p, opts)
+}
+
 // append appends what an author emitted, unless it repeats what the log holds (OCC-5): that is
 // counted, and an error only where the data differs. Entries of other schemas do not count. A
 // generated id cannot have been used before.

@@ -3,21 +3,28 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
 // Encode validates and encodes a payload as Emit does, without emitting it, and names the event
 // type. Errors are Emit's. For adapters.
+//
+//go:noinline
 func (e *Emitter[P]) Encode(p P) (event string, data json.RawMessage, err error) {
-	data, err = e.et.encode(&p)
-	return e.et.name, data, err
+	return e.et.encodeNamed(&p)
 }
 
 // EncodePayload is [Emitter.Encode] for an event type that is registered by name, such as one with
 // a check; a name that is not is [events.ErrNotFound], a P that is not the type's payload is
 // [events.ErrInvalidPayload]. For adapters.
 func EncodePayload[P any](s *Server, event string, p P) (json.RawMessage, error) {
+	return s.encodePayload(event, &p)
+}
+
+// encodePayload is EncodePayload of p, a pointer to the payload.
+func (s *Server) encodePayload(event string, p any) (json.RawMessage, error) {
 	s.mu.Lock()
 	et := s.types[event]
 	s.mu.Unlock()
@@ -25,13 +32,17 @@ func EncodePayload[P any](s *Server, event string, p P) (json.RawMessage, error)
 		return nil, fmt.Errorf("encoding %s: %w", event, notFound("event"))
 	}
 	if d := et.current(); d != nil {
-		if zero, _ := d.decodePayload(json.RawMessage(`{}`)); zero != nil {
-			if _, same := zero.(*P); !same {
-				return nil, fmt.Errorf("encoding %s: %w: its payload is a %T, not a %T", event, events.ErrInvalidPayload, zero, &p)
-			}
+		if want := reflect.PointerTo(d.payloadType); reflect.TypeOf(p) != want {
+			return nil, fmt.Errorf("encoding %s: %w: its payload is a %v, not a %T", event, events.ErrInvalidPayload, want, p)
 		}
 	}
-	return et.encode(&p)
+	return et.encode(p)
+}
+
+// encodeNamed is encode with the event's name.
+func (et *eventType) encodeNamed(p any) (event string, data json.RawMessage, err error) {
+	data, err = et.encode(p)
+	return et.name, data, err
 }
 
 // encode checks p, a pointer to the payload, and encodes it.

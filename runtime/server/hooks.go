@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
@@ -65,58 +64,44 @@ func CheckOf[C, A, P any](c C, method func(c C, ctx context.Context, args A, cur
 // Register adds an event type whose occurrences the author emits. Registering a name again
 // changes the type in place: live subscriptions go on when the change is additive and end
 // otherwise (EVOL-2, EVOL-3, LIST-5).
+//
+//go:noinline
 func Register[A, P any](s *Server, t events.Type[A, P], h Hooks[A, P], o ...TypeOption) (*Emitter[P], error) {
-	d, err := newDefinition(s, t, h, nil, true, o)
-	if err != nil {
-		return nil, err
-	}
-	et, err := s.register(d)
-	if err != nil {
-		return nil, err
-	}
-	return &Emitter[P]{et}, nil
+	f := erase(h.Match, h.Transform, h.OnSubscribe, h.OnUnsubscribe, h.Authorize)
+	e, err := s.registerEmitter(&t.Info, f, nil, o)
+	return (*Emitter[P])(e), err
 }
 
 // RegisterCheck adds an event type whose occurrences a check finds upstream (SRV-1). Registering
 // a name again is as in [Register].
+//
+//go:noinline
 func RegisterCheck[A, P any](s *Server, t events.Type[A, P], c Check[A, P], h Hooks[A, P], o ...TypeOption) error {
-	if c == nil {
-		return errNoCheck(t.Name)
-	}
-	d, err := newDefinition(s, t, h, c, false, o)
-	if err != nil {
-		return err
-	}
-	_, err = s.register(d)
-	return err
+	f := erase(h.Match, h.Transform, h.OnSubscribe, h.OnUnsubscribe, h.Authorize)
+	return s.registerCheck(&t.Info, f, eraseCheck(c), o)
 }
 
 // RegisterBoth adds an event type that has a check and an emitter; an occurrence that comes both
 // ways under one eventId is delivered once (SRV-1).
+//
+//go:noinline
 func RegisterBoth[A, P any](s *Server, t events.Type[A, P], c Check[A, P], h Hooks[A, P], o ...TypeOption) (*Emitter[P], error) {
-	if c == nil {
-		return nil, errNoCheck(t.Name)
-	}
-	d, err := newDefinition(s, t, h, c, true, o)
-	if err != nil {
-		return nil, err
-	}
-	et, err := s.register(d)
-	if err != nil {
-		return nil, err
-	}
-	return &Emitter[P]{et}, nil
+	f := erase(h.Match, h.Transform, h.OnSubscribe, h.OnUnsubscribe, h.Authorize)
+	e, err := s.registerBoth(&t.Info, f, eraseCheck(c), o)
+	return (*Emitter[P])(e), err
 }
 
 // An Emitter emits occurrences of one event type. It is safe for concurrent use and stays valid
 // when its type is registered again.
 type Emitter[P any] struct {
-	et *eventType
+	et *eventType // and nothing else: it is converted from emitter
 }
 
 // Emit appends an occurrence for all subscribers. It returns after validation and append and
 // never waits for a subscriber. Errors: events.ErrInvalidPayload, events.ErrTooLarge,
 // events.ErrClosed, an eventId or _meta that cannot go on the wire, or the log's.
+//
+//go:noinline
 func (e *Emitter[P]) Emit(ctx context.Context, p P, o ...events.EmitOption) error {
 	return e.et.emit(ctx, nil, &p, o)
 }
@@ -124,13 +109,8 @@ func (e *Emitter[P]) Emit(ctx context.Context, p P, o ...events.EmitOption) erro
 // EmitTo is Emit for the subscriptions of these ids only, as OnSubscribe and
 // [Server.Subscriptions] give them (SRV-2). Their arguments still filter. No ids: nothing is
 // appended.
+//
+//go:noinline
 func (e *Emitter[P]) EmitTo(ctx context.Context, subscriptionIDs []string, p P, o ...events.EmitOption) error {
-	if subscriptionIDs == nil {
-		subscriptionIDs = []string{}
-	}
-	return e.et.emit(ctx, subscriptionIDs, &p, o)
-}
-
-func errNoCheck(event string) error {
-	return fmt.Errorf("registering event %q: no check given; it must not be nil", event)
+	return e.et.emitTo(ctx, subscriptionIDs, &p, o)
 }

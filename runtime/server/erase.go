@@ -1,0 +1,148 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+)
+
+// A package of a thousand event types makes a thousand of each generic function, and of each closure
+// in it. So those with type parameters only hand on to what is here, which is compiled once.
+
+// functions are the author's part of a definition with its Go types erased. The hooks are nil where
+// there is none; payloads are *P, arguments *A.
+type functions struct {
+	argumentsType, payloadType reflect.Type // A and P
+
+	match         func(ctx context.Context, p, a any) bool
+	transform     func(ctx context.Context, p, a any) error
+	onSubscribe   func(ctx context.Context, sub Subscription, a any) error
+	onUnsubscribe func(ctx context.Context, sub Subscription, a any)
+	authorize     func(ctx context.Context, principal string, a any) error
+}
+
+// erase takes the hooks of a [Hooks] for arguments and payloads that it knows as pointers: all pointers
+// have one shape to the compiler, which makes this function once for all event types.
+func erase[PA, PP any](match func(context.Context, PP, PA) bool, transform func(context.Context, PP, PA) error,
+	onSubscribe func(context.Context, Subscription, PA) error, onUnsubscribe func(context.Context, Subscription, PA),
+	authorize func(context.Context, string, PA) error) functions {
+	f := functions{argumentsType: reflect.TypeFor[PA]().Elem(), payloadType: reflect.TypeFor[PP]().Elem()}
+	if match != nil {
+		f.match = func(ctx context.Context, p, a any) bool { return match(ctx, p.(PP), a.(PA)) }
+	}
+	if transform != nil {
+		f.transform = func(ctx context.Context, p, a any) error { return transform(ctx, p.(PP), a.(PA)) }
+	}
+	if onSubscribe != nil {
+		f.onSubscribe = func(ctx context.Context, sub Subscription, a any) error { return onSubscribe(ctx, sub, a.(PA)) }
+	}
+	if onUnsubscribe != nil {
+		f.onUnsubscribe = func(ctx context.Context, sub Subscription, a any) { onUnsubscribe(ctx, sub, a.(PA)) }
+	}
+	if authorize != nil {
+		f.authorize = func(ctx context.Context, principal string, a any) error { return authorize(ctx, principal, a.(PA)) }
+	}
+	return f
+}
+
+// decodeArguments returns a fresh *A.
+func (f *functions) decodeArguments(raw json.RawMessage) (any, error) {
+	a := reflect.New(f.argumentsType).Interface()
+	return a, events.Decode(raw, a)
+}
+
+// decodePayload returns a fresh *P.
+func (f *functions) decodePayload(raw json.RawMessage) (any, error) {
+	p := reflect.New(f.payloadType).Interface()
+	return p, events.Decode(raw, p)
+}
+
+// A checkFunc is a [Check] whose arguments are *A.
+type checkFunc func(ctx context.Context, a any, cursor string) (found, error)
+
+// found is an events.Page with its payloads encoded.
+type found struct {
+	items     []foundItem
+	cursor    string
+	hasMore   bool
+	truncated bool
+	nextPoll  time.Duration
+}
+
+type foundItem struct {
+	id   string
+	time time.Time
+	text string // of the time, when it is to stay as it is
+	data json.RawMessage
+	err  error // the payload could not be encoded
+}
+
+// eraseCheck returns nil for nil.
+//
+//go:noinline
+func eraseCheck[A, P any](c Check[A, P]) checkFunc {
+	if c == nil {
+		return nil
+	}
+	return func(ctx context.Context, a any, cursor string) (found, error) {
+		page, err := c(ctx, *a.(*A), cursor)
+		if err != nil {
+			return found{}, err
+		}
+		f := found{make([]foundItem, len(page.Items)), page.Cursor, page.HasMore, page.Truncated, page.NextPoll}
+		for i := range page.Items {
+			it := &page.Items[i]
+			f.items[i] = encodeItem(it.ID, it.Timestamp, it.TimestampText, &it.Data)
+		}
+		return f, nil
+	}
+}
+
+func encodeItem(id string, at time.Time, text string, p any) foundItem {
+	data, err := events.Encode(p)
+	return foundItem{id: id, time: at, text: text, data: data, err: err}
+}
+
+// emitter is an [Emitter] that does not know its payload.
+type emitter struct {
+	et *eventType
+}
+
+func (s *Server) registerEmitter(t *events.Info, f functions, c checkFunc, o []TypeOption) (*emitter, error) {
+	d, err := newDefinition(s.options, t, f, c, true, o)
+	if err != nil {
+		return nil, err
+	}
+	et, err := s.register(d)
+	if err != nil {
+		return nil, err
+	}
+	return &emitter{et}, nil
+}
+
+func (s *Server) registerBoth(t *events.Info, f functions, c checkFunc, o []TypeOption) (*emitter, error) {
+	if c == nil {
+		return nil, errNoCheck(t.Name)
+	}
+	return s.registerEmitter(t, f, c, o)
+}
+
+func (s *Server) registerCheck(t *events.Info, f functions, c checkFunc, o []TypeOption) error {
+	if c == nil {
+		return errNoCheck(t.Name)
+	}
+	d, err := newDefinition(s.options, t, f, c, false, o)
+	if err != nil {
+		return err
+	}
+	_, err = s.register(d)
+	return err
+}
+
+func errNoCheck(event string) error {
+	return fmt.Errorf("registering event %q: no check given; it must not be nil", event)
+}
