@@ -135,6 +135,7 @@ func TestCheckStopAndBound(t *testing.T) {
 	bubble(t, mcpc.Options{MaxTasks: 2}, work, func(g *rig) {
 		p, q := g.dial(legacy), g.dial(legacy)
 		p.call("count", withTask(1, "a"))
+		synctest.Wait() // tasks of a session are not ordered among each other
 		p.call("count", withTask(7, "b"))
 		if r := p.call("count", withTask(1, "c")); !r.IsError || !strings.Contains(r.text(), "at most 2") {
 			t.Errorf("the bound: %+v", r)

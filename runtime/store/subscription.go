@@ -152,7 +152,7 @@ type SubscriptionStore interface {
 type Received struct {
 	// Sequence is assigned by PutReceived, ascending per key.
 	Sequence uint64
-	// EventID is the webhook-id.
+	// EventID is the eventId of an occurrence; of an envelope, "envelope " and its webhook-id.
 	EventID string
 	// Body is the body as it was signed.
 	Body json.RawMessage
