@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -116,6 +117,11 @@ func (g *Guard) reach(ctx context.Context, t target) (net.Conn, error) {
 func (g *Guard) lookup(ctx context.Context, t target) ([]netip.Addr, error) {
 	if t.addr.IsValid() {
 		return []netip.Addr{t.addr.Unmap()}, nil
+	}
+	if host := strings.ToLower(strings.TrimSuffix(t.host, ".")); host == "invalid" || strings.HasSuffix(host, ".invalid") {
+		// RFC 6761, section 6.4: such a name exists nowhere, and asking may take as long as a resolver
+		// likes.
+		return nil, &net.DNSError{Err: "no such host", Name: t.host, IsNotFound: true}
 	}
 	found, err := g.o.Resolver.LookupNetIP(ctx, "ip", t.host)
 	if err != nil {

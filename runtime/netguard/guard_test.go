@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -242,4 +243,25 @@ func TestSSRF3Reuse(t *testing.T) {
 			t.Errorf("4 workers made %d connections", spy.count())
 		}
 	})
+}
+
+// TestInvalidIsNotAsked refuses names below .invalid without a lookup (RFC 6761, section 6.4; ERR-1).
+func TestInvalidIsNotAsked(t *testing.T) {
+	g := newGuard(t, Options{Resolver: names{"host.invalid": {public}, "invalid": {public}, "invalid.test": {public}}})
+	for raw, asked := range map[string]bool{"https://host.invalid/": false, "https://HOST.Invalid./": false, "https://invalid/": false,
+		"https://invalid.test/": true} {
+		u, err := g.ParseURL(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, err := targetOf(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = g.lookup(t.Context(), at)
+		var missing *net.DNSError
+		if found := err == nil; found != asked || !found && (!errors.As(err, &missing) || !missing.IsNotFound) {
+			t.Errorf("%s: %v", raw, err)
+		}
+	}
 }
