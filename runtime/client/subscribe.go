@@ -229,14 +229,16 @@ func defaultKey(name string, args json.RawMessage) string {
 //go:noinline
 func (s *Subscription[A, P]) Events() iter.Seq2[events.Event[A, P], error] {
 	return func(yield func(events.Event[A, P], error) bool) {
-		s.core.iterate(reflect.TypeFor[events.Event[A, P]](), func(ev any, err error) bool {
+		s.core.iterate((*events.Event[A, P])(nil), func(ev any, err error) bool {
 			return yield(*ev.(*events.Event[A, P]), err)
 		})
 	}
 }
 
-// iterate is the iteration of Events; it yields pointers to a fresh t, an events.Event.
-func (s *subscription) iterate(t reflect.Type, yield func(ev any, err error) bool) {
+// iterate is the iteration of Events: it yields fresh pointers of the type of like, which is a pointer to
+// an events.Event.
+func (s *subscription) iterate(like any, yield func(ev any, err error) bool) {
+	t := reflect.TypeOf(like).Elem()
 	if !s.iterating.TryLock() {
 		yield(s.newEvent(t).Addr().Interface(), ErrIterating)
 		return

@@ -30,7 +30,9 @@ type functions struct {
 func erase[PA, PP any](match func(context.Context, PP, PA) bool, transform func(context.Context, PP, PA) error,
 	onSubscribe func(context.Context, Subscription, PA) error, onUnsubscribe func(context.Context, Subscription, PA),
 	authorize func(context.Context, string, PA) error) functions {
-	f := functions{argumentsType: reflect.TypeFor[PA]().Elem(), payloadType: reflect.TypeFor[PP]().Elem()}
+	var a PA
+	var p PP
+	f := functions{argumentsType: reflect.TypeOf(a).Elem(), payloadType: reflect.TypeOf(p).Elem()}
 	if match != nil {
 		f.match = func(ctx context.Context, p, a any) bool { return match(ctx, p.(PP), a.(PA)) }
 	}
