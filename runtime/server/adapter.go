@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -60,7 +61,7 @@ func (s *Server) Types(ctx context.Context, principal string) ([]events.Info, er
 // MayFollow reports whether [Server.Follow] would accept the request, as far as that can be known
 // without the author's OnSubscribe: nil, or an [events.Error]. For adapters.
 func (s *Server) MayFollow(ctx context.Context, principal, event string, arguments json.RawMessage) error {
-	ctx = withPrincipal(ctx, principal)
+	ctx = hook.WithPrincipal(ctx, principal)
 	_, d, err := s.lookup(ctx, principal, event)
 	if err != nil {
 		return err

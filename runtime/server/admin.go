@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -57,7 +60,7 @@ type SubscriptionKey struct {
 func (k *SubscriptionKey) id() (string, error) {
 	canonical, err := wire.Canonical(k.Arguments)
 	if err != nil {
-		return "", invalidArguments(err)
+		return "", fault.InvalidArguments(err)
 	}
 	return wire.SubscriptionID(wire.ModeWebhook, k.Principal, k.URL, k.Event, canonical), nil
 }
@@ -129,14 +132,14 @@ func (a *Admin) List(ctx context.Context, after string, limit int) ([]WebhookInf
 func (a *Admin) Get(ctx context.Context, id string) (WebhookInfo, error) {
 	w := a.s.hooks
 	if w == nil {
-		return WebhookInfo{}, notFound("subscription")
+		return WebhookInfo{}, fault.NotFound("subscription")
 	}
 	r, ok, err := w.store.Subscription(ctx, id)
 	if err != nil {
 		return WebhookInfo{}, fmt.Errorf("reading webhook subscription %s: %w", id, err)
 	}
 	if !ok || lapsed(&r, time.Now()) {
-		return WebhookInfo{}, notFound("subscription")
+		return WebhookInfo{}, fault.NotFound("subscription")
 	}
 	return w.info(&r), nil
 }
@@ -179,7 +182,7 @@ func (a *Admin) Resume(ctx context.Context, id string) error {
 func (a *Admin) Replay(ctx context.Context, id, cursor string) error {
 	w := a.s.hooks
 	if w == nil {
-		return notFound("subscription")
+		return fault.NotFound("subscription")
 	}
 	if err := w.replay(ctx, id, cursor); err != nil {
 		return fmt.Errorf("replaying webhook subscription %s: %w", id, err)
@@ -189,17 +192,17 @@ func (a *Admin) Replay(ctx context.Context, id, cursor string) error {
 
 // lock returns the live subscription of an id, which nobody else begins, refreshes or ends by
 // request until unlock.
-func (a *Admin) lock(ctx context.Context, id string) (h *hook, unlock func(), err error) {
+func (a *Admin) lock(ctx context.Context, id string) (h *subscription, unlock func(), err error) {
 	w := a.s.hooks
 	if w == nil {
-		return nil, nil, notFound("subscription")
+		return nil, nil, fault.NotFound("subscription")
 	}
-	if unlock, err = w.keys.lock(ctx, id); err != nil {
+	if unlock, err = w.keys.Lock(ctx, id); err != nil {
 		return nil, nil, err
 	}
 	if h = w.get(id); h == nil {
 		unlock()
-		return nil, nil, notFound("subscription")
+		return nil, nil, fault.NotFound("subscription")
 	}
 	return h, unlock, nil
 }
@@ -242,11 +245,11 @@ func (a *Admin) Register(ctx context.Context, r Registration) (id string, err er
 	et := a.s.types[r.Event]
 	a.s.mu.Unlock()
 	if et == nil || et.current() == nil {
-		return fail(notFound("event"))
+		return fail(fault.NotFound("event"))
 	}
 	d := et.current()
 	if !d.webhooks() {
-		return fail(unsupportedMode(wire.ModeWebhook))
+		return fail(fault.UnsupportedMode(wire.ModeWebhook))
 	}
 	if r.Principal == "" {
 		return fail(errors.New("it has no principal"))
@@ -271,10 +274,10 @@ func (a *Admin) Register(ctx context.Context, r Registration) (id string, err er
 		}
 	}
 	q.sub = webhookSubscription(r.Principal, r.URL, q.args)
-	if err := w.store.PutVerification(ctx, store.Verification{Principal: r.Principal, URL: r.URL, Method: byRecord, At: time.Now()}); err != nil {
+	if err := w.store.PutVerification(ctx, store.Verification{Principal: r.Principal, URL: r.URL, Method: verify.ByRecord, At: time.Now()}); err != nil {
 		return fail(err)
 	}
-	if _, err := w.subscribe(withPrincipal(ctx, r.Principal), q); err != nil {
+	if _, err := w.subscribe(hook.WithPrincipal(ctx, r.Principal), q); err != nil {
 		return fail(err)
 	}
 	return q.sub.ID, nil

@@ -72,7 +72,7 @@ func (a *Admin) answer(w http.ResponseWriter, r *http.Request, v any, err error)
 		http.Error(w, "no such subscription", http.StatusNotFound)
 		return
 	case err != nil:
-		a.s.logInternal(r.Context(), "answering the admin handler", err)
+		a.s.log.Internal(r.Context(), "answering the admin handler", err)
 		http.Error(w, "internal error", http.StatusInternalServerError)
 		return
 	}

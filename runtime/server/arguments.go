@@ -4,7 +4,6 @@ import (
 	"container/list"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"weak"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -194,7 +194,7 @@ func (e *cachedArguments) size() int { return cachedOverhead + len(e.raw) + e.ar
 func (d *definition) compile(raw json.RawMessage) (*arguments, error) {
 	canonical, err := wire.Canonical(raw)
 	if err != nil {
-		return nil, invalidArguments(err)
+		return nil, fault.InvalidArguments(err)
 	}
 	hash := sha256.Sum256(canonical)
 	a := &arguments{def: d, json: slices.Clip(canonical), plain: true, key: string(hash[:])}
@@ -207,14 +207,14 @@ func (d *definition) compile(raw json.RawMessage) (*arguments, error) {
 	}
 	value, err := validate.Decode(source)
 	if err != nil {
-		return nil, invalidArguments(err)
+		return nil, fault.InvalidArguments(err)
 	}
 	if err := d.input.ValidateValue(value); err != nil {
-		return nil, invalidArguments(err)
+		return nil, fault.InvalidArguments(err)
 	}
 	v, err := d.decodeArguments(a.json) // what typed decodes again: one value for all hooks
 	if err != nil {
-		return nil, invalidArguments(err)
+		return nil, fault.InvalidArguments(err)
 	}
 	a.keep(v)
 	members, _ := value.(map[string]any)
@@ -268,31 +268,4 @@ func (a *arguments) matches(ps []place) bool {
 		}
 	}
 	return true
-}
-
-// invalidArguments makes the InvalidParams error of a refused argument; paths lead into the
-// arguments.
-func invalidArguments(err error) error {
-	var ve *validate.Error
-	if errors.As(err, &ve) {
-		return events.Invalid(ve.Fields...)
-	}
-	var fe *wire.FieldErrors
-	if errors.As(err, &fe) {
-		return events.Invalid(fe.Errors...)
-	}
-	var de *events.DecodeError
-	if errors.As(err, &de) {
-		return events.Invalid(events.FieldError{Path: de.Pointer, Message: "does not fit its type"})
-	}
-	return events.Invalid(events.FieldError{Message: "is not valid"})
-}
-
-// invalidParams makes the InvalidParams error of params of the wrong shape.
-func invalidParams(err error) error {
-	var fe *wire.FieldErrors
-	if errors.As(err, &fe) {
-		return events.Invalid(fe.Errors...)
-	}
-	return events.Invalid(events.FieldError{Message: "is not valid"})
 }

@@ -9,35 +9,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-type principalKey struct{}
-
 // PrincipalOf returns the principal that a check or hook runs for, "" for nobody. A check declared
 // with [WithSharedCheck] runs for nobody, and so does Transform, whose result is shared.
-func PrincipalOf(ctx context.Context) string {
-	p, _ := ctx.Value(principalKey{}).(string)
-	return p
-}
-
-// withPrincipal also takes away another principal: a shared check is asked within somebody's poll.
-func withPrincipal(ctx context.Context, principal string) context.Context {
-	if principal == PrincipalOf(ctx) {
-		return ctx
-	}
-	return context.WithValue(ctx, principalKey{}, principal)
-}
-
-// impersonal is a context without values: what runs under it cannot tell whom it runs for. It ends
-// with the context that it wraps.
-type impersonal struct{ context.Context }
-
-// Value knows nothing: neither the principal nor what the SDK or a middleware left for a request.
-func (impersonal) Value(any) any { return nil }
-
-// AfterFunc lets the context package derive from c without a goroutine of its own.
-func (c impersonal) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(c.Context, f) }
+func PrincipalOf(ctx context.Context) string { return hook.Principal(ctx) }
 
 // Authenticate derives the caller of a request and when its token expires (AUTH-3, AUTH-4). For
 // carriers.
@@ -51,7 +30,7 @@ func (s *Server) Authenticate(ctx context.Context, extra *mcp.RequestExtra) (pri
 	if f := s.options.Principal; f != nil {
 		principal = ""
 		if err := guard("Principal", func() error { principal = f(ctx, extra); return nil }); err != nil {
-			s.logInternal(ctx, "deriving the principal", err)
+			s.log.Internal(ctx, "deriving the principal", err)
 		}
 	}
 	return principal, expires
@@ -70,12 +49,12 @@ func (s *Server) visible(ctx context.Context, principal, event string) (ok bool,
 func (s *Server) authorized(ctx context.Context, principal string, a *arguments) error {
 	if f := s.options.Authorize; f != nil {
 		if err := guard("Authorize", func() error { return f(ctx, principal, a.def.info.Name, a.canonical()) }); err != nil {
-			return asForbidden(ctx, err)
+			return fault.AsForbidden(ctx, err)
 		}
 	}
 	if f := a.def.authorize; f != nil {
 		if err := a.def.guard("Authorize", func() error { return f(ctx, principal, a.typed()) }); err != nil {
-			return asForbidden(ctx, err)
+			return fault.AsForbidden(ctx, err)
 		}
 	}
 	return nil
@@ -86,7 +65,7 @@ func (s *Server) authorized(ctx context.Context, principal string, a *arguments)
 func (s *Server) refused(ctx context.Context, principal string, a *arguments) *events.Error {
 	ok, err := s.visible(ctx, principal, a.def.info.Name)
 	if err == nil && !ok {
-		return notFound("event")
+		return fault.NotFound("event")
 	}
 	if err == nil {
 		err = s.authorized(ctx, principal, a)
@@ -96,7 +75,7 @@ func (s *Server) refused(ctx context.Context, principal string, a *arguments) *e
 		return e
 	}
 	if err != nil {
-		s.logInternal(ctx, "asking Authorize again", err)
+		s.log.Internal(ctx, "asking Authorize again", err)
 	}
 	return nil
 }
@@ -114,7 +93,7 @@ func (s *Server) Revoke(ctx context.Context, principal string, names ...string) 
 	})
 	s.leases.endOf(principal, names)
 	if w := s.hooks; w != nil {
-		w.each(ofPrincipal(principal, names), func(h *hook) {
+		w.each(ofPrincipal(principal, names), func(h *subscription) {
 			e := s.refused(ctx, principal, h.reader.latest())
 			if e == nil {
 				e = events.Forbidden("access revoked")
@@ -133,7 +112,7 @@ func (s *Server) Recheck(ctx context.Context, principal string, names ...string)
 		}
 	})
 	if w := s.hooks; w != nil {
-		w.each(ofPrincipal(principal, names), func(h *hook) { w.recheck(ctx, h) })
+		w.each(ofPrincipal(principal, names), func(h *subscription) { w.recheck(ctx, h) })
 	}
 }
 
@@ -151,20 +130,20 @@ func (s *Server) RefreshVisibility(ctx context.Context) {
 	for _, st := range s.streamsOf(nil) {
 		ok, err := s.visible(ctx, st.sub.Principal, st.sub.Event)
 		if err != nil {
-			s.logInternal(ctx, "asking Visible again", err)
+			s.log.Internal(ctx, "asking Visible again", err)
 			continue
 		}
 		if !ok {
-			st.end(notFound("event"))
+			st.end(fault.NotFound("event"))
 		}
 	}
 	if w := s.hooks; w != nil {
-		w.each(func(*hook) bool { return true }, func(h *hook) {
+		w.each(func(*subscription) bool { return true }, func(h *subscription) {
 			ok, err := s.visible(ctx, h.principal, h.et.name)
 			if err != nil {
-				s.logInternal(ctx, "asking Visible again", err)
+				s.log.Internal(ctx, "asking Visible again", err)
 			} else if !ok {
-				w.end(h, notFound("event"))
+				w.end(h, fault.NotFound("event"))
 			}
 		})
 	}
@@ -177,10 +156,10 @@ func (s *Server) takeSlot(principal string, d *definition) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := s.options.MaxStreams; n > 0 && s.quota[all] >= n {
-		return exhausted("subscriptions", n)
+		return fault.Exhausted("subscriptions", n)
 	}
 	if n := d.options.maxStreams; n > 0 && s.quota[one] >= n {
-		return exhausted("subscriptions", n)
+		return fault.Exhausted("subscriptions", n)
 	}
 	s.quota[all]++
 	s.quota[one]++
@@ -196,3 +175,6 @@ func (s *Server) freeSlot(principal, event string) {
 		}
 	}
 }
+
+// guard runs a hook of the options.
+func guard(name string, f func() error) error { return hook.Place{Hook: name}.Run(f) }

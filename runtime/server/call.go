@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -39,10 +40,10 @@ func (s *Server) Call(ctx context.Context, r Request) (json.RawMessage, error) {
 func (s *Server) uncarried(ctx context.Context, r *Request) error {
 	p, err := wire.DecodeStreamParams(r.Params)
 	if err != nil {
-		return invalidParams(err)
+		return fault.InvalidParams(err)
 	}
 	if _, _, err := s.lookup(ctx, r.Principal, p.Name); err != nil {
 		return err
 	}
-	return unsupportedMode(wire.ModePush)
+	return fault.UnsupportedMode(wire.ModePush)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -176,4 +177,9 @@ func (d *definition) encodable(data json.RawMessage) (any, error) {
 		}
 	}
 	return v, nil
+}
+
+// guard runs a hook of the type.
+func (d *definition) guard(name string, f func() error) error {
+	return hook.Place{Hook: name, Event: d.info.Name}.Run(f)
 }

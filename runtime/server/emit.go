@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -27,7 +28,7 @@ func (et *eventType) emit(ctx context.Context, targets []string, p any, opts []e
 	}
 	d := et.current()
 	if d == nil {
-		return fail(notFound("event"))
+		return fail(fault.NotFound("event"))
 	}
 	var o events.EmitOptions
 	for _, opt := range opts {

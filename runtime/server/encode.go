@@ -6,6 +6,7 @@ import (
 	"reflect"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 )
 
 // Encode validates and encodes a payload as Emit does, without emitting it, and names the event
@@ -29,7 +30,7 @@ func (s *Server) encodePayload(event string, p any) (json.RawMessage, error) {
 	et := s.types[event]
 	s.mu.Unlock()
 	if et == nil {
-		return nil, fmt.Errorf("encoding %s: %w", event, notFound("event"))
+		return nil, fmt.Errorf("encoding %s: %w", event, fault.NotFound("event"))
 	}
 	if d := et.current(); d != nil {
 		if want := reflect.PointerTo(d.payloadType); reflect.TypeOf(p) != want {
@@ -50,7 +51,7 @@ func (et *eventType) encode(p any) (json.RawMessage, error) {
 	fail := func(err error) (json.RawMessage, error) { return nil, fmt.Errorf("encoding %s: %w", et.name, err) }
 	d := et.current()
 	if d == nil {
-		return fail(notFound("event"))
+		return fail(fault.NotFound("event"))
 	}
 	data, err := events.Encode(p)
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -52,7 +54,7 @@ type Follower struct {
 // Follow opens a follower after the checks that events/stream makes. Errors are [events.Error]s or
 // internal. The adapter calls Close. For adapters.
 func (s *Server) Follow(ctx context.Context, r FollowRequest) (*Follower, error) {
-	ctx = withPrincipal(ctx, r.Principal)
+	ctx = hook.WithPrincipal(ctx, r.Principal)
 	et, d, err := s.lookup(ctx, r.Principal, r.Event)
 	if err != nil {
 		return nil, err
@@ -67,7 +69,7 @@ func (s *Server) Follow(ctx context.Context, r FollowRequest) (*Follower, error)
 	if err := s.authorized(ctx, r.Principal, a); err != nil {
 		return nil, err
 	}
-	st := &Stream{server: s, et: et, sub: subscription(r.Mode, r.Principal, a), noSlot: true, args: a, wake: make(chan struct{}, 1)}
+	st := &Stream{server: s, et: et, sub: identity(r.Mode, r.Principal, a), noSlot: true, args: a, wake: make(chan struct{}, 1)}
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -189,7 +191,7 @@ func (f *Follower) pull() (found Followed, more bool, wait time.Duration) {
 	for i := range p.out {
 		o := &p.out[i]
 		if o.err != nil {
-			st.server.logInternal(f.run.hooks, "following "+st.sub.Event, internalOnly{o.err})
+			st.server.log.Internal(f.run.hooks, "following "+st.sub.Event, fault.Unseen{Err: o.err})
 			continue
 		}
 		e := &o.rec.entry
@@ -197,11 +199,11 @@ func (f *Follower) pull() (found Followed, more bool, wait time.Duration) {
 	}
 	clear(f.run.outcomes)
 	for _, failed := range p.failed {
-		st.server.logInternal(f.run.hooks, "checking "+st.sub.Event, failed)
+		st.server.log.Internal(f.run.hooks, "checking "+st.sub.Event, failed)
 	}
 	found.Gap, found.Cursor = p.gap, f.cursor()
 	if err != nil && f.run.hooks.Err() == nil {
-		st.server.logInternal(f.run.hooks, "reading "+st.sub.Event, err)
+		st.server.log.Internal(f.run.hooks, "reading "+st.sub.Event, err)
 		return found, false, retryRead
 	}
 	return found, p.more || err != nil, p.retry

@@ -1,6 +1,10 @@
 package server
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+)
 
 // Holdings count what is kept for callers between their requests, in bytes: pollers until their
 // leases lapse, webhook subscriptions until they end (CAP-5). Live streams and held polls are bounded
@@ -29,10 +33,10 @@ func (h *holdings) take(principal string, n int) error {
 		share = h.limits.Total / anonymousShare
 	}
 	if share >= 0 && h.by[principal]+n > share {
-		return exhausted("bytes", share)
+		return fault.Exhausted("bytes", share)
 	}
 	if h.limits.Total >= 0 && h.total+n > h.limits.Total {
-		return exhausted("bytes", h.limits.Total)
+		return fault.Exhausted("bytes", h.limits.Total)
 	}
 	h.add(principal, n)
 	return nil

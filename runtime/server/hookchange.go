@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -25,9 +27,9 @@ func (s *Server) restore(et *eventType, m *recollection) error {
 func (w *webhooks) redefined(et *eventType, d *definition) error {
 	switch {
 	case d.changed != "":
-		w.endAll(ofType(et), schemaChanged(d.changed))
+		w.endAll(ofType(et), fault.SchemaChanged(d.changed))
 	case !d.webhooks():
-		w.endAll(ofType(et), unsupportedMode(wire.ModeWebhook))
+		w.endAll(ofType(et), fault.UnsupportedMode(wire.ModeWebhook))
 	default:
 		fresh, err := w.open(context.Background(), et)
 		if err != nil {
@@ -36,20 +38,20 @@ func (w *webhooks) redefined(et *eventType, d *definition) error {
 		if fresh != nil {
 			fresh.Ready()
 		}
-		w.each(ofType(et), func(h *hook) { h.handle.Wake() })
+		w.each(ofType(et), func(h *subscription) { h.handle.Wake() })
 	}
 	return nil
 }
 
-func ofPrincipal(principal string, names []string) func(*hook) bool {
-	return func(h *hook) bool {
+func ofPrincipal(principal string, names []string) func(*subscription) bool {
+	return func(h *subscription) bool {
 		return h.principal == principal && (len(names) == 0 || slices.Contains(names, h.et.name))
 	}
 }
 
 // recheck asks the hooks again for a live subscription (AUTH-2, LIST-4).
-func (w *webhooks) recheck(ctx context.Context, h *hook) {
-	if e := w.server.refused(withPrincipal(ctx, h.principal), h.principal, h.reader.latest()); e != nil {
+func (w *webhooks) recheck(ctx context.Context, h *subscription) {
+	if e := w.server.refused(hook.WithPrincipal(ctx, h.principal), h.principal, h.reader.latest()); e != nil {
 		w.end(h, e)
 	}
 }
@@ -66,7 +68,7 @@ func (w *webhooks) reauthorize() {
 		case <-tick.C:
 		}
 		next := time.Now().Add(o.Reauthorize)
-		w.each(w.asksHooks, func(h *hook) {
+		w.each(w.asksHooks, func(h *subscription) {
 			if w.ctx.Err() == nil && w.get(h.id) == h {
 				w.recheck(w.ctx, h)
 			}
@@ -76,7 +78,7 @@ func (w *webhooks) reauthorize() {
 }
 
 // asksHooks reports whether an author decides about the subscription.
-func (w *webhooks) asksHooks(h *hook) bool {
+func (w *webhooks) asksHooks(h *subscription) bool {
 	o := &w.server.options
 	return o.Visible != nil || o.Authorize != nil || h.reader.latest().def.authorize != nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -60,7 +61,7 @@ func openHookFeed(ctx context.Context, et *eventType, sub Subscription, a *argum
 	if et.topic != nil {
 		_, head = et.topic.bounds()
 	}
-	ctx = withPrincipal(ctx, sub.Principal)
+	ctx = hook.WithPrincipal(ctx, sub.Principal)
 	r.src, truncated, err = openFeed(ctx, seat{et: et, sub: sub, bell: r}, a, head, at)
 	return r, truncated, err
 }
@@ -81,7 +82,7 @@ func (r *hookFeed) notAfter(cursor string) string {
 
 // Read implements [delivery.Reader].
 func (r *hookFeed) Read(ctx context.Context, after store.Position, limit int) (delivery.Found, error) {
-	if err := r.pull(withPrincipal(ctx, r.principal), after); err != nil {
+	if err := r.pull(hook.WithPrincipal(ctx, r.principal), after); err != nil {
 		return delivery.Found{}, err
 	}
 	r.mu.Lock()
@@ -127,7 +128,7 @@ func (r *hookFeed) pull(ctx context.Context, after store.Position) error {
 	}
 	p, err := r.src.pull(ctx, nil)
 	for _, f := range p.failed {
-		r.server.logInternal(ctx, "checking "+r.et.name, f) // a silent retry (PUSH-5)
+		r.server.log.Internal(ctx, "checking "+r.et.name, f) // a silent retry (PUSH-5)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 )
 
 // TestWebhookOfCheck delivers what a check finds by webhook: from now, from a cursor, over a
@@ -269,7 +270,7 @@ func TestWebhookSlowUpstream(t *testing.T) {
 		hang := make(chan struct{})
 		var hanging atomic.Bool
 		check := func(ctx context.Context, a filterArgs, cursor string) (events.Page[incident], error) {
-			if PrincipalOf(ctx) == "slow" && hanging.Load() {
+			if hook.Principal(ctx) == "slow" && hanging.Load() {
 				select {
 				case <-hang:
 				case <-ctx.Done():

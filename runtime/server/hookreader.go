@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -80,7 +82,7 @@ func (r *hookLog) Read(ctx context.Context, after store.Position, limit int) (de
 		return delivery.Found{Upto: after}, nil
 	}
 	at := reader{topic: r.topic, args: a, id: r.id, pos: after, slot: -1}
-	p, err := at.next(withPrincipal(ctx, r.principal), nil, limit, 16*readChunk)
+	p, err := at.next(hook.WithPrincipal(ctx, r.principal), nil, limit, 16*readChunk)
 	if err != nil {
 		return delivery.Found{}, err
 	}
@@ -156,7 +158,7 @@ func (r *hookLog) Close() { r.topic.detach(&r.reader) }
 func hookItem(s *Server, at store.Position, o *outcome) delivery.Item {
 	it := delivery.Item{Position: at, EventID: o.rec.entry.EventID}
 	if o.err != nil {
-		s.logInternal(context.Background(), "delivering to a webhook", internalOnly{o.err})
+		s.log.Internal(context.Background(), "delivering to a webhook", fault.Unseen{Err: o.err})
 		return it
 	}
 	rec, v := o.rec, o.v

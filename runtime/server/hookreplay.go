@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -21,11 +22,11 @@ const replayTime = 10 * time.Second
 func (w *webhooks) replay(ctx context.Context, id, cursor string) error {
 	h := w.get(id)
 	if h == nil {
-		return notFound("subscription")
+		return fault.NotFound("subscription")
 	}
 	a := h.reader.arguments()
 	if a == nil {
-		return notFound("event")
+		return fault.NotFound("event")
 	}
 	switch {
 	case a.def.info.NoReplay:
@@ -51,7 +52,7 @@ func badCursor(cursor, why string) error {
 
 // checkCursor refuses a cursor that is none of the subscription's. What retention has dropped, and
 // what an earlier life of a memory log has given out, is one all the same.
-func (w *webhooks) checkCursor(h *hook, a *arguments, cursor string) error {
+func (w *webhooks) checkCursor(h *subscription, a *arguments, cursor string) error {
 	c, err := wire.ParseCursor(cursor)
 	d := a.def
 	switch {
@@ -79,14 +80,14 @@ func (w *webhooks) checkCursor(h *hook, a *arguments, cursor string) error {
 }
 
 // rewind replays from the type's own log.
-func (w *webhooks) rewind(ctx context.Context, h *hook, a *arguments, cursor string) error {
-	unlock, err := w.keys.lock(ctx, h.id)
+func (w *webhooks) rewind(ctx context.Context, h *subscription, a *arguments, cursor string) error {
+	unlock, err := w.keys.Lock(ctx, h.id)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	if w.get(h.id) != h {
-		return notFound("subscription")
+		return fault.NotFound("subscription")
 	}
 	if err := w.checkCursor(h, a, cursor); err != nil {
 		return err
@@ -109,7 +110,7 @@ func (w *webhooks) rewind(ctx context.Context, h *hook, a *arguments, cursor str
 // new reader takes the place of the old one. It is opened first, within a bounded time and without
 // the key: a check that hangs holds up nobody, and the feed that both share stays in use
 // throughout.
-func (w *webhooks) restart(ctx context.Context, h *hook, a *arguments, cursor string) error {
+func (w *webhooks) restart(ctx context.Context, h *subscription, a *arguments, cursor string) error {
 	if err := w.checkCursor(h, a, cursor); err != nil {
 		return err
 	}
@@ -140,14 +141,14 @@ var errReplayTime = fmt.Errorf("the check has not answered within %s: %w", repla
 
 // replace puts a subscription with another reader in the place of h: another life of the same one,
 // for which its members need not be asked. After an error h goes on.
-func (w *webhooks) replace(ctx context.Context, h *hook, a *arguments, reader hookReader, cursor string) (*hook, error) {
-	unlock, err := w.keys.lock(ctx, h.id)
+func (w *webhooks) replace(ctx context.Context, h *subscription, a *arguments, reader hookReader, cursor string) (*subscription, error) {
+	unlock, err := w.keys.Lock(ctx, h.id)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
 	if w.get(h.id) != h {
-		return nil, notFound("subscription")
+		return nil, fault.NotFound("subscription")
 	}
 	old, ok, err := w.store.Subscription(ctx, h.id)
 	if err != nil {
@@ -161,7 +162,7 @@ func (w *webhooks) replace(ctx context.Context, h *hook, a *arguments, reader ho
 	if err := w.putNew(ctx, &r); err != nil {
 		return nil, err
 	}
-	next := &hook{id: h.id, principal: h.principal, url: h.url, et: h.et, generation: r.Generation,
+	next := &subscription{id: h.id, principal: h.principal, url: h.url, et: h.et, generation: r.Generation,
 		charge: h.charge, reader: reader}
 	next.handle, err = w.engine.Add(ctx, delivery.Entry{Subscription: r, Reader: reader, Begin: reader.attach})
 	if err == nil && !w.succeed(h, next) {
@@ -202,12 +203,12 @@ func (w *webhooks) putBack(r, old *store.Subscription) {
 	defer cancel()
 	old.Revision = r.Revision
 	if err := w.put(ctx, old); err != nil && !errors.Is(err, store.ErrClosed) {
-		w.server.logInternal(ctx, "putting back webhook subscription "+r.ID, err)
+		w.server.log.Internal(ctx, "putting back webhook subscription "+r.ID, err)
 	}
 }
 
 // succeed makes next live in the place of h; false when h is not live any more.
-func (w *webhooks) succeed(h, next *hook) bool {
+func (w *webhooks) succeed(h, next *subscription) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.byID[h.id] != h {
@@ -220,7 +221,7 @@ func (w *webhooks) succeed(h, next *hook) bool {
 }
 
 // latest is the present life of a subscription that somebody has found earlier.
-func (w *webhooks) latest(h *hook) *hook {
+func (w *webhooks) latest(h *subscription) *subscription {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for h.next != nil {

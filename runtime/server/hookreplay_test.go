@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -29,7 +30,7 @@ func (m *hangingMailbox) hang() {
 func (m *hangingMailbox) answer() { close(*m.hanging.Swap(nil)) }
 
 func (m *hangingMailbox) check(ctx context.Context, a filterArgs, cursor string) (events.Page[incident], error) {
-	if c := m.hanging.Load(); c != nil && PrincipalOf(ctx) == "slow" {
+	if c := m.hanging.Load(); c != nil && hook.Principal(ctx) == "slow" {
 		select {
 		case <-*c:
 		case <-ctx.Done():

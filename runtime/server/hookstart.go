@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -27,9 +28,9 @@ const (
 // After an error nothing of it is left. truncated tells that a check could not go on from cursor.
 // The caller holds the key and a place in the quotas, and is a member. Nothing is delivered before
 // hold.
-func (w *webhooks) start(ctx context.Context, et *eventType, a *arguments, r store.Subscription, cursor string, from origin, hold time.Time) (h *hook, truncated bool, err error) {
+func (w *webhooks) start(ctx context.Context, et *eventType, a *arguments, r store.Subscription, cursor string, from origin, hold time.Time) (h *subscription, truncated bool, err error) {
 	sub := Subscription{ID: r.ID, Principal: r.Principal, Event: r.Event, Mode: wire.ModeWebhook}
-	h = &hook{id: r.ID, principal: r.Principal, url: r.URL, et: et, generation: r.Generation, charge: w.charge(a), dialect: wire.Dialect(r.Codes)}
+	h = &subscription{id: r.ID, principal: r.Principal, url: r.URL, et: et, generation: r.Generation, charge: w.charge(a), dialect: wire.Dialect(r.Codes)}
 	if a.def.check != nil {
 		if h.reader, truncated, err = openHookFeed(ctx, et, sub, a, replay{cursor: &cursor, later: true}); err != nil {
 			return nil, false, err
@@ -47,12 +48,12 @@ func (w *webhooks) start(ctx context.Context, et *eventType, a *arguments, r sto
 }
 
 // catchUp ends a subscription whose type was changed while nobody could see it.
-func (w *webhooks) catchUp(h *hook, a *arguments) {
+func (w *webhooks) catchUp(h *subscription, a *arguments) {
 	et := h.et
 	if d := et.current(); d == nil {
-		w.end(h, notFound("event"))
+		w.end(h, fault.NotFound("event"))
 	} else if d.lineage != a.def.lineage {
-		w.end(h, schemaChanged(d.changed))
+		w.end(h, fault.SchemaChanged(d.changed))
 	} else if e := et.refuses(); e != nil {
 		w.end(h, e)
 	}
@@ -118,12 +119,12 @@ func (w *webhooks) undo(r *store.Subscription) {
 	ctx, cancel := w.server.hookContext(hookTime)
 	defer cancel()
 	if err := w.store.DeleteSubscription(ctx, r.ID, r.Generation); err != nil {
-		w.server.logInternal(ctx, "taking back webhook subscription "+r.ID, err)
+		w.server.log.Internal(ctx, "taking back webhook subscription "+r.ID, err)
 	}
 }
 
 // log tells the operator of a subscription: its id and event, never a secret, URL or payload.
-func (w *webhooks) log(ctx context.Context, message string, h *hook, more ...slog.Attr) {
+func (w *webhooks) log(ctx context.Context, message string, h *subscription, more ...slog.Attr) {
 	attrs := append([]slog.Attr{slog.String("subscription", h.id), slog.String("event", h.et.name)}, more...)
 	w.server.options.Logger.LogAttrs(ctx, slog.LevelInfo, "mcp events: "+message, attrs...)
 }

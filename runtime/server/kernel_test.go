@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -136,8 +137,8 @@ func TestFeedsDoNotMix(t *testing.T) {
 			if a.Severity != nil {
 				severity = *a.Severity
 			}
-			asked.add(fmt.Sprintf("%s %s from %q", PrincipalOf(ctx), severity, cursor))
-			return events.Page[incident]{Cursor: "of " + PrincipalOf(ctx) + severity}, nil
+			asked.add(fmt.Sprintf("%s %s from %q", hook.Principal(ctx), severity, cursor))
+			return events.Page[incident]{Cursor: "of " + hook.Principal(ctx) + severity}, nil
 		}
 		for _, name := range []string{"e", "f"} {
 			if err := RegisterCheck(s, incidentType(name), check, Hooks[filterArgs, incident]{}); err != nil {

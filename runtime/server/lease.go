@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -97,8 +98,8 @@ func (m *memberships) leave(sub Subscription, a *arguments) {
 		if f := a.def.onUnsubscribe; f != nil {
 			ctx, cancel := m.server.hookContext(hookTime)
 			defer cancel()
-			if err := a.def.guard("OnUnsubscribe", func() error { f(withPrincipal(ctx, sub.Principal), sub, a.typed()); return nil }); err != nil {
-				m.server.logInternal(ctx, "OnUnsubscribe", err)
+			if err := a.def.guard("OnUnsubscribe", func() error { f(hook.WithPrincipal(ctx, sub.Principal), sub, a.typed()); return nil }); err != nil {
+				m.server.log.Internal(ctx, "OnUnsubscribe", err)
 			}
 		}
 	}
@@ -258,8 +259,8 @@ func (ls *leases) each(f func(Subscription)) {
 	}
 }
 
-// subscription names the caller's subscription in a mode (SRV-2).
-func subscription(mode, principal string, a *arguments) Subscription {
+// identity names the caller's subscription in a mode (SRV-2).
+func identity(mode, principal string, a *arguments) Subscription {
 	name := a.def.info.Name
 	return Subscription{ID: wire.SubscriptionID(mode, principal, "", name, a.canonical()), Principal: principal, Event: name, Mode: mode}
 }

@@ -24,7 +24,7 @@ func (s *Server) Subscriptions() []Subscription {
 	}
 	s.leases.each(add)
 	if s.hooks != nil {
-		s.hooks.each(func(*hook) bool { return true }, func(h *hook) { add(h.sub()) })
+		s.hooks.each(func(*subscription) bool { return true }, func(h *subscription) { add(h.sub()) })
 	}
 	slices.SortFunc(subs, func(a, b Subscription) int {
 		if a.Event != b.Event {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -204,7 +205,7 @@ var limits = map[string]limit{
 	"JSON-RPC id":                         {value: "1 KiB", test: "transport.TestLineErrors"},
 	"Messages in a batch":                 {value: "100", test: "transport.TestLineErrors"},
 	"Early cancellations kept":            {value: "2 s", test: "transport.TestEarlyCancelsAreBounded"},
-	"Caller's text in a message":          {value: fmt.Sprint(wire.MaxShown, " bytes"), test: "server.TestRefusalMessages"},
+	"Caller's text in a message":          {value: fmt.Sprint(wire.MaxShown, " bytes"), test: "internal/fault.TestRefusalMessages"},
 
 	// Of webhooks.
 	"Callback URL":                       {value: "2,048 bytes", test: "netguard.TestSUB3ParseURL"},
@@ -213,7 +214,7 @@ var limits = map[string]limit{
 	"Verified callbacks of a principal":  {value: "2,000", test: "server.TestVER3Quota"},
 	"Verified callbacks":                 {value: "200,000", test: "server.TestVER3Quota"},
 	"Failed verifications a minute, of a host and of a principal": {value: "10", test: "server.TestVER3Budget"},
-	"Document of a receiver's consent":                            {value: fmt.Sprint("8 KiB and ", maxReceivers, " entries"), test: "server.TestVER1DocumentBounds"},
+	"Document of a receiver's consent":                            {value: fmt.Sprint("8 KiB and ", verify.MaxReceivers, " entries"), test: "server.TestVER1DocumentBounds"},
 	"Answer of an endpoint":                                       {value: "8 KiB", test: "netguard.TestSSRF2BoundedBodies"},
 	"Retry-After of an endpoint":                                  {value: "15 min", test: "delivery.TestHOOK3Schedule"},
 	"Unsettled occurrences of a subscription":                     {value: "1,024", test: "delivery.TestHOOK8UnsettledBound"},

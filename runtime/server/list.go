@@ -7,6 +7,7 @@ import (
 	"sort"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -14,7 +15,7 @@ import (
 func (s *Server) listEvents(ctx context.Context, r *Request) (json.RawMessage, error) {
 	p, err := wire.DecodeListParams(r.Params)
 	if err != nil {
-		return nil, invalidParams(err)
+		return nil, fault.InvalidParams(err)
 	}
 	s.mu.Lock()
 	order := append([]*eventType(nil), s.order...)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 )
 
 // mailbox is an upstream: items in order, a cursor is how many are passed.
@@ -45,7 +46,7 @@ func (m *mailbox) questions() []string {
 func (m *mailbox) check(ctx context.Context, a filterArgs, cursor string) (events.Page[incident], error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	who := PrincipalOf(ctx)
+	who := hook.Principal(ctx)
 	m.asked = append(m.asked, who+"/"+cursor)
 	if m.fail != nil {
 		return events.Page[incident]{}, m.fail

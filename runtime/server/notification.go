@@ -7,6 +7,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -93,5 +94,5 @@ func (s *Server) Logger() *slog.Logger { return s.options.Logger }
 
 // AsPrincipal returns a context whose [PrincipalOf] is the principal. For adapters.
 func (s *Server) AsPrincipal(ctx context.Context, principal string) context.Context {
-	return withPrincipal(ctx, principal)
+	return hook.WithPrincipal(ctx, principal)
 }

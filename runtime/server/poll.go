@@ -3,11 +3,11 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strconv"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -76,7 +76,7 @@ type pollRequest struct {
 func (s *Server) poll(ctx context.Context, r *Request) (json.RawMessage, error) {
 	p, err := wire.DecodePollParams(r.Params)
 	if err != nil {
-		return nil, invalidParams(err)
+		return nil, fault.InvalidParams(err)
 	}
 	a, err := s.pollAnswer(ctx, r.Principal, &p)
 	if err != nil {
@@ -87,13 +87,13 @@ func (s *Server) poll(ctx context.Context, r *Request) (json.RawMessage, error) 
 
 // pollAnswer is what the method and the read tools share.
 func (s *Server) pollAnswer(ctx context.Context, principal string, p *wire.PollParams) (*pollAnswer, error) {
-	ctx = withPrincipal(ctx, principal)
+	ctx = hook.WithPrincipal(ctx, principal)
 	et, d, err := s.lookup(ctx, principal, p.Name)
 	if err != nil {
 		return nil, err
 	}
 	if !d.polls() {
-		return nil, unsupportedMode(wire.ModePoll)
+		return nil, fault.UnsupportedMode(wire.ModePoll)
 	}
 	if err := et.refuses(); err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (s *Server) pollAnswer(ctx context.Context, principal string, p *wire.PollP
 	if p.Cursor == nil && !d.info.NoReplay {
 		q.wait = 0 // the bootstrap cursor is what is waited for (POLL-9)
 	}
-	q.sub = subscription(wire.ModePoll, principal, q.args)
+	q.sub = identity(wire.ModePoll, principal, q.args)
 	if err := s.leases.renew(ctx, et, q.sub, q.args, q.wait+d.options.lease); err != nil {
 		return nil, asRefusal(err)
 	}
@@ -136,7 +136,7 @@ func (s *Server) pollAnswer(ctx context.Context, principal string, p *wire.PollP
 	}
 	for _, o := range a.out {
 		if o.err != nil {
-			s.logInternal(ctx, "delivering to a poll", internalOnly{o.err})
+			s.log.Internal(ctx, "delivering to a poll", fault.Unseen{Err: o.err})
 		}
 	}
 	return a, nil
@@ -206,7 +206,7 @@ func (s *Server) holdPoll(ctx context.Context, q *pollRequest, r *reader, a *pol
 			}
 			r.topic.unpark(r)
 			if q.et.current() == nil {
-				return notFound("event")
+				return fault.NotFound("event")
 			}
 			if over {
 				q.wait = 0
@@ -231,7 +231,7 @@ func (s *Server) holdPoll(ctx context.Context, q *pollRequest, r *reader, a *pol
 func (q *pollRequest) rebind(r *reader) error {
 	d := q.et.current()
 	if d == nil {
-		return notFound("event")
+		return fault.NotFound("event")
 	}
 	args, err := d.reparse(q.args.json)
 	if err != nil {
@@ -239,15 +239,4 @@ func (q *pollRequest) rebind(r *reader) error {
 	}
 	q.args, r.args = args, args
 	return nil
-}
-
-// internalOnly hides an error's kind from logInternal: the caller did not get to see it.
-type internalOnly struct{ error }
-
-func (e internalOnly) Unwrap() error {
-	var typed *events.Error
-	if errors.As(e.error, &typed) {
-		return nil
-	}
-	return e.error
 }

@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 )
 
 // pollCheck answers a poll of a check: the cursor says where to ask, nothing is remembered. For a
@@ -170,7 +172,7 @@ func (p *checkPoll) hold(ctx context.Context, deadline time.Time) (again bool, e
 	case <-timer.C:
 	}
 	if p.q.et.current() == nil {
-		return false, notFound("event")
+		return false, fault.NotFound("event")
 	}
 	return p.q.et.current() == p.q.args.def, nil
 }

@@ -3,13 +3,13 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -24,12 +24,12 @@ func TestTransformIsImpersonal(t *testing.T) {
 		var asked journal
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{
 			Match: func(ctx context.Context, p *incident, _ *filterArgs) bool {
-				asked.add(PrincipalOf(ctx))
-				return p.ID != PrincipalOf(ctx) // nobody hears of oneself
+				asked.add(hook.Principal(ctx))
+				return p.ID != hook.Principal(ctx) // nobody hears of oneself
 			},
 			Transform: func(ctx context.Context, p *incident, _ *filterArgs) error {
 				value, _ := ctx.Value(requestValue{}).(string)
-				p.Secret = PrincipalOf(ctx) + value
+				p.Secret = hook.Principal(ctx) + value
 				return nil
 			},
 		})
@@ -106,20 +106,4 @@ func TestSharedCheckIsImpersonal(t *testing.T) {
 	c := pollAs(t, s, "ann", `{"name":"e"}`).Cursor
 	pollAs(t, s, "bob", fmt.Sprintf(`{"name":"e","cursor":%q}`, *c))
 	wantStrings(t, "asked", m.questions(), "/", "/0")
-}
-
-// A withPrincipal context that asks for nobody has nobody.
-func TestWithPrincipal(t *testing.T) {
-	ctx := withPrincipal(t.Context(), "ann")
-	if PrincipalOf(ctx) != "ann" || PrincipalOf(withPrincipal(ctx, "")) != "" || withPrincipal(ctx, "ann") != ctx {
-		t.Error("withPrincipal keeps somebody else")
-	}
-	ended, cancel := context.WithCancelCause(t.Context())
-	derived, stop := context.WithCancel(impersonal{ended})
-	defer stop()
-	cancel(errTest)
-	<-derived.Done()
-	if !errors.Is(impersonal{ended}.Err(), context.Canceled) {
-		t.Error("an impersonal context does not end")
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -21,13 +22,13 @@ type Target struct {
 }
 
 // find returns the live streams and webhook subscriptions of the target, and its type.
-func (a *Admin) find(t Target) (et *eventType, streams []*Stream, hooks []*hook, err error) {
+func (a *Admin) find(t Target) (et *eventType, streams []*Stream, hooks []*subscription, err error) {
 	if t.ID == "" {
 		a.s.mu.Lock()
 		et = a.s.types[t.Event]
 		a.s.mu.Unlock()
 		if et == nil {
-			return nil, nil, nil, notFound("event")
+			return nil, nil, nil, fault.NotFound("event")
 		}
 	}
 	for _, st := range a.s.streamsOf(et) {
@@ -36,10 +37,10 @@ func (a *Admin) find(t Target) (et *eventType, streams []*Stream, hooks []*hook,
 		}
 	}
 	if w := a.s.hooks; w != nil {
-		w.each(func(h *hook) bool { return h.et == et || et == nil && h.id == t.ID }, func(h *hook) { hooks = append(hooks, h) })
+		w.each(func(h *subscription) bool { return h.et == et || et == nil && h.id == t.ID }, func(h *subscription) { hooks = append(hooks, h) })
 	}
 	if et == nil && len(streams)+len(hooks) == 0 {
-		return nil, nil, nil, notFound("subscription")
+		return nil, nil, nil, fault.NotFound("subscription")
 	}
 	return et, streams, hooks, nil
 }
@@ -195,7 +196,7 @@ func (st *Stream) signals(into []Frame) []Frame {
 		if e == nil {
 			into = append(into, activeFrame(st.source.cursor(), true, st.tail))
 		} else {
-			into = append(into, errorFrame(wire.NotificationError, errorObject(e, st.dialect), st.tail))
+			into = append(into, errorFrame(wire.NotificationError, fault.Object(e, st.dialect), st.tail))
 		}
 	}
 	return into

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -131,7 +132,7 @@ func (r *record) variant(ctx context.Context, a *arguments) (*variant, error) {
 	if v.done {
 		return v, v.err
 	}
-	data, err := r.transformed(impersonal{ctx}, a)
+	data, err := r.transformed(hook.Impersonal{Context: ctx}, a)
 	if err != nil && ctx.Err() != nil {
 		return nil, ctx.Err() // the caller went away; the next one computes it
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/evolve"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -63,7 +64,7 @@ func (s *Server) recall(ctx context.Context, d *definition) (*recollection, erro
 		if d.changed == "" {
 			d.changed = c.Feature
 		}
-		m.payload = m.payload || c.Feature == featurePayload
+		m.payload = m.payload || c.Feature == fault.FeaturePayload
 	}
 	return m, nil
 }
@@ -100,6 +101,6 @@ func (m *recollection) commit(t *topic) {
 		_, err = m.log.Append(ctx, store.Entry{EventID: "type", Timestamp: events.NewTime(time.Now().UTC()), Data: data})
 	}
 	if err != nil {
-		m.server.logInternal(ctx, "remembering the schemas of "+m.d.info.Name, err)
+		m.server.log.Internal(ctx, "remembering the schemas of "+m.d.info.Name, err)
 	}
 }

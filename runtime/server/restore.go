@@ -7,6 +7,8 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -122,7 +124,7 @@ func (w *webhooks) restoreType(ctx context.Context, et *eventType, restored func
 func (w *webhooks) restoreAll(et *eventType, ids []string) (rest []string) {
 	for _, id := range ids {
 		err := func() error {
-			unlock, err := w.keys.lock(w.ctx, id)
+			unlock, err := w.keys.Lock(w.ctx, id)
 			if err != nil {
 				return err
 			}
@@ -133,7 +135,7 @@ func (w *webhooks) restoreAll(et *eventType, ids []string) (rest []string) {
 			return w.restoreOne(w.ctx, et, id)
 		}()
 		if err != nil {
-			w.server.logInternal(w.ctx, "restoring webhook subscription "+id, internalOnly{err})
+			w.server.log.Internal(w.ctx, "restoring webhook subscription "+id, fault.Unseen{Err: err})
 			rest = append(rest, id)
 		}
 	}
@@ -157,18 +159,18 @@ func (w *webhooks) restoreOne(ctx context.Context, et *eventType, id string) err
 	case lapsed(&r, time.Now()):
 		return w.endRecord(ctx, &r, nil)
 	case d == nil:
-		return w.endRecord(ctx, &r, notFound("event"))
+		return w.endRecord(ctx, &r, fault.NotFound("event"))
 	case !d.webhooks():
-		return w.endRecord(ctx, &r, unsupportedMode(wire.ModeWebhook))
+		return w.endRecord(ctx, &r, fault.UnsupportedMode(wire.ModeWebhook))
 	case d.changed != "":
-		return w.endRecord(ctx, &r, schemaChanged(d.changed))
+		return w.endRecord(ctx, &r, fault.SchemaChanged(d.changed))
 	}
 	a, err := d.reparse(r.Arguments)
 	if err != nil {
-		return w.endRecord(ctx, &r, schemaChanged(featureInput))
+		return w.endRecord(ctx, &r, fault.SchemaChanged(fault.FeatureInput))
 	}
 	sub := Subscription{ID: r.ID, Principal: r.Principal, Event: r.Event, Mode: wire.ModeWebhook}
-	ctx = withPrincipal(ctx, r.Principal)
+	ctx = hook.WithPrincipal(ctx, r.Principal)
 	if e := w.server.refused(ctx, r.Principal, a); e != nil {
 		return w.endRecord(ctx, &r, e)
 	}
@@ -229,7 +231,7 @@ func (w *webhooks) endRecord(ctx context.Context, r *store.Subscription, reason 
 	if err != nil {
 		return nil // it has ended all the same
 	}
-	h.Terminate(*errorObject(reason, wire.Dialect(r.Codes)))
+	h.Terminate(*fault.Object(reason, wire.Dialect(r.Codes)))
 	return nil
 }
 
@@ -255,7 +257,7 @@ func (w *webhooks) endOrphans() {
 }
 
 func (w *webhooks) endOrphan(id string) {
-	unlock, err := w.keys.lock(w.ctx, id)
+	unlock, err := w.keys.Lock(w.ctx, id)
 	if err != nil {
 		return
 	}
@@ -265,9 +267,9 @@ func (w *webhooks) endOrphan(id string) {
 	}
 	r, ok, err := w.store.Subscription(w.ctx, id)
 	if err == nil && ok {
-		err = w.endRecord(w.ctx, &r, notFound("event"))
+		err = w.endRecord(w.ctx, &r, fault.NotFound("event"))
 	}
 	if err != nil {
-		w.server.logInternal(w.ctx, "ending webhook subscription "+id, err)
+		w.server.log.Internal(w.ctx, "ending webhook subscription "+id, err)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -31,7 +33,7 @@ func (st *Stream) Run(ctx context.Context, c Carrier) (final json.RawMessage, er
 		return nil, errors.New("server: a stream runs once")
 	}
 	st.running = true
-	hooks, cancel := context.WithCancel(withPrincipal(ctx, st.sub.Principal))
+	hooks, cancel := context.WithCancel(hook.WithPrincipal(ctx, st.sub.Principal))
 	st.cancel = cancel
 	st.mu.Unlock()
 	defer cancel()
@@ -121,7 +123,7 @@ func (r *run) circumstances(now time.Time) bool {
 	}
 	d := st.et.current()
 	if d == nil {
-		st.end(notFound("event"))
+		st.end(fault.NotFound("event"))
 		return false
 	}
 	args := st.arguments()
@@ -131,7 +133,7 @@ func (r *run) circumstances(now time.Time) bool {
 			err = st.source.rebind(r.hooks, next)
 		}
 		if err != nil {
-			st.end(schemaChanged(featureInput))
+			st.end(fault.SchemaChanged(fault.FeatureInput))
 			return false
 		}
 		st.mu.Lock()
@@ -167,15 +169,15 @@ func (r *run) collect() (more bool) {
 		r.frames = append(r.frames, activeFrame(st.source.cursor(), true, st.tail))
 	}
 	for _, f := range p.failed {
-		st.server.logInternal(r.hooks, "checking "+st.sub.Event, f)
-		r.frames = append(r.frames, errorFrame(wire.NotificationError, errorObject(f, st.dialect), st.tail))
+		st.server.log.Internal(r.hooks, "checking "+st.sub.Event, f)
+		r.frames = append(r.frames, errorFrame(wire.NotificationError, fault.Object(f, st.dialect), st.tail))
 	}
 	if p.retry > 0 {
 		r.retry = time.Now().Add(p.retry)
 	}
 	if err != nil && r.hooks.Err() == nil {
-		st.server.logInternal(r.hooks, "reading "+st.sub.Event, err)
-		r.frames = append(r.frames, errorFrame(wire.NotificationError, errorObject(err, st.dialect), st.tail))
+		st.server.log.Internal(r.hooks, "reading "+st.sub.Event, err)
+		r.frames = append(r.frames, errorFrame(wire.NotificationError, fault.Object(err, st.dialect), st.tail))
 		r.retry, r.failing = time.Now().Add(retryRead), true
 		return false
 	}
@@ -185,8 +187,8 @@ func (r *run) collect() (more bool) {
 // frame is an outcome on this stream: the event, or the error that replaces it (OCC-4).
 func (r *run) frame(o *outcome) Frame {
 	if o.err != nil {
-		r.st.server.logInternal(r.hooks, "delivering to a stream", internalOnly{o.err})
-		return errorFrame(wire.NotificationError, errorObject(o.err, r.st.dialect), r.st.tail)
+		r.st.server.log.Internal(r.hooks, "delivering to a stream", fault.Unseen{Err: o.err})
+		return errorFrame(wire.NotificationError, fault.Object(o.err, r.st.dialect), r.st.tail)
 	}
 	return Frame{Head: o.rec.frameHead(o.v), Tail: r.st.tail}
 }
@@ -230,7 +232,7 @@ func (r *run) finish(reason *events.Error) (json.RawMessage, error) {
 		if err := r.ctx.Err(); err != nil {
 			return nil, err
 		}
-		r.frames = append(r.frames[:0], errorFrame(wire.NotificationTerminated, errorObject(reason, st.dialect), st.tail))
+		r.frames = append(r.frames[:0], errorFrame(wire.NotificationTerminated, fault.Object(reason, st.dialect), st.tail))
 		if err := r.flush(); err != nil {
 			return nil, err
 		}

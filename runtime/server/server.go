@@ -26,6 +26,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/evolve"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
@@ -58,8 +59,8 @@ type Server struct {
 	holdings holdings
 	hooks    *webhooks // nil without webhook delivery
 	tickets  sync.Map  // ticket → *ticket
-	panics   sync.Map  // panicPlace → struct{}: those whose stack is in the log
-	reads    sync.Map  // name of a read tool → name of its event
+	log      fault.Log
+	reads    sync.Map // name of a read tool → name of its event
 	repeats  metric.Int64Counter
 
 	adapters adapters
@@ -76,6 +77,7 @@ func New(srv *mcp.Server, o Options) (*Server, error) {
 	s := &Server{options: o.withDefaults(), mcp: srv, closing: make(chan struct{}),
 		types: map[string]*eventType{}, retired: map[string]*eventType{}, streams: map[*Stream]struct{}{},
 		quota: map[quotaKey]int{}, listeners: map[int]func(){}}
+	s.log.Logger = s.options.Logger
 	s.members.server, s.leases.server, s.holdings.limits = s, s, s.options.Memory
 	var err error
 	if s.repeats, err = repeatCounter(&s.options); err != nil {
@@ -208,7 +210,7 @@ func (s *Server) redefine(et *eventType, d *definition, m *recollection) error {
 	changes := evolve.Compare(old.descriptor, d.descriptor)
 	var reset bool
 	for _, c := range changes {
-		reset = reset || c.Feature == featurePayload
+		reset = reset || c.Feature == fault.FeaturePayload
 	}
 	d.lineage, d.changed = old.lineage, ""
 	if len(changes) > 0 {
@@ -223,7 +225,7 @@ func (s *Server) redefine(et *eventType, d *definition, m *recollection) error {
 	m.commit(et.topic)
 	for _, st := range s.streamsOf(et) {
 		if len(changes) > 0 {
-			st.end(schemaChanged(changes[0].Feature))
+			st.end(fault.SchemaChanged(changes[0].Feature))
 		} else {
 			st.signal()
 		}
@@ -231,12 +233,6 @@ func (s *Server) redefine(et *eventType, d *definition, m *recollection) error {
 	s.notifyListChanged()
 	return nil
 }
-
-// Features as evolve and EVOL-2 name them.
-const (
-	featureInput   = "inputSchema"
-	featurePayload = "payloadSchema"
-)
 
 // adopt makes d current. With reset the log's entries are not replayed: they may not be valid
 // under the new payloadSchema (OCC-1).
@@ -273,7 +269,7 @@ func (s *Server) Remove(name string) error {
 	et := s.types[name]
 	if et == nil {
 		s.mu.Unlock()
-		return fmt.Errorf("removing event %q: %w", name, notFound("event"))
+		return fmt.Errorf("removing event %q: %w", name, fault.NotFound("event"))
 	}
 	delete(s.types, name)
 	s.order = slices.DeleteFunc(s.order, func(o *eventType) bool { return o == et })
@@ -285,10 +281,10 @@ func (s *Server) Remove(name string) error {
 	et.feeds = map[feedKey]*feed{}
 	et.mu.Unlock()
 	for _, st := range s.streamsOf(et) {
-		st.end(notFound("event"))
+		st.end(fault.NotFound("event"))
 	}
 	if s.hooks != nil {
-		s.hooks.endAll(ofType(et), notFound("event"))
+		s.hooks.endAll(ofType(et), fault.NotFound("event"))
 		s.hooks.closeLog(et)
 	}
 	if et.topic != nil {
@@ -308,18 +304,18 @@ func (s *Server) lookup(ctx context.Context, principal, name string) (*eventType
 	et := s.types[name]
 	s.mu.Unlock()
 	if et == nil {
-		return nil, nil, notFound("event")
+		return nil, nil, fault.NotFound("event")
 	}
 	d := et.current()
 	if d == nil {
-		return nil, nil, notFound("event")
+		return nil, nil, fault.NotFound("event")
 	}
 	ok, err := s.visible(ctx, principal, name)
 	if err != nil {
 		return nil, nil, err
 	}
 	if !ok {
-		return nil, nil, notFound("event")
+		return nil, nil, fault.NotFound("event")
 	}
 	return et, d, nil
 }

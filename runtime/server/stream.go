@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -77,15 +79,15 @@ func (s *Server) Open(ctx context.Context, r Request) (*Stream, error) {
 func (s *Server) open(ctx context.Context, r *Request) (*Stream, error) {
 	p, err := wire.DecodeStreamParams(r.Params)
 	if err != nil {
-		return nil, invalidParams(err)
+		return nil, fault.InvalidParams(err)
 	}
-	ctx = withPrincipal(ctx, r.Principal)
+	ctx = hook.WithPrincipal(ctx, r.Principal)
 	et, d, err := s.lookup(ctx, r.Principal, p.Name)
 	if err != nil {
 		return nil, err
 	}
 	if !d.pushes() || !r.CanStream {
-		return nil, unsupportedMode(wire.ModePush)
+		return nil, fault.UnsupportedMode(wire.ModePush)
 	}
 	if err := et.refuses(); err != nil {
 		return nil, err
@@ -107,7 +109,7 @@ func (s *Server) open(ctx context.Context, r *Request) (*Stream, error) {
 	if err := s.takeSlot(r.Principal, d); err != nil {
 		return nil, err
 	}
-	st := &Stream{server: s, et: et, sub: subscription(wire.ModePush, r.Principal, a), id: r.ID, tail: streamTail(r.ID),
+	st := &Stream{server: s, et: et, sub: identity(wire.ModePush, r.Principal, a), id: r.ID, tail: streamTail(r.ID),
 		stateless: r.Stateless, dialect: s.dialect(r.DeclaresExtension), expires: r.Expires, args: a, wake: make(chan struct{}, 1)}
 	s.mu.Lock()
 	if s.closed {

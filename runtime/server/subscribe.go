@@ -9,6 +9,9 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
 	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
@@ -35,18 +38,18 @@ type subscribeRequest struct {
 func (s *Server) subscribe(ctx context.Context, r *Request) (json.RawMessage, error) {
 	p, err := wire.DecodeSubscribeParams(r.Params)
 	if err != nil {
-		return nil, invalidParams(err)
+		return nil, fault.InvalidParams(err)
 	}
 	if r.Principal == "" {
 		return nil, events.Forbidden("")
 	}
-	ctx = withPrincipal(ctx, r.Principal)
+	ctx = hook.WithPrincipal(ctx, r.Principal)
 	et, d, err := s.lookup(ctx, r.Principal, p.Name)
 	if err != nil {
 		return nil, err
 	}
 	if p.Delivery.Mode != wire.ModeWebhook || !d.webhooks() {
-		return nil, unsupportedMode(p.Delivery.Mode)
+		return nil, fault.UnsupportedMode(p.Delivery.Mode)
 	}
 	if err := et.refuses(); err != nil {
 		return nil, err
@@ -93,7 +96,7 @@ func webhookSubscription(principal, url string, a *arguments) Subscription {
 func (w *webhooks) read(ctx context.Context, q *subscribeRequest, d *definition, p *wire.SubscribeParams) error {
 	var faults []events.FieldError
 	var err error
-	if q.args, err = w.parse(PrincipalOf(ctx), d, p); err != nil {
+	if q.args, err = w.parse(hook.Principal(ctx), d, p); err != nil {
 		var e *events.Error
 		var data wire.FieldErrors
 		if !errors.As(err, &e) || json.Unmarshal(e.Data, &data) != nil {
@@ -110,7 +113,7 @@ func (w *webhooks) read(ctx context.Context, q *subscribeRequest, d *definition,
 	if len(faults) > 0 {
 		return events.Invalid(faults...)
 	}
-	if w.verifier.allows(q.url) {
+	if w.verifier.Allows(q.url) {
 		return nil
 	}
 	if _, err := w.guard.CheckURL(ctx, p.Delivery.URL); err != nil {
@@ -193,7 +196,7 @@ func instant(t time.Time) *string {
 // subscribe refreshes the subscription of the key or makes one. Whatever goes wrong leaves an
 // existing one as it was, and nothing behind where there was none (ERR-2).
 func (w *webhooks) subscribe(ctx context.Context, q *subscribeRequest) (*subscribeResult, error) {
-	unlock, err := w.keys.lock(ctx, q.sub.ID)
+	unlock, err := w.keys.Lock(ctx, q.sub.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +217,7 @@ func (w *webhooks) subscribe(ctx context.Context, q *subscribeRequest) (*subscri
 
 // find returns the live subscription of the id; nil when there is none or its time is over. One
 // whose restoring is still to come is restored now. The caller holds the key.
-func (w *webhooks) find(ctx context.Context, et *eventType, id string) (*hook, error) {
+func (w *webhooks) find(ctx context.Context, et *eventType, id string) (*subscription, error) {
 	if w.isPending(id) {
 		if err := w.restoreOne(ctx, et, id); err != nil {
 			return nil, asRefusal(err)
@@ -241,13 +244,13 @@ func lapsed(r *store.Subscription, now time.Time) bool {
 }
 
 // refresh prolongs a live subscription (SUB-5). The result is nil when it lapsed meanwhile.
-func (w *webhooks) refresh(ctx context.Context, q *subscribeRequest, h *hook) (*subscribeResult, error) {
+func (w *webhooks) refresh(ctx context.Context, q *subscribeRequest, h *subscription) (*subscribeResult, error) {
 	known, ok, err := w.store.Subscription(ctx, q.sub.ID)
 	if err != nil || !ok {
 		return nil, err
 	}
 	ring := ringOf(known.Secrets).Rotate(q.secret, time.Now(), w.o.Grace)
-	if err := w.verifier.verify(ctx, &candidate{pair: pair{q.sub.Principal, q.rawURL}, id: q.sub.ID, url: q.url, ring: ring, live: func() bool { return true }}); err != nil {
+	if err := w.verifier.Verify(ctx, &verify.Candidate{Pair: verify.Pair{Principal: q.sub.Principal, URL: q.rawURL}, ID: q.sub.ID, At: q.url, Ring: ring, Live: func() bool { return true }}); err != nil {
 		return nil, err
 	}
 	var truncated bool
@@ -300,8 +303,8 @@ func (w *webhooks) begin(ctx context.Context, q *subscribeRequest) (_ *subscribe
 		return nil, err
 	}
 	ring := webhook.NewRing(q.secret)
-	p := pair{q.sub.Principal, q.rawURL}
-	if err := w.verifier.verify(ctx, &candidate{pair: p, id: q.sub.ID, url: q.url, ring: ring, live: func() bool { return w.isLive(p) }}); err != nil {
+	p := verify.Pair{Principal: q.sub.Principal, URL: q.rawURL}
+	if err := w.verifier.Verify(ctx, &verify.Candidate{Pair: p, ID: q.sub.ID, At: q.url, Ring: ring, Live: func() bool { return w.isLive(p) }}); err != nil {
 		return nil, err
 	}
 	if err := w.server.members.join(ctx, q.sub, q.args); err != nil {
@@ -343,7 +346,7 @@ func (q *subscribeRequest) hold() time.Time {
 }
 
 // letGo lets deliveries begin when the response is written.
-func (q *subscribeRequest) letGo(h *hook) {
+func (q *subscribeRequest) letGo(h *subscription) {
 	if q.reply == nil {
 		return
 	}
@@ -375,11 +378,11 @@ func (w *webhooks) place(ctx context.Context, q *subscribeRequest) (b beginning,
 
 // isLive reports whether the pair has a live subscription. It looks through all, and is asked only
 // when a verification has run out.
-func (w *webhooks) isLive(p pair) bool {
+func (w *webhooks) isLive(p verify.Pair) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, h := range w.byID {
-		if h.principal == p.principal && h.url == p.url {
+		if h.principal == p.Principal && h.url == p.URL {
 			return true
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -72,7 +73,7 @@ func (s *Server) shownTools(ctx context.Context, req mcp.Request, page *mcp.List
 		if _, _, err := s.lookup(ctx, principal, event.(string)); err == nil {
 			shown.Tools = append(shown.Tools, t)
 		} else {
-			s.logInternal(ctx, "listing tool "+t.Name, err)
+			s.log.Internal(ctx, "listing tool "+t.Name, err)
 		}
 	}
 	return &shown
@@ -111,8 +112,8 @@ func (s *Server) readTool(ctx context.Context, t *readtool.Tool, req *mcp.CallTo
 	principal, _ := s.Authenticate(ctx, req.Extra)
 	res, err := s.readNext(ctx, principal, t, req.Params.Arguments)
 	if err != nil {
-		s.logInternal(ctx, "tool "+t.Tool.Name, err)
-		o := errorObject(err, wire.Sketch)
+		s.log.Internal(ctx, "tool "+t.Tool.Name, err)
+		o := fault.Object(err, wire.Sketch)
 		text := o.Message
 		if len(o.Data) > 0 {
 			text += ": " + string(o.Data)
@@ -138,7 +139,7 @@ func (s *Server) readNext(ctx context.Context, principal string, t *readtool.Too
 func toolParams(t *readtool.Tool, raw json.RawMessage) (*wire.PollParams, error) {
 	canonical, err := wire.Canonical(raw) // refuses duplicates before they are lost in a map
 	if err != nil {
-		return nil, invalidArguments(err)
+		return nil, fault.InvalidArguments(err)
 	}
 	var members map[string]jsontext.Value
 	if err := json.Unmarshal(canonical, &members); err != nil {

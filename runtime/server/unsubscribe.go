@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -14,14 +15,14 @@ import (
 func (s *Server) unsubscribe(ctx context.Context, r *Request) (json.RawMessage, error) {
 	p, err := wire.DecodeUnsubscribeParams(r.Params)
 	if err != nil {
-		return nil, invalidParams(err)
+		return nil, fault.InvalidParams(err)
 	}
 	if r.Principal == "" {
 		return nil, events.Forbidden("")
 	}
 	canonical, err := wire.Canonical(p.Arguments)
 	if err != nil {
-		return nil, invalidArguments(err)
+		return nil, fault.InvalidArguments(err)
 	}
 	done, idempotent := false, false
 	if w := s.hooks; w != nil {
@@ -32,7 +33,7 @@ func (s *Server) unsubscribe(ctx context.Context, r *Request) (json.RawMessage, 
 		idempotent = w.o.IdempotentUnsubscribe
 	}
 	if !done && !idempotent {
-		return nil, notFound("subscription")
+		return nil, fault.NotFound("subscription")
 	}
 	if r.Stateless {
 		return json.RawMessage(`{"resultType":"` + wire.ResultComplete + `"}`), nil
@@ -43,7 +44,7 @@ func (s *Server) unsubscribe(ctx context.Context, r *Request) (json.RawMessage, 
 // remove ends the subscription of the id without a word; false when there is none. It is stored
 // before deliveries stop: an answer of success outlives a crash.
 func (w *webhooks) remove(ctx context.Context, id string) (bool, error) {
-	unlock, err := w.keys.lock(ctx, id)
+	unlock, err := w.keys.Lock(ctx, id)
 	if err != nil {
 		return false, err
 	}
@@ -68,7 +69,7 @@ func (w *webhooks) remove(ctx context.Context, id string) (bool, error) {
 
 // lapse clears away a subscription whose time is over. One that is being terminated at this moment
 // keeps its envelope. The caller holds the key.
-func (w *webhooks) lapse(ctx context.Context, h *hook) {
+func (w *webhooks) lapse(ctx context.Context, h *subscription) {
 	if !w.delist(h) {
 		return
 	}
@@ -79,9 +80,9 @@ func (w *webhooks) lapse(ctx context.Context, h *hook) {
 
 // delete takes the record away. What stays when the store fails is lapsed, or ends at the next
 // start for the reason that ended it now.
-func (w *webhooks) delete(ctx context.Context, h *hook) {
+func (w *webhooks) delete(ctx context.Context, h *subscription) {
 	if err := w.store.DeleteSubscription(ctx, h.id, h.generation); err != nil {
-		w.server.logInternal(ctx, "deleting webhook subscription "+h.id, err)
+		w.server.log.Internal(ctx, "deleting webhook subscription "+h.id, err)
 	}
 }
 
@@ -89,7 +90,7 @@ func (w *webhooks) delete(ctx context.Context, h *hook) {
 func (w *webhooks) ended(handle *delivery.Handle, why delivery.End) {
 	w.background(func() {
 		// Whoever begins or refreshes the subscription at this moment comes first.
-		unlock, err := w.keys.lock(w.ctx, handle.ID())
+		unlock, err := w.keys.Lock(w.ctx, handle.ID())
 		if err != nil {
 			return
 		}
@@ -111,7 +112,7 @@ func (w *webhooks) ended(handle *delivery.Handle, why delivery.End) {
 }
 
 // end terminates a live subscription with an envelope that gives the reason.
-func (w *webhooks) end(h *hook, reason *events.Error) {
+func (w *webhooks) end(h *subscription, reason *events.Error) {
 	for !w.delist(h) {
 		next := w.latest(h)
 		if next == h {
@@ -125,17 +126,19 @@ func (w *webhooks) end(h *hook, reason *events.Error) {
 	w.mu.Lock()
 	dialect := h.dialect
 	w.mu.Unlock()
-	h.handle.Terminate(*errorObject(reason, dialect))
+	h.handle.Terminate(*fault.Object(reason, dialect))
 	w.leave(h)
 	w.log(ctx, "webhook subscription is terminated: "+reason.Kind.String(), h)
 }
 
 // endAll terminates the live subscriptions that which picks.
-func (w *webhooks) endAll(which func(*hook) bool, reason *events.Error) int {
+func (w *webhooks) endAll(which func(*subscription) bool, reason *events.Error) int {
 	if w == nil {
 		return 0
 	}
-	return w.each(which, func(h *hook) { w.end(h, reason) })
+	return w.each(which, func(h *subscription) { w.end(h, reason) })
 }
 
-func ofType(et *eventType) func(*hook) bool { return func(h *hook) bool { return h.et == et } }
+func ofType(et *eventType) func(*subscription) bool {
+	return func(h *subscription) bool { return h.et == et }
+}

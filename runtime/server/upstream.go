@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -79,7 +81,7 @@ func (u *upstream) ask(ctx context.Context, cursor string) (f found, err error) 
 	d := u.args.def
 	err = d.guard("Check", func() error {
 		var err error
-		f, err = d.check(withPrincipal(ctx, u.principal), u.args.typed(), cursor)
+		f, err = d.check(hook.WithPrincipal(ctx, u.principal), u.args.typed(), cursor)
 		return err
 	})
 	switch {
@@ -89,7 +91,7 @@ func (u *upstream) ask(ctx context.Context, cursor string) (f found, err error) 
 	case len(f.cursor) > maxUpstream:
 		err = fmt.Errorf("the check returned a cursor of %d bytes, at most %d", len(f.cursor), maxUpstream)
 	}
-	return f, asUpstream(ctx, err)
+	return f, fault.AsUpstream(ctx, err)
 }
 
 // now asks where the upstream's head is (CUR-2).
@@ -127,7 +129,7 @@ func (u *upstream) step(ctx context.Context, c checkpoint) (step, error) {
 	for i := skip; i < len(f.items); i++ {
 		e, err := u.entry(&f.items[i], c.upstream, i, checked)
 		if err != nil {
-			u.et.server.logInternal(ctx, "checking "+u.args.def.info.Name, err)
+			u.et.server.log.Internal(ctx, "checking "+u.args.def.info.Name, err)
 			continue
 		}
 		if u.args.def.emits && !u.et.origins.fromCheck(u.hash, e.EventID) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -30,7 +31,7 @@ func TestVER3Swept(t *testing.T) {
 		if _, err := w.Admin().Register(t.Context(), Registration{SubscriptionKey: SubscriptionKey{Principal: "op", URL: plain, Event: "e"}}); err != nil {
 			t.Fatal(err)
 		}
-		const many = 2*sweepBatch + 10
+		const many = 2*verify.SweepBatch + 10
 		for i := range many {
 			url := fmt.Sprint(plain, "/", i)
 			w.subscribe("alice", params(url, secretA, ""))
@@ -89,7 +90,7 @@ func TestVER3Quota(t *testing.T) {
 		t := w.t
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		url := func(i int) string { return fmt.Sprint(plain, "/", i) }
-		w.settle(sweepAtMost / 2)
+		w.settle(verify.SweepAtMost / 2)
 		for i := range 3 {
 			w.subscribe("alice", params(url(i), secretA, ""))
 			if i > 0 {
@@ -142,8 +143,12 @@ func TestVER3QuotaAtOnce(t *testing.T) {
 		if n := w.verifications(); n != 4 || ok != 4 {
 			t.Errorf("%d records, %d subscriptions, want 4", n, ok)
 		}
-		if w.hooks.verifier.quota.total != 0 || len(w.hooks.verifier.quota.owned) != 0 {
-			t.Errorf("%+v", w.hooks.verifier.quota.owned)
+		for i := range 20 {
+			call(w.Server, "alice", wire.MethodUnsubscribe, fmt.Sprintf(`{"name":"e","delivery":{"url":%q}}`, fmt.Sprint(plain, "/", i)))
+		}
+		w.settle(3 * time.Hour)
+		for i := range 4 { // who was refused holds no place
+			w.subscribe("alice", params(fmt.Sprint(plain, "/again", i), secretA, ""))
 		}
 	})
 }
@@ -213,28 +218,12 @@ func TestVER2AnswerIsFinal(t *testing.T) {
 	}
 }
 
-// TestVER1DocumentBounds keeps consent documents within a number of entries and of bytes: a document
-// with too many entries is none, and origins that fill the cache cost others a question, no more.
+// TestVER1DocumentBounds: a consent document with too many entries is none (VER-1).
 func TestVER1DocumentBounds(t *testing.T) {
-	var r receiverDocs
-	long := receiverDoc{prefixes: []string{"/" + strings.Repeat("x", 8000)}, until: time.Now().Add(time.Hour)}
-	for i := range 5000 {
-		r.put(fmt.Sprint("o", i), long)
-		r.put(fmt.Sprint("o", i), long) // again
-		if total := len(r.byOrigin) * long.size(); total > maxDocumentBytes || total != r.bytes {
-			t.Fatalf("%d documents of %d bytes, counted %d", len(r.byOrigin), total, r.bytes)
-		}
-	}
-	for i := range 2 * maxDocuments {
-		r.put(fmt.Sprint("small", i), receiverDoc{until: time.Now().Add(time.Hour)})
-		if len(r.byOrigin) > maxDocuments {
-			t.Fatalf("%d documents", len(r.byOrigin))
-		}
-	}
 	bubble(t, nil, func(w *world) {
 		t := w.t
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-		entries := maxReceivers + 1
+		entries := verify.MaxReceivers + 1
 		w.r.document = func(rw http.ResponseWriter) {
 			fmt.Fprintf(rw, `{"receivers":["/hooks/"%s]}`, strings.Repeat(`,"/"`, entries-1))
 		}
@@ -242,7 +231,7 @@ func TestVER1DocumentBounds(t *testing.T) {
 		if n := len(w.r.challenges()); n != 1 {
 			t.Errorf("%d challenges with a document of too many entries", n)
 		}
-		entries = maxReceivers
+		entries = verify.MaxReceivers
 		w.settle(2 * time.Hour)
 		w.subscribe("alice", params(secure, secretA, ""))
 		if n := len(w.r.challenges()); n != 1 {

@@ -3,7 +3,6 @@ package server
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"testing"
 	"time"
 
@@ -68,41 +67,4 @@ func TestVER1Ways(t *testing.T) {
 			t.Errorf("consent outlives its document: %v, fetched %d times", rerr, w.r.fetched)
 		}
 	})
-}
-
-// TestVER1DocumentCaching keeps the well-known document as HTTP allows, within our bound (VER-1).
-func TestVER1DocumentCaching(t *testing.T) {
-	for _, c := range []struct {
-		header http.Header
-		want   time.Duration
-	}{
-		{nil, 5 * time.Minute},
-		{http.Header{"Cache-Control": {"max-age=60"}}, time.Minute},
-		{http.Header{"Cache-Control": {"public, max-age=60"}, "Age": {"45"}}, 15 * time.Second},
-		{http.Header{"Cache-Control": {"max-age=60"}, "Age": {"90"}}, 0},
-		{http.Header{"Cache-Control": {"max-age=99999999"}}, time.Hour},
-		{http.Header{"Cache-Control": {"max-age=-1"}}, 5 * time.Minute},
-		{http.Header{"Cache-Control": {"private", "no-store"}}, 0},
-		{http.Header{"Cache-Control": {"No-Cache, max-age=60"}}, 0},
-	} {
-		if got := freshness(c.header); got != c.want {
-			t.Errorf("%v: %s, want %s", c.header, got, c.want)
-		}
-	}
-}
-
-// TestNormalPath: a path with two readings has none.
-func TestNormalPath(t *testing.T) {
-	for raw, want := range map[string]string{
-		"https://h": "/", "https://h/": "/", "https://h/a/": "/a/", "https://h/a/./b": "/a/b", "https://h/a/../b": "/b", "https://h/../b": "/b",
-		"https://h/%61": "/a", "https://h/a%2Fb": "", "https://h/a%5cb": "", "https://h//a": "", "https://h/%2e%2e/a": "", "https://h/a%00": "", "https://h/%252e": "",
-	} {
-		u, err := url.Parse(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, ok := normalPath(u); got != want || ok != (want != "") {
-			t.Errorf("%s: %q %v, want %q", raw, got, ok, want)
-		}
-	}
 }

@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/metric"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/keylock"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
 	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -26,16 +28,16 @@ type webhooks struct {
 	store    store.SubscriptionStore
 	guard    *netguard.Guard
 	engine   *delivery.Engine
-	verifier verifier
+	verifier *verify.Verifier
 
 	ctx   context.Context // ends with the server
 	close context.CancelFunc
 	// keys makes everything that begins or ends the subscription of an id one at a time.
-	keys  keyLocks[string]
+	keys  keylock.Locks[string]
 	tasks sync.WaitGroup // restoring and ending in the background
 
 	mu      sync.Mutex
-	byID    map[string]*hook
+	byID    map[string]*subscription
 	owned   map[string]int     // subscriptions of a principal, places taken included
 	total   int                // the same of all
 	pending map[string]waiting // by id
@@ -44,8 +46,8 @@ type webhooks struct {
 	logs    map[*eventType]*delivery.Log
 }
 
-// A hook is one live webhook subscription.
-type hook struct {
+// A subscription is one live webhook subscription.
+type subscription struct {
 	id, principal, url string
 	et                 *eventType
 	generation         uint64
@@ -55,11 +57,11 @@ type hook struct {
 
 	// Guarded by webhooks.mu:
 	dialect wire.Dialect
-	next    *hook // its later life, see replace
+	next    *subscription // its later life, see replace
 }
 
 // sub is how hooks of the author know it.
-func (h *hook) sub() Subscription {
+func (h *subscription) sub() Subscription {
 	return Subscription{ID: h.id, Principal: h.principal, Event: h.et.name, Mode: wire.ModeWebhook}
 }
 
@@ -74,12 +76,9 @@ func newWebhooks(ctx context.Context, s *Server) (*webhooks, error) {
 	if !ok {
 		return nil, errors.New("webhooks: Options.Store keeps no subscriptions (store.SubscriptionStore)")
 	}
-	w := &webhooks{server: s, o: o, store: subs, byID: map[string]*hook{}, owned: map[string]int{},
+	w := &webhooks{server: s, o: o, store: subs, byID: map[string]*subscription{}, owned: map[string]int{},
 		pending: map[string]waiting{}, logs: map[*eventType]*delivery.Log{}}
 	w.ctx, w.close = context.WithCancel(context.Background())
-	if w.verifier.allow, err = w.o.allowList(); err != nil {
-		return nil, err
-	}
 	if w.guard, err = netguard.New(w.o.Guard); err != nil {
 		return nil, err
 	}
@@ -87,10 +86,9 @@ func newWebhooks(ctx context.Context, s *Server) (*webhooks, error) {
 	if meter == nil {
 		meter = otel.Meter("github.com/mcpe-gen/mcpe-gen/runtime/server")
 	}
-	w.verifier.o, w.verifier.store, w.verifier.guard = &w.o, subs, w.guard
-	w.verifier.outcomes, err = meter.Int64Counter("mcp.events.webhook.verifications", metric.WithDescription("Verifications of callbacks by method and outcome."))
+	w.verifier, err = verify.New(verify.Options{Limits: verify.Limits(o.Verify), Allow: o.AllowReceivers, Identity: o.Identity, Meter: meter}, subs, w.guard)
 	if err != nil {
-		return nil, fmt.Errorf("webhooks: %w", err)
+		return nil, err
 	}
 	d := w.o.Delivery
 	d.Sender, d.Store, d.Identity, d.Logger = w.guard, &trimmingStore{subs, w}, w.o.Identity, s.options.Logger
@@ -101,7 +99,7 @@ func newWebhooks(ctx context.Context, s *Server) (*webhooks, error) {
 	if err := w.load(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("webhooks: reading the stored subscriptions: %w", err), w.engine.Shutdown(ctx))
 	}
-	w.background(w.sweepVerifications)
+	w.background(func() { w.verifier.Sweep(w.ctx, &s.log) })
 	return w, nil
 }
 
@@ -129,16 +127,16 @@ func (t *trimmingStore) SaveProgress(ctx context.Context, updates []store.Update
 }
 
 // get returns the live subscription of the id.
-func (w *webhooks) get(id string) *hook {
+func (w *webhooks) get(id string) *subscription {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.byID[id]
 }
 
 // each calls f for all live subscriptions that which picks.
-func (w *webhooks) each(which func(*hook) bool, f func(*hook)) int {
+func (w *webhooks) each(which func(*subscription) bool, f func(*subscription)) int {
 	w.mu.Lock()
-	var all []*hook
+	var all []*subscription
 	for _, h := range w.byID {
 		if which(h) {
 			all = append(all, h)
@@ -156,10 +154,10 @@ func (w *webhooks) reserve(principal string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if n := w.o.Quota.PerPrincipal; n >= 0 && w.owned[principal] >= n {
-		return exhausted("subscriptions", n)
+		return fault.Exhausted("subscriptions", n)
 	}
 	if n := w.o.Quota.Total; n >= 0 && w.total >= n {
-		return exhausted("subscriptions", n)
+		return fault.Exhausted("subscriptions", n)
 	}
 	w.occupy(principal, 1)
 	return nil
@@ -180,7 +178,7 @@ func (w *webhooks) giveBack(principal string) {
 }
 
 // enlist makes h live; its place in the quotas is taken already.
-func (w *webhooks) enlist(h *hook) {
+func (w *webhooks) enlist(h *subscription) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.byID[h.id] = h
@@ -198,7 +196,7 @@ func (w *webhooks) charge(a *arguments) int {
 }
 
 // delist takes h out and gives its place back; false when it is not live any more.
-func (w *webhooks) delist(h *hook) bool {
+func (w *webhooks) delist(h *subscription) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.byID[h.id] != h {
@@ -239,7 +237,7 @@ func (w *webhooks) gapped(h *delivery.Handle) {
 		return true
 	})
 	if err != nil && !errors.Is(err, errGone) {
-		w.server.logInternal(ctx, "noting a gap of webhook subscription "+h.ID(), err)
+		w.server.log.Internal(ctx, "noting a gap of webhook subscription "+h.ID(), err)
 	}
 }
 
@@ -335,7 +333,7 @@ func (w *webhooks) shutdown(ctx context.Context) error {
 		return errors.Join(err, ctx.Err())
 	}
 	if !w.server.options.Store.Durable() {
-		w.each(func(*hook) bool { return true }, func(h *hook) {
+		w.each(func(*subscription) bool { return true }, func(h *subscription) {
 			if w.delist(h) {
 				w.leave(h)
 			}
@@ -345,6 +343,6 @@ func (w *webhooks) shutdown(ctx context.Context) error {
 }
 
 // leave ends the membership of an ended subscription (SRV-3).
-func (w *webhooks) leave(h *hook) {
+func (w *webhooks) leave(h *subscription) {
 	w.server.members.leave(h.sub(), h.reader.latest())
 }

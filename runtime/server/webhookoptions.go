@@ -3,7 +3,6 @@ package server
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
@@ -129,19 +128,6 @@ func (o WebhookOptions) withDefaults(s interface{ Durable() bool }) (WebhookOpti
 	setDefault(&o.Delivery.PerHost, 16)
 	o.Guard.HostConnections = o.Delivery.PerHost
 	return o, nil
-}
-
-// allowList reads AllowReceivers.
-func (o *WebhookOptions) allowList() ([]*url.URL, error) {
-	var list []*url.URL
-	for _, text := range o.AllowReceivers {
-		u, err := url.Parse(text)
-		if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
-			return nil, fmt.Errorf("webhooks: allowed receiver %q is no origin with or without a path", text)
-		}
-		list = append(list, u)
-	}
-	return list, nil
 }
 
 // PresetChatGPT sets o up for clients that follow the guide of OpenAI's ChatGPT: the codes of the

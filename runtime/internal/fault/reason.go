@@ -1,8 +1,7 @@
-package server
+package fault
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -16,20 +15,6 @@ import (
 // message. The reasons are the texts below and those of our own checks of params. What an author's
 // hook or an endpoint said is never among them; where its author wants it told, it is in the data.
 
-// A hookError is an error of the extension that an author's hook returned. Its data goes on the wire
-// as the author made it, and nothing of it becomes a reason.
-type hookError struct{ error }
-
-func (e *hookError) Unwrap() error { return e.error }
-
-// ofHook marks err when it is an error of the extension.
-func ofHook(err error) error {
-	if errors.As(err, new(*events.Error)) {
-		return &hookError{err}
-	}
-	return err
-}
-
 // message is the message of an error: its name, and a reason if there is one.
 func message(kind wire.Kind, reason string) string {
 	if reason == "" {
@@ -41,7 +26,7 @@ func message(kind wire.Kind, reason string) string {
 // Reasons by the values that the data of such an error has here. Other values have none.
 var (
 	notFoundReasons = map[string]string{"event": "no such event type", "subscription": "no such subscription"}
-	changedReasons  = map[string]string{featureInput: "inputSchema has changed", featurePayload: "payloadSchema has changed"}
+	changedReasons  = map[string]string{FeatureInput: "inputSchema has changed", FeaturePayload: "payloadSchema has changed"}
 	modeReasons     = map[string]string{
 		wire.ModePoll:    "delivery mode poll is not offered",
 		wire.ModePush:    "delivery mode push is not offered",

@@ -1,4 +1,4 @@
-package server
+package verify
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/keylock"
 	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -19,7 +20,7 @@ import (
 // receiverDocs knows which origins consent to be called, from the document that they publish
 // (VER-1), for as long as HTTP lets it be kept.
 type receiverDocs struct {
-	fetching keyLocks[string]
+	fetching keylock.Locks[string]
 	mu       sync.Mutex
 	byOrigin map[string]receiverDoc
 	bytes    int // of all prefixes
@@ -39,7 +40,7 @@ const (
 	// maxDocumentBytes bounds what all documents hold together.
 	maxDocumentBytes = 4 << 20
 	documentTime     = 2 * time.Second
-	maxReceivers     = 256
+	MaxReceivers     = 256
 )
 
 func originOf(u *url.URL) string { return hostOf(u) + "|" + portOf(u) }
@@ -71,7 +72,7 @@ func (r *receiverDocs) fetch(ctx context.Context, g *netguard.Guard, u *url.URL)
 		return false // anybody on the way could consent for a plain origin
 	}
 	origin := originOf(u)
-	unlock, err := r.fetching.lock(ctx, origin)
+	unlock, err := r.fetching.Lock(ctx, origin)
 	if err != nil {
 		return false
 	}
@@ -130,7 +131,7 @@ func load(ctx context.Context, g *netguard.Guard, u *url.URL) (d receiverDoc, ke
 		return d, keepFailure
 	}
 	var doc wire.Receivers
-	if jsonv2.Unmarshal(a.Body, &doc) != nil || len(doc.Receivers) > maxReceivers {
+	if jsonv2.Unmarshal(a.Body, &doc) != nil || len(doc.Receivers) > MaxReceivers {
 		return d, keepFailure
 	}
 	d.prefixes = doc.Receivers

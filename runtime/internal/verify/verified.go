@@ -1,9 +1,11 @@
-package server
+package verify
 
 import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 )
 
 // Records of verified callbacks are kept while they hold or while a live subscription uses them, in
@@ -11,28 +13,28 @@ import (
 
 const (
 	// sweepBatch is how many records one step of the store removes.
-	sweepBatch = 256
+	SweepBatch = 256
 	// sweepAtMost and sweepAtLeast bound the time between two looks for records to remove.
-	sweepAtMost, sweepAtLeast = 10 * time.Minute, time.Second
+	SweepAtMost, sweepAtLeast = 10 * time.Minute, time.Second
 )
 
-// sweepVerifications removes the records that nobody needs, now and from time to time.
-func (w *webhooks) sweepVerifications() {
-	every := min(max(w.o.Verify.CacheFor/4, sweepAtLeast), sweepAtMost)
+// Sweep removes the records that nobody needs, now and from time to time until ctx ends.
+func (v *Verifier) Sweep(ctx context.Context, log *fault.Log) {
+	every := min(max(v.o.CacheFor/4, sweepAtLeast), SweepAtMost)
 	tick := time.NewTimer(0)
 	defer tick.Stop()
 	for {
 		select {
-		case <-w.ctx.Done():
+		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		for w.ctx.Err() == nil {
-			n, err := w.store.SweepVerifications(w.ctx, time.Now(), sweepBatch)
+		for ctx.Err() == nil {
+			n, err := v.store.SweepVerifications(ctx, time.Now(), SweepBatch)
 			if err != nil {
-				w.server.logInternal(w.ctx, "removing verifications that nobody needs", err)
+				log.Internal(ctx, "removing verifications that nobody needs", err)
 			}
-			if n < sweepBatch || err != nil {
+			if n < SweepBatch || err != nil {
 				break
 			}
 		}
@@ -61,8 +63,8 @@ func (q *verifiedQuota) add(principal string, n int) (own, all int) {
 }
 
 // reserve takes a place for a new record, or says that there is none, before anybody is asked.
-func (v *verifier) reserve(ctx context.Context, principal string) (giveBack func(), err error) {
-	o := &v.o.Verify
+func (v *Verifier) reserve(ctx context.Context, principal string) (giveBack func(), err error) {
+	o := &v.o
 	// Counted before the store is asked: what becomes a record meanwhile counts twice, not never.
 	own, all := v.quota.add(principal, 1)
 	giveBack = func() { v.quota.add(principal, -1) }
@@ -83,14 +85,14 @@ func (v *verifier) reserve(ctx context.Context, principal string) (giveBack func
 		}
 		n := 0
 		if !swept { // what is over and not swept yet makes room
-			if n, err = v.store.SweepVerifications(ctx, time.Now(), sweepBatch); err != nil {
+			if n, err = v.store.SweepVerifications(ctx, time.Now(), SweepBatch); err != nil {
 				giveBack()
 				return nil, err
 			}
 		}
 		if n == 0 {
 			giveBack()
-			return nil, exhausted("verifications", full)
+			return nil, fault.Exhausted("verifications", full)
 		}
 	}
 }

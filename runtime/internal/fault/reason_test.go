@@ -1,15 +1,14 @@
-package server
+package fault
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -20,15 +19,15 @@ func TestErrorMessages(t *testing.T) {
 		err  *events.Error
 		want string
 	}{
-		{notFound("event"), "NotFound: no such event type"},
-		{notFound("subscription"), "NotFound: no such subscription"},
-		{notFound("told by a hook"), "NotFound"},
-		{unsupportedMode(wire.ModePush), "Unsupported: delivery mode push is not offered"},
-		{unsupportedMode("pigeon\x1b[31m"), "Unsupported: the delivery mode is not offered"},
-		{schemaChanged(featureInput), "Unsupported: inputSchema has changed"},
-		{exhausted("subscriptions", 7), "ResourceExhausted: at most 7 subscriptions"},
-		{exhausted("told by a hook", 7), "ResourceExhausted"},
-		{errOverBudget, "ResourceExhausted: too many failed verifications"},
+		{NotFound("event"), "NotFound: no such event type"},
+		{NotFound("subscription"), "NotFound: no such subscription"},
+		{NotFound("told by a hook"), "NotFound"},
+		{UnsupportedMode(wire.ModePush), "Unsupported: delivery mode push is not offered"},
+		{UnsupportedMode("pigeon\x1b[31m"), "Unsupported: the delivery mode is not offered"},
+		{SchemaChanged(FeatureInput), "Unsupported: inputSchema has changed"},
+		{Exhausted("subscriptions", 7), "ResourceExhausted: at most 7 subscriptions"},
+		{Exhausted("told by a hook", 7), "ResourceExhausted"},
+		{events.NewError(wire.ResourceExhausted, map[string]string{"limit": "verifications"}), "ResourceExhausted: too many failed verifications"},
 		{events.NewError(wire.CallbackEndpointError, map[string]string{"reason": "challenge_failed"}), "CallbackEndpointError: challenge_failed"},
 		{events.NewError(wire.CallbackEndpointError, map[string]string{"reason": "secret of the endpoint"}), "CallbackEndpointError"},
 		{events.Forbidden("told by a hook"), "Forbidden"},
@@ -37,7 +36,7 @@ func TestErrorMessages(t *testing.T) {
 		{&events.Error{Kind: wire.NotFound, Message: "told by a hook"}, "NotFound"},
 	} {
 		for _, d := range []wire.Dialect{wire.Sketch, wire.SEP} {
-			o := errorObject(row.err, d)
+			o := Object(row.err, d)
 			if o.Message != row.want {
 				t.Errorf("%v: %q, want %q", row.err, o.Message, row.want)
 			}
@@ -57,8 +56,6 @@ func TestErrorMessages(t *testing.T) {
 // A refusal of our own checks names the first member and what is wrong with it; a hook's words stay in
 // the data, as do those of hooks that wrap them. What the caller wrote is escaped and cut short.
 func TestRefusalMessages(t *testing.T) {
-	s := &Server{}
-	r := &Request{}
 	told := events.Invalid(events.FieldError{Path: "/told", Message: "told by a hook"})
 	for name, row := range map[string]struct {
 		err  error
@@ -68,23 +65,20 @@ func TestRefusalMessages(t *testing.T) {
 		"whole params":   {events.Invalid(events.FieldError{Message: "must be an object"}), "InvalidParams: must be an object"},
 		"several":        {events.Invalid(events.FieldError{Path: "/a", Message: "is required"}, events.FieldError{Path: "/b", Message: "is required"}), "InvalidParams: /a is required (and 1 more)"},
 		"control":        {events.Invalid(events.FieldError{Path: "/a\x1b[2J\u202e\n", Message: "is not allowed"}), `InvalidParams: /a\x1b[2J\u202e\n is not allowed`},
-		"hook":           {ofHook(told), "InvalidParams"},
-		"hook that adds": {ofHook(fmt.Errorf("x: %w", told)), "InvalidParams"},
-		"forbidding":     {asForbidden(context.Background(), ofHook(told)), "InvalidParams"},
+		"hook":           {hook.Mark(told), "InvalidParams"},
+		"hook that adds": {hook.Mark(fmt.Errorf("x: %w", told)), "InvalidParams"},
+		"forbidding":     {AsForbidden(context.Background(), hook.Mark(told)), "InvalidParams"},
 		"plain error":    {errors.New("secret"), "InternalError"},
 	} {
-		if name == "plain error" || name == "hook that adds" {
-			s.options.Logger = slog.New(slog.DiscardHandler)
-		}
-		if got := s.refusal(context.Background(), r, row.err).Message; got != row.want {
+		if got := Answer(row.err, wire.Sketch).Message; got != row.want {
 			t.Errorf("%s: %q, want %q", name, got, row.want)
 		}
 	}
-	long := s.refusal(context.Background(), r, events.Invalid(events.FieldError{Path: "/" + strings.Repeat("ü", 5000), Message: "is not allowed"}))
+	long := Answer(events.Invalid(events.FieldError{Path: "/" + strings.Repeat("ü", 5000), Message: "is not allowed"}), wire.Sketch)
 	if len(long.Message) > 3*wire.MaxShown || !strings.HasSuffix(long.Message, "… is not allowed") {
 		t.Errorf("%d bytes: %.80q", len(long.Message), long.Message)
 	}
-	var data json.RawMessage = s.refusal(context.Background(), r, ofHook(told)).Data
+	data := Answer(hook.Mark(told), wire.Sketch).Data
 	if !strings.Contains(string(data), "told by a hook") {
 		t.Errorf("data %s", data)
 	}

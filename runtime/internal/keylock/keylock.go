@@ -1,31 +1,32 @@
-package server
+// Package keylock is mutual exclusion by key.
+package keylock
 
 import (
 	"context"
 	"sync"
 )
 
-// keyLocks are mutual exclusion by key, which a context can end the waiting for. A key costs
+// Locks are mutual exclusion by key, which a context can end the waiting for. A key costs
 // nothing while nobody holds or wants it.
-type keyLocks[K comparable] struct {
+type Locks[K comparable] struct {
 	mu   sync.Mutex
-	held map[K]*keyLock
+	held map[K]*lock
 }
 
-type keyLock struct {
-	users int           // who holds or waits; guarded by keyLocks.mu
+type lock struct {
+	users int           // who holds or waits; guarded by Locks.mu
 	token chan struct{} // capacity 1
 }
 
-// lock waits for the key.
-func (l *keyLocks[K]) lock(ctx context.Context, k K) (unlock func(), err error) {
+// Lock waits for the key, or for the end of ctx, whose error it then returns.
+func (l *Locks[K]) Lock(ctx context.Context, k K) (unlock func(), err error) {
 	l.mu.Lock()
 	if l.held == nil {
-		l.held = map[K]*keyLock{}
+		l.held = map[K]*lock{}
 	}
 	x := l.held[k]
 	if x == nil {
-		x = &keyLock{token: make(chan struct{}, 1)}
+		x = &lock{token: make(chan struct{}, 1)}
 		l.held[k] = x
 	}
 	x.users++

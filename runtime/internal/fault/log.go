@@ -1,0 +1,56 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A Log tells the operator what never goes on the wire. The stack of a hook's panic is in it the first
+// time for each place: a hook may panic for every occurrence and every subscription.
+type Log struct {
+	Logger *slog.Logger
+
+	panics sync.Map // place2 → struct{}: those whose stack is in the log
+}
+
+// Internal logs err, with what was being done, unless it was made for the caller, who has it, or the
+// caller went away.
+func (l *Log) Internal(ctx context.Context, doing string, err error) {
+	if h := (*hook.Error)(nil); errors.As(err, &h) && h == err {
+		err = h.Err
+	}
+	var e *events.Error
+	if errors.As(err, &e) && e.Kind != wire.Internal && e == err {
+		return // made for the caller, nothing to add
+	}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return // the caller went away
+	}
+	attrs := []any{"error", err}
+	var p *hook.Panic
+	if errors.As(err, &p) {
+		if _, known := l.panics.LoadOrStore(p.Place, struct{}{}); !known {
+			attrs = append(attrs, "stack", string(p.Stack))
+		}
+	}
+	l.Logger.ErrorContext(ctx, "mcp events: "+doing+" failed", attrs...)
+}
+
+// Unseen hides an error's kind from [Log.Internal]: the caller did not get to see it.
+type Unseen struct{ Err error }
+
+func (e Unseen) Error() string { return e.Err.Error() }
+
+func (e Unseen) Unwrap() error {
+	var typed *events.Error
+	if errors.As(e.Err, &typed) {
+		return nil
+	}
+	return e.Err
+}

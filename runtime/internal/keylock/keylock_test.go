@@ -1,0 +1,49 @@
+package keylock
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// One holder at a time, others by their key; who gives up waiting leaves nothing behind.
+func TestLocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l Locks[string]
+		holders, most := 0, 0
+		for range 20 {
+			go func() {
+				unlock, err := l.Lock(t.Context(), "a")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				holders++
+				most = max(most, holders)
+				time.Sleep(time.Second)
+				holders--
+				unlock()
+			}()
+		}
+		synctest.Wait()
+		other, err := l.Lock(t.Context(), "b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		short, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		if _, err := l.Lock(short, "a"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("who waited too long: %v", err)
+		}
+		if _, err := l.Lock(short, "free"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("whose context is over: %v", err)
+		}
+		other()
+		time.Sleep(30 * time.Second)
+		if most != 1 || len(l.held) != 0 {
+			t.Errorf("%d at once, %d keys are kept", most, len(l.held))
+		}
+	})
+}

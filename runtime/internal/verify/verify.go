@@ -1,0 +1,295 @@
+// Package verify decides whether events may be sent to a callback, by what the operator allows, what is
+// remembered, what the callback's origin publishes and at last by a handshake (VER-1 to VER-3).
+package verify
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/keylock"
+	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// ByRecord is the method of a record that somebody else has made.
+const ByRecord = "stored"
+
+// How a callback was verified, in the order in which the ways are tried (VER-1).
+const (
+	byAllowList = "allow-list"
+	byWellKnown = "well-known"
+	byChallenge = "challenge"
+)
+
+// verifyTime bounds everything that verification does in one subscribe call, the waiting for
+// another verification included (VER-2).
+const verifyTime = 7500 * time.Millisecond
+
+// Options say what a [Verifier] asks for and what it may cost.
+type Options struct {
+	Limits
+	// Allow are origins, with or without a path, whose callbacks need no verification.
+	Allow []string
+	// Identity signs the challenges beside the subscription's secrets; nil for none.
+	Identity *webhook.Identity
+	// Meter counts the outcomes.
+	Meter metric.Meter
+}
+
+// Limits are those of the handshake and of what is remembered of it, all of them set.
+type Limits struct {
+	Timeout             time.Duration // of the handshake
+	Budget              int           // of failures within a minute, of a host and of a principal
+	CacheFor            time.Duration // after the last refresh
+	PerPrincipal, Total int           // of records; negative for no bound
+}
+
+// Records remember which callbacks were verified for whom. A store.SubscriptionStore is one.
+type Records interface {
+	Verification(ctx context.Context, principal, url string) (store.Verification, bool, error)
+	PutVerification(ctx context.Context, v store.Verification) error
+	CountVerifications(ctx context.Context, principal string) (own, all int, err error)
+	SweepVerifications(ctx context.Context, now time.Time, limit int) (n int, err error)
+}
+
+// A Verifier decides whether events may be sent to a callback (VER-1 to VER-3).
+type Verifier struct {
+	o         Options
+	allow     []*url.URL
+	store     Records
+	guard     *netguard.Guard
+	outcomes  metric.Int64Counter
+	flights   keylock.Locks[Pair]
+	receivers receiverDocs
+	budget    failureBudget
+	quota     verifiedQuota
+}
+
+// New makes a verifier, or says which allowed receiver is none. Requests go through guard.
+func New(o Options, records Records, guard *netguard.Guard) (*Verifier, error) {
+	v := &Verifier{o: o, store: records, guard: guard}
+	var err error
+	if v.allow, err = allowList(o.Allow); err != nil {
+		return nil, err
+	}
+	v.outcomes, err = o.Meter.Int64Counter("mcp.events.webhook.verifications", metric.WithDescription("Verifications of callbacks by method and outcome."))
+	if err != nil {
+		return nil, fmt.Errorf("webhooks: %w", err)
+	}
+	return v, nil
+}
+
+// allowList reads Options.Allow.
+func allowList(receivers []string) ([]*url.URL, error) {
+	var list []*url.URL
+	for _, text := range receivers {
+		u, err := url.Parse(text)
+		if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
+			return nil, fmt.Errorf("webhooks: allowed receiver %q is no origin with or without a path", text)
+		}
+		list = append(list, u)
+	}
+	return list, nil
+}
+
+// A Pair is what a verification is for: it is worth nothing to another principal (VER-3).
+type Pair struct{ Principal, URL string }
+
+// A Candidate is a subscription whose callback is to be verified.
+type Candidate struct {
+	Pair
+	// ID is the subscription's.
+	ID string
+	// At is the URL, parsed.
+	At *url.URL
+	// Ring signs the challenge.
+	Ring webhook.Ring
+	// Live tells whether the pair has a live subscription: what was verified stays so.
+	Live func() bool
+}
+
+// Verify returns nil when events may be delivered. One verification of a pair runs at a time, and
+// who waited for it uses its result. Errors are CallbackEndpointError, ResourceExhausted, the
+// context's own or the store's.
+func (v *Verifier) Verify(ctx context.Context, c *Candidate) error {
+	if v.Allows(c.At) {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, verifyTime)
+	defer cancel()
+	unlock, err := v.flights.Lock(limited, c.Pair)
+	if err != nil {
+		return overTime(ctx, err)
+	}
+	defer unlock()
+	ok, err := v.recorded(limited, c)
+	if err != nil || ok {
+		return overTime(ctx, err)
+	}
+	giveBack, err := v.reserve(limited, c.Principal)
+	if err != nil {
+		v.count(ctx, byChallenge, "over_quota")
+		return overTime(ctx, err)
+	}
+	defer giveBack()
+	if v.receivers.cached(c.At) {
+		return v.remember(limited, c, byWellKnown)
+	}
+	finish, err := v.budget.begin(limited, c.Principal, hostOf(c.At), v.o.Budget)
+	if err != nil {
+		v.count(ctx, byChallenge, "over_budget")
+		return overTime(ctx, err)
+	}
+	if v.receivers.fetch(limited, v.guard, c.At) {
+		finish(true)
+		return v.remember(limited, c, byWellKnown)
+	}
+	err = v.challenge(limited, c)
+	finish(err == nil)
+	if err != nil {
+		v.count(ctx, byChallenge, outcomeOf(err))
+		return overTime(ctx, err)
+	}
+	return v.remember(limited, c, byChallenge)
+}
+
+// overTime tells a time limit of ours from the caller's own end.
+func overTime(ctx context.Context, err error) error {
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return callbackError(wire.Timeout)
+	}
+	return err
+}
+
+func callbackError(c wire.Category) *events.Error {
+	return events.NewError(wire.CallbackEndpointError, map[string]wire.Category{"reason": c})
+}
+
+// outcomeOf names a failure for the metric: its category.
+func outcomeOf(err error) string {
+	var e *events.Error
+	if errors.As(err, &e) {
+		var data struct {
+			Reason string `json:"reason"`
+		}
+		if jsonv2.Unmarshal(e.Data, &data) == nil && data.Reason != "" {
+			return data.Reason
+		}
+	}
+	return "cancelled"
+}
+
+func (v *Verifier) count(ctx context.Context, way, outcome string) {
+	v.outcomes.Add(ctx, 1, metric.WithAttributes(attribute.String("method", way), attribute.String("outcome", outcome)))
+}
+
+// Allows reports whether the operator trusts the callback without asking.
+func (v *Verifier) Allows(u *url.URL) bool {
+	for _, a := range v.allow {
+		if a.Scheme == u.Scheme && hostOf(a) == hostOf(u) && portOf(a) == portOf(u) && below(u, a.Path) {
+			return true
+		}
+	}
+	return false
+}
+
+// below reports whether the URL's path is path or lies under it.
+func below(u *url.URL, path string) bool {
+	path = strings.TrimSuffix(path, "/")
+	if path == "" {
+		return true
+	}
+	p, ok := normalPath(u)
+	return ok && (p == path || strings.HasPrefix(p, path+"/"))
+}
+
+// hostOf is the URL's host in the form that budgets and lists compare.
+func hostOf(u *url.URL) string {
+	h := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	if a, err := netip.ParseAddr(h); err == nil {
+		return a.String()
+	}
+	return h
+}
+
+func portOf(u *url.URL) string {
+	switch p := u.Port(); {
+	case p != "":
+		return p
+	case u.Scheme == "http":
+		return "80"
+	default:
+		return "443"
+	}
+}
+
+// recorded reports whether a record of the pair holds, and prolongs it.
+func (v *Verifier) recorded(ctx context.Context, c *Candidate) (bool, error) {
+	r, ok, err := v.store.Verification(ctx, c.Principal, c.Pair.URL)
+	if err != nil || !ok {
+		return false, err
+	}
+	now := time.Now()
+	if !r.Until.IsZero() && !now.Before(r.Until) && !c.Live() {
+		return false, nil
+	}
+	if r.Until.IsZero() || r.Until.Sub(now) > v.o.CacheFor/2 {
+		return true, nil
+	}
+	r.Until = now.Add(v.o.CacheFor)
+	return true, v.store.PutVerification(ctx, r)
+}
+
+// remember stores that the pair is verified.
+func (v *Verifier) remember(ctx context.Context, c *Candidate, way string) error {
+	now := time.Now()
+	err := v.store.PutVerification(ctx, store.Verification{Principal: c.Principal, URL: c.Pair.URL, Method: way, At: now, Until: now.Add(v.o.CacheFor)})
+	if err == nil {
+		v.count(ctx, way, "verified")
+	}
+	return err
+}
+
+// challenge asks the callback to repeat a nonce that nobody else can know (VER-2).
+func (v *Verifier) challenge(ctx context.Context, c *Candidate) error {
+	nonce := rand.Text()
+	body, err := webhook.Verification(nonce)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, v.o.Timeout)
+	defer cancel()
+	signer := webhook.Signer{Ring: c.Ring, Identity: v.o.Identity}
+	req, err := signer.NewRequest(ctx, c.Pair.URL, webhook.Message{ID: webhook.NewMessageID(wire.EnvelopeVerification), Subscription: c.ID, Body: body})
+	if err != nil {
+		return err
+	}
+	answer, err := v.guard.Fetch(req)
+	if err != nil {
+		if category := netguard.CategoryOf(err); category != "" {
+			return callbackError(category)
+		}
+		return err
+	}
+	var got wire.ChallengeAnswer
+	if answer.Status < http.StatusOK || answer.Status >= http.StatusMultipleChoices || answer.Truncated ||
+		jsonv2.Unmarshal(answer.Body, &got) != nil || subtle.ConstantTimeCompare([]byte(got.Challenge), []byte(nonce)) != 1 {
+		return callbackError(wire.ChallengeFailed)
+	}
+	return nil
+}
