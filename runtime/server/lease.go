@@ -127,6 +127,7 @@ type leases struct {
 	server *Server
 	mu     sync.Mutex
 	byID   map[string]*lease
+	closed bool // for good: nobody would end another one
 }
 
 // leaseOverhead is what a lease keeps beside its arguments, in bytes: its names, its timer, its
@@ -138,6 +139,10 @@ const leaseOverhead = 768
 func (ls *leases) renew(ctx context.Context, et *eventType, sub Subscription, a *arguments, d time.Duration) error {
 	until := time.Now().Add(d)
 	ls.mu.Lock()
+	if ls.closed {
+		ls.mu.Unlock()
+		return errShuttingDown
+	}
 	if l := ls.byID[sub.ID]; l != nil {
 		if until.After(l.expires) { // never shorter: polls of one subscription may overlap
 			l.expires = until
@@ -239,7 +244,13 @@ func (ls *leases) endWhere(which func(*lease) bool) {
 	}
 }
 
-func (ls *leases) endAll() { ls.endWhere(func(*lease) bool { return true }) }
+// close ends all leases and refuses others (SRV-6).
+func (ls *leases) close() {
+	ls.mu.Lock()
+	ls.closed = true
+	ls.mu.Unlock()
+	ls.endWhere(func(*lease) bool { return true })
+}
 
 func (ls *leases) endType(et *eventType) {
 	ls.endWhere(func(l *lease) bool { return l.et == et })

@@ -60,7 +60,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 			hooksErr = s.hooks.shutdown(ctx)
 		}
 		s.running.Wait()
-		s.leases.endAll()
+		s.leases.close()
 	}()
 	select {
 	case <-done:
