@@ -1,0 +1,210 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// parkedAt is a reader of the type "e" that waits at a position; ok is what park said.
+func parkedAt(t *testing.T, s *Server, arguments string, ahead int) (r *reader, ok bool) {
+	t.Helper()
+	et := s.types["e"]
+	a, err := et.current().parse([]byte(arguments))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, head := et.topic.bounds()
+	r = &reader{topic: et.topic, args: a, id: fmt.Sprint("sub_", arguments), wake: make(chan struct{}, 1), pos: head, slot: -1}
+	for range ahead {
+		r.pos++
+	}
+	t.Cleanup(func() { r.topic.detach(r) })
+	return r, r.topic.park(r)
+}
+
+func woken(r *reader) bool {
+	select {
+	case <-r.wake:
+		return true
+	default:
+		return false
+	}
+}
+
+// Trap 3: what is appended between a read and the parking that follows is met. topic.park and
+// hookLog.Park carry it: both look at the head again, under the lock of the append.
+func TestTrap3ParkLooksAgain(t *testing.T) {
+	s := newServer(t, Options{})
+	e := register(t, s, "e", Hooks[filterArgs, incident]{})
+	r, ok := parkedAt(t, s, `{}`, 0)
+	if !ok {
+		t.Fatal("a reader at the head does not park")
+	}
+	r.topic.unpark(r)
+	emit(t, e, incident{ID: "x1"})
+	if r.topic.park(r) {
+		t.Error("a reader behind the head parks, and passes what it has not read")
+	}
+	hook := newHookLog(s.types["e"], Subscription{ID: "sub_hook"}, r.args)
+	if hook.Park(0) {
+		t.Error("a webhook's reader behind the head parks")
+	}
+	if !hook.Park(1) {
+		t.Error("a webhook's reader at the head does not park")
+	}
+	hook.Close()
+}
+
+// Trap 3, EVOL-3: a reader whose arguments are of an earlier definition does not park, since its place
+// in the index would be that of other rules. topic.park and topic.redefine carry it.
+func TestTrap3ParkUnderOneDefinition(t *testing.T) {
+	s := newServer(t, Options{})
+	e := register(t, s, "e", Hooks[filterArgs, incident]{})
+	r, _ := parkedAt(t, s, `{}`, 0)
+	register(t, s, "e", Hooks[filterArgs, incident]{})
+	if !woken(r) {
+		t.Error("the parked reader does not hear of the change")
+	}
+	if r.topic.park(r) {
+		t.Error("it parks under the earlier definition")
+	}
+	hook := newHookLog(s.types["e"], Subscription{ID: "sub_hook"}, r.args)
+	if !hook.Park(e.et.topic.head) || hook.args.def != s.types["e"].current() {
+		t.Error("a webhook's reader does not take over the definition")
+	}
+	hook.Close()
+}
+
+// Trap 15: a reader that has read an entry before the append tells of it stays parked: it is not woken
+// for what it has. topic.appended carries it.
+func TestTrap15ReadBeforeTold(t *testing.T) {
+	s := newServer(t, Options{})
+	e := register(t, s, "e", Hooks[filterArgs, incident]{})
+	r, ok := parkedAt(t, s, `{}`, 1) // as if the log had shown it the entry that comes
+	if !ok {
+		t.Fatal("it does not park")
+	}
+	emit(t, e, incident{ID: "x1"})
+	if woken(r) || r.slot < 0 || r.first != 0 {
+		t.Errorf("woken for what it has read: first %d, slot %d", r.first, r.slot)
+	}
+	emit(t, e, incident{ID: "x2"})
+	if !woken(r) || r.slot >= 0 || r.first != 2 {
+		t.Errorf("not woken for the next one: first %d, slot %d", r.first, r.slot)
+	}
+	r.topic.unpark(r)
+	if r.pos != 1 {
+		t.Errorf("it jumps to %d", r.pos)
+	}
+}
+
+// Trap 15: an occurrence with more values than are looked up one by one wakes whom it concerns and
+// nobody else. index.wake carries it, and bucket.meets.
+func TestTrap15ManyValues(t *testing.T) {
+	s := newServer(t, Options{})
+	e := register(t, s, "e", Hooks[filterArgs, incident]{})
+	there, _ := parkedAt(t, s, `{"tag":"t70"}`, 0)
+	notThere, _ := parkedAt(t, s, `{"tag":"other"}`, 0)
+	both, _ := parkedAt(t, s, `{"tag":"t1","severity":"P1"}`, 0)
+	notBoth, _ := parkedAt(t, s, `{"tag":"t1","severity":"P2"}`, 0)
+	i := incident{ID: "x1", Severity: "P1"}
+	for n := range maxComposites + 10 {
+		i.Tags = append(i.Tags, fmt.Sprint("t", n))
+	}
+	emit(t, e, i)
+	if !woken(there) || !woken(both) {
+		t.Error("one that it concerns is not woken")
+	}
+	if woken(notThere) || woken(notBoth) {
+		t.Error("one that it does not concern is woken")
+	}
+}
+
+// Trap 9: the ids of all modes are made of the canonical arguments, also where what the caller wrote is
+// shorter and kept in their place. arguments.canonical carries it, with subscription,
+// webhookSubscription, webhooks.parse and Server.unsubscribe, which call it.
+func TestTrap9ShorterThanCanonical(t *testing.T) {
+	bubble(t, nil, func(w *world) {
+		t := w.t
+		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		const short, long = `{"minLevel":1e9}`, `{"minLevel":1000000000}`
+		subscribed := func(arguments string) string {
+			return w.subscribe("alice", params(plain, secretA, `,"arguments":`+arguments)).ID
+		}
+		if a, b := subscribed(short), subscribed(long); a != b || len(w.hooks.byID) != 1 {
+			t.Errorf("subscribe: %s and %s", a, b)
+		}
+		_, rerr := call(w.Server, "alice", wire.MethodUnsubscribe, `{"name":"e","arguments":`+short+`,"delivery":{"url":"`+plain+`"}}`)
+		if rerr != nil {
+			t.Errorf("unsubscribe: %v", rerr)
+		}
+		for _, a := range []string{short, long} {
+			pollAs(t, w.Server, "alice", `{"name":"e","arguments":`+a+`}`)
+		}
+		if n := len(w.leases.byID); n != 1 {
+			t.Errorf("poll: %d leases", n)
+		}
+		x, y := streamAs(t, w.Server, "alice", `{"name":"e","arguments":`+short+`}`), streamAs(t, w.Server, "alice", `{"name":"e","arguments":`+long+`}`)
+		if x.st.sub.ID != y.st.sub.ID {
+			t.Errorf("stream: %s and %s", x.st.sub.ID, y.st.sub.ID)
+		}
+	})
+}
+
+// Trap 10: a caller that has gone is told nothing more, also when the stream's own time is over at the
+// same moment. run.loop carries it: it asks for the caller's end before it looks at anything else.
+func TestTrap10GoneAndExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, Options{})
+		register(t, s, "e", Hooks[filterArgs, incident]{})
+		r := streamRequest("ann", `{"name":"e"}`)
+		r.Expires = time.Now().Add(time.Minute)
+		st, err := s.Open(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		c := &recorder{id: "8", gate: func(int, []Frame) error {
+			cancel()
+			time.Sleep(2 * time.Minute)
+			return nil
+		}}
+		final, err := st.Run(ctx, c)
+		if final != nil || !errors.Is(err, context.Canceled) {
+			t.Errorf("%s %v", final, err)
+		}
+		if _, err := st.Run(t.Context(), c); err == nil {
+			t.Error("a stream runs twice")
+		}
+		wantStrings(t, "written", c.shorts(), "active")
+	})
+}
+
+// Trap 10, AUTH-4: a token that expires ends the stream without terminated. run.circumstances carries
+// it.
+func TestTrap10ExpiryIsNoTermination(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, Options{})
+		register(t, s, "e", Hooks[filterArgs, incident]{})
+		r := streamRequest("ann", `{"name":"e"}`)
+		r.Expires = time.Now().Add(time.Second)
+		st, err := s.Open(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := runStream(st)
+		defer l.cancel()
+		time.Sleep(2 * time.Second)
+		<-l.done
+		wantStrings(t, "written", l.shorts(), "active")
+		if l.final == nil || l.err != nil {
+			t.Errorf("%s %v", l.final, l.err)
+		}
+	})
+}
