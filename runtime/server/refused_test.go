@@ -62,27 +62,8 @@ func (w *world) state() map[string]string {
 	put("quota of webhooks", h.owned)
 	put("quota of webhooks in all", h.total)
 	h.mu.Unlock()
-	h.keys.mu.Lock()
-	put("locks of subscriptions", len(h.keys.held))
-	h.keys.mu.Unlock()
-	v := &h.verifier
-	v.flights.mu.Lock()
-	put("verifications under way", len(v.flights.held))
-	v.flights.mu.Unlock()
-	v.receivers.fetching.mu.Lock()
-	put("documents being fetched", len(v.receivers.fetching.held))
-	v.receivers.fetching.mu.Unlock()
-	v.quota.mu.Lock()
-	put("quota of verifications", v.quota.owned)
-	put("quota of verifications in all", v.quota.total)
-	v.quota.mu.Unlock()
-	v.budget.mu.Lock()
-	running := 0
-	for _, f := range v.budget.byKey {
-		running += f.running + len(f.waiting)
-	}
-	v.budget.mu.Unlock()
-	put("verifications in the budget", running)
+	put("locks of subscriptions", h.keys.Len())
+	put("verifications", h.verifier.Holding())
 	st := h.store.(*failingStore).Store
 	records, err := st.Subscriptions(context.Background(), "", 100)
 	if err != nil {

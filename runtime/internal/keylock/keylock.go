@@ -50,3 +50,10 @@ func (l *Locks[K]) Lock(ctx context.Context, k K) (unlock func(), err error) {
 		return nil, ctx.Err()
 	}
 }
+
+// Len returns the number of keys that somebody holds or waits for.
+func (l *Locks[K]) Len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.held)
+}
