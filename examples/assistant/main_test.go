@@ -20,11 +20,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/conversation"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
-	mcpeclient "github.com/mcpe-gen/mcpe-gen/runtime/mcpe/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpeclient"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 
-	mcpcclient "github.com/mcpe-gen/mcpe-gen/runtime/mcpc/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/mcpcclient"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

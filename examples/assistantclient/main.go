@@ -26,9 +26,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/assistant"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/conversation"
-	mcpcclient "github.com/mcpe-gen/mcpe-gen/runtime/mcpc/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/mcpcclient"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
-	mcpeclient "github.com/mcpe-gen/mcpe-gen/runtime/mcpe/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpeclient"
 )
 
 func main() {

@@ -58,13 +58,13 @@ const (
 
 	taskPath         = module + "mcpc/task"
 	mcpcPath         = module + "mcpc"
-	mcpcClientPath   = module + "mcpc/client"
+	mcpcClientPath   = module + "mcpc/mcpcclient"
 	conversationPath = module + "conversation"
 )
 
 var importNames = map[string]string{
 	eventsPath: "events", serverPath: "server", clientPath: "client", readtoolPath: "readtool",
-	taskPath: "task", mcpcPath: "mcpc", conversationPath: "conversation",
+	taskPath: "task", mcpcPath: "mcpc", mcpcClientPath: "mcpcclient", conversationPath: "conversation",
 }
 
 // Emit returns the files of p by name. The content depends on p and o alone.
@@ -126,7 +126,6 @@ func render(name string, f *jen.File) rendered {
 func newFile(pkg string, o Options, sources []string) *jen.File {
 	f := jen.NewFilePathName(o.ImportPath, pkg)
 	f.ImportNames(importNames)
-	f.ImportAlias(mcpcClientPath, "mcpcclient") // there is another client
 	header := Header
 	for _, s := range sources {
 		header += "\n" + SourcePrefix + s

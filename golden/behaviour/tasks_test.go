@@ -13,7 +13,7 @@ import (
 	reports "github.com/mcpe-gen/mcpe-gen/golden/tasks/want"
 	"github.com/mcpe-gen/mcpe-gen/runtime/conversation"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc"
-	mcpcclient "github.com/mcpe-gen/mcpe-gen/runtime/mcpc/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/mcpcclient"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"

@@ -8,7 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc"
-	mcpcclient "github.com/mcpe-gen/mcpe-gen/runtime/mcpc/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/mcpcclient"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"

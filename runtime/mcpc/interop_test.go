@@ -15,7 +15,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc"
-	mcpcclient "github.com/mcpe-gen/mcpe-gen/runtime/mcpc/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/mcpcclient"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )

@@ -13,7 +13,7 @@ import (
 )
 
 // MCPE-CONF-1: section 12.1 of the specification, a test per line. Section 12.2 is in
-// runtime/mcpe/client.
+// runtime/mcpe/mcpeclient.
 func TestServerConformance(t *testing.T) {
 	for name, f := range map[string]func(t *testing.T, g *rig){
 		"12.1 MUST 1: all six subscription tools are registered": func(t *testing.T, g *rig) {

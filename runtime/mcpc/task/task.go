@@ -2,7 +2,7 @@
 // description of a tool that works in the background ([Type]) and the event type by which its
 // messages reach clients of MCP Events ([Event]).
 //
-// Generated code refers to it; servers start with package mcpc, clients with package mcpc/client.
+// Generated code refers to it; servers start with package mcpc, clients with package mcpc/mcpcclient.
 package task
 
 import (

@@ -1,4 +1,4 @@
-package client_test
+package mcpeclient_test
 
 import (
 	"os/exec"
@@ -22,7 +22,7 @@ func TestLinks(t *testing.T) {
 			t.Errorf("links %s", banned)
 		}
 	}
-	if strings.Contains(deps(module+"runtime/client"), "mcpe/client") {
+	if strings.Contains(deps(module+"runtime/client"), "mcpe/mcpeclient") {
 		t.Error("runtime/client links MCPE")
 	}
 }

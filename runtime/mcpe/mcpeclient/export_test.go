@@ -1,4 +1,4 @@
-package client
+package mcpeclient
 
 // Unknown is how many ids of nobody's are kept.
 func (m *Client) Unknown() int {

@@ -1,4 +1,4 @@
-// Package client subscribes by MCPE 2025-01-01: to servers of this module and to those of the
+// Package mcpeclient subscribes by MCPE 2025-01-01: to servers of this module and to those of the
 // original implementation.
 //
 // Start with [New] over a connected client of runtime/client. A generated Subscribe function, or
@@ -12,7 +12,7 @@
 //
 // On revision 2026-07-28 a server needs to know who the caller is; over stdio, where nobody is
 // authenticated, connect with client.Options{ProtocolVersion: wire.RevisionLegacy}.
-package client
+package mcpeclient
 
 import (
 	"bytes"

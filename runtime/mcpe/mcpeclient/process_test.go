@@ -1,4 +1,4 @@
-package client_test
+package mcpeclient_test
 
 import (
 	"bufio"
@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
-	mcpeclient "github.com/mcpe-gen/mcpe-gen/runtime/mcpe/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpeclient"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 

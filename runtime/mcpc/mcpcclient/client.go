@@ -1,4 +1,4 @@
-// Package client makes an MCP client of the official SDK hear MCPC: the messages of tools that work
+// Package mcpcclient makes an MCP client of the official SDK hear MCPC: the messages of tools that work
 // in the background, and server events.
 //
 // Start with [Connect], which also asks the server whether it speaks MCPC. [Client.CallTool] and the
@@ -8,7 +8,7 @@
 //
 // Over HTTP all messages of a call come with its result. Who wants them earlier and is a client of
 // MCP Events subscribes to task.Event and hands what comes to [Client.Take].
-package client
+package mcpcclient
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package client_test
+package mcpeclient_test
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe"
-	mcpeclient "github.com/mcpe-gen/mcpe-gen/runtime/mcpe/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpeclient"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"

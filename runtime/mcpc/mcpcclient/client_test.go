@@ -1,4 +1,4 @@
-package client_test
+package mcpcclient_test
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/mcpcclient"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
 )
 
@@ -78,7 +78,7 @@ func text(s string) *mcp.CallToolResult {
 }
 
 // dial connects a client to a server whose tool report does what call says.
-func dial(t *testing.T, o client.Options, call func(f *far, id string) *mcp.CallToolResult) (*client.Client, *mcp.ServerSession) {
+func dial(t *testing.T, o mcpcclient.Options, call func(f *far, id string) *mcp.CallToolResult) (*mcpcclient.Client, *mcp.ServerSession) {
 	t.Helper()
 	srv := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil)
 	f := &far{}
@@ -100,7 +100,7 @@ func dial(t *testing.T, o client.Options, call func(f *far, id string) *mcp.Call
 		t.Fatal(err)
 	}
 	o.Logger = quiet
-	c, err := client.Connect(t.Context(), mcp.NewClient(&mcp.Implementation{Name: "c", Version: "1"}, nil), theirs, o)
+	c, err := mcpcclient.Connect(t.Context(), mcp.NewClient(&mcp.Implementation{Name: "c", Version: "1"}, nil), theirs, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func dial(t *testing.T, o client.Options, call func(f *far, id string) *mcp.Call
 // the type says.
 func TestTypedListener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, ss := dial(t, client.Options{}, func(f *far, id string) *mcp.CallToolResult {
+		c, ss := dial(t, mcpcclient.Options{}, func(f *far, id string) *mcp.CallToolResult {
 			go func() {
 				for i := range 3 {
 					f.callback(message("update", id, fmt.Sprintf(`{"percent":%d}`, i)))
@@ -122,7 +122,7 @@ func TestTypedListener(t *testing.T) {
 			return text(message("created", id, `"Started."`))
 		})
 		var heard []string
-		client.Listen(c, report, client.Listener[progress, pages]{
+		mcpcclient.Listen(c, report, mcpcclient.Listener[progress, pages]{
 			Update: func(ctx context.Context, m task.Message, u progress) {
 				if u.Percent == 0 {
 					if _, _, err := c.CallTool(ctx, &mcp.CallToolParams{Name: "is_mcpc_enabled"}, ""); err != nil {
@@ -134,7 +134,7 @@ func TestTypedListener(t *testing.T) {
 			Complete: func(_ context.Context, _ task.Message, p pages) { heard = append(heard, fmt.Sprint(p.Pages, " pages")) },
 			Invalid:  func(_ context.Context, m task.Message, err error) { heard = append(heard, "invalid "+string(m.Result)) },
 		})
-		r, err := client.Call(t.Context(), c, report, struct{}{})
+		r, err := mcpcclient.Call(t.Context(), c, report, struct{}{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +156,7 @@ func TestDeadSessionAndSlowListener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		heard := map[string]int{}
-		c, ss := dial(t, client.Options{MaxQueue: 5, Listener: func(ctx context.Context, m task.Message) {
+		c, ss := dial(t, mcpcclient.Options{MaxQueue: 5, Listener: func(ctx context.Context, m task.Message) {
 			mu.Lock()
 			heard[m.Event]++
 			mu.Unlock()
@@ -173,7 +173,7 @@ func TestDeadSessionAndSlowListener(t *testing.T) {
 			}()
 			return text(message("created", id, `"Started."`))
 		})
-		r, err := client.Call(t.Context(), c, report, struct{}{})
+		r, err := mcpcclient.Call(t.Context(), c, report, struct{}{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +186,7 @@ func TestDeadSessionAndSlowListener(t *testing.T) {
 			done <- err
 		}()
 		time.Sleep(time.Hour)
-		if err := <-done; !errors.Is(err, client.ErrClosed) {
+		if err := <-done; !errors.Is(err, mcpcclient.ErrClosed) {
 			t.Errorf("waiting: %v", err)
 		}
 		c.Close()
@@ -203,8 +203,8 @@ func TestOrdinaryResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		heard := 0
 		answer := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: `{"protocol":"mcpc?"}`}, &mcp.TextContent{Text: `{"protocol":"mcpc"}`}}, StructuredContent: map[string]any{"pages": 4}}
-		c, ss := dial(t, client.Options{Listener: func(context.Context, task.Message) { heard++ }}, func(*far, string) *mcp.CallToolResult { return answer })
-		r, err := client.Call(t.Context(), c, report, struct{}{})
+		c, ss := dial(t, mcpcclient.Options{Listener: func(context.Context, task.Message) { heard++ }}, func(*far, string) *mcp.CallToolResult { return answer })
+		r, err := mcpcclient.Call(t.Context(), c, report, struct{}{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package client_test
+package mcpeclient_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
-	mcpeclient "github.com/mcpe-gen/mcpe-gen/runtime/mcpe/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpeclient"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 

@@ -1,4 +1,4 @@
-package client
+package mcpeclient
 
 import (
 	"encoding/json"

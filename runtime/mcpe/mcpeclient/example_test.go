@@ -1,11 +1,11 @@
-package client_test
+package mcpeclient_test
 
 import (
 	"context"
 	"fmt"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
-	mcpeclient "github.com/mcpe-gen/mcpe-gen/runtime/mcpe/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpeclient"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 

@@ -1,4 +1,4 @@
-package client_test
+package mcpcclient_test
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/mcpcclient"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
 )
 
@@ -21,7 +21,7 @@ func ExampleConnect() {
 	}
 	defer session.Wait()
 
-	c, err := client.Connect(ctx, mcp.NewClient(&mcp.Implementation{Name: "assistant", Version: "1"}, nil), far, client.Options{
+	c, err := mcpcclient.Connect(ctx, mcp.NewClient(&mcp.Implementation{Name: "assistant", Version: "1"}, nil), far, mcpcclient.Options{
 		Listener: func(_ context.Context, m task.Message) { fmt.Println(m.ToolName, m.Event) },
 	})
 	if err != nil {
