@@ -1,25 +1,18 @@
-package gen_test
+package docs_test
 
 import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// promised are the packages whose compatibility is promised: what authors and generated code import.
-// Those below them, such as runtime/store/sqlite, are promised unless they say that they are not.
-var promised = map[string]bool{
-	"gen": true, "runtime/events": true, "runtime/server": true, "runtime/client": true, "runtime/transport": true,
-	"runtime/store": true, "runtime/webhook": true, "runtime/readtool": true, "runtime/mcpe": true, "runtime/mcpc": true,
-	"runtime/conversation": true,
-}
-
 // TestPromises holds every package that an author can import and that is not promised to say so.
 func TestPromises(t *testing.T) {
+	promised := promisedPackages(t)
 	comments := map[string]string{}
 	for _, root := range []string{"gen", "runtime", "templates"} {
 		err := filepath.WalkDir(filepath.Join("..", root), func(name string, d fs.DirEntry, err error) error {
@@ -50,11 +43,11 @@ func TestPromises(t *testing.T) {
 	for pkg, comment := range comments {
 		text := strings.Join(strings.Fields(comment), " ")
 		none := strings.Contains(text, "makes no compatibility promise") || strings.Contains(text, "makes no promise of compatibility")
-		switch {
-		case promised[pkg] && none:
-			t.Errorf("%s is promised and says that it is not", pkg)
-		case !promised[pkg] && !none && (path.Dir(pkg) == "gen" || !promised[path.Dir(pkg)]):
-			t.Errorf(`the comment of %s does not say "The package makes no compatibility promise."`, pkg)
+		switch listed := slices.Contains(promised, pkg); {
+		case listed && none:
+			t.Errorf("versioning.md promises %s, which says that it is not promised", pkg)
+		case !listed && !none:
+			t.Errorf(`the comment of %s does not say "The package makes no promise of compatibility."`, pkg)
 		}
 	}
 }

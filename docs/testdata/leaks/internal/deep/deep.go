@@ -1,0 +1,6 @@
+// Package deep is internal.
+package deep
+
+type Server struct{}
+
+func (*Server) Run() {}

@@ -1,0 +1,3 @@
+module unreleased.test
+
+go 1.26
