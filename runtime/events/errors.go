@@ -4,16 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-// An Error is an error of the extension, of one of the kinds that package wire lists. Servers
-// return it from hooks and checks; clients get it from calls and iterators. Compare with errors.Is against
-// ErrNotFound and its siblings, or with errors.As for the data.
+// An Error is an error of the extension. Servers return it from hooks and checks; clients get it
+// from calls and iterators. Compare with errors.Is against [ErrNotFound] and its siblings, or take
+// it with errors.As for its kind and data.
 type Error struct {
 	// Kind is the error's name, independent of the code family on the wire (D2).
-	Kind wire.Kind
+	Kind Kind
 	// Data is the error's data member as JSON, or nil.
 	Data json.RawMessage
 	// Code is the code as received; 0 on an error made here.
@@ -24,12 +22,12 @@ type Error struct {
 
 // Sentinels for errors.Is; they match any Error of their kind.
 var (
-	ErrInvalidParams     = &Error{Kind: wire.InvalidParams}
-	ErrNotFound          = &Error{Kind: wire.NotFound}
-	ErrForbidden         = &Error{Kind: wire.Forbidden}
-	ErrResourceExhausted = &Error{Kind: wire.ResourceExhausted}
-	ErrUnsupported       = &Error{Kind: wire.Unsupported}
-	ErrUpstream          = &Error{Kind: wire.UpstreamError}
+	ErrInvalidParams     = &Error{Kind: KindInvalidParams}
+	ErrNotFound          = &Error{Kind: KindNotFound}
+	ErrForbidden         = &Error{Kind: KindForbidden}
+	ErrResourceExhausted = &Error{Kind: KindResourceExhausted}
+	ErrUnsupported       = &Error{Kind: KindUnsupported}
+	ErrUpstream          = &Error{Kind: KindUpstreamError}
 )
 
 // Errors of Emit.
@@ -38,6 +36,8 @@ var (
 	ErrClosed = errors.New("events: server is shut down")
 	// ErrTooLarge is returned by Emit for a payload above the type's limit (HOOK-1).
 	ErrTooLarge = errors.New("events: payload too large")
+	// ErrEventID is returned by Emit for a [WithID] that is not 1 to 256 bytes of visible ASCII (OCC-2).
+	ErrEventID = errors.New("event id must be 1 to 256 bytes of visible ASCII")
 	// ErrInvalidPayload is matched by errors of Emit whose payload breaks its schema (OCC-4).
 	ErrInvalidPayload = errors.New("events: payload breaks payloadSchema")
 	// ErrIDReused is matched by errors of Emit under an eventId that the log holds for the same
@@ -64,12 +64,12 @@ func (e *Error) Is(target error) bool {
 }
 
 // NewError makes an error of kind with data encoded as JSON; nil data is left out.
-func NewError(kind wire.Kind, data any) *Error {
+func NewError(kind Kind, data any) *Error {
 	e := &Error{Kind: kind}
 	if data != nil {
 		b, err := json.Marshal(data)
 		if err != nil {
-			return &Error{Kind: wire.Internal}
+			return &Error{Kind: KindInternal}
 		}
 		e.Data = b
 	}
@@ -79,24 +79,36 @@ func NewError(kind wire.Kind, data any) *Error {
 // Forbidden refuses a caller (AUTH-1). An empty reason leaves data out.
 func Forbidden(reason string) *Error {
 	if reason == "" {
-		return NewError(wire.Forbidden, nil)
+		return NewError(KindForbidden, nil)
 	}
-	return NewError(wire.Forbidden, map[string]string{"reason": reason})
+	return NewError(KindForbidden, map[string]string{"reason": reason})
 }
 
 // Upstream reports a failing upstream with a reason that may be shown to subscribers (PUSH-5).
 func Upstream(reason string) *Error {
 	if reason == "" {
-		return NewError(wire.UpstreamError, nil)
+		return NewError(KindUpstreamError, nil)
 	}
-	return NewError(wire.UpstreamError, map[string]string{"reason": reason})
+	return NewError(KindUpstreamError, map[string]string{"reason": reason})
 }
 
-// A FieldError is one entry of the errors in an InvalidParams error's data: a JSON Pointer into the
-// checked value and what is wrong there.
-type FieldError = wire.FieldError
+// A FieldError is one entry of the errors in an InvalidParams error's data.
+type FieldError struct {
+	// Path is a JSON Pointer (RFC 6901) into the checked value; "" is the value itself.
+	Path string `json:"path"`
+	// Message says what is wrong there, in words that may go on the wire (ERR-4).
+	Message string `json:"message"`
+}
+
+// Error gives path and message.
+func (e FieldError) Error() string {
+	if e.Path == "" {
+		return e.Message
+	}
+	return e.Path + ": " + e.Message
+}
 
 // Invalid makes an InvalidParams error whose data lists the field errors.
 func Invalid(errs ...FieldError) *Error {
-	return NewError(wire.InvalidParams, map[string]any{"errors": errs})
+	return NewError(KindInvalidParams, map[string]any{"errors": errs})
 }

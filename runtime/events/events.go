@@ -80,7 +80,7 @@ type MatchRule struct {
 
 // An Occurrence is what is known of one event beside its typed payload (OCC-1).
 type Occurrence struct {
-	// ID is the eventId: visible ASCII, at most wire.MaxEventID bytes, stable over redelivery.
+	// ID is the eventId: visible ASCII, at most 256 bytes, stable over redelivery.
 	ID string
 	// Name is the event type's name.
 	Name string
@@ -141,7 +141,7 @@ type EmitOptions struct {
 // An EmitOption sets a detail of one emitted occurrence.
 type EmitOption func(*EmitOptions)
 
-// WithID sets the eventId: the upstream's stable id, visible ASCII, at most wire.MaxEventID bytes
+// WithID sets the eventId: the upstream's stable id, visible ASCII, at most 256 bytes
 // (OCC-2). An emit that repeats one which is retained is not appended again, so that an author who
 // is in doubt may emit once more (OCC-5). Without WithID a UUIDv7 is generated.
 func WithID(id string) EmitOption { return func(o *EmitOptions) { o.ID = id } }

@@ -2,9 +2,6 @@ package events
 
 import (
 	"bytes"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // An Optional is the Go type of a member that may be absent and may also be null: absent, null and
@@ -46,29 +43,7 @@ func (o Optional[T]) IsNull() bool { return o.state == null }
 // IsZero reports whether the member is absent; encoders ask it because of `omitzero`.
 func (o Optional[T]) IsZero() bool { return o.state == absent }
 
-// MarshalJSONTo writes the value, or null when there is none. [Encode] uses it.
-func (o Optional[T]) MarshalJSONTo(enc *jsontext.Encoder) error {
-	if o.state != set {
-		return enc.WriteToken(jsontext.Null)
-	}
-	return json.MarshalEncode(enc, &o.value)
-}
-
-// UnmarshalJSONFrom reads null or a value. [Decode] uses it.
-func (o *Optional[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	if dec.PeekKind() == 'n' {
-		*o = Null[T]()
-		return dec.SkipValue()
-	}
-	var v T // a fresh one: an Optional is replaced, not merged into
-	if err := json.UnmarshalDecode(dec, &v); err != nil {
-		return err
-	}
-	*o = Some(v)
-	return nil
-}
-
-// MarshalJSON is MarshalJSONTo for encoding/json.
+// MarshalJSON writes the value as [Encode] does, or null when there is none.
 func (o Optional[T]) MarshalJSON() ([]byte, error) {
 	if o.state != set {
 		return []byte("null"), nil
@@ -76,7 +51,7 @@ func (o Optional[T]) MarshalJSON() ([]byte, error) {
 	return Encode(o.value)
 }
 
-// UnmarshalJSON is UnmarshalJSONFrom for encoding/json.
+// UnmarshalJSON reads null, or a value as [Decode] does. An Optional is replaced, not merged into.
 func (o *Optional[T]) UnmarshalJSON(data []byte) error {
 	if string(bytes.TrimSpace(data)) == "null" {
 		*o = Null[T]()

@@ -104,7 +104,7 @@ func ExampleEmitter_Emit() {
 	err = created.Emit(ctx, payload{IncidentID: "INC-1 " + string(make([]byte, 64)), Severity: "P1"})
 	fmt.Println(errors.Is(err, events.ErrTooLarge))
 	err = created.Emit(ctx, payload{IncidentID: "INC-1", Severity: "P1"}, events.WithID("not visible\n"))
-	fmt.Println(errors.Is(err, wire.ErrEventID))
+	fmt.Println(errors.Is(err, events.ErrEventID))
 	fmt.Println(es.Shutdown(ctx))
 	err = created.Emit(ctx, payload{IncidentID: "INC-1", Severity: "P1"})
 	fmt.Println(errors.Is(err, events.ErrClosed))

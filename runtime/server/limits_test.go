@@ -41,7 +41,7 @@ var limits = map[string]limit{
 	}},
 	"eventId": {value: fmt.Sprint(wire.MaxEventID, " bytes"), exceed: func(t *testing.T) {
 		e := register(t, newServer(t, Options{}), "e", Hooks[filterArgs, incident]{})
-		if err := e.Emit(t.Context(), incident{ID: "x"}, events.WithID(strings.Repeat("i", wire.MaxEventID+1))); !errors.Is(err, wire.ErrEventID) {
+		if err := e.Emit(t.Context(), incident{ID: "x"}, events.WithID(strings.Repeat("i", wire.MaxEventID+1))); !errors.Is(err, events.ErrEventID) {
 			t.Error(err)
 		}
 	}},

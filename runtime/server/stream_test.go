@@ -369,8 +369,8 @@ func TestEmitRefuses(t *testing.T) {
 		{incident{ID: "a", Secret: strings.Repeat("x", 21)}, events.WithID("a"), events.ErrInvalidPayload},
 		{incident{ID: strings.Repeat("x", 300)}, events.WithID("a"), events.ErrTooLarge},
 		{incident{ID: "\xff"}, events.WithID("a"), events.ErrInvalidPayload},
-		{incident{ID: "a"}, events.WithID("a b"), wire.ErrEventID},
-		{incident{ID: "a"}, events.WithID(strings.Repeat("x", 257)), wire.ErrEventID},
+		{incident{ID: "a"}, events.WithID("a b"), events.ErrEventID},
+		{incident{ID: "a"}, events.WithID(strings.Repeat("x", 257)), events.ErrEventID},
 		{incident{ID: "a"}, events.WithMeta(map[string]any{"f": func() {}}), nil},
 	} {
 		err := e.Emit(t.Context(), tc.i, tc.o)

@@ -1,22 +1,13 @@
 package wire
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+)
 
 // A FieldError is one entry of the errors in an InvalidParams error's data.
-type FieldError struct {
-	// Path is a JSON Pointer (RFC 6901) into the checked value; "" is the value itself.
-	Path string `json:"path"`
-	// Message says what is wrong there, in words that may go on the wire (ERR-4).
-	Message string `json:"message"`
-}
-
-// Error gives path and message.
-func (e FieldError) Error() string {
-	if e.Path == "" {
-		return e.Message
-	}
-	return e.Path + ": " + e.Message
-}
+type FieldError = events.FieldError
 
 // FieldErrors is an error made of field errors; its JSON form is the data of an InvalidParams error.
 type FieldErrors struct {

@@ -9,6 +9,8 @@ import (
 	"fmt"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
 // SubscriptionID returns the id of the subscription with that key: "sub_" and the first 128 bits
@@ -53,21 +55,18 @@ func Fingerprint(input, payload json.RawMessage) (string, error) {
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-// Errors of CheckEventID and CheckEventName.
-var (
-	ErrEventID   = errors.New("event id must be 1 to 256 bytes of visible ASCII")
-	ErrEventName = errors.New("event name must be 1 to 128 of A-Z a-z 0-9 _ . -")
-)
+// ErrEventName is what CheckEventName returns.
+var ErrEventName = errors.New("event name must be 1 to 128 of A-Z a-z 0-9 _ . -")
 
-// CheckEventID reports whether id may be an eventId: it becomes an HTTP header, so it is visible
-// ASCII without spaces and at most MaxEventID bytes (OCC-2).
+// CheckEventID returns events.ErrEventID unless id may be an eventId: it becomes an HTTP header, so
+// it is visible ASCII without spaces and at most MaxEventID bytes (OCC-2).
 func CheckEventID(id string) error {
 	if len(id) == 0 || len(id) > MaxEventID {
-		return ErrEventID
+		return events.ErrEventID
 	}
 	for i := range len(id) {
 		if id[i] <= ' ' || id[i] > '~' {
-			return ErrEventID
+			return events.ErrEventID
 		}
 	}
 	return nil

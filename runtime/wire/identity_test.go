@@ -13,6 +13,7 @@ import (
 	"github.com/gowebpki/jcs"
 	"pgregory.net/rapid"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -236,7 +237,7 @@ func TestEventIDs(t *testing.T) {
 		}
 	}
 	for _, id := range []string{"", " ", "a b", "a\t", "a\n", "a\x00", "é", "a\x7f", strings.Repeat("x", 257), "\xff"} {
-		if err := wire.CheckEventID(id); !errors.Is(err, wire.ErrEventID) {
+		if err := wire.CheckEventID(id); !errors.Is(err, events.ErrEventID) {
 			t.Errorf("%q is accepted", id)
 		}
 	}

@@ -1,21 +1,26 @@
 package wire
 
-import "strings"
+import (
+	"strings"
 
-// A Kind names an error of the extension independently of the dialect's code.
-type Kind int
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+)
+
+// A Kind names an error of the extension independently of the dialect's code. Users meet it as
+// [events.Kind]; its names are there.
+type Kind = events.Kind
 
 // The kinds.
 const (
-	InvalidParams Kind = iota + 1
-	NotFound
-	Forbidden
-	ResourceExhausted
-	Unsupported
-	CallbackEndpointError
-	UpstreamError
-	Internal
-	MethodNotFound
+	InvalidParams         = events.KindInvalidParams
+	NotFound              = events.KindNotFound
+	Forbidden             = events.KindForbidden
+	ResourceExhausted     = events.KindResourceExhausted
+	Unsupported           = events.KindUnsupported
+	CallbackEndpointError = events.KindCallbackEndpointError
+	UpstreamError         = events.KindUpstreamError
+	Internal              = events.KindInternal
+	MethodNotFound        = events.KindMethodNotFound
 )
 
 // A Dialect is the family of error codes a peer speaks (D2).
@@ -28,28 +33,21 @@ const (
 	SEP
 )
 
-type kindFacts struct {
-	name  string
-	codes [2]int64 // by Dialect
+// codes are those of each kind, by dialect.
+var codes = map[Kind][2]int64{
+	InvalidParams:         {-32602, -32602},
+	NotFound:              {-32011, -32023},
+	Forbidden:             {-32012, -32024},
+	ResourceExhausted:     {-32013, -32025},
+	Unsupported:           {-32014, -32026},
+	CallbackEndpointError: {-32015, -32027},
+	UpstreamError:         {-32603, -32603},
+	Internal:              {-32603, -32603},
+	MethodNotFound:        {-32601, -32601},
 }
-
-var kinds = map[Kind]kindFacts{
-	InvalidParams:         {"InvalidParams", [2]int64{-32602, -32602}},
-	NotFound:              {"NotFound", [2]int64{-32011, -32023}},
-	Forbidden:             {"Forbidden", [2]int64{-32012, -32024}},
-	ResourceExhausted:     {"ResourceExhausted", [2]int64{-32013, -32025}},
-	Unsupported:           {"Unsupported", [2]int64{-32014, -32026}},
-	CallbackEndpointError: {"CallbackEndpointError", [2]int64{-32015, -32027}},
-	UpstreamError:         {"UpstreamError", [2]int64{-32603, -32603}},
-	Internal:              {"InternalError", [2]int64{-32603, -32603}},
-	MethodNotFound:        {"MethodNotFound", [2]int64{-32601, -32601}},
-}
-
-// String returns the name with which an error's message begins on the wire.
-func (k Kind) String() string { return kinds[k].name }
 
 // Code returns the JSON-RPC code of k in dialect d.
-func (d Dialect) Code(k Kind) int64 { return kinds[k].codes[d] }
+func (d Dialect) Code(k Kind) int64 { return codes[k][d] }
 
 // KindOf returns the kind that code has in either dialect, and which dialect that is. Codes that
 // both dialects share report Sketch. A code of neither is 0, false. UpstreamError and Internal
@@ -58,10 +56,10 @@ func (d Dialect) Code(k Kind) int64 { return kinds[k].codes[d] }
 func KindOf(code int64, message string) (Kind, Dialect, bool) {
 	for d := Sketch; d <= SEP; d++ {
 		for k := InvalidParams; k <= MethodNotFound; k++ {
-			if kinds[k].codes[d] != code {
+			if codes[k][d] != code {
 				continue
 			}
-			if k == UpstreamError && message != kinds[k].name && !strings.HasPrefix(message, kinds[k].name+": ") {
+			if k == UpstreamError && message != k.String() && !strings.HasPrefix(message, k.String()+": ") {
 				continue
 			}
 			return k, d, true
