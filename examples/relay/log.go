@@ -36,7 +36,10 @@ func openLog(ctx context.Context, db store.Store, name string, keep time.Duratio
 		return nil, err
 	}
 	l := &eventLog{log: log, recent: map[string]bool{}}
-	oldest, head := log.Bounds()
+	oldest, head, err := log.Bounds(ctx)
+	if err != nil {
+		return nil, err
+	}
 	after := oldest - 1
 	if head > recentIDs {
 		after = max(after, head-recentIDs)
@@ -96,7 +99,10 @@ func (l *eventLog) cursor(p store.Position) string { return fmt.Sprintf("%x.%d",
 // page is what follows the cursor. A gap, or a cursor that means nothing any more, is a page of its
 // own without events, so that a client that takes a page in parts is told once.
 func (l *eventLog) page(ctx context.Context, cursor string) (events.Page[json.RawMessage], error) {
-	oldest, head := l.log.Bounds()
+	oldest, head, err := l.log.Bounds(ctx)
+	if err != nil {
+		return events.Page[json.RawMessage]{}, err
+	}
 	at := func(p store.Position, truncated bool) events.Page[json.RawMessage] {
 		return events.Page[json.RawMessage]{Cursor: l.cursor(p), Truncated: truncated, HasMore: truncated && p < head}
 	}

@@ -55,7 +55,7 @@ func (u *upstream) acquireFeed() *feed {
 		f = &feed{upstream: u, key: key, gate: make(chan struct{}, 1), kick: make(chan struct{}, 1)}
 		t := newTopic(u.args.def, feedSlots)
 		t.cursorOf = func(_ *definition, e *store.Entry) []byte { return appendString(nil, e.Cursor) }
-		t.start(memory.NewLog(store.LogOptions{MaxCount: feedEntries, Appended: t.appended}))
+		_ = t.start(memory.NewLog(store.LogOptions{MaxCount: feedEntries, Appended: t.appended})) // it never fails
 		f.topic = t
 		if et.def == u.args.def {
 			et.feeds[key] = f // otherwise the type was changed meanwhile: serve this stream alone
@@ -171,7 +171,7 @@ func (f *feed) take(ctx context.Context, s *step) {
 			return // ctx: a memory log fails for nothing else
 		}
 	}
-	_, pos := f.topic.log.Bounds()
+	_, pos, _ := f.topic.log.Bounds(ctx) // a memory log never fails
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.head, f.headPos, f.at = f.text(s.next), pos, s.next
@@ -206,7 +206,7 @@ func (f *feed) find(cursor string) (store.Position, bool) {
 	if cursor == head {
 		return headPos, true
 	}
-	oldest, _ := f.topic.log.Bounds()
+	oldest, _, _ := f.topic.log.Bounds(context.Background()) // a memory log never fails
 	if cursor == base && oldest == 1 {
 		return 0, true
 	}
@@ -219,7 +219,7 @@ func (f *feed) positionOf(eventID string) (store.Position, bool) {
 }
 
 func (f *feed) scan(is func(*store.Entry) bool) (store.Position, bool) {
-	oldest, _ := f.topic.log.Bounds()
+	oldest, _, _ := f.topic.log.Bounds(context.Background()) // a memory log never fails
 	b, err := f.topic.log.Read(context.Background(), oldest-1, feedEntries)
 	if err != nil {
 		return 0, false

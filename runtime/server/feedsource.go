@@ -156,7 +156,7 @@ func (s *feedSource) skipOld(ctx context.Context, w replay) (truncated bool, err
 	if !ok {
 		return false, nil
 	}
-	_, head := s.f.topic.log.Bounds()
+	_, head, _ := s.f.topic.log.Bounds(ctx) // a memory log never fails
 	pos, err := firstSince(ctx, s.f.topic, s.pos, head, limit)
 	if err != nil || pos == s.pos {
 		return false, err

@@ -45,7 +45,10 @@ func (s *Server) recall(ctx context.Context, d *definition) (*recollection, erro
 	if m.log, err = s.options.Store.OpenLog(ctx, memoryLog(d.info.Name), store.LogOptions{MaxCount: 1}); err != nil {
 		return nil, fmt.Errorf("opening what is remembered of it: %w", err)
 	}
-	_, head := m.log.Bounds()
+	_, head, err := m.log.Bounds(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading what is remembered of it: %w", err)
+	}
 	if head == 0 {
 		return m, nil
 	}
@@ -76,7 +79,7 @@ func (m *recollection) apply(t *topic) {
 	}
 	t.raise(m.old.Floor)
 	if m.payload {
-		_, head := t.log.Bounds()
+		_, head := t.bounds()
 		t.raise(head)
 	}
 }

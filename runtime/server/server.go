@@ -154,7 +154,9 @@ func (s *Server) register(d *definition) (*eventType, error) {
 		if err != nil {
 			return nil, fmt.Errorf("registering event %q: opening its log: %w", d.info.Name, err)
 		}
-		t.start(log)
+		if err := t.start(log); err != nil {
+			return nil, fmt.Errorf("registering event %q: reading its log: %w", d.info.Name, err)
+		}
 		et.topic = t
 	}
 	if err := s.restore(et, m); err != nil {
@@ -168,16 +170,20 @@ func (s *Server) register(d *definition) (*eventType, error) {
 const recordSlots = 512
 
 // start binds the topic to its log.
-func (t *topic) start(log store.EventLog) {
+func (t *topic) start(log store.EventLog) error {
+	_, head, err := log.Bounds(context.Background())
+	if err != nil {
+		return err
+	}
 	epoch := log.Epoch()
 	t.log = log
 	if t.cursorOf == nil {
 		t.cursorOf = func(d *definition, e *store.Entry) []byte { return logCursor(d, epoch, e.Position) }
 	}
-	_, head := log.Bounds()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.head = max(t.head, head)
+	return nil
 }
 
 // list appends et to the list and tells the listeners.

@@ -211,9 +211,15 @@ func (t *topic) raise(p store.Position) {
 	}
 }
 
-// bounds are the log's, with the floor applied.
+// bounds are the log's, with the floor applied. While the log cannot say what it still holds, they
+// are what the topic knows by itself: reading on tells of the failure.
 func (t *topic) bounds() (oldest, head store.Position) {
-	oldest, head = t.log.Bounds()
+	oldest, head, err := t.log.Bounds(context.Background())
+	if err != nil {
+		t.mu.Lock()
+		oldest, head = 1, t.head
+		t.mu.Unlock()
+	}
 	return max(oldest, store.Position(t.floor.Load())+1), head
 }
 

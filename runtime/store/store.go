@@ -72,8 +72,8 @@ type EventLog interface {
 	// empty batch with the bounds.
 	Read(ctx context.Context, after Position, limit int) (Batch, error)
 	// Bounds returns the first retained position (head+1 when nothing is retained) and the last
-	// appended one.
-	Bounds() (oldest, head Position)
+	// visible one. A store that has to ask for the first may fail, and honours ctx.
+	Bounds(ctx context.Context) (oldest, head Position, err error)
 	// Epoch identifies this life of the log: random when the log lives in memory, stored with a
 	// durable one (CUR-1). It is never 0.
 	Epoch() uint64

@@ -153,11 +153,11 @@ func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.
 	return b, nil
 }
 
-// Bounds implements [store.EventLog].
-func (l *Log) Bounds() (oldest, head store.Position) {
+// Bounds implements [store.EventLog]; it never fails.
+func (l *Log) Bounds(context.Context) (oldest, head store.Position, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.bounds(), l.head
+	return l.bounds(), l.head, nil
 }
 
 // Epoch implements [store.EventLog].

@@ -58,7 +58,7 @@ func TestAppendedIsWithinAppend(t *testing.T) {
 	early := make(chan store.Position, 1)
 	l = memory.NewLog(store.LogOptions{Appended: func(entries []store.Entry) {
 		if len(told) == 0 {
-			go func() { _, head := l.Bounds(); early <- head }()
+			go func() { _, head, _ := l.Bounds(context.Background()); early <- head }()
 			for range 100 { // a reader that could get in would
 				time.Sleep(100 * time.Microsecond)
 				if len(early) > 0 {

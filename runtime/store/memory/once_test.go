@@ -45,7 +45,7 @@ func TestIndexOnlyWhereNeeded(t *testing.T) {
 	}
 	l.AppendOnce(t.Context(), store.Entry{EventID: "a"}, 0)
 	time.Sleep(time.Millisecond)
-	l.Bounds()
+	l.Bounds(t.Context())
 	if l.ids.young != nil || l.ids.old != nil {
 		t.Fatal("an empty log keeps ids")
 	}

@@ -159,11 +159,11 @@ func TestAgeInBubble(t *testing.T) {
 		time.Sleep(40 * time.Minute)
 		appendAll(t, l, "b")
 		time.Sleep(30 * time.Minute)
-		if oldest, head := l.Bounds(); oldest != 2 || head != 2 {
+		if oldest, head, _ := l.Bounds(t.Context()); oldest != 2 || head != 2 {
 			t.Errorf("after 70 minutes: %d to %d", oldest, head)
 		}
 		time.Sleep(time.Hour)
-		if oldest, head := l.Bounds(); oldest != 3 || head != 2 {
+		if oldest, head, _ := l.Bounds(t.Context()); oldest != 3 || head != 2 {
 			t.Errorf("after 130 minutes: %d to %d", oldest, head)
 		}
 		if got := ids(t, l, 0); got != nil {
@@ -191,7 +191,7 @@ func TestFullDisk(t *testing.T) {
 	if _, err := l.Append(t.Context(), big); !errors.Is(err, sqlite.ErrFull) {
 		t.Fatalf("append on a full disk: %v", err)
 	}
-	if _, head := l.Bounds(); head != 1 || len(seen) != 1 {
+	if _, head, _ := l.Bounds(t.Context()); head != 1 || len(seen) != 1 {
 		t.Errorf("head %d, %d seen", head, len(seen))
 	}
 	if err := s.LimitPages(1 << 20); err != nil {

@@ -160,7 +160,7 @@ func readDamaged(t *testing.T, s *sqlite.Store, name string, want []store.Entry,
 	if err != nil {
 		return
 	}
-	_, head := l.Bounds()
+	_, head, _ := l.Bounds(t.Context())
 	if head > 0 && head < store.Position(len(want)) && !torn {
 		t.Fatalf("%s: the last entry is %d", name, head)
 	}

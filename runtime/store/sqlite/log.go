@@ -117,12 +117,12 @@ func (l *Log) visible(e store.Entry, now time.Time) {
 // Epoch implements [store.EventLog].
 func (l *Log) Epoch() uint64 { return l.epoch }
 
-// Bounds implements [store.EventLog].
-func (l *Log) Bounds() (oldest, head store.Position) {
+// Bounds implements [store.EventLog]; it never fails.
+func (l *Log) Bounds(context.Context) (oldest, head store.Position, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.age()
-	return l.oldest, l.head
+	return l.oldest, l.head, nil
 }
 
 // age moves oldest past what is too old; l.mu is held. The file is asked only when the entry that
@@ -178,7 +178,7 @@ func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.
 		if err = l.whole(b.Entries, from, want); err == nil {
 			return b, nil
 		}
-		if oldest, _ := l.Bounds(); oldest <= from+1 {
+		if oldest, _, _ := l.Bounds(ctx); oldest <= from+1 {
 			return store.Batch{}, err
 		}
 		// Evicted and deleted since the bounds were looked at: look again.

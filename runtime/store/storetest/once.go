@@ -260,7 +260,7 @@ func testOnceModel(t *testing.T, s store.Store) {
 				model = append(model, e)
 			}
 		}
-		if _, head := l.Bounds(); int(head) != len(model) {
+		if _, head := bounds(t, l); int(head) != len(model) {
 			t.Fatalf("seed %d: head %d, want %d", seed, head, len(model))
 		}
 	}

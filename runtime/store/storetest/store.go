@@ -78,7 +78,7 @@ func openLog(t *testing.T, s store.Store, name string, o store.LogOptions) store
 
 func add(t *testing.T, l store.EventLog, n int) {
 	t.Helper()
-	_, head := l.Bounds()
+	_, head := bounds(t, l)
 	for i := range n {
 		want := head + store.Position(i) + 1
 		p, err := l.Append(t.Context(), entry(fmt.Sprint("e", want)))
@@ -97,9 +97,18 @@ func read(t *testing.T, l store.EventLog, after store.Position, limit int) store
 	return b
 }
 
+func bounds(t *testing.T, l store.EventLog) (oldest, head store.Position) {
+	t.Helper()
+	oldest, head, err := l.Bounds(context.Background())
+	if err != nil {
+		t.Errorf("Bounds: %v", err)
+	}
+	return oldest, head
+}
+
 func testPositions(t *testing.T, s store.Store) {
 	l := openLog(t, s, "a", store.LogOptions{})
-	if oldest, head := l.Bounds(); oldest != 1 || head != 0 {
+	if oldest, head := bounds(t, l); oldest != 1 || head != 0 {
 		t.Fatalf("Bounds of an empty log = %d, %d; want 1, 0", oldest, head)
 	}
 	add(t, l, 5)
@@ -197,7 +206,7 @@ func testAppendedInside(t *testing.T, s store.Store) {
 		}
 		seen := make(chan store.Position, 2)
 		wg.Go(func() {
-			_, head := l.Bounds()
+			_, head := bounds(t, l)
 			seen <- head
 		})
 		wg.Go(func() {
@@ -242,7 +251,7 @@ func testCount(t *testing.T, s store.Store) {
 	l := openLog(t, s, "a", store.LogOptions{MaxCount: 10})
 	for n := 1; n <= 57; n++ {
 		add(t, l, 1)
-		oldest, head := l.Bounds()
+		oldest, head := bounds(t, l)
 		if int(head) != n || int(oldest) != max(1, n-9) {
 			t.Fatalf("after %d appends Bounds = %d, %d", n, oldest, head)
 		}
@@ -262,18 +271,18 @@ func testAge(t *testing.T, s store.Store) {
 	time.Sleep(40 * time.Second)
 	add(t, l, 2)
 	time.Sleep(20 * time.Second)
-	if oldest, head := l.Bounds(); oldest != 1 || head != 5 {
+	if oldest, head := bounds(t, l); oldest != 1 || head != 5 {
 		t.Fatalf("at exactly MaxAge Bounds = %d, %d; want 1, 5", oldest, head)
 	}
 	time.Sleep(time.Second)
-	if oldest, head := l.Bounds(); oldest != 4 || head != 5 {
+	if oldest, head := bounds(t, l); oldest != 4 || head != 5 {
 		t.Fatalf("after MaxAge Bounds = %d, %d; want 4, 5", oldest, head)
 	}
 	if b := read(t, l, 0, 10); !b.Gap || len(b.Entries) != 2 {
 		t.Fatalf("Read = gap %v, %d entries", b.Gap, len(b.Entries))
 	}
 	time.Sleep(time.Hour)
-	if oldest, head := l.Bounds(); oldest != 6 || head != 5 {
+	if oldest, head := bounds(t, l); oldest != 6 || head != 5 {
 		t.Fatalf("all evicted: Bounds = %d, %d; want 6, 5", oldest, head)
 	}
 	add(t, l, 1)
@@ -283,7 +292,7 @@ func testAge(t *testing.T, s store.Store) {
 	time.Sleep(time.Second)
 	add(t, l, 1)
 	time.Sleep(time.Minute)
-	if oldest, head := l.Bounds(); oldest != 7 || head != 7 {
+	if oldest, head := bounds(t, l); oldest != 7 || head != 7 {
 		t.Fatalf("one is too old, one exactly MaxAge: Bounds = %d, %d; want 7, 7", oldest, head)
 	}
 }
