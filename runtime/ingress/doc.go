@@ -1,0 +1,17 @@
+// Package ingress takes in the webhooks of services (GitHub, Stripe, Slack, GitLab, whoever follows Standard
+// Webhooks, or signs the body with an HMAC) and makes them occurrences of typed events.
+//
+// A [Service] verifies the webhooks of one service; [NewGitHub] and its siblings make them. A [Route] says which
+// webhooks become which event type, and is written by the generator for event types with `from:` in the event
+// file. [NewHandler] joins both to an http.Handler:
+//
+//	service, err := ingress.NewGitHub(ingress.GitHubOptions{Secrets: []string{os.Getenv("GITHUB_SECRET")}})
+//	…
+//	handler, err := hooks.GitHubIngress{Push: push}.Handler(service, ingress.Options{}) // generated
+//	…
+//	mux.Handle("POST /github", handler)
+//
+// The service's id of a delivery becomes the eventId, so that what is delivered twice is emitted once while
+// the log retains it (OCC-5). What authenticates is checked over the bytes as received, in constant time, before
+// anything is read from them.
+package ingress

@@ -1,0 +1,215 @@
+package ingress
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// errBody is a body that is no JSON object: what JSON is, I-JSON is stricter about (RFC 7493): duplicate members
+// and invalid UTF-8 are refused.
+var errBody = errors.New("the body is not a JSON object of distinct members")
+
+// decode reads the members of v from a body. A member of another type than v wants is an error that names it.
+func decode(body []byte, v any) error {
+	if err := checkBody(body); err != nil {
+		return err
+	}
+	err := jsonv2.Unmarshal(body, v)
+	if err == nil {
+		return nil
+	}
+	if sem, ok := errors.AsType[*jsonv2.SemanticError](err); ok && sem.JSONPointer != "" {
+		return fmt.Errorf("%s has another type than the service gives it", string(sem.JSONPointer))
+	}
+	return errBody
+}
+
+// maxDepth bounds the nesting of a body.
+const maxDepth = 512
+
+// checkBody refuses what is no JSON object, or nested too deep, before anything recurses into it.
+func checkBody(body []byte) error {
+	dec := jsontext.NewDecoder(bytes.NewReader(body))
+	if dec.PeekKind() != '{' {
+		return errBody
+	}
+	for {
+		if _, err := dec.ReadToken(); err != nil {
+			return errBody
+		}
+		switch depth := dec.StackDepth(); {
+		case depth > maxDepth:
+			return fmt.Errorf("the body is nested deeper than %d levels", maxDepth)
+		case depth == 0:
+			if len(bytes.TrimLeft(body[dec.InputOffset():], " \t\r\n")) > 0 {
+				return errBody
+			}
+			return nil
+		}
+	}
+}
+
+// digest is an id for a delivery to which the service gives none: equal bodies are one delivery.
+func digest(body []byte) string {
+	sum := sha256.Sum256(body)
+	return "sha256-" + hex.EncodeToString(sum[:16])
+}
+
+// moment reads a time as services write it: seconds since 1970, or RFC 3339. Anything else is no time.
+func moment(raw jsontext.Value) time.Time {
+	switch raw.Kind() {
+	case '0':
+		// Beyond the year 9999 there is no RFC 3339.
+		if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil && n > 0 && n < 253402300800 {
+			return time.Unix(n, 0).UTC()
+		}
+	case '"':
+		var text string
+		if jsonv2.Unmarshal(raw, &text) == nil {
+			if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+				return t
+			}
+		}
+	}
+	return time.Time{}
+}
+
+// A document is a body whose places are looked up. Each object that is passed is read once.
+type document struct {
+	body    jsontext.Value
+	objects map[string]map[string]jsontext.Value // by the pointer that leads there
+}
+
+func newDocument(body []byte) (*document, error) {
+	if err := checkBody(body); err != nil {
+		return nil, err
+	}
+	return &document{body: body, objects: map[string]map[string]jsontext.Value{}}, nil
+}
+
+// at returns the value at a place, nil when there is none.
+func (d *document) at(tokens []string) jsontext.Value {
+	value, here := d.body, ""
+	for i, token := range tokens {
+		switch value.Kind() {
+		case '{':
+			members, ok := d.objects[here]
+			if !ok {
+				if jsonv2.Unmarshal(value, &members) != nil {
+					return nil
+				}
+				d.objects[here] = members
+			}
+			if value = members[token]; value == nil {
+				return nil
+			}
+		case '[':
+			var items []jsontext.Value
+			if jsonv2.Unmarshal(value, &items) != nil {
+				return nil
+			}
+			if token == "*" {
+				return each(items, tokens[i+1:])
+			}
+			n, err := strconv.Atoi(token)
+			if err != nil || n < 0 || n >= len(items) || strconv.Itoa(n) != token {
+				return nil
+			}
+			value = items[n]
+		default:
+			return nil
+		}
+		here += "/" + escapeToken.Replace(token)
+	}
+	return value
+}
+
+// each is the array of what is at a place of each element, of those that have it.
+func each(items []jsontext.Value, rest []string) jsontext.Value {
+	out := jsontext.Value("[")
+	for _, item := range items {
+		element := &document{body: item, objects: map[string]map[string]jsontext.Value{}}
+		if v := element.at(rest); v != nil {
+			if len(out) > 1 {
+				out = append(out, ',')
+			}
+			out = append(out, v...)
+		}
+	}
+	return append(out, ']')
+}
+
+// text is the string or the number at a place, which is a pointer into the document or a header; "" for none.
+func (d *document) text(h http.Header, place string) string {
+	if !strings.HasPrefix(place, "/") {
+		return h.Get(place)
+	}
+	tokens, _ := splitPointer(place)
+	switch value := d.at(tokens); value.Kind() {
+	case '"':
+		var s string
+		if jsonv2.Unmarshal(value, &s) == nil {
+			return s
+		}
+	case '0':
+		return string(value)
+	}
+	return ""
+}
+
+// checkPlace says what is wrong with a place: a JSON Pointer, or the name of a header.
+func checkPlace(place string) error {
+	if strings.HasPrefix(place, "/") {
+		if _, ok := splitPointer(place); !ok {
+			return fmt.Errorf("%q is no JSON Pointer", place)
+		}
+		return nil
+	}
+	if !isHeaderName(place) {
+		return fmt.Errorf("%q is neither a JSON Pointer nor the name of a header", place)
+	}
+	return nil
+}
+
+// isHeaderName reports whether s is a token of RFC 9110.
+func isHeaderName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+var (
+	escapeToken   = strings.NewReplacer("~", "~0", "/", "~1")
+	unescapeToken = strings.NewReplacer("~1", "/", "~0", "~")
+)
+
+// splitPointer returns the tokens of a JSON Pointer (RFC 6901) that leads to a member.
+func splitPointer(pointer string) ([]string, bool) {
+	if !strings.HasPrefix(pointer, "/") {
+		return nil, false
+	}
+	tokens := strings.Split(pointer[1:], "/")
+	for i, t := range tokens {
+		for j := 0; j < len(t); j++ {
+			if t[j] == '~' && (j+1 == len(t) || t[j+1] != '0' && t[j+1] != '1') {
+				return nil, false
+			}
+		}
+		tokens[i] = unescapeToken.Replace(t)
+	}
+	return tokens, true
+}

@@ -1,0 +1,111 @@
+package ingress
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// StandardWebhooksOptions configure [NewStandardWebhooks].
+type StandardWebhooksOptions struct {
+	// Secrets are the accepted secrets (whsec_ and base64 of 24 to 64 bytes). When any is given, one of them must
+	// have made a v1 signature. Several are for the time of a rotation.
+	Secrets []string
+	// Keys are the accepted public keys. When any is given, one of them must have made a v1a signature.
+	Keys []webhook.PublicKey
+	// Tolerance is how far the timestamp may be from this clock; 0 means DefaultTolerance.
+	Tolerance time.Duration
+}
+
+// A StandardWebhooks verifies messages that follow the Standard Webhooks specification, those of Svix and all who
+// send through it included (svix-id and its siblings are the same headers by other names). The body's type is the
+// event, the webhook-id the id, the body's timestamp the time.
+type StandardWebhooks struct {
+	service
+	verifier webhook.Verifier
+}
+
+// NewStandardWebhooks makes the service; it is an error to give neither a secret nor a key, or a malformed one.
+func NewStandardWebhooks(o StandardWebhooksOptions) (*StandardWebhooks, error) {
+	return newStandard(ProviderStandardWebhooks, o)
+}
+
+func newStandard(provider string, o StandardWebhooksOptions) (*StandardWebhooks, error) {
+	s := &StandardWebhooks{service: service{provider: provider}, verifier: webhook.Verifier{Keys: o.Keys, Tolerance: o.Tolerance}}
+	for i, text := range o.Secrets {
+		secret, err := webhook.ParseSecret(text)
+		if err != nil {
+			return nil, fmt.Errorf("ingress: %s: secret %d of %d: %w", provider, i+1, len(o.Secrets), err)
+		}
+		s.verifier.Secrets = append(s.verifier.Secrets, secret)
+	}
+	if len(o.Secrets)+len(o.Keys) == 0 {
+		return nil, needsSecret(provider)
+	}
+	return s, nil
+}
+
+// svix are the headers by the names that Svix gives them.
+var svix = map[string]string{
+	wire.HeaderWebhookID: "svix-id", wire.HeaderWebhookTimestamp: "svix-timestamp", wire.HeaderWebhookSignature: "svix-signature",
+}
+
+// standardHeaders are the three headers by their standard names: those of Svix where no standard one is there.
+func standardHeaders(h http.Header) (http.Header, error) {
+	prefer := func(name string) string { return name }
+	if h.Get(wire.HeaderWebhookID) == "" && h.Get(wire.HeaderWebhookSignature) == "" {
+		prefer = func(name string) string { return svix[name] }
+	}
+	out := make(http.Header, len(svix))
+	for name := range svix {
+		value, err := header(h, prefer(name))
+		if err != nil {
+			return nil, err
+		}
+		out.Set(name, value)
+	}
+	return out, nil
+}
+
+// Verify checks the three headers.
+func (s *StandardWebhooks) Verify(h http.Header, body []byte) error {
+	h, err := standardHeaders(h)
+	if err != nil {
+		return err
+	}
+	switch _, err = s.verifier.Verify(h, body); {
+	case errors.Is(err, webhook.ErrStale):
+		return ErrStale
+	case errors.Is(err, webhook.ErrSignature):
+		return ErrSignature
+	case err != nil:
+		return ErrHeaders
+	}
+	return nil
+}
+
+// Delivery reads the body as the specification recommends it: type, timestamp and data.
+func (s *StandardWebhooks) Delivery(h http.Header, body []byte) (Delivery, error) {
+	var b struct {
+		Type      string         `json:"type"`
+		Timestamp jsontext.Value `json:"timestamp"`
+	}
+	if err := decode(body, &b); err != nil {
+		return Delivery{}, err
+	}
+	h, err := standardHeaders(h)
+	if err != nil {
+		return Delivery{}, err
+	}
+	d := Delivery{Provider: s.provider, ID: h.Get(wire.HeaderWebhookID), Event: b.Type, Time: moment(b.Timestamp)}
+	if d.Event == "" {
+		return d, errors.New("the type is missing")
+	}
+	return d, nil
+}
