@@ -255,17 +255,18 @@ func (s *feedSource) catchUp(ctx context.Context, into []outcome, p pulled) (pul
 		p.more = true
 		return p, nil
 	}
-	n := min(len(s.backlog), pullBatch)
-	for i := range s.backlog[:n] {
-		e := s.backlog[i]
+	n := 0
+	for size := 0; n < min(len(s.backlog), pullBatch) && size < pullBytes; n++ {
+		e := s.backlog[n]
 		rec := newRecord(s.args.def, e, appendString(nil, e.Cursor))
 		o, ok, err := consider(ctx, rec, s.args, s.id)
 		if err != nil {
-			s.backlog = s.backlog[i:]
+			s.backlog = s.backlog[n:]
 			return p, err
 		}
 		if ok {
 			p.out = append(p.out, o)
+			size += o.size()
 		}
 		s.last = e.Cursor
 	}

@@ -23,19 +23,22 @@ type hookFeed struct {
 	server    *Server
 	principal string
 
-	// pulling is held while the upstream may be asked, which may take its time; nobody waits for
-	// that but another pull. While the reader is parked there is none.
+	// pulling is held while the source is pulled. While the source is parked there is no pull.
 	pulling sync.Mutex
 	src     source
-	args    *arguments // of src
 
 	mu     sync.Mutex
+	args   *arguments // of src
 	found  []feedItem // ascending, above what is settled
+	bytes  int        // of found
 	passed string     // cursor of what is settled
 	head   store.Position
 	last   string // cursor of head
+	asking bool   // the upstream is being asked, which takes as long as its author's check does
+	failed error  // of that, for the next Read
+	cancel context.CancelFunc
 	parked bool
-	full   bool // parked because too much is kept
+	held   bool // parked without the source: too much is kept, or the upstream is being asked
 	more   bool // the source has more to say than it has been asked
 	closed bool
 	timer  *time.Timer // when to ask again without a signal
@@ -49,8 +52,30 @@ type feedItem struct {
 	gap    bool
 }
 
-// maxFound bounds what is kept; beyond it reading pauses until something is settled.
-const maxFound = 2048
+// Bounds of what is kept, in occurrences and in bytes; beyond either of them reading pauses until
+// something is settled.
+const (
+	maxFound      = 2048
+	maxFoundBytes = 4 << 20
+)
+
+// full is called under mu.
+func (r *hookFeed) full() bool { return len(r.found) >= maxFound || r.bytes >= maxFoundBytes }
+
+// keep is called under mu.
+func (r *hookFeed) keep(it feedItem) {
+	r.head++
+	it.at = r.head
+	r.found = append(r.found, it)
+	r.bytes += it.size()
+}
+
+func (it *feedItem) size() int {
+	if it.gap {
+		return len(it.cursor)
+	}
+	return it.o.size() + len(it.cursor)
+}
 
 // openHookFeed places a reader at a cursor of the feed's own form.
 func openHookFeed(ctx context.Context, et *eventType, sub Subscription, a *arguments, at replay) (r *hookFeed, truncated bool, err error) {
@@ -87,7 +112,7 @@ func (r *hookFeed) Read(ctx context.Context, after store.Position, limit int) (d
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f := delivery.Found{Upto: max(after, r.head), More: r.more && len(r.found) < maxFound}
+	f := delivery.Found{Upto: max(after, r.head), More: r.more && !r.asking && !r.full()}
 	i := sort.Search(len(r.found), func(i int) bool { return r.found[i].at > after })
 	for ; i < len(r.found); i++ {
 		it := &r.found[i]
@@ -104,27 +129,77 @@ func (r *hookFeed) Read(ctx context.Context, after store.Position, limit int) (d
 }
 
 // pull takes over what the source has ready, unless something after that position is there already
-// or too much is kept.
+// or too much is kept. Where the source has to ask the upstream for it, that is begun and not waited
+// for: a check that hangs holds up no worker of the engine (HOOK-4).
 func (r *hookFeed) pull(ctx context.Context, after store.Position) error {
 	a := r.arguments()
-	wanted := func() bool {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return a != nil && !r.closed && after >= r.head && len(r.found) < maxFound
-	}
-	if !wanted() {
-		return nil
+	r.mu.Lock()
+	err := r.failed
+	r.failed = nil
+	wanted := a != nil && err == nil && !r.closed && !r.asking && after >= r.head && !r.full()
+	r.mu.Unlock()
+	if !wanted {
+		return err
 	}
 	r.pulling.Lock()
-	defer r.pulling.Unlock()
-	if !wanted() {
-		return nil
+	if r.args == a && !asksUpstream(r.src) {
+		defer r.pulling.Unlock()
+		return r.take(ctx, a)
 	}
+	r.pulling.Unlock()
+	r.ask(a)
+	return nil
+}
+
+// asksUpstream reports whether the next pull of a source may take as long as a check does.
+func asksUpstream(s source) bool {
+	switch s := s.(type) {
+	case *feedSource:
+		return !s.joined
+	case *bothSource:
+		return !s.check.joined
+	default:
+		return false
+	}
+}
+
+// ask pulls in a goroutine of its own and then rings. Close ends it.
+func (r *hookFeed) ask(a *arguments) {
+	w := r.server.hooks
+	ctx, cancel := context.WithCancel(hook.WithPrincipal(w.ctx, r.principal))
+	r.mu.Lock()
+	if r.asking || r.closed {
+		r.mu.Unlock()
+		cancel()
+		return
+	}
+	r.asking, r.cancel = true, cancel
+	r.mu.Unlock()
+	w.background(func() {
+		defer cancel()
+		r.pulling.Lock()
+		err := r.take(ctx, a)
+		r.pulling.Unlock()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.asking = false; r.closed {
+			r.src.close()
+			return
+		}
+		r.failed = err
+		r.ring()
+	})
+}
+
+// take pulls the source and keeps what it gives. The caller holds pulling.
+func (r *hookFeed) take(ctx context.Context, a *arguments) error {
 	if r.args != a {
 		if err := r.src.rebind(ctx, a); err != nil {
 			return err
 		}
+		r.mu.Lock()
 		r.args = a
+		r.mu.Unlock()
 	}
 	p, err := r.src.pull(ctx, nil)
 	for _, f := range p.failed {
@@ -132,14 +207,15 @@ func (r *hookFeed) pull(ctx context.Context, after store.Position) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.closed {
+		return err
+	}
 	for i := range p.out {
-		r.head++
-		r.found = append(r.found, feedItem{at: r.head, o: p.out[i], cursor: textOf(p.out[i].rec.cursor)})
+		r.keep(feedItem{o: p.out[i], cursor: textOf(p.out[i].rec.cursor)})
 	}
 	r.last = textOf(r.src.cursor())
 	if p.gap {
-		r.head++
-		r.found = append(r.found, feedItem{at: r.head, gap: true, cursor: r.last})
+		r.keep(feedItem{gap: true, cursor: r.last})
 	}
 	if r.more = p.more; p.retry > 0 {
 		r.alarm(p.retry)
@@ -172,10 +248,12 @@ func (r *hookFeed) Park(after store.Position) bool {
 	switch {
 	case r.closed || a == nil:
 		return true
-	case len(r.found) >= maxFound:
-		r.full, r.parked = true, true
+	case r.failed != nil:
+		return false
+	case r.asking && after >= r.head || r.full():
+		r.held, r.parked = true, true
 		return true
-	case after < r.head || r.args != a || r.more:
+	case r.asking || after < r.head || r.args != a || r.more:
 		return false
 	}
 	r.parked = r.src.park()
@@ -186,22 +264,25 @@ func (r *hookFeed) Park(after store.Position) bool {
 func (r *hookFeed) Unpark() store.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.unpark()
+	held := r.held
+	if r.unpark(); held {
+		return 0 // what came meanwhile is not read
+	}
 	return r.head
 }
 
 func (r *hookFeed) unpark() {
-	if r.parked && !r.full && !r.closed {
+	if r.parked && !r.held && !r.closed {
 		r.src.unpark()
 	}
-	r.parked, r.full = false, false
+	r.parked, r.held = false, false
 }
 
 // Passed implements [delivery.Reader].
 func (r *hookFeed) Passed() store.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.parked || r.full {
+	if !r.parked || r.held {
 		return 0
 	}
 	return r.head
@@ -226,7 +307,7 @@ func (r *hookFeed) Cursor(p store.Position) *string {
 
 // present is the cursor of head, which moves on while the source is parked.
 func (r *hookFeed) present() string {
-	if r.parked && !r.full {
+	if r.parked && !r.held {
 		r.src.unpark()
 		r.last = textOf(r.src.cursor())
 		if !r.src.park() {
@@ -245,8 +326,11 @@ func (r *hookFeed) settled(p store.Position) {
 		return
 	}
 	r.passed = r.found[n-1].cursor
+	for i := range r.found[:n] {
+		r.bytes -= r.found[i].size()
+	}
 	r.found = append([]feedItem(nil), r.found[n:]...)
-	if r.full && len(r.found) < maxFound {
+	if r.held && !r.full() {
 		r.ring()
 	}
 }
@@ -263,6 +347,10 @@ func (r *hookFeed) Close() {
 	r.closed = true
 	if r.timer != nil {
 		r.timer.Stop()
+	}
+	if r.asking {
+		r.cancel() // and closes the source when it has ended
+		return
 	}
 	r.src.close()
 }

@@ -217,6 +217,7 @@ var limits = map[string]limit{
 	"Document of a receiver's consent":                            {value: fmt.Sprint("8 KiB and ", verify.MaxReceivers, " entries"), test: "server.TestVER1DocumentBounds"},
 	"Answer of an endpoint":                                       {value: "8 KiB", test: "netguard.TestSSRF2BoundedBodies"},
 	"Retry-After of an endpoint":                                  {value: "15 min", test: "delivery.TestHOOK3Schedule"},
+	"Found by a check for a webhook subscription and unsettled":   {value: fmt.Sprintf("2,048 occurrences, %s", bytesText(maxFoundBytes)), test: "server.TestFoundIsBounded"},
 	"Unsettled occurrences of a subscription":                     {value: "1,024", test: "delivery.TestHOOK8UnsettledBound"},
 	"Waiting for a check in events/subscribe":                     {value: secondsText(askTime), test: "server.TestSUB1HangingCheck"},
 	"Waiting for the response before the first delivery":          {value: secondsText(maxReplyTime), test: "server.TestSUB1ResponseFirst"},

@@ -1,0 +1,190 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+)
+
+// oneWorker leaves the engine one worker, so that who occupies it holds up everybody.
+func oneWorker(o *Options) {
+	o.Webhook.Delivery.Workers = 1
+	o.Webhook.AllowReceivers = []string{"http://receiver.test"}
+}
+
+// stuckMailbox is a mailbox whose check does not answer, after a switch, those who are behind.
+type stuckMailbox struct {
+	mailbox
+	behind atomic.Int64  // cursors below it hang
+	hung   atomic.Int64  // checks that did
+	free   chan struct{} // closed: they go on
+}
+
+func (m *stuckMailbox) check(ctx context.Context, a filterArgs, cursor string) (events.Page[incident], error) {
+	if n, err := strconv.ParseInt(cursor, 10, 64); err == nil && n < m.behind.Load() {
+		m.hung.Add(1)
+		select {
+		case <-m.free:
+		case <-ctx.Done():
+			return events.Page[incident]{}, ctx.Err()
+		}
+	}
+	return m.mailbox.check(ctx, a, cursor)
+}
+
+// HOOK-4: a check that hangs while a webhook subscription catches up, or changes to a new definition,
+// holds up that subscription alone: with a single worker others get theirs, and it goes on where it was
+// when the check answers. hookFeed.pull carries it.
+func TestHOOK4HangingCheck(t *testing.T) {
+	for _, source := range []string{"check", "both"} {
+		for _, cause := range []string{"catching up", "a new definition", "the end of the server", "unsubscribing"} {
+			t.Run(source+", "+cause, func(t *testing.T) {
+				bubble(t, oneWorker, func(w *world) { hangs(w, source, cause) })
+			})
+		}
+	}
+}
+
+func hangs(w *world, source, cause string) {
+	t := w.t
+	m := &stuckMailbox{mailbox: mailbox{page: 2}, free: make(chan struct{})}
+	registered := func() {
+		var err error
+		if source == "both" {
+			_, err = RegisterBoth(w.Server, incidentType("e"), m.check, Hooks[filterArgs, incident]{}, WithNextPoll(time.Second), WithSharedCheck())
+		} else {
+			err = RegisterCheck(w.Server, incidentType("e"), m.check, Hooks[filterArgs, incident]{}, WithNextPoll(time.Second), WithSharedCheck())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	registered()
+	other := register(t, w.Server, "other", Hooks[filterArgs, incident]{})
+	to := func(path string) string { return "http://receiver.test/" + path }
+	began := w.subscribe("alice", params(to("alice"), secretA, "")).Cursor
+	w.subscribe("bob", strings.Replace(params(to("bob"), secretA, ""), `"e"`, `"other"`, 1))
+	var want []string
+	for i := range 8 {
+		m.put("", mail(fmt.Sprint("m", i)))
+		want = append(want, fmt.Sprint("m", i))
+	}
+	w.settle(10 * time.Second)
+	got := func(path string) (ids []string) {
+		for _, d := range w.r.all() {
+			if d.url == to(path) {
+				ids = append(ids, d.short())
+			}
+		}
+		slices.SortFunc(ids, byNumber)
+		return ids
+	}
+	wantStrings(t, "to alice", got("alice"), want...)
+
+	// Carol begins far behind the feed: what her first page does not hold she has to ask for.
+	reader := "carol"
+	switch cause {
+	case "a new definition":
+		reader = "alice"
+		m.behind.Store(1 << 40)
+		registered()
+	default:
+		m.put("", mail("m8"))
+		want = append(want, "m8")
+		w.restart(nil) // so that the feed's log does not hold what she asks for
+		registered()
+		other = register(t, w.Server, "other", Hooks[filterArgs, incident]{})
+		w.subscribe("bob", strings.Replace(params(to("bob"), secretA, ""), `"e"`, `"other"`, 1))
+		w.subscribe("alice", params(to("alice"), secretA, "")) // the feed is live at its head
+		w.subscribe("carol", params(to("carol"), secretA, fmt.Sprintf(`,"cursor":%q`, *began)))
+		m.behind.Store(9)
+	}
+	w.settle(5 * time.Second)
+	if m.hung.Load() == 0 {
+		t.Fatal("nothing hangs")
+	}
+	for i := range 5 {
+		emit(t, other, incident{ID: fmt.Sprint("x", i)})
+	}
+	w.settle(5 * time.Second)
+	wantStrings(t, "to bob", got("bob"), "x0", "x1", "x2", "x3", "x4")
+
+	switch cause {
+	case "the end of the server":
+		if err := w.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+		return
+	case "unsubscribing":
+		w.unsubscribe(reader, to(reader))
+		w.settle(time.Second)
+		if n := len(w.types["e"].feeds); n != 1 { // alice's
+			t.Errorf("%d feeds", n)
+		}
+		return
+	}
+	close(m.free)
+	m.put("", mail("m9"))
+	want = append(want, "m9")
+	w.settle(30 * time.Second)
+	wantStrings(t, "to "+reader, slices.Compact(got(reader)), want...)
+}
+
+// What a check found is kept until it is settled, up to a number of bytes: then the check is asked no
+// more until something is. hookFeed.full carries it (CAP-5).
+func TestFoundIsBounded(t *testing.T) {
+	bubble(t, nil, func(w *world) {
+		t := w.t
+		const each = 200 << 10
+		m := &mailbox{page: 10}
+		registerMailbox(t, w.Server, m, WithNextPoll(time.Second))
+		w.subscribe("alice", params(plain, secretA, ""))
+		w.r.on(func(rw http.ResponseWriter, d *delivered) bool {
+			rw.WriteHeader(http.StatusServiceUnavailable)
+			return true
+		})
+		const n = 100
+		var want []string
+		for i := range n {
+			item := mail(fmt.Sprint("m", i))
+			item.Data.Service = strings.Repeat("s", each)
+			m.put("alice", item)
+			want = append(want, item.ID)
+		}
+		w.settle(time.Minute)
+		var feed *hookFeed
+		for _, h := range w.hooks.byID {
+			feed = h.reader.(*hookFeed)
+		}
+		kept := func() (bytes, sum int) {
+			feed.mu.Lock()
+			defer feed.mu.Unlock()
+			for i := range feed.found {
+				sum += feed.found[i].size()
+			}
+			return feed.bytes, sum
+		}
+		if bytes, sum := kept(); bytes != sum || bytes < maxFoundBytes || bytes > maxFoundBytes+pullBytes+each+1024 {
+			t.Errorf("%d bytes are kept, %d are counted", sum, bytes)
+		}
+		w.r.on(nil)
+		w.settle(20 * time.Minute)
+		got := []string{}
+		for _, d := range w.r.all() {
+			got = append(got, d.short())
+		}
+		slices.SortFunc(got, byNumber)
+		wantStrings(t, "delivered in the end", slices.Compact(got), want...)
+		if bytes, sum := kept(); bytes != 0 || sum != 0 {
+			t.Errorf("%d bytes stay counted, %d kept", bytes, sum)
+		}
+	})
+}
