@@ -98,3 +98,18 @@ func TestTrap1Watermark(t *testing.T) {
 		})
 	})
 }
+
+// TestTrap1StoredSpans takes over only those stored spans that say something: not what lies at or before
+// the base, and none that ends before it begins. NewWatermark carries this (trap 1).
+func TestTrap1StoredSpans(t *testing.T) {
+	w := NewWatermark(store.Progress{Base: 9, Settled: []store.Span{{From: 5, To: 9}, {From: 20, To: 15}, {From: 11, To: 12}}})
+	if got := w.Spans(); len(got) != 1 || got[0] != (store.Span{From: 11, To: 12}) {
+		t.Errorf("spans %v", got)
+	}
+	for p, open := range map[store.Position]bool{10: true, 11: false, 13: true} {
+		w := NewWatermark(store.Progress{Base: 9, Settled: []store.Span{{From: 5, To: 9}, {From: 20, To: 15}, {From: 11, To: 12}}})
+		if w.Open(p) != open {
+			t.Errorf("Open(%d) is %v", p, !open)
+		}
+	}
+}

@@ -265,3 +265,16 @@ func TestInvalidIsNotAsked(t *testing.T) {
 		}
 	}
 }
+
+// TestSSRF1MappedLiteral dials an IPv4 address that is written in its IPv6 form as what it is, so that
+// what was judged and what is dialed are one text (SSRF-1, trap 8). [Guard.lookup] carries this.
+func TestSSRF1MappedLiteral(t *testing.T) {
+	spy := &network{}
+	g := newGuard(t, Options{DialContext: spy.dial})
+	if _, err := g.Send(get(t, "https://[::ffff:"+public+"]/")); err == nil {
+		t.Fatal("somebody answers")
+	}
+	if got := spy.all(); !slices.Equal(got, []string{public + ":443"}) {
+		t.Errorf("dialed %v", got)
+	}
+}
