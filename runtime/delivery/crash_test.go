@@ -101,6 +101,7 @@ func (w *writeSpy) Dispatched(ctx context.Context, log string, to store.Position
 // TestTrap1Crash cuts the process off after every writing, under random orders of success, failure
 // and abandonment, and starts again from what was stored: what was acknowledged before and after
 // is everything that matched, and every cursor that went out was safe (HOOK-6, section 13).
+// [Engine.Flush] carries it with collect and write, [Engine.Add] with pin, and [Watermark.At].
 func TestTrap1Crash(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(rt, "events")

@@ -25,6 +25,7 @@ func refuse(status int) func(context.Context, got) (int, http.Header, error) {
 
 // TestTrap6RefreshAgainstExpiry refreshes just before, at and just after the expiry: before it the
 // subscription lives on and keeps its retries, from it on only subscribing anew helps (SUB-5).
+// [Handle.Refresh] and Handle.expired carry it.
 func TestTrap6RefreshAgainstExpiry(t *testing.T) {
 	for _, c := range []struct {
 		offset time.Duration
@@ -69,6 +70,7 @@ func TestTrap6RefreshAgainstExpiry(t *testing.T) {
 
 // TestTrap6ExpiryCutsOff stops an attempt that is under way when the subscription expires; its
 // answer counts nothing.
+// Engine.tick, Handle.end and Engine.conclude carry it.
 func TestTrap6ExpiryCutsOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var cut atomic.Bool
@@ -99,6 +101,7 @@ func TestTrap6ExpiryCutsOff(t *testing.T) {
 // TestTrap6Rotation rotates the secret between retries: while both are valid, a receiver that knows
 // only the old one and one that knows only the new one accept every attempt; afterwards only the
 // new one does (SUB-5).
+// [Handle.Refresh] carries it, and Engine.send, which takes the ring for each attempt.
 func TestTrap6Rotation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		secrets, err := ringOf([]store.Secret{{Key: oldKey}, {Key: newKey}})
@@ -133,6 +136,7 @@ func TestTrap6Rotation(t *testing.T) {
 
 // TestTrap6LateAnswers has the answer of an unsubscribed subscription come just before, at and just
 // after the moment at which the same key is subscribed anew: it settles nothing there.
+// Engine.conclude carries it, which counts nothing for a handle that is gone.
 func TestTrap6LateAnswers(t *testing.T) {
 	for _, offset := range []time.Duration{-1, 0, 1} {
 		t.Run(offset.String(), func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 
 // TestTrap15Restart restarts with many subscriptions, few of which have anything left to do: the
 // others read nothing that was dispatched before.
+// Log.restore and Engine.collect carry it.
 func TestTrap15Restart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()

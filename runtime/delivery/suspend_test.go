@@ -19,6 +19,7 @@ import (
 // TestTrap13Suspension suspends at more than 95 % of at least 100 attempts, delivers nothing until
 // a refresh, which reports the state that it found, and then goes on with the rest of each retry
 // window (HOOK-5, HOOK-8).
+// Handle.job, Handle.nextTime and Handle.resume carry it.
 func TestTrap13Suspension(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
@@ -88,6 +89,7 @@ func TestTrap13Suspension(t *testing.T) {
 
 // TestTrap13RestoredSuspended keeps a restored subscription suspended, and resumes it by the admin
 // API with everything that came meanwhile (SRV-8).
+// healthOf, [Engine.Add] and Handle.resume carry it.
 func TestTrap13RestoredSuspended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()

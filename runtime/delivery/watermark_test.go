@@ -10,6 +10,7 @@ import (
 
 // TestTrap1Watermark holds a Watermark against a set of settled positions under random orders of
 // reading, settling and restarts (HOOK-6).
+// [Watermark.Open], Pass, Settle, Base and Spans carry it.
 func TestTrap1Watermark(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		base := store.Position(rapid.IntRange(0, 5).Draw(t, "base"))

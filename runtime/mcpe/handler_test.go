@@ -58,6 +58,7 @@ const hostile = "'; touch pwned; \"$(touch pwned)\" `touch pwned` && | > < * ? \
 
 // MCPE-HAN-1, trap 14: data reaches a command unchanged, by each input, and no shell; its environment
 // is not the server's.
+// bash.run carries it with variables: a command is started as a list, with an environment of its own.
 func TestBashInputs(t *testing.T) {
 	t.Setenv("SERVER_SECRET", "hunter2")
 	dir := t.TempDir()

@@ -37,6 +37,7 @@ func (f *flip) LookupNetIP(context.Context, string, string) ([]netip.Addr, error
 
 // TestSSRF1Rebinding lets a name change its mind between lookups: each connection has one lookup,
 // dials exactly what that lookup said, and a blocked answer reaches nothing (SSRF-1, trap 8).
+// Guard.reach carries it, which judges every address of the lookup that it dials by.
 func TestSSRF1Rebinding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		resolver := &flip{answers: []string{public, "127.0.0.1", public, "169.254.169.254"}}
@@ -71,6 +72,7 @@ func TestSSRF1Rebinding(t *testing.T) {
 
 // TestSSRF1NoPacket sends to hosts in every spelling and form; none of them is dialed (SSRF-1,
 // SSRF-3, trap 8).
+// parseHost, Guard.reach and Guard.check carry it.
 func TestSSRF1NoPacket(t *testing.T) {
 	spy := &network{}
 	g := newGuard(t, Options{DialContext: spy.dial, Resolver: names{"mixed.test": {public, "10.0.0.1"}, "localhost": {"127.0.0.1"}}})

@@ -16,6 +16,7 @@ import (
 
 // Trap 11, CUR-1, POLL-4: whatever the page sizes, caps and arrivals, a poller gets every item
 // once and in order; two principals with one check never get each other's. SRV-1.
+// checkPoll.use and upstream.step carry it, with the feed's hash in upstream.parse.
 func TestCheckPollProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &mailbox{page: rapid.IntRange(0, 7).Draw(rt, "page")}
@@ -229,6 +230,7 @@ func TestCheckCoalesced(t *testing.T) {
 
 // Trap 11, SRV-5: streams that come with any cursor, of a poll, of an earlier stream, behind or
 // ahead of the loop, each get what follows their cursor, once and in order.
+// feedSource.start, catchUp and meet carry it.
 func TestCheckStreamsMeet(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		page := rapid.IntRange(0, 4).Draw(rt, "page")
@@ -335,6 +337,7 @@ func TestCheckBroken(t *testing.T) {
 
 // Trap 11, CUR-1: a truncated page of more items than a poll takes is told as truncated once and
 // read to its end.
+// upstream.step carries it by afterGap.
 func TestTruncatedPageInParts(t *testing.T) {
 	for _, moves := range []bool{true, false} {
 		s := newServer(t, Options{})

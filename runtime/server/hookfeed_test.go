@@ -176,6 +176,7 @@ func TestWebhookOfBoth(t *testing.T) {
 
 // TestWebhookFeedsAreShared asks the upstream once for several subscriptions with equal arguments,
 // and nobody's mail goes to another principal (SRV-5, trap 11).
+// upstream.acquireFeed carries it: the key of a feed has the principal.
 func TestWebhookFeedsAreShared(t *testing.T) {
 	bubble(t, nil, func(w *world) {
 		t := w.t

@@ -80,6 +80,7 @@ func (d durableOrNot) Durable() bool { return bool(d) }
 // TestSUB5Refresh refreshes with another secret: deliveries are signed with both for the grace
 // window, so that a receiver that knows only one accepts them, and with the new one after it
 // (SUB-5, trap 6).
+// webhooks.refresh, secretsOf, ringOf and webhook.Ring.Rotate carry it.
 func TestSUB5Refresh(t *testing.T) {
 	bubble(t, nil, func(w *world) {
 		t := w.t
@@ -146,6 +147,7 @@ func TestSUB7WatermarkInResponse(t *testing.T) {
 
 // TestSUB5ExpiryAgainstRefresh refreshes just before, at and just after the end of the grant
 // (SUB-5, SUB-6, trap 6).
+// lapsed carries it, which webhooks.find and webhooks.refresh ask.
 func TestSUB5ExpiryAgainstRefresh(t *testing.T) {
 	for _, c := range []struct {
 		after time.Duration
@@ -208,6 +210,7 @@ func TestSUB5LapsedRestartsFromCursor(t *testing.T) {
 // TestHOOK8DeliveryStatus suspends a subscription: the refresh that reactivates it reports the
 // state that it found, the next one that it is active; what was emitted meanwhile is delivered, and
 // suspended time does not eat the retry window (HOOK-5, HOOK-8, trap 13).
+// delivery.Handle.Refresh and resume carry it.
 func TestHOOK8DeliveryStatus(t *testing.T) {
 	bubble(t, func(o *Options) {
 		o.Webhook.Delivery.Suspend = delivery.Suspension{Min: 3, Window: time.Hour}

@@ -241,6 +241,7 @@ func (l countingLog) Read(ctx context.Context, after store.Position, limit int) 
 
 // Trap 15: a parked reader never gaps, however much is evicted past it, and reads only what the
 // index did not rule out.
+// topic.park, topic.appended, topic.unpark and index.wake carry it.
 func TestParkedReaders(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		readers := rapid.SliceOfN(rapid.SampledFrom([]string{

@@ -221,6 +221,7 @@ func TestVER3Cache(t *testing.T) {
 
 // TestVER3FailedReverification leaves a live subscription as it was when its callback does not
 // pass any more (VER-3, trap 6).
+// webhooks.refresh carries it: it verifies before it changes the record.
 func TestVER3FailedReverification(t *testing.T) {
 	bubble(t, nil, func(w *world) {
 		t := w.t
@@ -246,6 +247,7 @@ func TestVER3FailedReverification(t *testing.T) {
 
 // TestVER3Budget bounds failed verifications per host and per principal, whatever the mix of URLs,
 // ports, spellings, principals and answers, and forgets them after a minute (VER-3, trap 7).
+// The budget's begin, enter and leave in internal/verify carry it.
 func TestVER3Budget(t *testing.T) {
 	bubble(t, nil, func(w *world) {
 		t := w.t
@@ -284,6 +286,7 @@ func TestVER3Budget(t *testing.T) {
 // TestVER3BudgetAtOnce sends many subscribes at once: failures stay within the budget although
 // none is known when the others begin, and successes of a busy shared receiver are all let through
 // (VER-3, trap 7).
+// The budget's enter carries it, which counts those under way.
 func TestVER3BudgetAtOnce(t *testing.T) {
 	for _, good := range []bool{true, false} {
 		bubble(t, nil, func(w *world) {
@@ -317,6 +320,7 @@ func TestVER3BudgetAtOnce(t *testing.T) {
 // TestVER3SingleFlight subscribes with many arguments at once: the callback is asked once, also
 // when the first caller goes away, and when it subscribes by itself while it is asked nothing
 // locks up (VER-3, trap 7).
+// The lock by pair in the verifier's Verify carries it.
 func TestVER3SingleFlight(t *testing.T) {
 	bubble(t, nil, func(w *world) {
 		t := w.t

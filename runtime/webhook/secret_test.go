@@ -82,6 +82,7 @@ func TestSecretHidesItself(t *testing.T) {
 }
 
 // TestSUB5Ring keeps each secret for its window and not longer (SUB-5, trap 6).
+// [Ring.Rotate] carries it.
 func TestSUB5Ring(t *testing.T) {
 	const grace = 5 * time.Minute
 	a, b, c := NewSecret(), NewSecret(), NewSecret()

@@ -39,6 +39,7 @@ type identityVectors struct {
 
 // SUB-4 and trap 9 (arguments): {}, absent and null are equal, and so are 1, 1.0 and 1e0; nothing
 // else is taken for something it is not; what has no exact canonical form is refused with its place.
+// Canonical carries it.
 func TestArgumentIdentity(t *testing.T) {
 	var v identityVectors
 	readVectors(t, "identity.json", &v)
