@@ -29,6 +29,7 @@ func TestPOLL8LeasesAreNotShortened(t *testing.T) {
 		wantStrings(t, "while a poll is held", hooks.lines(), "on")
 		<-done
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		wantStrings(t, "in the end", hooks.lines(), "on", "off")
 	})
 }
@@ -50,6 +51,7 @@ func TestPOLL8EndedWhileBeginning(t *testing.T) {
 		synctest.Wait()
 		s.Revoke(t.Context(), "ann")
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		wantStrings(t, "hooks", hooks.lines(), "on", "off")
 		if len(s.leases.byID) != 0 || len(s.members.byID) != 0 || s.holdings.total != 0 {
 			t.Errorf("%d leases, %d memberships, %d bytes", len(s.leases.byID), len(s.members.byID), s.holdings.total)
