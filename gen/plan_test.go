@@ -120,7 +120,7 @@ func TestPlanCreatesUpdatesDeletes(t *testing.T) {
 		t.Errorf("orphan: %s, want %s", got, want)
 	}
 	r.Emit = []string{"client"}
-	if got, want := apply(t, r), "~out/a.mcpe.go ~out/mcpe.go -out/tools.json"; got != want {
+	if got, want := apply(t, r), "~out/a.mcpe.go ~out/mcpe.go -out/mcpe.schemas.json -out/tools.json"; got != want {
 		t.Errorf("without tools: %s, want %s", got, want)
 	}
 }

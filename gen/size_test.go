@@ -14,10 +14,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen"
 )
 
-// maxEventBytes bounds the generated Go of a simple event type on average, the literals of its two
-// schemas aside. The constant of its name and the aliases of what a client receives are about 400 of them,
-// 100 are where its schemas are read.
-const maxEventBytes = 2816
+// maxEventBytes bounds the generated Go of a simple event type on average. About 400 of them are the constant
+// of its name and the aliases of what a client receives, which are for readers of the code that uses them.
+const maxEventBytes = 2560
 
 // simpleEvents are event types as people name them, with 3 arguments and 5 payload members each.
 var simpleEvents = []string{

@@ -5,7 +5,6 @@ package sample
 
 import (
 	"context"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,20 +14,18 @@ import (
 // BenchSampleEventName is the name of the event type.
 const BenchSampleEventName = "bench.sample"
 
-var eventBenchSample = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          BenchSampleEventName,
-		Description:   "A sample of the benchmarks.",
-		InputSchema:   publishedSchemas.Event(BenchSampleEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(BenchSampleEventName, "payloadSchema"),
-		Fingerprint:   "f70bbbe3098af1031c574ddcae9b47a2",
+func eventBenchSample() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        BenchSampleEventName,
+		Description: "A sample of the benchmarks.",
+		Fingerprint: "f70bbbe3098af1031c574ddcae9b47a2",
 		Match: []events.MatchRule{
 			{Argument: "severity", Path: "/severity"},
 			{Argument: "service", Path: "/service", Op: events.MatchGlob},
 			{Argument: "incident", Path: "/incidentId"},
 		},
-	}
-})
+	})
+}
 
 // BenchSampleArguments are the arguments of bench.sample.
 type BenchSampleArguments struct {
@@ -106,7 +103,8 @@ type BenchSampleEmitter = server.Emitter[BenchSamplePayload]
 
 // RegisterBenchSample adds bench.sample to s.
 func RegisterBenchSample(s *server.Server, h BenchSampleHooks, o ...server.TypeOption) (*BenchSampleEmitter, error) {
-	return server.Register(s, events.Type[BenchSampleArguments, BenchSamplePayload]{Info: eventBenchSample()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventBenchSample, h, o)
+	return (*BenchSampleEmitter)(e), err
 }
 
 // BenchSampleEvent is an occurrence of bench.sample as a client receives it.
@@ -117,5 +115,6 @@ type BenchSampleSubscription = client.Subscription[BenchSampleArguments, BenchSa
 
 // SubscribeBenchSample subscribes to bench.sample.
 func SubscribeBenchSample(ctx context.Context, c *client.Client, args BenchSampleArguments, o ...client.SubscribeOption) (*BenchSampleSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[BenchSampleArguments, BenchSamplePayload]{Info: eventBenchSample()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventBenchSample, &args, o)
+	return (*BenchSampleSubscription)(s), err
 }

@@ -46,6 +46,9 @@ type Options struct {
 // described reports whether the event types are written beside their Go types.
 func (o Options) described() bool { return o.Server || o.Client || o.Tools }
 
+// published reports whether the descriptions hold the published schemas, which clients do without.
+func (o Options) published() bool { return o.Server || o.Tools }
+
 const module = "github.com/mcpe-gen/mcpe-gen/runtime/"
 
 // Import paths of what generated code refers to.
@@ -88,14 +91,12 @@ func Emit(p *ir.Package, o Options) (map[string][]byte, error) {
 		}
 		files[r.name] = r.content
 	}
-	if o.described() {
-		content, err := schemasJSON(p)
-		if err != nil {
-			return nil, err
-		}
-		if content != nil {
-			files[SchemasFile] = content
-		}
+	content, err := schemasJSON(p, o)
+	if err != nil {
+		return nil, err
+	}
+	if content != nil {
+		files[SchemasFile] = content
 	}
 	if o.Tools {
 		content, err := toolsJSON(p)
@@ -165,7 +166,7 @@ func packageFile(p *ir.Package, o Options) *jen.File {
 	f.PackageComment(commentText(packageDoc(p, o, sources)))
 	w := &writer{file: f, options: o}
 	w.add(comment(guardDoc...), jen.Const().Id("_").Op("=").Qual(eventsPath, "IsAtLeastVersion0_1"))
-	if o.described() && len(publishedSchemas(p)) > 0 {
+	if len(publishedSchemas(p, o)) > 0 {
 		w.embedded()
 	}
 	if o.Tools {

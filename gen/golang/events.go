@@ -35,9 +35,8 @@ func (w *writer) event(e *ir.Event) {
 	}
 }
 
-// typeVar is the variable whose call describes the event type; its first word keeps it off keywords and
-// imports.
-func typeVar(e *ir.Event) string { return "event" + e.Prefix }
+// typeFunc is the function that describes the event type; its first word keeps it off keywords and imports.
+func typeFunc(e *ir.Event) string { return "event" + e.Prefix }
 
 func (w *writer) info(e *ir.Event) {
 	s := e.Schema
@@ -52,11 +51,7 @@ func (w *writer) info(e *ir.Event) {
 		}
 		fields = append(fields, jen.Id("Delivery").Op(":").Index().String().Values(modes...))
 	}
-	fields = append(fields,
-		jen.Id("InputSchema").Op(":").Add(schemaOf("Event", nameCode(e), "inputSchema")),
-		jen.Id("PayloadSchema").Op(":").Add(schemaOf("Event", nameCode(e), "payloadSchema")),
-		jen.Id("Fingerprint").Op(":").Add(text(e.Fingerprint)),
-	)
+	fields = append(fields, jen.Id("Fingerprint").Op(":").Add(text(e.Fingerprint)))
 	if s.Meta != nil && len(s.Meta.Members) > 0 {
 		fields = append(fields, jen.Id("Meta").Op(":").Add(metaCode(s.Meta)))
 	}
@@ -72,8 +67,11 @@ func (w *writer) info(e *ir.Event) {
 	if s.MCPE != nil {
 		fields = append(fields, jen.Id("MCPE").Op(":").Add(mcpeCode(s.MCPE)))
 	}
-	w.add(
-		jen.Var().Id(typeVar(e)).Op("=").Add(once(jen.Qual(eventsPath, "Info"), fields)))
+	described := jen.Qual(eventsPath, "Info").Add(lines(fields))
+	if w.options.published() {
+		described = jen.Id(schemasVar).Dot("Describe").Call(described)
+	}
+	w.add(jen.Func().Id(typeFunc(e)).Params().Qual(eventsPath, "Info").Block(jen.Return(described)))
 }
 
 // nameCode is the name of the event type, by its constant if there is one.
@@ -84,16 +82,10 @@ func nameCode(e *ir.Event) *jen.Statement {
 	return text(e.Schema.Name)
 }
 
-// once is the function that fills a struct at its first call.
-func once(of *jen.Statement, fields []jen.Code) *jen.Statement {
-	return jen.Qual("sync", "OnceValue").Call(jen.Func().Params().Add(of.Clone()).Block(
-		jen.Return(of.Clone().Add(lines(fields)))))
-}
-
 // typed is the description of the event type with its Go types.
 func typed(e *ir.Event) *jen.Statement {
 	return jen.Qual(eventsPath, "Type").Types(jen.Id(e.Arguments.Name), jen.Id(e.Payload.Name)).Values(
-		jen.Id("Info").Op(":").Id(typeVar(e)).Call())
+		jen.Id("Info").Op(":").Id(typeFunc(e)).Call())
 }
 
 // metaCode keeps the author's _meta exact: each value as the JSON that was written.

@@ -127,13 +127,20 @@ type publishedSchema struct {
 	text               json.RawMessage
 }
 
-func publishedSchemas(p *ir.Package) []publishedSchema {
+// publishedSchemas are those that the package's code asks for: clients publish none.
+func publishedSchemas(p *ir.Package, o Options) []publishedSchema {
 	var all []publishedSchema
+	if !o.published() {
+		return nil
+	}
 	for _, f := range p.Files {
 		for _, e := range f.Events {
 			all = append(all, publishedSchema{"events", e.Schema.Name, "inputSchema", e.InputSchema},
 				publishedSchema{"events", e.Schema.Name, "payloadSchema", e.PayloadSchema})
 		}
+	}
+	if !o.Server {
+		return all
 	}
 	for _, f := range p.Files {
 		for _, t := range f.Tasks {
@@ -147,8 +154,8 @@ func publishedSchemas(p *ir.Package) []publishedSchema {
 
 // schemasJSON is the file of all published schemas, nil when there are none. It is read back, so that what
 // a server publishes is what was modelled, byte for byte.
-func schemasJSON(p *ir.Package) ([]byte, error) {
-	all := publishedSchemas(p)
+func schemasJSON(p *ir.Package, o Options) ([]byte, error) {
+	all := publishedSchemas(p, o)
 	if len(all) == 0 {
 		return nil, nil
 	}
@@ -205,7 +212,7 @@ func (w *writer) embedded() {
 		jen.Var().Id(schemasVar).Op("=").Qual(eventsPath, "NewSchemas").Call(jen.Id(schemasText)))
 }
 
-// schemaOf is the call that returns a published schema; method is Event or Task.
-func schemaOf(method string, name jen.Code, member string) *jen.Statement {
-	return jen.Id(schemasVar).Dot(method).Call(name, text(member))
+// schemaOf is the call that returns a published schema of a task.
+func schemaOf(t *ir.Task, member string) *jen.Statement {
+	return jen.Id(schemasVar).Dot("Task").Call(text(t.Schema.Name), text(member))
 }

@@ -40,9 +40,13 @@ func (w *writer) server(e *ir.Event) {
 		first, register = "Register"+x+" adds "+name+" to s, which asks c for occurrences.", "RegisterCheck"
 		result = jen.Error()
 	}
+	body := []jen.Code{jen.Return(jen.Qual(serverPath, register).Call(call...))}
+	if !checks { // by far the most of them
+		body = untyped("e", jen.Id(x+"Emitter"), jen.Qual(serverPath, "RegisterUntyped").Call(
+			jen.Id("s"), jen.Id(typeFunc(e)), jen.Id("h"), jen.Id("o")))
+	}
 	w.add(eventDoc(e.Schema, "The event type is deprecated: ", first),
-		jen.Func().Id("Register"+x).Params(params...).Add(result).Block(
-			jen.Return(jen.Qual(serverPath, register).Call(call...))))
+		jen.Func().Id("Register"+x).Params(params...).Add(result).Block(body...))
 }
 
 // checker writes the interface of what looks for occurrences upstream.
@@ -78,7 +82,17 @@ func (w *writer) subscribe(e *ir.Event) {
 			jen.Id("c").Op("*").Qual(clientPath, "Client"),
 			jen.Id("args").Id(e.Arguments.Name),
 			jen.Id("o").Op("...").Qual(clientPath, "SubscribeOption"),
-		).Params(jen.Op("*").Add(subscription), jen.Error()).Block(
-			jen.Return(jen.Qual(clientPath, "Subscribe").Call(
-				jen.Id("ctx"), jen.Id("c"), typed(e), jen.Id("args"), jen.Id("o").Op("...")))))
+		).Params(jen.Op("*").Add(subscription.Clone()), jen.Error()).Block(
+			untyped("s", subscription, jen.Qual(clientPath, "SubscribeUntyped").Call(
+				jen.Id("ctx"), jen.Id("c"), jen.Id(typeFunc(e)), jen.Op("&").Id("args"), jen.Id("o")))...))
+}
+
+// untyped is the body of a function that returns what an untyped function of the runtime made as a
+// pointer to a type of the event type. A call of a generic function would be shorter to read, but has the
+// compiler make a copy of it for each event type.
+func untyped(name string, to *jen.Statement, call jen.Code) []jen.Code {
+	return []jen.Code{
+		jen.List(jen.Id(name), jen.Err()).Op(":=").Add(call),
+		jen.Return(jen.Parens(jen.Op("*").Add(to)).Call(jen.Id(name)), jen.Err()),
+	}
 }

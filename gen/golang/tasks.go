@@ -23,8 +23,8 @@ func (w *writer) task(t *ir.Task) {
 	}
 }
 
-// taskVar is the variable that describes the task; see typeVar.
-func taskVar(t *ir.Task) string { return "task" + t.Prefix }
+// taskFunc is the function that describes the task; see typeFunc.
+func taskFunc(t *ir.Task) string { return "task" + t.Prefix }
 
 // taskTypes are the type arguments of everything about the task.
 func taskTypes(t *ir.Task) []jen.Code {
@@ -36,17 +36,20 @@ func (w *writer) taskInfo(t *ir.Task) {
 	if t.Schema.Title != "" {
 		fields = append(fields, jen.Id("Title").Op(":").Add(text(t.Schema.Title)))
 	}
-	fields = append(fields,
-		jen.Id("Description").Op(":").Add(text(t.Schema.Description)),
-		jen.Id("InputSchema").Op(":").Add(schemaOf("Task", text(t.Schema.Name), "inputSchema")),
-		jen.Id("UpdateSchema").Op(":").Add(schemaOf("Task", text(t.Schema.Name), "updateSchema")),
-		jen.Id("ResultSchema").Op(":").Add(schemaOf("Task", text(t.Schema.Name), "resultSchema")))
-	w.add(jen.Var().Id(taskVar(t)).Op("=").Add(once(jen.Qual(taskPath, "Info"), fields)))
+	fields = append(fields, jen.Id("Description").Op(":").Add(text(t.Schema.Description)))
+	if w.options.Server {
+		fields = append(fields,
+			jen.Id("InputSchema").Op(":").Add(schemaOf(t, "inputSchema")),
+			jen.Id("UpdateSchema").Op(":").Add(schemaOf(t, "updateSchema")),
+			jen.Id("ResultSchema").Op(":").Add(schemaOf(t, "resultSchema")))
+	}
+	w.add(jen.Func().Id(taskFunc(t)).Params().Qual(taskPath, "Info").Block(
+		jen.Return(jen.Qual(taskPath, "Info").Add(lines(fields)))))
 }
 
 // typedTask is the description of the task with its Go types.
 func typedTask(t *ir.Task) *jen.Statement {
-	return jen.Qual(taskPath, "Type").Types(taskTypes(t)...).Values(jen.Id("Info").Op(":").Id(taskVar(t)).Call())
+	return jen.Qual(taskPath, "Type").Types(taskTypes(t)...).Values(jen.Id("Info").Op(":").Id(taskFunc(t)).Call())
 }
 
 func (w *writer) taskServer(t *ir.Task) {

@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-type rawEvent = events.Event[json.RawMessage, json.RawMessage]
+type rawEvent = *events.Event[json.RawMessage, json.RawMessage]
 type rawSub = Subscription[json.RawMessage, json.RawMessage]
 
 func subscribe(t *testing.T, c *Client, o ...SubscribeOption) *rawSub {

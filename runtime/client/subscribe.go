@@ -64,10 +64,16 @@ func WithMaxAge(d time.Duration) SubscribeOption {
 // the next item (CLI-6).
 func WithManualAck() SubscribeOption { return func(o *subscribeOptions) { o.manualAck = true } }
 
-// A Subscription delivers the occurrences of one event type for one set of arguments. Its methods
-// are safe for concurrent use, but only one iteration runs at a time.
-type Subscription[A, P any] struct {
-	handle // and nothing else: it is converted from untyped
+// A Subscription delivers the occurrences of one event type with arguments A and payloads P, for one set
+// of arguments. Its methods are those of [SubscriptionOf].
+type Subscription[A, P any] = SubscriptionOf[*events.Event[A, P]]
+
+// A SubscriptionOf delivers occurrences as an E, which is *events.Event of the event type's arguments and
+// payloads: pointers share one shape to the compiler, so that a package of a thousand event types does
+// not compile the methods a thousand times. They are safe for concurrent use, but only one iteration
+// runs at a time.
+type SubscriptionOf[E any] struct {
+	handle // and nothing else: it is converted from UntypedSubscription
 }
 
 // A handle has what of a [Subscription] does not depend on its types, so that it is compiled once and
@@ -76,8 +82,9 @@ type handle struct {
 	core *subscription
 }
 
-// untyped is a [Subscription] that does not know its types.
-type untyped struct{ handle }
+// An UntypedSubscription is a [Subscription] before generated code has converted a pointer to it into one
+// of the Subscription of an event type. It is for nothing else.
+type UntypedSubscription struct{ handle }
 
 // Subscribe subscribes to t with args and returns when the server has accepted: the callback is
 // subscribed, the stream active or the first poll answered, so that what happens after it returns is
@@ -87,15 +94,21 @@ type untyped struct{ handle }
 // Refusals are [events.Error]s; [NoCompatibleDeliveryModeError] and [ErrNoEvents] say that the
 // server cannot deliver. Failures before the server has accepted are returned, later ones are
 // overcome.
-//
-//go:noinline
 func Subscribe[A, P any](ctx context.Context, c *Client, t events.Type[A, P], args A, o ...SubscribeOption) (*Subscription[A, P], error) {
 	s, err := c.subscribeUntyped(ctx, &t.Info, &args, o)
 	return (*Subscription[A, P])(s), err
 }
 
+// SubscribeUntyped is [Subscribe] for generated code: t describes the event type, args points to its
+// arguments A, and the result is to be converted to *Subscription[A, P]. It has no type parameters, so
+// that a generated function is little more than a call.
+func SubscribeUntyped(ctx context.Context, c *Client, t func() events.Info, args any, o []SubscribeOption) (*UntypedSubscription, error) {
+	info := t()
+	return c.subscribeUntyped(ctx, &info, args, o)
+}
+
 // subscribeUntyped is Subscribe with a pointer to the arguments.
-func (c *Client) subscribeUntyped(ctx context.Context, t *events.Info, args any, o []SubscribeOption) (*untyped, error) {
+func (c *Client) subscribeUntyped(ctx context.Context, t *events.Info, args any, o []SubscribeOption) (*UntypedSubscription, error) {
 	typed := reflect.ValueOf(args).Elem()
 	raw, err := encodeArguments(typed.Interface())
 	if err != nil {
@@ -106,7 +119,7 @@ func (c *Client) subscribeUntyped(ctx context.Context, t *events.Info, args any,
 		return nil, err
 	}
 	s.typed = typed
-	return &untyped{handle{s}}, nil
+	return &UntypedSubscription{handle{s}}, nil
 }
 
 // encodeArguments returns the JSON of args, nil for none.
@@ -226,12 +239,14 @@ func defaultKey(name string, args json.RawMessage) string {
 // buffer that pushes back on the server, and the item at which it was left is committed when the
 // next one asks, or by Ack.
 //
+// Each item is an occurrence of its own, never nil: beside an error it has the arguments, and what is
+// known of the occurrence that the error is about.
+//
 //go:noinline
-func (s *Subscription[A, P]) Events() iter.Seq2[events.Event[A, P], error] {
-	return func(yield func(events.Event[A, P], error) bool) {
-		s.core.iterate((*events.Event[A, P])(nil), func(ev any, err error) bool {
-			return yield(*ev.(*events.Event[A, P]), err)
-		})
+func (s *SubscriptionOf[E]) Events() iter.Seq2[E, error] {
+	return func(yield func(E, error) bool) {
+		var like E
+		s.core.iterate(like, func(ev any, err error) bool { return yield(ev.(E), err) })
 	}
 }
 

@@ -54,7 +54,13 @@ type Info struct {
 	Match []MatchRule
 	// MCPE is what the type says to the MCPE protocol; nil means enabled, normal, no tags.
 	MCPE *MCPE
+
+	err error // the schemas could not be read
 }
+
+// Err tells why the schemas of a generated package could not be read: its mcpe.schemas.json was changed or
+// does not belong to its Go files. It is nil for every other description. Registering the type returns it.
+func (i *Info) Err() error { return i.err }
 
 // A MatchOp compares an argument with a place in the payload.
 type MatchOp string

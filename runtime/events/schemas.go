@@ -3,6 +3,7 @@ package events
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -18,7 +19,8 @@ import (
 // {NAME: {"inputSchema": …, "updateSchema": …, "resultSchema": …}}}. At the top of those schemas $defs and
 // definitions may be lists: of keys, and of pairs [NAME, KEY] where a definition has another name.
 type Schemas struct {
-	read func() (*schemaFile, error)
+	read  func() (*schemaFile, error)
+	known sync.Map // of what expand has made, by [3]string
 }
 
 type schemaFile struct {
@@ -32,34 +34,61 @@ func NewSchemas(text string) *Schemas {
 	return &Schemas{read: sync.OnceValues(func() (*schemaFile, error) {
 		f := new(schemaFile)
 		if err := json.Unmarshal([]byte(text), f); err != nil {
-			return nil, fmt.Errorf("mcpe.schemas.json is damaged: %w", err)
+			return nil, fmt.Errorf("it is no such file: %w", err)
 		}
 		return f, nil
 	})}
 }
 
+// Describe returns the description of an event type with the two schemas that the file has under its name.
+// Where it has none, [Info.Err] says why.
+func (s *Schemas) Describe(i Info) Info {
+	if i.InputSchema, i.err = s.expand("events", i.Name, "inputSchema"); i.err == nil {
+		i.PayloadSchema, i.err = s.expand("events", i.Name, "payloadSchema")
+	}
+	return i
+}
+
 // Event returns a schema of an event type: member is "inputSchema" or "payloadSchema". It is nil when the
-// file does not have it, which registering the type reports.
+// file does not have it.
 func (s *Schemas) Event(name, member string) json.RawMessage {
-	return s.expand(func(f *schemaFile) json.RawMessage { return f.Events[name][member] })
+	schema, _ := s.expand("events", name, member)
+	return schema
 }
 
 // Task returns a schema of a task: member is "inputSchema", "updateSchema" or "resultSchema". It is nil
-// when the file does not have it.
+// when the file does not have it, which registering the task reports.
 func (s *Schemas) Task(name, member string) json.RawMessage {
-	return s.expand(func(f *schemaFile) json.RawMessage { return f.Tasks[name][member] })
+	schema, _ := s.expand("tasks", name, member)
+	return schema
 }
 
-func (s *Schemas) expand(get func(*schemaFile) json.RawMessage) json.RawMessage {
+// expand returns a schema that the file has, each time the same. Errors say that the file is damaged.
+func (s *Schemas) expand(kind, name, member string) (json.RawMessage, error) {
+	key := [3]string{kind, name, member}
+	if schema, ok := s.known.Load(key); ok {
+		return schema.(json.RawMessage), nil
+	}
+	damaged := func(err error) error {
+		return fmt.Errorf("mcpe.schemas.json is damaged (generate again): the %s of %s: %w", member, name, err)
+	}
 	f, err := s.read()
 	if err != nil {
-		return nil
+		return nil, damaged(err)
 	}
-	schema, err := f.expand(get(f))
+	raw := f.Events[name][member]
+	if kind == "tasks" {
+		raw = f.Tasks[name][member]
+	}
+	if len(raw) == 0 {
+		return nil, damaged(errors.New("it is missing"))
+	}
+	schema, err := f.expand(raw)
 	if err != nil {
-		return nil
+		return nil, damaged(err)
 	}
-	return schema
+	s.known.Store(key, schema)
+	return schema, nil
 }
 
 // expand returns a schema as it is published, the lists at its top replaced by what they name.

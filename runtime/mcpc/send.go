@@ -72,7 +72,7 @@ func (a *Adapter) deliver(ctx context.Context, connection string, text []mcp.Con
 // Emit for the payload, [ErrUnreachable] for a session that is over or on HTTP, where clients read
 // the event type itself.
 func SendEvent[P any](ctx context.Context, a *Adapter, to Session, e *server.Emitter[P], p P) error {
-	event, data, err := e.Encode(p)
+	event, data, err := server.Encode(e, p)
 	if err != nil {
 		return fmt.Errorf("mcpc: %w", err)
 	}

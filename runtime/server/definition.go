@@ -50,6 +50,9 @@ func (d *definition) prepare(o Options) error {
 	if err := wire.CheckEventName(d.info.Name); err != nil {
 		return err
 	}
+	if err := d.info.Err(); err != nil {
+		return err
+	}
 	if d.info.NoReplay && d.check != nil {
 		return errors.New("a check source has cursors and cannot be without replay")
 	}

@@ -9,15 +9,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 )
 
-// Encode validates and encodes a payload as Emit does, without emitting it, and names the event
-// type. Errors are Emit's. For adapters.
-//
-//go:noinline
-func (e *Emitter[P]) Encode(p P) (event string, data json.RawMessage, err error) {
+// Encode validates and encodes a payload as e.Emit does, without emitting it, and names the event
+// type. Errors are Emit's. For adapters. It is no method, of which each event type would have its own.
+func Encode[P any](e *Emitter[P], p P) (event string, data json.RawMessage, err error) {
 	return e.et.encodeNamed(&p)
 }
 
-// EncodePayload is [Emitter.Encode] for an event type that is registered by name, such as one with
+// EncodePayload is [Encode] for an event type that is registered by name, such as one with
 // a check; a name that is not is [events.ErrNotFound], a P that is not the type's payload is
 // [events.ErrInvalidPayload]. For adapters.
 func EncodePayload[P any](s *Server, event string, p P) (json.RawMessage, error) {

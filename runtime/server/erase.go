@@ -25,27 +25,25 @@ type functions struct {
 	authorize     func(ctx context.Context, principal string, a any) error
 }
 
-// erase takes the hooks of a [Hooks] for arguments and payloads that it knows as pointers: all pointers
-// have one shape to the compiler, which makes this function once for all event types.
-func erase[PA, PP any](match func(context.Context, PP, PA) bool, transform func(context.Context, PP, PA) error,
-	onSubscribe func(context.Context, Subscription, PA) error, onUnsubscribe func(context.Context, Subscription, PA),
-	authorize func(context.Context, string, PA) error) functions {
+// erase takes hooks that get their arguments and payloads as pointers: all pointers have one shape to the
+// compiler, which makes this function once for all event types.
+func erase[PA, PP any](h HooksOf[PA, PP]) functions {
 	var a PA
 	var p PP
 	f := functions{argumentsType: reflect.TypeOf(a).Elem(), payloadType: reflect.TypeOf(p).Elem()}
-	if match != nil {
+	if match := h.Match; match != nil {
 		f.match = func(ctx context.Context, p, a any) bool { return match(ctx, p.(PP), a.(PA)) }
 	}
-	if transform != nil {
+	if transform := h.Transform; transform != nil {
 		f.transform = func(ctx context.Context, p, a any) error { return transform(ctx, p.(PP), a.(PA)) }
 	}
-	if onSubscribe != nil {
+	if onSubscribe := h.OnSubscribe; onSubscribe != nil {
 		f.onSubscribe = func(ctx context.Context, sub Subscription, a any) error { return onSubscribe(ctx, sub, a.(PA)) }
 	}
-	if onUnsubscribe != nil {
+	if onUnsubscribe := h.OnUnsubscribe; onUnsubscribe != nil {
 		f.onUnsubscribe = func(ctx context.Context, sub Subscription, a any) { onUnsubscribe(ctx, sub, a.(PA)) }
 	}
-	if authorize != nil {
+	if authorize := h.Authorize; authorize != nil {
 		f.authorize = func(ctx context.Context, principal string, a any) error { return authorize(ctx, principal, a.(PA)) }
 	}
 	return f
@@ -109,12 +107,13 @@ func encodeItem(id string, at time.Time, text string, p any) foundItem {
 	return foundItem{id: id, time: at, text: text, data: data, err: err}
 }
 
-// emitter is an [Emitter] that does not know its payload.
-type emitter struct {
+// An UntypedEmitter is an [Emitter] before generated code has converted a pointer to it into one of the
+// Emitter of a payload. It is for nothing else.
+type UntypedEmitter struct {
 	et *eventType
 }
 
-func (s *Server) registerEmitter(t *events.Info, f functions, c checkFunc, o []TypeOption) (*emitter, error) {
+func (s *Server) registerEmitter(t *events.Info, f functions, c checkFunc, o []TypeOption) (*UntypedEmitter, error) {
 	d, err := newDefinition(s.options, t, f, c, true, o)
 	if err != nil {
 		return nil, err
@@ -123,10 +122,10 @@ func (s *Server) registerEmitter(t *events.Info, f functions, c checkFunc, o []T
 	if err != nil {
 		return nil, err
 	}
-	return &emitter{et}, nil
+	return &UntypedEmitter{et}, nil
 }
 
-func (s *Server) registerBoth(t *events.Info, f functions, c checkFunc, o []TypeOption) (*emitter, error) {
+func (s *Server) registerBoth(t *events.Info, f functions, c checkFunc, o []TypeOption) (*UntypedEmitter, error) {
 	if c == nil {
 		return nil, errNoCheck(t.Name)
 	}

@@ -19,29 +19,36 @@ type Subscription struct {
 	Mode string
 }
 
-// Hooks are the author's part of an event type with arguments A and payload P; each may be nil.
+// Hooks are the author's part of an event type with arguments A and payload P. Its members are those of
+// [HooksOf].
+type Hooks[A, P any] = HooksOf[*A, *P]
+
+// HooksOf are the author's part of an event type, which get its arguments and payloads as the pointers PA
+// and PP: pointers share one shape to the compiler, so that a package of a thousand event types does not
+// compile what handles hooks a thousand times. Each hook may be nil.
+//
 // They run concurrently, under a context that ends with the request or subscription that they
 // serve. A panic is logged and becomes an internal error of that request or stream (ERR-4).
-type Hooks[A, P any] struct {
+type HooksOf[PA, PP any] struct {
 	// Match is asked after the x-match rules whether the occurrence is for these arguments, anew
 	// for each subscription, so that it may ask PrincipalOf. It must not change p or a, which are
 	// shared.
-	Match func(ctx context.Context, p *P, a *A) bool
+	Match func(ctx context.Context, p PP, a PA) bool
 	// Transform changes the payload for these arguments. It gets a fresh copy for each distinct
 	// arguments, and its result goes to all subscriptions with equal ones, whoever they belong to:
 	// so its context has no values, PrincipalOf is "", and it can depend on the payload and the
 	// arguments alone. The context ends with the request or subscription that came first; the next
 	// one then asks again. The result is validated and measured again (OCC-4).
-	Transform func(ctx context.Context, p *P, a *A) error
+	Transform func(ctx context.Context, p PP, a PA) error
 	// OnSubscribe is called once for each new subscription, before its first delivery; an error
 	// refuses it (SRV-3).
-	OnSubscribe func(ctx context.Context, sub Subscription, a *A) error
+	OnSubscribe func(ctx context.Context, sub Subscription, a PA) error
 	// OnUnsubscribe is called once for each subscription that OnSubscribe accepted, when it ends
 	// or its poll lease lapses (SRV-3, POLL-8).
-	OnUnsubscribe func(ctx context.Context, sub Subscription, a *A)
+	OnUnsubscribe func(ctx context.Context, sub Subscription, a PA)
 	// Authorize decides after Options.Authorize whether the principal may subscribe; its errors
 	// are treated alike (AUTH-1).
-	Authorize func(ctx context.Context, principal string, a *A) error
+	Authorize func(ctx context.Context, principal string, a PA) error
 }
 
 // A Check asks an upstream for the occurrences after cursor. An empty cursor asks where "now" is:
@@ -64,12 +71,17 @@ func CheckOf[C, A, P any](c C, method func(c C, ctx context.Context, args A, cur
 // Register adds an event type whose occurrences the author emits. Registering a name again
 // changes the type in place: live subscriptions go on when the change is additive and end
 // otherwise (EVOL-2, EVOL-3, LIST-5).
-//
-//go:noinline
 func Register[A, P any](s *Server, t events.Type[A, P], h Hooks[A, P], o ...TypeOption) (*Emitter[P], error) {
-	f := erase(h.Match, h.Transform, h.OnSubscribe, h.OnUnsubscribe, h.Authorize)
-	e, err := s.registerEmitter(&t.Info, f, nil, o)
+	e, err := s.registerEmitter(&t.Info, erase(h), nil, o)
 	return (*Emitter[P])(e), err
+}
+
+// RegisterUntyped is [Register] for generated code: t describes the event type, and the result is to be
+// converted to *Emitter[P], where PP is *P. All its type parameters are pointers, so that it is compiled
+// once and not for each event type.
+func RegisterUntyped[PA, PP any](s *Server, t func() events.Info, h HooksOf[PA, PP], o []TypeOption) (*UntypedEmitter, error) {
+	info := t()
+	return s.registerEmitter(&info, erase(h), nil, o)
 }
 
 // RegisterCheck adds an event type whose occurrences a check finds upstream (SRV-1). Registering
@@ -77,8 +89,7 @@ func Register[A, P any](s *Server, t events.Type[A, P], h Hooks[A, P], o ...Type
 //
 //go:noinline
 func RegisterCheck[A, P any](s *Server, t events.Type[A, P], c Check[A, P], h Hooks[A, P], o ...TypeOption) error {
-	f := erase(h.Match, h.Transform, h.OnSubscribe, h.OnUnsubscribe, h.Authorize)
-	return s.registerCheck(&t.Info, f, eraseCheck(c), o)
+	return s.registerCheck(&t.Info, erase(h), eraseCheck(c), o)
 }
 
 // RegisterBoth adds an event type that has a check and an emitter; an occurrence that comes both
@@ -86,15 +97,14 @@ func RegisterCheck[A, P any](s *Server, t events.Type[A, P], c Check[A, P], h Ho
 //
 //go:noinline
 func RegisterBoth[A, P any](s *Server, t events.Type[A, P], c Check[A, P], h Hooks[A, P], o ...TypeOption) (*Emitter[P], error) {
-	f := erase(h.Match, h.Transform, h.OnSubscribe, h.OnUnsubscribe, h.Authorize)
-	e, err := s.registerBoth(&t.Info, f, eraseCheck(c), o)
+	e, err := s.registerBoth(&t.Info, erase(h), eraseCheck(c), o)
 	return (*Emitter[P])(e), err
 }
 
 // An Emitter emits occurrences of one event type. It is safe for concurrent use and stays valid
 // when its type is registered again.
 type Emitter[P any] struct {
-	et *eventType // and nothing else: it is converted from emitter
+	et *eventType // and nothing else: it is converted from UntypedEmitter
 }
 
 // Emit appends an occurrence for all subscribers. It returns after validation and append and

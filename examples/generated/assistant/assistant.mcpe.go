@@ -5,7 +5,6 @@ package assistant
 
 import (
 	"context"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,20 +14,18 @@ import (
 // IncidentCreatedEventName is the name of the event type.
 const IncidentCreatedEventName = "incident.created"
 
-var eventIncidentCreated = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          IncidentCreatedEventName,
-		Description:   "Fires when an incident is raised.",
-		InputSchema:   publishedSchemas.Event(IncidentCreatedEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(IncidentCreatedEventName, "payloadSchema"),
-		Fingerprint:   "185b1a78cd78e9ac907582e71fa31ed9",
+func eventIncidentCreated() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        IncidentCreatedEventName,
+		Description: "Fires when an incident is raised.",
+		Fingerprint: "185b1a78cd78e9ac907582e71fa31ed9",
 		Match: []events.MatchRule{
 			{Argument: "severity", Path: "/severity"},
 			{Argument: "service", Path: "/service"},
 		},
 		MCPE: &events.MCPE{Priority: "high", Tags: []string{"ops"}},
-	}
-})
+	})
+}
 
 // IncidentCreatedArguments are the arguments of incident.created.
 type IncidentCreatedArguments struct {
@@ -65,7 +62,8 @@ type IncidentCreatedEmitter = server.Emitter[IncidentCreatedPayload]
 
 // RegisterIncidentCreated adds incident.created to s.
 func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...server.TypeOption) (*IncidentCreatedEmitter, error) {
-	return server.Register(s, events.Type[IncidentCreatedArguments, IncidentCreatedPayload]{Info: eventIncidentCreated()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventIncidentCreated, h, o)
+	return (*IncidentCreatedEmitter)(e), err
 }
 
 // IncidentCreatedEvent is an occurrence of incident.created as a client receives it.
@@ -76,23 +74,22 @@ type IncidentCreatedSubscription = client.Subscription[IncidentCreatedArguments,
 
 // SubscribeIncidentCreated subscribes to incident.created.
 func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*IncidentCreatedSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[IncidentCreatedArguments, IncidentCreatedPayload]{Info: eventIncidentCreated()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventIncidentCreated, &args, o)
+	return (*IncidentCreatedSubscription)(s), err
 }
 
 // IncidentResolvedEventName is the name of the event type.
 const IncidentResolvedEventName = "incident.resolved"
 
-var eventIncidentResolved = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          IncidentResolvedEventName,
-		Description:   "Fires when an incident is over.",
-		InputSchema:   publishedSchemas.Event(IncidentResolvedEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(IncidentResolvedEventName, "payloadSchema"),
-		Fingerprint:   "91996f04162a6b83d6aa7fa0c508e493",
-		Match:         []events.MatchRule{{Argument: "incidentId", Path: "/incidentId"}},
-		MCPE:          &events.MCPE{Tags: []string{"ops"}},
-	}
-})
+func eventIncidentResolved() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        IncidentResolvedEventName,
+		Description: "Fires when an incident is over.",
+		Fingerprint: "91996f04162a6b83d6aa7fa0c508e493",
+		Match:       []events.MatchRule{{Argument: "incidentId", Path: "/incidentId"}},
+		MCPE:        &events.MCPE{Tags: []string{"ops"}},
+	})
+}
 
 // IncidentResolvedArguments are the arguments of incident.resolved.
 type IncidentResolvedArguments struct {
@@ -124,7 +121,8 @@ type IncidentResolvedEmitter = server.Emitter[IncidentResolvedPayload]
 
 // RegisterIncidentResolved adds incident.resolved to s.
 func RegisterIncidentResolved(s *server.Server, h IncidentResolvedHooks, o ...server.TypeOption) (*IncidentResolvedEmitter, error) {
-	return server.Register(s, events.Type[IncidentResolvedArguments, IncidentResolvedPayload]{Info: eventIncidentResolved()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventIncidentResolved, h, o)
+	return (*IncidentResolvedEmitter)(e), err
 }
 
 // IncidentResolvedEvent is an occurrence of incident.resolved as a client receives it.
@@ -135,7 +133,8 @@ type IncidentResolvedSubscription = client.Subscription[IncidentResolvedArgument
 
 // SubscribeIncidentResolved subscribes to incident.resolved.
 func SubscribeIncidentResolved(ctx context.Context, c *client.Client, args IncidentResolvedArguments, o ...client.SubscribeOption) (*IncidentResolvedSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[IncidentResolvedArguments, IncidentResolvedPayload]{Info: eventIncidentResolved()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventIncidentResolved, &args, o)
+	return (*IncidentResolvedSubscription)(s), err
 }
 
 // Severity is the shared type Severity; decoding keeps values that the schema does not list, see Known.

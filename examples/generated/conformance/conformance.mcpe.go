@@ -5,7 +5,6 @@ package conformance
 
 import (
 	"context"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,16 +14,14 @@ import (
 // ConformanceTickEventName is the name of the event type.
 const ConformanceTickEventName = "conformance.tick"
 
-var eventConformanceTick = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          ConformanceTickEventName,
-		Description:   "Fires at every cadence, in every delivery mode.",
-		Delivery:      []string{"poll", "push", "webhook"},
-		InputSchema:   publishedSchemas.Event(ConformanceTickEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(ConformanceTickEventName, "payloadSchema"),
-		Fingerprint:   "a7f97464cc2a9c40927565c8cee27836",
-	}
-})
+func eventConformanceTick() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        ConformanceTickEventName,
+		Description: "Fires at every cadence, in every delivery mode.",
+		Delivery:    []string{"poll", "push", "webhook"},
+		Fingerprint: "a7f97464cc2a9c40927565c8cee27836",
+	})
+}
 
 // ConformanceTickArguments are the arguments of conformance.tick.
 type ConformanceTickArguments struct {
@@ -50,7 +47,8 @@ type ConformanceTickEmitter = server.Emitter[ConformanceTickPayload]
 
 // RegisterConformanceTick adds conformance.tick to s.
 func RegisterConformanceTick(s *server.Server, h ConformanceTickHooks, o ...server.TypeOption) (*ConformanceTickEmitter, error) {
-	return server.Register(s, events.Type[ConformanceTickArguments, ConformanceTickPayload]{Info: eventConformanceTick()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventConformanceTick, h, o)
+	return (*ConformanceTickEmitter)(e), err
 }
 
 // ConformanceTickEvent is an occurrence of conformance.tick as a client receives it.
@@ -61,22 +59,21 @@ type ConformanceTickSubscription = client.Subscription[ConformanceTickArguments,
 
 // SubscribeConformanceTick subscribes to conformance.tick.
 func SubscribeConformanceTick(ctx context.Context, c *client.Client, args ConformanceTickArguments, o ...client.SubscribeOption) (*ConformanceTickSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[ConformanceTickArguments, ConformanceTickPayload]{Info: eventConformanceTick()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventConformanceTick, &args, o)
+	return (*ConformanceTickSubscription)(s), err
 }
 
 // ConformanceSpareEventName is the name of the event type.
 const ConformanceSpareEventName = "conformance.spare"
 
-var eventConformanceSpare = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          ConformanceSpareEventName,
-		Description:   "Never fires; the terminate control ends it.",
-		Delivery:      []string{"push", "poll"},
-		InputSchema:   publishedSchemas.Event(ConformanceSpareEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(ConformanceSpareEventName, "payloadSchema"),
-		Fingerprint:   "b001ee51c74523fd3373a15eb75ab22a",
-	}
-})
+func eventConformanceSpare() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        ConformanceSpareEventName,
+		Description: "Never fires; the terminate control ends it.",
+		Delivery:    []string{"push", "poll"},
+		Fingerprint: "b001ee51c74523fd3373a15eb75ab22a",
+	})
+}
 
 // ConformanceSpareArguments are the arguments of conformance.spare.
 type ConformanceSpareArguments struct {
@@ -100,7 +97,8 @@ type ConformanceSpareEmitter = server.Emitter[ConformanceSparePayload]
 
 // RegisterConformanceSpare adds conformance.spare to s.
 func RegisterConformanceSpare(s *server.Server, h ConformanceSpareHooks, o ...server.TypeOption) (*ConformanceSpareEmitter, error) {
-	return server.Register(s, events.Type[ConformanceSpareArguments, ConformanceSparePayload]{Info: eventConformanceSpare()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventConformanceSpare, h, o)
+	return (*ConformanceSpareEmitter)(e), err
 }
 
 // ConformanceSpareEvent is an occurrence of conformance.spare as a client receives it.
@@ -111,22 +109,21 @@ type ConformanceSpareSubscription = client.Subscription[ConformanceSpareArgument
 
 // SubscribeConformanceSpare subscribes to conformance.spare.
 func SubscribeConformanceSpare(ctx context.Context, c *client.Client, args ConformanceSpareArguments, o ...client.SubscribeOption) (*ConformanceSpareSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[ConformanceSpareArguments, ConformanceSparePayload]{Info: eventConformanceSpare()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventConformanceSpare, &args, o)
+	return (*ConformanceSpareSubscription)(s), err
 }
 
 // ConformanceCappedEventName is the name of the event type.
 const ConformanceCappedEventName = "conformance.capped"
 
-var eventConformanceCapped = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          ConformanceCappedEventName,
-		Description:   "Never fires; a principal may have two streams of it.",
-		Delivery:      []string{"push"},
-		InputSchema:   publishedSchemas.Event(ConformanceCappedEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(ConformanceCappedEventName, "payloadSchema"),
-		Fingerprint:   "b001ee51c74523fd3373a15eb75ab22a",
-	}
-})
+func eventConformanceCapped() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        ConformanceCappedEventName,
+		Description: "Never fires; a principal may have two streams of it.",
+		Delivery:    []string{"push"},
+		Fingerprint: "b001ee51c74523fd3373a15eb75ab22a",
+	})
+}
 
 // ConformanceCappedArguments are the arguments of conformance.capped.
 type ConformanceCappedArguments struct {
@@ -150,7 +147,8 @@ type ConformanceCappedEmitter = server.Emitter[ConformanceCappedPayload]
 
 // RegisterConformanceCapped adds conformance.capped to s.
 func RegisterConformanceCapped(s *server.Server, h ConformanceCappedHooks, o ...server.TypeOption) (*ConformanceCappedEmitter, error) {
-	return server.Register(s, events.Type[ConformanceCappedArguments, ConformanceCappedPayload]{Info: eventConformanceCapped()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventConformanceCapped, h, o)
+	return (*ConformanceCappedEmitter)(e), err
 }
 
 // ConformanceCappedEvent is an occurrence of conformance.capped as a client receives it.
@@ -161,22 +159,21 @@ type ConformanceCappedSubscription = client.Subscription[ConformanceCappedArgume
 
 // SubscribeConformanceCapped subscribes to conformance.capped.
 func SubscribeConformanceCapped(ctx context.Context, c *client.Client, args ConformanceCappedArguments, o ...client.SubscribeOption) (*ConformanceCappedSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[ConformanceCappedArguments, ConformanceCappedPayload]{Info: eventConformanceCapped()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventConformanceCapped, &args, o)
+	return (*ConformanceCappedSubscription)(s), err
 }
 
 // ConformanceHookEventName is the name of the event type.
 const ConformanceHookEventName = "conformance.hook"
 
-var eventConformanceHook = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          ConformanceHookEventName,
-		Description:   "Fires at every cadence, by webhook only.",
-		Delivery:      []string{"webhook"},
-		InputSchema:   publishedSchemas.Event(ConformanceHookEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(ConformanceHookEventName, "payloadSchema"),
-		Fingerprint:   "b001ee51c74523fd3373a15eb75ab22a",
-	}
-})
+func eventConformanceHook() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        ConformanceHookEventName,
+		Description: "Fires at every cadence, by webhook only.",
+		Delivery:    []string{"webhook"},
+		Fingerprint: "b001ee51c74523fd3373a15eb75ab22a",
+	})
+}
 
 // ConformanceHookArguments are the arguments of conformance.hook.
 type ConformanceHookArguments struct {
@@ -200,7 +197,8 @@ type ConformanceHookEmitter = server.Emitter[ConformanceHookPayload]
 
 // RegisterConformanceHook adds conformance.hook to s.
 func RegisterConformanceHook(s *server.Server, h ConformanceHookHooks, o ...server.TypeOption) (*ConformanceHookEmitter, error) {
-	return server.Register(s, events.Type[ConformanceHookArguments, ConformanceHookPayload]{Info: eventConformanceHook()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventConformanceHook, h, o)
+	return (*ConformanceHookEmitter)(e), err
 }
 
 // ConformanceHookEvent is an occurrence of conformance.hook as a client receives it.
@@ -211,7 +209,8 @@ type ConformanceHookSubscription = client.Subscription[ConformanceHookArguments,
 
 // SubscribeConformanceHook subscribes to conformance.hook.
 func SubscribeConformanceHook(ctx context.Context, c *client.Client, args ConformanceHookArguments, o ...client.SubscribeOption) (*ConformanceHookSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[ConformanceHookArguments, ConformanceHookPayload]{Info: eventConformanceHook()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventConformanceHook, &args, o)
+	return (*ConformanceHookSubscription)(s), err
 }
 
 // Sample is the shared type Sample.

@@ -5,7 +5,6 @@ package email
 
 import (
 	"context"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,17 +14,15 @@ import (
 // EmailReceivedEventName is the name of the event type.
 const EmailReceivedEventName = "email.received"
 
-var eventEmailReceived = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          EmailReceivedEventName,
-		Description:   "A message arrived in the caller's mailbox.",
-		InputSchema:   publishedSchemas.Event(EmailReceivedEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(EmailReceivedEventName, "payloadSchema"),
-		Fingerprint:   "6dfdce7fb7357c36bc2931167b7221aa",
-		Source:        events.SourceCheck,
-		Match:         []events.MatchRule{{Argument: "from", Path: "/from", Op: events.MatchGlob}},
-	}
-})
+func eventEmailReceived() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        EmailReceivedEventName,
+		Description: "A message arrived in the caller's mailbox.",
+		Fingerprint: "6dfdce7fb7357c36bc2931167b7221aa",
+		Source:      events.SourceCheck,
+		Match:       []events.MatchRule{{Argument: "from", Path: "/from", Op: events.MatchGlob}},
+	})
+}
 
 // EmailReceivedArguments are the arguments of email.received.
 type EmailReceivedArguments struct {
@@ -86,5 +83,6 @@ type EmailReceivedSubscription = client.Subscription[EmailReceivedArguments, Ema
 
 // SubscribeEmailReceived subscribes to email.received.
 func SubscribeEmailReceived(ctx context.Context, c *client.Client, args EmailReceivedArguments, o ...client.SubscribeOption) (*EmailReceivedSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[EmailReceivedArguments, EmailReceivedPayload]{Info: eventEmailReceived()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventEmailReceived, &args, o)
+	return (*EmailReceivedSubscription)(s), err
 }

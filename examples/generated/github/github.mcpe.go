@@ -5,7 +5,6 @@ package github
 
 import (
 	"context"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,20 +14,18 @@ import (
 // PullRequestOpenedEventName is the name of the event type.
 const PullRequestOpenedEventName = "pull_request.opened"
 
-var eventPullRequestOpened = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          PullRequestOpenedEventName,
-		Description:   "A pull request was opened.",
-		InputSchema:   publishedSchemas.Event(PullRequestOpenedEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(PullRequestOpenedEventName, "payloadSchema"),
-		Fingerprint:   "e7b5fb42916888779b71170458089313",
+func eventPullRequestOpened() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        PullRequestOpenedEventName,
+		Description: "A pull request was opened.",
+		Fingerprint: "e7b5fb42916888779b71170458089313",
 		Match: []events.MatchRule{
 			{Argument: "repo", Path: "/repo"},
 			{Argument: "label", Path: "/labels"},
 			{Argument: "branch", Path: "/base"},
 		},
-	}
-})
+	})
+}
 
 // PullRequestOpenedArguments are the arguments of pull_request.opened.
 type PullRequestOpenedArguments struct {
@@ -78,7 +75,8 @@ type PullRequestOpenedEmitter = server.Emitter[PullRequestOpenedPayload]
 
 // RegisterPullRequestOpened adds pull_request.opened to s.
 func RegisterPullRequestOpened(s *server.Server, h PullRequestOpenedHooks, o ...server.TypeOption) (*PullRequestOpenedEmitter, error) {
-	return server.Register(s, events.Type[PullRequestOpenedArguments, PullRequestOpenedPayload]{Info: eventPullRequestOpened()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventPullRequestOpened, h, o)
+	return (*PullRequestOpenedEmitter)(e), err
 }
 
 // PullRequestOpenedEvent is an occurrence of pull_request.opened as a client receives it.
@@ -89,25 +87,24 @@ type PullRequestOpenedSubscription = client.Subscription[PullRequestOpenedArgume
 
 // SubscribePullRequestOpened subscribes to pull_request.opened.
 func SubscribePullRequestOpened(ctx context.Context, c *client.Client, args PullRequestOpenedArguments, o ...client.SubscribeOption) (*PullRequestOpenedSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[PullRequestOpenedArguments, PullRequestOpenedPayload]{Info: eventPullRequestOpened()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventPullRequestOpened, &args, o)
+	return (*PullRequestOpenedSubscription)(s), err
 }
 
 // IssuesOpenedEventName is the name of the event type.
 const IssuesOpenedEventName = "issues.opened"
 
-var eventIssuesOpened = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          IssuesOpenedEventName,
-		Description:   "An issue was opened.",
-		InputSchema:   publishedSchemas.Event(IssuesOpenedEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(IssuesOpenedEventName, "payloadSchema"),
-		Fingerprint:   "54b2c6189412a5f73e98cce74bccc32c",
+func eventIssuesOpened() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        IssuesOpenedEventName,
+		Description: "An issue was opened.",
+		Fingerprint: "54b2c6189412a5f73e98cce74bccc32c",
 		Match: []events.MatchRule{
 			{Argument: "repo", Path: "/repo"},
 			{Argument: "label", Path: "/labels"},
 		},
-	}
-})
+	})
+}
 
 // IssuesOpenedArguments are the arguments of issues.opened.
 type IssuesOpenedArguments struct {
@@ -150,7 +147,8 @@ type IssuesOpenedEmitter = server.Emitter[IssuesOpenedPayload]
 
 // RegisterIssuesOpened adds issues.opened to s.
 func RegisterIssuesOpened(s *server.Server, h IssuesOpenedHooks, o ...server.TypeOption) (*IssuesOpenedEmitter, error) {
-	return server.Register(s, events.Type[IssuesOpenedArguments, IssuesOpenedPayload]{Info: eventIssuesOpened()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventIssuesOpened, h, o)
+	return (*IssuesOpenedEmitter)(e), err
 }
 
 // IssuesOpenedEvent is an occurrence of issues.opened as a client receives it.
@@ -161,25 +159,24 @@ type IssuesOpenedSubscription = client.Subscription[IssuesOpenedArguments, Issue
 
 // SubscribeIssuesOpened subscribes to issues.opened.
 func SubscribeIssuesOpened(ctx context.Context, c *client.Client, args IssuesOpenedArguments, o ...client.SubscribeOption) (*IssuesOpenedSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[IssuesOpenedArguments, IssuesOpenedPayload]{Info: eventIssuesOpened()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventIssuesOpened, &args, o)
+	return (*IssuesOpenedSubscription)(s), err
 }
 
 // IssueCommentCreatedEventName is the name of the event type.
 const IssueCommentCreatedEventName = "issue_comment.created"
 
-var eventIssueCommentCreated = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          IssueCommentCreatedEventName,
-		Description:   "Somebody commented on an issue or a pull request.",
-		InputSchema:   publishedSchemas.Event(IssueCommentCreatedEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(IssueCommentCreatedEventName, "payloadSchema"),
-		Fingerprint:   "44faa8d8bc7623e5305116f97f916141",
+func eventIssueCommentCreated() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        IssueCommentCreatedEventName,
+		Description: "Somebody commented on an issue or a pull request.",
+		Fingerprint: "44faa8d8bc7623e5305116f97f916141",
 		Match: []events.MatchRule{
 			{Argument: "repo", Path: "/repo"},
 			{Argument: "label", Path: "/labels"},
 		},
-	}
-})
+	})
+}
 
 // IssueCommentCreatedArguments are the arguments of issue_comment.created.
 type IssueCommentCreatedArguments struct {
@@ -223,7 +220,8 @@ type IssueCommentCreatedEmitter = server.Emitter[IssueCommentCreatedPayload]
 
 // RegisterIssueCommentCreated adds issue_comment.created to s.
 func RegisterIssueCommentCreated(s *server.Server, h IssueCommentCreatedHooks, o ...server.TypeOption) (*IssueCommentCreatedEmitter, error) {
-	return server.Register(s, events.Type[IssueCommentCreatedArguments, IssueCommentCreatedPayload]{Info: eventIssueCommentCreated()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventIssueCommentCreated, h, o)
+	return (*IssueCommentCreatedEmitter)(e), err
 }
 
 // IssueCommentCreatedEvent is an occurrence of issue_comment.created as a client receives it.
@@ -234,25 +232,24 @@ type IssueCommentCreatedSubscription = client.Subscription[IssueCommentCreatedAr
 
 // SubscribeIssueCommentCreated subscribes to issue_comment.created.
 func SubscribeIssueCommentCreated(ctx context.Context, c *client.Client, args IssueCommentCreatedArguments, o ...client.SubscribeOption) (*IssueCommentCreatedSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[IssueCommentCreatedArguments, IssueCommentCreatedPayload]{Info: eventIssueCommentCreated()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventIssueCommentCreated, &args, o)
+	return (*IssueCommentCreatedSubscription)(s), err
 }
 
 // PushEventName is the name of the event type.
 const PushEventName = "push"
 
-var eventPush = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          PushEventName,
-		Description:   "Commits or a tag were pushed, or a ref was created or deleted.",
-		InputSchema:   publishedSchemas.Event(PushEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(PushEventName, "payloadSchema"),
-		Fingerprint:   "60064c52faef2d7ec5ec58d148b94a61",
+func eventPush() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        PushEventName,
+		Description: "Commits or a tag were pushed, or a ref was created or deleted.",
+		Fingerprint: "60064c52faef2d7ec5ec58d148b94a61",
 		Match: []events.MatchRule{
 			{Argument: "repo", Path: "/repo"},
 			{Argument: "branch", Path: "/branch"},
 		},
-	}
-})
+	})
+}
 
 // PushArguments are the arguments of push.
 type PushArguments struct {
@@ -299,7 +296,8 @@ type PushEmitter = server.Emitter[PushPayload]
 
 // RegisterPush adds push to s.
 func RegisterPush(s *server.Server, h PushHooks, o ...server.TypeOption) (*PushEmitter, error) {
-	return server.Register(s, events.Type[PushArguments, PushPayload]{Info: eventPush()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventPush, h, o)
+	return (*PushEmitter)(e), err
 }
 
 // PushEvent is an occurrence of push as a client receives it.
@@ -310,25 +308,24 @@ type PushSubscription = client.Subscription[PushArguments, PushPayload]
 
 // SubscribePush subscribes to push.
 func SubscribePush(ctx context.Context, c *client.Client, args PushArguments, o ...client.SubscribeOption) (*PushSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[PushArguments, PushPayload]{Info: eventPush()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventPush, &args, o)
+	return (*PushSubscription)(s), err
 }
 
 // WorkflowRunCompletedEventName is the name of the event type.
 const WorkflowRunCompletedEventName = "workflow_run.completed"
 
-var eventWorkflowRunCompleted = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          WorkflowRunCompletedEventName,
-		Description:   "A run of a GitHub Actions workflow ended.",
-		InputSchema:   publishedSchemas.Event(WorkflowRunCompletedEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(WorkflowRunCompletedEventName, "payloadSchema"),
-		Fingerprint:   "938fd492f6fc7207ab990211062256ae",
+func eventWorkflowRunCompleted() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        WorkflowRunCompletedEventName,
+		Description: "A run of a GitHub Actions workflow ended.",
+		Fingerprint: "938fd492f6fc7207ab990211062256ae",
 		Match: []events.MatchRule{
 			{Argument: "repo", Path: "/repo"},
 			{Argument: "branch", Path: "/branch"},
 		},
-	}
-})
+	})
+}
 
 // WorkflowRunCompletedArguments are the arguments of workflow_run.completed.
 type WorkflowRunCompletedArguments struct {
@@ -397,7 +394,8 @@ type WorkflowRunCompletedEmitter = server.Emitter[WorkflowRunCompletedPayload]
 
 // RegisterWorkflowRunCompleted adds workflow_run.completed to s.
 func RegisterWorkflowRunCompleted(s *server.Server, h WorkflowRunCompletedHooks, o ...server.TypeOption) (*WorkflowRunCompletedEmitter, error) {
-	return server.Register(s, events.Type[WorkflowRunCompletedArguments, WorkflowRunCompletedPayload]{Info: eventWorkflowRunCompleted()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventWorkflowRunCompleted, h, o)
+	return (*WorkflowRunCompletedEmitter)(e), err
 }
 
 // WorkflowRunCompletedEvent is an occurrence of workflow_run.completed as a client receives it.
@@ -408,25 +406,24 @@ type WorkflowRunCompletedSubscription = client.Subscription[WorkflowRunCompleted
 
 // SubscribeWorkflowRunCompleted subscribes to workflow_run.completed.
 func SubscribeWorkflowRunCompleted(ctx context.Context, c *client.Client, args WorkflowRunCompletedArguments, o ...client.SubscribeOption) (*WorkflowRunCompletedSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[WorkflowRunCompletedArguments, WorkflowRunCompletedPayload]{Info: eventWorkflowRunCompleted()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventWorkflowRunCompleted, &args, o)
+	return (*WorkflowRunCompletedSubscription)(s), err
 }
 
 // ReleasePublishedEventName is the name of the event type.
 const ReleasePublishedEventName = "release.published"
 
-var eventReleasePublished = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          ReleasePublishedEventName,
-		Description:   "A release was published.",
-		InputSchema:   publishedSchemas.Event(ReleasePublishedEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(ReleasePublishedEventName, "payloadSchema"),
-		Fingerprint:   "b2b9b4e0d27198f06ec619723fd34e1b",
+func eventReleasePublished() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        ReleasePublishedEventName,
+		Description: "A release was published.",
+		Fingerprint: "b2b9b4e0d27198f06ec619723fd34e1b",
 		Match: []events.MatchRule{
 			{Argument: "repo", Path: "/repo"},
 			{Argument: "branch", Path: "/target"},
 		},
-	}
-})
+	})
+}
 
 // ReleasePublishedArguments are the arguments of release.published.
 type ReleasePublishedArguments struct {
@@ -468,7 +465,8 @@ type ReleasePublishedEmitter = server.Emitter[ReleasePublishedPayload]
 
 // RegisterReleasePublished adds release.published to s.
 func RegisterReleasePublished(s *server.Server, h ReleasePublishedHooks, o ...server.TypeOption) (*ReleasePublishedEmitter, error) {
-	return server.Register(s, events.Type[ReleasePublishedArguments, ReleasePublishedPayload]{Info: eventReleasePublished()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventReleasePublished, h, o)
+	return (*ReleasePublishedEmitter)(e), err
 }
 
 // ReleasePublishedEvent is an occurrence of release.published as a client receives it.
@@ -479,7 +477,8 @@ type ReleasePublishedSubscription = client.Subscription[ReleasePublishedArgument
 
 // SubscribeReleasePublished subscribes to release.published.
 func SubscribeReleasePublished(ctx context.Context, c *client.Client, args ReleasePublishedArguments, o ...client.SubscribeOption) (*ReleasePublishedSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[ReleasePublishedArguments, ReleasePublishedPayload]{Info: eventReleasePublished()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventReleasePublished, &args, o)
+	return (*ReleasePublishedSubscription)(s), err
 }
 
 // Repo is the shared type Repo.

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -17,20 +16,18 @@ import (
 // IncidentCreatedEventName is the name of the event type.
 const IncidentCreatedEventName = "incident.created"
 
-var eventIncidentCreated = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          IncidentCreatedEventName,
-		Description:   "Fires when a new incident is created.",
-		InputSchema:   publishedSchemas.Event(IncidentCreatedEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(IncidentCreatedEventName, "payloadSchema"),
-		Fingerprint:   "e36c1a9a91983b912a204a28520b0ffe",
+func eventIncidentCreated() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        IncidentCreatedEventName,
+		Description: "Fires when a new incident is created.",
+		Fingerprint: "e36c1a9a91983b912a204a28520b0ffe",
 		Match: []events.MatchRule{
 			{Argument: "severity", Path: "/severity"},
 			{Argument: "service", Path: "/service", Op: events.MatchGlob},
 		},
 		MCPE: &events.MCPE{Priority: "high", Tags: []string{"ops"}},
-	}
-})
+	})
+}
 
 // IncidentCreatedArguments are the arguments of incident.created.
 type IncidentCreatedArguments struct {
@@ -79,7 +76,8 @@ type IncidentCreatedEmitter = server.Emitter[IncidentCreatedPayload]
 
 // RegisterIncidentCreated adds incident.created to s.
 func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...server.TypeOption) (*IncidentCreatedEmitter, error) {
-	return server.Register(s, events.Type[IncidentCreatedArguments, IncidentCreatedPayload]{Info: eventIncidentCreated()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventIncidentCreated, h, o)
+	return (*IncidentCreatedEmitter)(e), err
 }
 
 // IncidentCreatedEvent is an occurrence of incident.created as a client receives it.
@@ -90,22 +88,21 @@ type IncidentCreatedSubscription = client.Subscription[IncidentCreatedArguments,
 
 // SubscribeIncidentCreated subscribes to incident.created.
 func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*IncidentCreatedSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[IncidentCreatedArguments, IncidentCreatedPayload]{Info: eventIncidentCreated()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventIncidentCreated, &args, o)
+	return (*IncidentCreatedSubscription)(s), err
 }
 
 // IncidentUpdatedEventName is the name of the event type.
 const IncidentUpdatedEventName = "incident.updated"
 
-var eventIncidentUpdated = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          IncidentUpdatedEventName,
-		Description:   "Fires whenever an incident changes after it was created.",
-		InputSchema:   publishedSchemas.Event(IncidentUpdatedEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(IncidentUpdatedEventName, "payloadSchema"),
-		Fingerprint:   "30b7d3704fd45c41410563c3bcbebe41",
-		Match:         []events.MatchRule{{Argument: "incidentId", Path: "/incidentId"}},
-	}
-})
+func eventIncidentUpdated() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        IncidentUpdatedEventName,
+		Description: "Fires whenever an incident changes after it was created.",
+		Fingerprint: "30b7d3704fd45c41410563c3bcbebe41",
+		Match:       []events.MatchRule{{Argument: "incidentId", Path: "/incidentId"}},
+	})
+}
 
 // IncidentUpdatedArguments are the arguments of incident.updated.
 type IncidentUpdatedArguments struct {
@@ -137,7 +134,8 @@ type IncidentUpdatedEmitter = server.Emitter[IncidentUpdatedPayload]
 
 // RegisterIncidentUpdated adds incident.updated to s.
 func RegisterIncidentUpdated(s *server.Server, h IncidentUpdatedHooks, o ...server.TypeOption) (*IncidentUpdatedEmitter, error) {
-	return server.Register(s, events.Type[IncidentUpdatedArguments, IncidentUpdatedPayload]{Info: eventIncidentUpdated()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventIncidentUpdated, h, o)
+	return (*IncidentUpdatedEmitter)(e), err
 }
 
 // IncidentUpdatedEvent is an occurrence of incident.updated as a client receives it.
@@ -148,22 +146,21 @@ type IncidentUpdatedSubscription = client.Subscription[IncidentUpdatedArguments,
 
 // SubscribeIncidentUpdated subscribes to incident.updated.
 func SubscribeIncidentUpdated(ctx context.Context, c *client.Client, args IncidentUpdatedArguments, o ...client.SubscribeOption) (*IncidentUpdatedSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[IncidentUpdatedArguments, IncidentUpdatedPayload]{Info: eventIncidentUpdated()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventIncidentUpdated, &args, o)
+	return (*IncidentUpdatedSubscription)(s), err
 }
 
 // IncidentOpenedEventName is the name of the event type.
 const IncidentOpenedEventName = "incident.opened"
 
-var eventIncidentOpened = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          IncidentOpenedEventName,
-		Description:   "The older name of incident.created.",
-		InputSchema:   publishedSchemas.Event(IncidentOpenedEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(IncidentOpenedEventName, "payloadSchema"),
-		Fingerprint:   "65799ad703e113fa1063dc6f4e9ecca4",
-		Match:         []events.MatchRule{{Argument: "severities", Path: "/severity", Op: events.MatchIn}},
-	}
-})
+func eventIncidentOpened() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        IncidentOpenedEventName,
+		Description: "The older name of incident.created.",
+		Fingerprint: "65799ad703e113fa1063dc6f4e9ecca4",
+		Match:       []events.MatchRule{{Argument: "severities", Path: "/severity", Op: events.MatchIn}},
+	})
+}
 
 // IncidentOpenedArguments are the arguments of incident.opened.
 type IncidentOpenedArguments struct {
@@ -197,7 +194,8 @@ type IncidentOpenedEmitter = server.Emitter[IncidentOpenedPayload]
 //
 // The event type is deprecated: use incident.created; it is removed after 2027-03-01.
 func RegisterIncidentOpened(s *server.Server, h IncidentOpenedHooks, o ...server.TypeOption) (*IncidentOpenedEmitter, error) {
-	return server.Register(s, events.Type[IncidentOpenedArguments, IncidentOpenedPayload]{Info: eventIncidentOpened()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventIncidentOpened, h, o)
+	return (*IncidentOpenedEmitter)(e), err
 }
 
 // IncidentOpenedEvent is an occurrence of incident.opened as a client receives it.
@@ -210,21 +208,20 @@ type IncidentOpenedSubscription = client.Subscription[IncidentOpenedArguments, I
 //
 // Deprecated: use incident.created; it is removed after 2027-03-01.
 func SubscribeIncidentOpened(ctx context.Context, c *client.Client, args IncidentOpenedArguments, o ...client.SubscribeOption) (*IncidentOpenedSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[IncidentOpenedArguments, IncidentOpenedPayload]{Info: eventIncidentOpened()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventIncidentOpened, &args, o)
+	return (*IncidentOpenedSubscription)(s), err
 }
 
 // IncidentDigestEventName is the name of the event type.
 const IncidentDigestEventName = "incident.digest"
 
-var eventIncidentDigest = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          IncidentDigestEventName,
-		Description:   "A summary of open incidents; its shape may still change.",
-		InputSchema:   publishedSchemas.Event(IncidentDigestEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(IncidentDigestEventName, "payloadSchema"),
-		Fingerprint:   "454a93b0b915d5270ba40e9e795309f5",
-	}
-})
+func eventIncidentDigest() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        IncidentDigestEventName,
+		Description: "A summary of open incidents; its shape may still change.",
+		Fingerprint: "454a93b0b915d5270ba40e9e795309f5",
+	})
+}
 
 // IncidentDigestArguments are the arguments of incident.digest.
 type IncidentDigestArguments struct{}
@@ -260,7 +257,8 @@ type IncidentDigestEmitter = server.Emitter[IncidentDigestPayload]
 //
 // The event type is experimental: it may change or go away.
 func RegisterIncidentDigest(s *server.Server, h IncidentDigestHooks, o ...server.TypeOption) (*IncidentDigestEmitter, error) {
-	return server.Register(s, events.Type[IncidentDigestArguments, IncidentDigestPayload]{Info: eventIncidentDigest()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventIncidentDigest, h, o)
+	return (*IncidentDigestEmitter)(e), err
 }
 
 // IncidentDigestEvent is an occurrence of incident.digest as a client receives it.
@@ -273,7 +271,8 @@ type IncidentDigestSubscription = client.Subscription[IncidentDigestArguments, I
 //
 // The event type is experimental: it may change or go away.
 func SubscribeIncidentDigest(ctx context.Context, c *client.Client, args IncidentDigestArguments, o ...client.SubscribeOption) (*IncidentDigestSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[IncidentDigestArguments, IncidentDigestPayload]{Info: eventIncidentDigest()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventIncidentDigest, &args, o)
+	return (*IncidentDigestSubscription)(s), err
 }
 
 // Severity is the shared type Severity; decoding keeps values that the schema does not list, see Known.

@@ -5,7 +5,6 @@ package slack
 
 import (
 	"context"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,19 +14,17 @@ import (
 // SlackMessageEventName is the name of the event type.
 const SlackMessageEventName = "slack.message"
 
-var eventSlackMessage = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          SlackMessageEventName,
-		Description:   "A message was posted in a channel.",
-		InputSchema:   publishedSchemas.Event(SlackMessageEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(SlackMessageEventName, "payloadSchema"),
-		Fingerprint:   "b3cc50d8f24b5fc78042375373a12b27",
+func eventSlackMessage() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        SlackMessageEventName,
+		Description: "A message was posted in a channel.",
+		Fingerprint: "b3cc50d8f24b5fc78042375373a12b27",
 		Match: []events.MatchRule{
 			{Argument: "channel", Path: "/channel"},
 			{Argument: "mentions", Path: "/mentions"},
 		},
-	}
-})
+	})
+}
 
 // SlackMessageArguments are the arguments of slack.message.
 type SlackMessageArguments struct {
@@ -72,7 +69,8 @@ type SlackMessageEmitter = server.Emitter[SlackMessagePayload]
 
 // RegisterSlackMessage adds slack.message to s.
 func RegisterSlackMessage(s *server.Server, h SlackMessageHooks, o ...server.TypeOption) (*SlackMessageEmitter, error) {
-	return server.Register(s, events.Type[SlackMessageArguments, SlackMessagePayload]{Info: eventSlackMessage()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventSlackMessage, h, o)
+	return (*SlackMessageEmitter)(e), err
 }
 
 // SlackMessageEvent is an occurrence of slack.message as a client receives it.
@@ -83,26 +81,25 @@ type SlackMessageSubscription = client.Subscription[SlackMessageArguments, Slack
 
 // SubscribeSlackMessage subscribes to slack.message.
 func SubscribeSlackMessage(ctx context.Context, c *client.Client, args SlackMessageArguments, o ...client.SubscribeOption) (*SlackMessageSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[SlackMessageArguments, SlackMessagePayload]{Info: eventSlackMessage()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventSlackMessage, &args, o)
+	return (*SlackMessageSubscription)(s), err
 }
 
 // SlackReactionEventName is the name of the event type.
 const SlackReactionEventName = "slack.reaction"
 
-var eventSlackReaction = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          SlackReactionEventName,
-		Description:   "Somebody reacted to a message.",
-		InputSchema:   publishedSchemas.Event(SlackReactionEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(SlackReactionEventName, "payloadSchema"),
-		Fingerprint:   "93fe147908efa45980f326a52ca78e9a",
-		NoReplay:      true,
+func eventSlackReaction() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        SlackReactionEventName,
+		Description: "Somebody reacted to a message.",
+		Fingerprint: "93fe147908efa45980f326a52ca78e9a",
+		NoReplay:    true,
 		Match: []events.MatchRule{
 			{Argument: "channel", Path: "/channel"},
 			{Argument: "emoji", Path: "/emoji"},
 		},
-	}
-})
+	})
+}
 
 // SlackReactionArguments are the arguments of slack.reaction.
 type SlackReactionArguments struct {
@@ -156,7 +153,8 @@ type SlackReactionEmitter = server.Emitter[SlackReactionPayload]
 
 // RegisterSlackReaction adds slack.reaction to s.
 func RegisterSlackReaction(s *server.Server, h SlackReactionHooks, o ...server.TypeOption) (*SlackReactionEmitter, error) {
-	return server.Register(s, events.Type[SlackReactionArguments, SlackReactionPayload]{Info: eventSlackReaction()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventSlackReaction, h, o)
+	return (*SlackReactionEmitter)(e), err
 }
 
 // SlackReactionEvent is an occurrence of slack.reaction as a client receives it.
@@ -167,7 +165,8 @@ type SlackReactionSubscription = client.Subscription[SlackReactionArguments, Sla
 
 // SubscribeSlackReaction subscribes to slack.reaction.
 func SubscribeSlackReaction(ctx context.Context, c *client.Client, args SlackReactionArguments, o ...client.SubscribeOption) (*SlackReactionSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[SlackReactionArguments, SlackReactionPayload]{Info: eventSlackReaction()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventSlackReaction, &args, o)
+	return (*SlackReactionSubscription)(s), err
 }
 
 // Channel is the shared type Channel.

@@ -6,7 +6,6 @@ package telemetry
 import (
 	"context"
 	"math/big"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -16,20 +15,18 @@ import (
 // TelemetryWindowEventName is the name of the event type.
 const TelemetryWindowEventName = "telemetry.window"
 
-var eventTelemetryWindow = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          TelemetryWindowEventName,
-		Description:   "A window of samples of one sensor was closed.",
-		InputSchema:   publishedSchemas.Event(TelemetryWindowEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(TelemetryWindowEventName, "payloadSchema"),
-		Fingerprint:   "b3c03f221db633fb79f9a63b1b7885cc",
+func eventTelemetryWindow() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        TelemetryWindowEventName,
+		Description: "A window of samples of one sensor was closed.",
+		Fingerprint: "b3c03f221db633fb79f9a63b1b7885cc",
 		Match: []events.MatchRule{
 			{Argument: "sensor", Path: "/sensor", Op: events.MatchPrefix},
 			{Argument: "minPeak", Path: "/peak", Op: events.MatchMin},
 			{Argument: "maxPeak", Path: "/peak", Op: events.MatchMax},
 		},
-	}
-})
+	})
+}
 
 // TelemetryWindowArguments are the arguments of telemetry.window.
 type TelemetryWindowArguments struct {
@@ -77,7 +74,8 @@ type TelemetryWindowEmitter = server.Emitter[TelemetryWindowPayload]
 
 // RegisterTelemetryWindow adds telemetry.window to s.
 func RegisterTelemetryWindow(s *server.Server, h TelemetryWindowHooks, o ...server.TypeOption) (*TelemetryWindowEmitter, error) {
-	return server.Register(s, events.Type[TelemetryWindowArguments, TelemetryWindowPayload]{Info: eventTelemetryWindow()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventTelemetryWindow, h, o)
+	return (*TelemetryWindowEmitter)(e), err
 }
 
 // TelemetryWindowEvent is an occurrence of telemetry.window as a client receives it.
@@ -88,5 +86,6 @@ type TelemetryWindowSubscription = client.Subscription[TelemetryWindowArguments,
 
 // SubscribeTelemetryWindow subscribes to telemetry.window.
 func SubscribeTelemetryWindow(ctx context.Context, c *client.Client, args TelemetryWindowArguments, o ...client.SubscribeOption) (*TelemetryWindowSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[TelemetryWindowArguments, TelemetryWindowPayload]{Info: eventTelemetryWindow()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventTelemetryWindow, &args, o)
+	return (*TelemetryWindowSubscription)(s), err
 }

@@ -6,7 +6,6 @@ package aliases
 import (
 	"cmp"
 	"context"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -16,15 +15,13 @@ import (
 // PushEventTypeName is the name of the event type.
 const PushEventTypeName = "push"
 
-var eventPush = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          PushEventTypeName,
-		Description:   "Names of schemas are in the way of every short name.",
-		InputSchema:   publishedSchemas.Event(PushEventTypeName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(PushEventTypeName, "payloadSchema"),
-		Fingerprint:   "17b2598feb7abfb36afd4460efd70daf",
-	}
-})
+func eventPush() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        PushEventTypeName,
+		Description: "Names of schemas are in the way of every short name.",
+		Fingerprint: "17b2598feb7abfb36afd4460efd70daf",
+	})
+}
 
 // PushArguments are the arguments of push.
 type PushArguments struct{}
@@ -46,7 +43,8 @@ type PushEmitter = server.Emitter[PushPayload]
 
 // RegisterPush adds push to s.
 func RegisterPush(s *server.Server, h PushHooks, o ...server.TypeOption) (*PushEmitter, error) {
-	return server.Register(s, events.Type[PushArguments, PushPayload]{Info: eventPush()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventPush, h, o)
+	return (*PushEmitter)(e), err
 }
 
 // PushOccurrence is an occurrence of push as a client receives it.
@@ -57,18 +55,17 @@ type PushEventSubscription = client.Subscription[PushArguments, PushPayload]
 
 // SubscribePush subscribes to push.
 func SubscribePush(ctx context.Context, c *client.Client, args PushArguments, o ...client.SubscribeOption) (*PushEventSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[PushArguments, PushPayload]{Info: eventPush()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventPush, &args, o)
+	return (*PushEventSubscription)(s), err
 }
 
-var eventCustomer = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          "customer",
-		Description:   "Even the second names are taken.",
-		InputSchema:   publishedSchemas.Event("customer", "inputSchema"),
-		PayloadSchema: publishedSchemas.Event("customer", "payloadSchema"),
-		Fingerprint:   "8b94c8763a4528f7750687cde409948a",
-	}
-})
+func eventCustomer() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        "customer",
+		Description: "Even the second names are taken.",
+		Fingerprint: "8b94c8763a4528f7750687cde409948a",
+	})
+}
 
 // CustomerArguments are the arguments of customer.
 type CustomerArguments struct{}
@@ -90,26 +87,26 @@ type CustomerEmitter = server.Emitter[CustomerPayload]
 
 // RegisterCustomer adds customer to s.
 func RegisterCustomer(s *server.Server, h CustomerHooks, o ...server.TypeOption) (*CustomerEmitter, error) {
-	return server.Register(s, events.Type[CustomerArguments, CustomerPayload]{Info: eventCustomer()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventCustomer, h, o)
+	return (*CustomerEmitter)(e), err
 }
 
 // SubscribeCustomer subscribes to customer.
 func SubscribeCustomer(ctx context.Context, c *client.Client, args CustomerArguments, o ...client.SubscribeOption) (*client.Subscription[CustomerArguments, CustomerPayload], error) {
-	return client.Subscribe(ctx, c, events.Type[CustomerArguments, CustomerPayload]{Info: eventCustomer()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventCustomer, &args, o)
+	return (*client.Subscription[CustomerArguments, CustomerPayload])(s), err
 }
 
 // CustomerEventEventName is the name of the event type.
 const CustomerEventEventName = "customer.event"
 
-var eventCustomerEvent = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          CustomerEventEventName,
-		Description:   "The name of another event's alias is this event's prefix.",
-		InputSchema:   publishedSchemas.Event(CustomerEventEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(CustomerEventEventName, "payloadSchema"),
-		Fingerprint:   "05add54631568624d86953799e572e4b",
-	}
-})
+func eventCustomerEvent() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        CustomerEventEventName,
+		Description: "The name of another event's alias is this event's prefix.",
+		Fingerprint: "05add54631568624d86953799e572e4b",
+	})
+}
 
 // CustomerEventArguments are the arguments of customer.event.
 type CustomerEventArguments struct{}
@@ -200,7 +197,8 @@ type CustomerEventEmitter = server.Emitter[CustomerEventPayload]
 
 // RegisterCustomerEvent adds customer.event to s.
 func RegisterCustomerEvent(s *server.Server, h CustomerEventHooks, o ...server.TypeOption) (*CustomerEventEmitter, error) {
-	return server.Register(s, events.Type[CustomerEventArguments, CustomerEventPayload]{Info: eventCustomerEvent()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventCustomerEvent, h, o)
+	return (*CustomerEventEmitter)(e), err
 }
 
 // CustomerEventEvent is an occurrence of customer.event as a client receives it.
@@ -211,7 +209,8 @@ type CustomerEventEventSubscription = client.Subscription[CustomerEventArguments
 
 // SubscribeCustomerEvent subscribes to customer.event.
 func SubscribeCustomerEvent(ctx context.Context, c *client.Client, args CustomerEventArguments, o ...client.SubscribeOption) (*CustomerEventEventSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[CustomerEventArguments, CustomerEventPayload]{Info: eventCustomerEvent()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventCustomerEvent, &args, o)
+	return (*CustomerEventEventSubscription)(s), err
 }
 
 // PushEvent is the shared type push_event.

@@ -6,7 +6,6 @@ package consts
 import (
 	"cmp"
 	"context"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -16,15 +15,13 @@ import (
 // HeartBeatEventName is the name of the event type.
 const HeartBeatEventName = "heart.beat"
 
-var eventHeartBeat = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          HeartBeatEventName,
-		Description:   "Members with one possible value.",
-		InputSchema:   publishedSchemas.Event(HeartBeatEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(HeartBeatEventName, "payloadSchema"),
-		Fingerprint:   "1b22625a721fab7b458d9978f1886706",
-	}
-})
+func eventHeartBeat() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        HeartBeatEventName,
+		Description: "Members with one possible value.",
+		Fingerprint: "1b22625a721fab7b458d9978f1886706",
+	})
+}
 
 // HeartBeatArguments are the arguments of heart.beat.
 type HeartBeatArguments struct {
@@ -111,7 +108,8 @@ type HeartBeatEmitter = server.Emitter[HeartBeatPayload]
 
 // RegisterHeartBeat adds heart.beat to s.
 func RegisterHeartBeat(s *server.Server, h HeartBeatHooks, o ...server.TypeOption) (*HeartBeatEmitter, error) {
-	return server.Register(s, events.Type[HeartBeatArguments, HeartBeatPayload]{Info: eventHeartBeat()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventHeartBeat, h, o)
+	return (*HeartBeatEmitter)(e), err
 }
 
 // HeartBeatEvent is an occurrence of heart.beat as a client receives it.
@@ -122,5 +120,6 @@ type HeartBeatSubscription = client.Subscription[HeartBeatArguments, HeartBeatPa
 
 // SubscribeHeartBeat subscribes to heart.beat.
 func SubscribeHeartBeat(ctx context.Context, c *client.Client, args HeartBeatArguments, o ...client.SubscribeOption) (*HeartBeatSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[HeartBeatArguments, HeartBeatPayload]{Info: eventHeartBeat()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventHeartBeat, &args, o)
+	return (*HeartBeatSubscription)(s), err
 }

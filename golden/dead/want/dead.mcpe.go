@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -17,15 +16,13 @@ import (
 // ThingDrawnEventName is the name of the event type.
 const ThingDrawnEventName = "thing.drawn"
 
-var eventThingDrawn = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          ThingDrawnEventName,
-		Description:   "Fires when a thing was drawn.",
-		InputSchema:   publishedSchemas.Event(ThingDrawnEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(ThingDrawnEventName, "payloadSchema"),
-		Fingerprint:   "33c6c2652417f97e4c57e1d3a1ded085",
-	}
-})
+func eventThingDrawn() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        ThingDrawnEventName,
+		Description: "Fires when a thing was drawn.",
+		Fingerprint: "33c6c2652417f97e4c57e1d3a1ded085",
+	})
+}
 
 // ThingDrawnArguments are the arguments of thing.drawn.
 type ThingDrawnArguments struct{}
@@ -57,7 +54,8 @@ type ThingDrawnEmitter = server.Emitter[ThingDrawnPayload]
 
 // RegisterThingDrawn adds thing.drawn to s.
 func RegisterThingDrawn(s *server.Server, h ThingDrawnHooks, o ...server.TypeOption) (*ThingDrawnEmitter, error) {
-	return server.Register(s, events.Type[ThingDrawnArguments, ThingDrawnPayload]{Info: eventThingDrawn()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventThingDrawn, h, o)
+	return (*ThingDrawnEmitter)(e), err
 }
 
 // ThingDrawnEvent is an occurrence of thing.drawn as a client receives it.
@@ -68,7 +66,8 @@ type ThingDrawnSubscription = client.Subscription[ThingDrawnArguments, ThingDraw
 
 // SubscribeThingDrawn subscribes to thing.drawn.
 func SubscribeThingDrawn(ctx context.Context, c *client.Client, args ThingDrawnArguments, o ...client.SubscribeOption) (*ThingDrawnSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[ThingDrawnArguments, ThingDrawnPayload]{Info: eventThingDrawn()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventThingDrawn, &args, o)
+	return (*ThingDrawnSubscription)(s), err
 }
 
 // Circle is the shared type Circle.

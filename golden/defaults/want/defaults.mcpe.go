@@ -6,7 +6,6 @@ package defaults
 import (
 	"cmp"
 	"context"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -16,15 +15,13 @@ import (
 // ListReadEventName is the name of the event type.
 const ListReadEventName = "list.read"
 
-var eventListRead = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          ListReadEventName,
-		Description:   "Arguments with defaults.",
-		InputSchema:   publishedSchemas.Event(ListReadEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(ListReadEventName, "payloadSchema"),
-		Fingerprint:   "87a50f3cfdd74db639bef8cc21aa24d4",
-	}
-})
+func eventListRead() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        ListReadEventName,
+		Description: "Arguments with defaults.",
+		Fingerprint: "87a50f3cfdd74db639bef8cc21aa24d4",
+	})
+}
 
 // ListReadArguments are the arguments of list.read.
 type ListReadArguments struct {
@@ -135,7 +132,8 @@ type ListReadEmitter = server.Emitter[ListReadPayload]
 
 // RegisterListRead adds list.read to s.
 func RegisterListRead(s *server.Server, h ListReadHooks, o ...server.TypeOption) (*ListReadEmitter, error) {
-	return server.Register(s, events.Type[ListReadArguments, ListReadPayload]{Info: eventListRead()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventListRead, h, o)
+	return (*ListReadEmitter)(e), err
 }
 
 // ListReadEvent is an occurrence of list.read as a client receives it.
@@ -146,7 +144,8 @@ type ListReadSubscription = client.Subscription[ListReadArguments, ListReadPaylo
 
 // SubscribeListRead subscribes to list.read.
 func SubscribeListRead(ctx context.Context, c *client.Client, args ListReadArguments, o ...client.SubscribeOption) (*ListReadSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[ListReadArguments, ListReadPayload]{Info: eventListRead()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventListRead, &args, o)
+	return (*ListReadSubscription)(s), err
 }
 
 // Order is the shared type Order; decoding keeps values that the schema does not list, see Known.

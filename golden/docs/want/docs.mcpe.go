@@ -5,7 +5,6 @@ package docs
 
 import (
 	"context"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,15 +14,13 @@ import (
 // TextWrittenEventName is the name of the event type.
 const TextWrittenEventName = "text.written"
 
-var eventTextWritten = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          TextWrittenEventName,
-		Description:   "The first line.\n\n//go:build ignore\n+build ignore\nA line with `backquotes`, \"quotes\" and */ a comment end.\n\n  - a list\n  - of things\n\n# A heading\n",
-		InputSchema:   publishedSchemas.Event(TextWrittenEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(TextWrittenEventName, "payloadSchema"),
-		Fingerprint:   "61db53cb2dfe33b99867abd715a6e245",
-	}
-})
+func eventTextWritten() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        TextWrittenEventName,
+		Description: "The first line.\n\n//go:build ignore\n+build ignore\nA line with `backquotes`, \"quotes\" and */ a comment end.\n\n  - a list\n  - of things\n\n# A heading\n",
+		Fingerprint: "61db53cb2dfe33b99867abd715a6e245",
+	})
+}
 
 // TextWrittenArguments are the arguments of text.written.
 //
@@ -67,7 +64,8 @@ type TextWrittenEmitter = server.Emitter[TextWrittenPayload]
 
 // RegisterTextWritten adds text.written to s.
 func RegisterTextWritten(s *server.Server, h TextWrittenHooks, o ...server.TypeOption) (*TextWrittenEmitter, error) {
-	return server.Register(s, events.Type[TextWrittenArguments, TextWrittenPayload]{Info: eventTextWritten()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventTextWritten, h, o)
+	return (*TextWrittenEmitter)(e), err
 }
 
 // TextWrittenEvent is an occurrence of text.written as a client receives it.
@@ -78,7 +76,8 @@ type TextWrittenSubscription = client.Subscription[TextWrittenArguments, TextWri
 
 // SubscribeTextWritten subscribes to text.written.
 func SubscribeTextWritten(ctx context.Context, c *client.Client, args TextWrittenArguments, o ...client.SubscribeOption) (*TextWrittenSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[TextWrittenArguments, TextWrittenPayload]{Info: eventTextWritten()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventTextWritten, &args, o)
+	return (*TextWrittenSubscription)(s), err
 }
 
 // Titled is the shared type Titled.

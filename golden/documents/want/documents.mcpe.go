@@ -5,7 +5,6 @@ package documents
 
 import (
 	"context"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,15 +14,13 @@ import (
 // PersonMovedEventName is the name of the event type.
 const PersonMovedEventName = "person.moved"
 
-var eventPersonMoved = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          PersonMovedEventName,
-		Description:   "Its types come from a plain JSON Schema.",
-		InputSchema:   publishedSchemas.Event(PersonMovedEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(PersonMovedEventName, "payloadSchema"),
-		Fingerprint:   "945ea4410a531661d5e6688209efb48e",
-	}
-})
+func eventPersonMoved() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        PersonMovedEventName,
+		Description: "Its types come from a plain JSON Schema.",
+		Fingerprint: "945ea4410a531661d5e6688209efb48e",
+	})
+}
 
 // PersonMovedArguments are the arguments of person.moved.
 type PersonMovedArguments struct{}
@@ -52,7 +49,8 @@ type PersonMovedEmitter = server.Emitter[PersonMovedPayload]
 
 // RegisterPersonMoved adds person.moved to s.
 func RegisterPersonMoved(s *server.Server, h PersonMovedHooks, o ...server.TypeOption) (*PersonMovedEmitter, error) {
-	return server.Register(s, events.Type[PersonMovedArguments, PersonMovedPayload]{Info: eventPersonMoved()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventPersonMoved, h, o)
+	return (*PersonMovedEmitter)(e), err
 }
 
 // PersonMovedEvent is an occurrence of person.moved as a client receives it.
@@ -63,5 +61,6 @@ type PersonMovedSubscription = client.Subscription[PersonMovedArguments, PersonM
 
 // SubscribePersonMoved subscribes to person.moved.
 func SubscribePersonMoved(ctx context.Context, c *client.Client, args PersonMovedArguments, o ...client.SubscribeOption) (*PersonMovedSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[PersonMovedArguments, PersonMovedPayload]{Info: eventPersonMoved()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventPersonMoved, &args, o)
+	return (*PersonMovedSubscription)(s), err
 }

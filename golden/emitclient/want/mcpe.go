@@ -11,18 +11,8 @@
 // A client receives one with a function such as [SubscribePing].
 package emitclient
 
-import (
-	_ "embed"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-)
+import "github.com/mcpe-gen/mcpe-gen/runtime/events"
 
 // If this does not compile, the generated code is newer than its runtime: upgrade the module
 // github.com/mcpe-gen/mcpe-gen in go.mod, or generate again with the mcpe-gen of the version that stands there.
 const _ = events.IsAtLeastVersion0_1
-
-//go:embed mcpe.schemas.json
-var publishedSchemasText string
-
-// publishedSchemas are read when the first event type or task is used.
-var publishedSchemas = events.NewSchemas(publishedSchemasText)

@@ -5,7 +5,6 @@ package emitclient
 
 import (
 	"context"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -14,15 +13,13 @@ import (
 // PingEventName is the name of the event type.
 const PingEventName = "ping"
 
-var eventPing = sync.OnceValue(func() events.Info {
+func eventPing() events.Info {
 	return events.Info{
-		Name:          PingEventName,
-		Description:   "The smallest event.",
-		InputSchema:   publishedSchemas.Event(PingEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(PingEventName, "payloadSchema"),
-		Fingerprint:   "b3888af8e304d6788afc48451e759fc1",
+		Name:        PingEventName,
+		Description: "The smallest event.",
+		Fingerprint: "b3888af8e304d6788afc48451e759fc1",
 	}
-})
+}
 
 // PingArguments are the arguments of ping.
 type PingArguments struct{}
@@ -50,22 +47,21 @@ type PingSubscription = client.Subscription[PingArguments, PingPayload]
 
 // SubscribePing subscribes to ping.
 func SubscribePing(ctx context.Context, c *client.Client, args PingArguments, o ...client.SubscribeOption) (*PingSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[PingArguments, PingPayload]{Info: eventPing()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventPing, &args, o)
+	return (*PingSubscription)(s), err
 }
 
 // PongEventName is the name of the event type.
 const PongEventName = "pong"
 
-var eventPong = sync.OnceValue(func() events.Info {
+func eventPong() events.Info {
 	return events.Info{
-		Name:          PongEventName,
-		Description:   "Found upstream.",
-		InputSchema:   publishedSchemas.Event(PongEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(PongEventName, "payloadSchema"),
-		Fingerprint:   "b3888af8e304d6788afc48451e759fc1",
-		Source:        events.SourceCheck,
+		Name:        PongEventName,
+		Description: "Found upstream.",
+		Fingerprint: "b3888af8e304d6788afc48451e759fc1",
+		Source:      events.SourceCheck,
 	}
-})
+}
 
 // PongArguments are the arguments of pong.
 type PongArguments struct{}
@@ -93,5 +89,6 @@ type PongSubscription = client.Subscription[PongArguments, PongPayload]
 
 // SubscribePong subscribes to pong.
 func SubscribePong(ctx context.Context, c *client.Client, args PongArguments, o ...client.SubscribeOption) (*PongSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[PongArguments, PongPayload]{Info: eventPong()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventPong, &args, o)
+	return (*PongSubscription)(s), err
 }

@@ -5,7 +5,6 @@ package emitserver
 
 import (
 	"context"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
@@ -14,15 +13,13 @@ import (
 // PingEventName is the name of the event type.
 const PingEventName = "ping"
 
-var eventPing = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          PingEventName,
-		Description:   "The smallest event.",
-		InputSchema:   publishedSchemas.Event(PingEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(PingEventName, "payloadSchema"),
-		Fingerprint:   "b3888af8e304d6788afc48451e759fc1",
-	}
-})
+func eventPing() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        PingEventName,
+		Description: "The smallest event.",
+		Fingerprint: "b3888af8e304d6788afc48451e759fc1",
+	})
+}
 
 // PingArguments are the arguments of ping.
 type PingArguments struct{}
@@ -50,22 +47,21 @@ type PingEmitter = server.Emitter[PingPayload]
 
 // RegisterPing adds ping to s.
 func RegisterPing(s *server.Server, h PingHooks, o ...server.TypeOption) (*PingEmitter, error) {
-	return server.Register(s, events.Type[PingArguments, PingPayload]{Info: eventPing()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventPing, h, o)
+	return (*PingEmitter)(e), err
 }
 
 // PongEventName is the name of the event type.
 const PongEventName = "pong"
 
-var eventPong = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          PongEventName,
-		Description:   "Found upstream.",
-		InputSchema:   publishedSchemas.Event(PongEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(PongEventName, "payloadSchema"),
-		Fingerprint:   "b3888af8e304d6788afc48451e759fc1",
-		Source:        events.SourceCheck,
-	}
-})
+func eventPong() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        PongEventName,
+		Description: "Found upstream.",
+		Fingerprint: "b3888af8e304d6788afc48451e759fc1",
+		Source:      events.SourceCheck,
+	})
+}
 
 // PongArguments are the arguments of pong.
 type PongArguments struct{}

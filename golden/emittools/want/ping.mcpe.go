@@ -3,24 +3,18 @@
 
 package emittools
 
-import (
-	"sync"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-)
+import "github.com/mcpe-gen/mcpe-gen/runtime/events"
 
 // PingEventName is the name of the event type.
 const PingEventName = "ping"
 
-var eventPing = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          PingEventName,
-		Description:   "The smallest event.",
-		InputSchema:   publishedSchemas.Event(PingEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(PingEventName, "payloadSchema"),
-		Fingerprint:   "b3888af8e304d6788afc48451e759fc1",
-	}
-})
+func eventPing() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        PingEventName,
+		Description: "The smallest event.",
+		Fingerprint: "b3888af8e304d6788afc48451e759fc1",
+	})
+}
 
 // PingArguments are the arguments of ping.
 type PingArguments struct{}
@@ -43,16 +37,14 @@ func (v *PingPayload) UnmarshalJSON(b []byte) error {
 // PongEventName is the name of the event type.
 const PongEventName = "pong"
 
-var eventPong = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          PongEventName,
-		Description:   "Found upstream.",
-		InputSchema:   publishedSchemas.Event(PongEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(PongEventName, "payloadSchema"),
-		Fingerprint:   "b3888af8e304d6788afc48451e759fc1",
-		Source:        events.SourceCheck,
-	}
-})
+func eventPong() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        PongEventName,
+		Description: "Found upstream.",
+		Fingerprint: "b3888af8e304d6788afc48451e759fc1",
+		Source:      events.SourceCheck,
+	})
+}
 
 // PongArguments are the arguments of pong.
 type PongArguments struct{}

@@ -5,7 +5,6 @@ package enums
 
 import (
 	"context"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,15 +14,13 @@ import (
 // ReactionAddedEventName is the name of the event type.
 const ReactionAddedEventName = "reaction.added"
 
-var eventReactionAdded = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          ReactionAddedEventName,
-		Description:   "Enums of each kind.",
-		InputSchema:   publishedSchemas.Event(ReactionAddedEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(ReactionAddedEventName, "payloadSchema"),
-		Fingerprint:   "f21a964d1590d4d0168ac9ea81b20a3d",
-	}
-})
+func eventReactionAdded() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        ReactionAddedEventName,
+		Description: "Enums of each kind.",
+		Fingerprint: "f21a964d1590d4d0168ac9ea81b20a3d",
+	})
+}
 
 // ReactionAddedArguments are the arguments of reaction.added.
 type ReactionAddedArguments struct {
@@ -133,7 +130,8 @@ type ReactionAddedEmitter = server.Emitter[ReactionAddedPayload]
 
 // RegisterReactionAdded adds reaction.added to s.
 func RegisterReactionAdded(s *server.Server, h ReactionAddedHooks, o ...server.TypeOption) (*ReactionAddedEmitter, error) {
-	return server.Register(s, events.Type[ReactionAddedArguments, ReactionAddedPayload]{Info: eventReactionAdded()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventReactionAdded, h, o)
+	return (*ReactionAddedEmitter)(e), err
 }
 
 // ReactionAddedEvent is an occurrence of reaction.added as a client receives it.
@@ -144,7 +142,8 @@ type ReactionAddedSubscription = client.Subscription[ReactionAddedArguments, Rea
 
 // SubscribeReactionAdded subscribes to reaction.added.
 func SubscribeReactionAdded(ctx context.Context, c *client.Client, args ReactionAddedArguments, o ...client.SubscribeOption) (*ReactionAddedSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[ReactionAddedArguments, ReactionAddedPayload]{Info: eventReactionAdded()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventReactionAdded, &args, o)
+	return (*ReactionAddedSubscription)(s), err
 }
 
 // Reaction is the shared type Reaction; decoding keeps values that the schema does not list, see Known.

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"math/big"
 	"net/netip"
-	"sync"
 
 	uuid "github.com/google/uuid"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
@@ -19,15 +18,13 @@ import (
 // TypeChosenEventName is the name of the event type.
 const TypeChosenEventName = "type.chosen"
 
-var eventTypeChosen = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          TypeChosenEventName,
-		Description:   "Types of the author's choice.",
-		InputSchema:   publishedSchemas.Event(TypeChosenEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(TypeChosenEventName, "payloadSchema"),
-		Fingerprint:   "f406879f6d2306e05aa7feb7c793eb30",
-	}
-})
+func eventTypeChosen() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        TypeChosenEventName,
+		Description: "Types of the author's choice.",
+		Fingerprint: "f406879f6d2306e05aa7feb7c793eb30",
+	})
+}
 
 // TypeChosenArguments are the arguments of type.chosen.
 type TypeChosenArguments struct {
@@ -78,7 +75,8 @@ type TypeChosenEmitter = server.Emitter[TypeChosenPayload]
 
 // RegisterTypeChosen adds type.chosen to s.
 func RegisterTypeChosen(s *server.Server, h TypeChosenHooks, o ...server.TypeOption) (*TypeChosenEmitter, error) {
-	return server.Register(s, events.Type[TypeChosenArguments, TypeChosenPayload]{Info: eventTypeChosen()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventTypeChosen, h, o)
+	return (*TypeChosenEmitter)(e), err
 }
 
 // TypeChosenEvent is an occurrence of type.chosen as a client receives it.
@@ -89,7 +87,8 @@ type TypeChosenSubscription = client.Subscription[TypeChosenArguments, TypeChose
 
 // SubscribeTypeChosen subscribes to type.chosen.
 func SubscribeTypeChosen(ctx context.Context, c *client.Client, args TypeChosenArguments, o ...client.SubscribeOption) (*TypeChosenSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[TypeChosenArguments, TypeChosenPayload]{Info: eventTypeChosen()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventTypeChosen, &args, o)
+	return (*TypeChosenSubscription)(s), err
 }
 
 // Big is the shared type Big.

@@ -5,7 +5,6 @@ package incidents
 
 import (
 	"context"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,19 +14,17 @@ import (
 // IncidentCreatedEventName is the name of the event type.
 const IncidentCreatedEventName = "incident.created"
 
-var eventIncidentCreated = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          IncidentCreatedEventName,
-		Description:   "Fires when a new incident is created.",
-		InputSchema:   publishedSchemas.Event(IncidentCreatedEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(IncidentCreatedEventName, "payloadSchema"),
-		Fingerprint:   "7970b2ce9eac6934b975012903cee9ab",
+func eventIncidentCreated() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        IncidentCreatedEventName,
+		Description: "Fires when a new incident is created.",
+		Fingerprint: "7970b2ce9eac6934b975012903cee9ab",
 		Match: []events.MatchRule{
 			{Argument: "severity", Path: "/severity"},
 			{Argument: "service", Path: "/service", Op: events.MatchGlob},
 		},
-	}
-})
+	})
+}
 
 // IncidentCreatedArguments are the arguments of incident.created.
 type IncidentCreatedArguments struct {
@@ -74,7 +71,8 @@ type IncidentCreatedEmitter = server.Emitter[IncidentCreatedPayload]
 
 // RegisterIncidentCreated adds incident.created to s.
 func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...server.TypeOption) (*IncidentCreatedEmitter, error) {
-	return server.Register(s, events.Type[IncidentCreatedArguments, IncidentCreatedPayload]{Info: eventIncidentCreated()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventIncidentCreated, h, o)
+	return (*IncidentCreatedEmitter)(e), err
 }
 
 // IncidentCreatedEvent is an occurrence of incident.created as a client receives it.
@@ -85,7 +83,8 @@ type IncidentCreatedSubscription = client.Subscription[IncidentCreatedArguments,
 
 // SubscribeIncidentCreated subscribes to incident.created.
 func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*IncidentCreatedSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[IncidentCreatedArguments, IncidentCreatedPayload]{Info: eventIncidentCreated()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventIncidentCreated, &args, o)
+	return (*IncidentCreatedSubscription)(s), err
 }
 
 // Severity is the shared type Severity; decoding keeps values that the schema does not list, see Known.

@@ -6,7 +6,6 @@ package literals
 import (
 	"cmp"
 	"context"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -16,15 +15,13 @@ import (
 // ValueSeenEventName is the name of the event type.
 const ValueSeenEventName = "value.seen"
 
-var eventValueSeen = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          ValueSeenEventName,
-		Description:   "Enums without one Go type.",
-		InputSchema:   publishedSchemas.Event(ValueSeenEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(ValueSeenEventName, "payloadSchema"),
-		Fingerprint:   "9e740bb525563f5866a02a467a7d29f3",
-	}
-})
+func eventValueSeen() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        ValueSeenEventName,
+		Description: "Enums without one Go type.",
+		Fingerprint: "9e740bb525563f5866a02a467a7d29f3",
+	})
+}
 
 // ValueSeenArguments are the arguments of value.seen.
 type ValueSeenArguments struct {
@@ -97,7 +94,8 @@ type ValueSeenEmitter = server.Emitter[ValueSeenPayload]
 
 // RegisterValueSeen adds value.seen to s.
 func RegisterValueSeen(s *server.Server, h ValueSeenHooks, o ...server.TypeOption) (*ValueSeenEmitter, error) {
-	return server.Register(s, events.Type[ValueSeenArguments, ValueSeenPayload]{Info: eventValueSeen()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventValueSeen, h, o)
+	return (*ValueSeenEmitter)(e), err
 }
 
 // ValueSeenEvent is an occurrence of value.seen as a client receives it.
@@ -108,7 +106,8 @@ type ValueSeenSubscription = client.Subscription[ValueSeenArguments, ValueSeenPa
 
 // SubscribeValueSeen subscribes to value.seen.
 func SubscribeValueSeen(ctx context.Context, c *client.Client, args ValueSeenArguments, o ...client.SubscribeOption) (*ValueSeenSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[ValueSeenArguments, ValueSeenPayload]{Info: eventValueSeen()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventValueSeen, &args, o)
+	return (*ValueSeenSubscription)(s), err
 }
 
 // Mixed is the shared type Mixed, the JSON text of a value; decoding keeps values that the schema does not list, see Known.

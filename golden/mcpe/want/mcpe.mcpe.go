@@ -5,7 +5,6 @@ package want
 
 import (
 	"context"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,15 +14,13 @@ import (
 // NoteKeptEventName is the name of the event type.
 const NoteKeptEventName = "note.kept"
 
-var eventNoteKept = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          NoteKeptEventName,
-		Description:   "Says nothing to MCPE.",
-		InputSchema:   publishedSchemas.Event(NoteKeptEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(NoteKeptEventName, "payloadSchema"),
-		Fingerprint:   "78b44d58c9b3a0f12699849b908b5dec",
-	}
-})
+func eventNoteKept() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        NoteKeptEventName,
+		Description: "Says nothing to MCPE.",
+		Fingerprint: "78b44d58c9b3a0f12699849b908b5dec",
+	})
+}
 
 // NoteKeptArguments are the arguments of note.kept.
 type NoteKeptArguments struct{}
@@ -49,7 +46,8 @@ type NoteKeptEmitter = server.Emitter[NoteKeptPayload]
 
 // RegisterNoteKept adds note.kept to s.
 func RegisterNoteKept(s *server.Server, h NoteKeptHooks, o ...server.TypeOption) (*NoteKeptEmitter, error) {
-	return server.Register(s, events.Type[NoteKeptArguments, NoteKeptPayload]{Info: eventNoteKept()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventNoteKept, h, o)
+	return (*NoteKeptEmitter)(e), err
 }
 
 // NoteKeptEvent is an occurrence of note.kept as a client receives it.
@@ -60,22 +58,21 @@ type NoteKeptSubscription = client.Subscription[NoteKeptArguments, NoteKeptPaylo
 
 // SubscribeNoteKept subscribes to note.kept.
 func SubscribeNoteKept(ctx context.Context, c *client.Client, args NoteKeptArguments, o ...client.SubscribeOption) (*NoteKeptSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[NoteKeptArguments, NoteKeptPayload]{Info: eventNoteKept()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventNoteKept, &args, o)
+	return (*NoteKeptSubscription)(s), err
 }
 
 // NotePlainEventName is the name of the event type.
 const NotePlainEventName = "note.plain"
 
-var eventNotePlain = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          NotePlainEventName,
-		Description:   "Says the defaults.",
-		InputSchema:   publishedSchemas.Event(NotePlainEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(NotePlainEventName, "payloadSchema"),
-		Fingerprint:   "78b44d58c9b3a0f12699849b908b5dec",
-		MCPE:          &events.MCPE{},
-	}
-})
+func eventNotePlain() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        NotePlainEventName,
+		Description: "Says the defaults.",
+		Fingerprint: "78b44d58c9b3a0f12699849b908b5dec",
+		MCPE:        &events.MCPE{},
+	})
+}
 
 // NotePlainArguments are the arguments of note.plain.
 type NotePlainArguments struct{}
@@ -101,7 +98,8 @@ type NotePlainEmitter = server.Emitter[NotePlainPayload]
 
 // RegisterNotePlain adds note.plain to s.
 func RegisterNotePlain(s *server.Server, h NotePlainHooks, o ...server.TypeOption) (*NotePlainEmitter, error) {
-	return server.Register(s, events.Type[NotePlainArguments, NotePlainPayload]{Info: eventNotePlain()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventNotePlain, h, o)
+	return (*NotePlainEmitter)(e), err
 }
 
 // NotePlainEvent is an occurrence of note.plain as a client receives it.
@@ -112,22 +110,21 @@ type NotePlainSubscription = client.Subscription[NotePlainArguments, NotePlainPa
 
 // SubscribeNotePlain subscribes to note.plain.
 func SubscribeNotePlain(ctx context.Context, c *client.Client, args NotePlainArguments, o ...client.SubscribeOption) (*NotePlainSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[NotePlainArguments, NotePlainPayload]{Info: eventNotePlain()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventNotePlain, &args, o)
+	return (*NotePlainSubscription)(s), err
 }
 
 // NoteHiddenEventName is the name of the event type.
 const NoteHiddenEventName = "note.hidden"
 
-var eventNoteHidden = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          NoteHiddenEventName,
-		Description:   "Is not for MCPE.",
-		InputSchema:   publishedSchemas.Event(NoteHiddenEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(NoteHiddenEventName, "payloadSchema"),
-		Fingerprint:   "78b44d58c9b3a0f12699849b908b5dec",
-		MCPE:          &events.MCPE{Disabled: true},
-	}
-})
+func eventNoteHidden() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        NoteHiddenEventName,
+		Description: "Is not for MCPE.",
+		Fingerprint: "78b44d58c9b3a0f12699849b908b5dec",
+		MCPE:        &events.MCPE{Disabled: true},
+	})
+}
 
 // NoteHiddenArguments are the arguments of note.hidden.
 type NoteHiddenArguments struct{}
@@ -153,7 +150,8 @@ type NoteHiddenEmitter = server.Emitter[NoteHiddenPayload]
 
 // RegisterNoteHidden adds note.hidden to s.
 func RegisterNoteHidden(s *server.Server, h NoteHiddenHooks, o ...server.TypeOption) (*NoteHiddenEmitter, error) {
-	return server.Register(s, events.Type[NoteHiddenArguments, NoteHiddenPayload]{Info: eventNoteHidden()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventNoteHidden, h, o)
+	return (*NoteHiddenEmitter)(e), err
 }
 
 // NoteHiddenEvent is an occurrence of note.hidden as a client receives it.
@@ -164,22 +162,21 @@ type NoteHiddenSubscription = client.Subscription[NoteHiddenArguments, NoteHidde
 
 // SubscribeNoteHidden subscribes to note.hidden.
 func SubscribeNoteHidden(ctx context.Context, c *client.Client, args NoteHiddenArguments, o ...client.SubscribeOption) (*NoteHiddenSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[NoteHiddenArguments, NoteHiddenPayload]{Info: eventNoteHidden()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventNoteHidden, &args, o)
+	return (*NoteHiddenSubscription)(s), err
 }
 
 // NoteUrgentEventName is the name of the event type.
 const NoteUrgentEventName = "note.urgent"
 
-var eventNoteUrgent = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          NoteUrgentEventName,
-		Description:   "Has a priority and tags.",
-		InputSchema:   publishedSchemas.Event(NoteUrgentEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(NoteUrgentEventName, "payloadSchema"),
-		Fingerprint:   "78b44d58c9b3a0f12699849b908b5dec",
-		MCPE:          &events.MCPE{Priority: "critical", Tags: []string{"ops", "on-call"}},
-	}
-})
+func eventNoteUrgent() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        NoteUrgentEventName,
+		Description: "Has a priority and tags.",
+		Fingerprint: "78b44d58c9b3a0f12699849b908b5dec",
+		MCPE:        &events.MCPE{Priority: "critical", Tags: []string{"ops", "on-call"}},
+	})
+}
 
 // NoteUrgentArguments are the arguments of note.urgent.
 type NoteUrgentArguments struct{}
@@ -205,7 +202,8 @@ type NoteUrgentEmitter = server.Emitter[NoteUrgentPayload]
 
 // RegisterNoteUrgent adds note.urgent to s.
 func RegisterNoteUrgent(s *server.Server, h NoteUrgentHooks, o ...server.TypeOption) (*NoteUrgentEmitter, error) {
-	return server.Register(s, events.Type[NoteUrgentArguments, NoteUrgentPayload]{Info: eventNoteUrgent()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventNoteUrgent, h, o)
+	return (*NoteUrgentEmitter)(e), err
 }
 
 // NoteUrgentEvent is an occurrence of note.urgent as a client receives it.
@@ -216,5 +214,6 @@ type NoteUrgentSubscription = client.Subscription[NoteUrgentArguments, NoteUrgen
 
 // SubscribeNoteUrgent subscribes to note.urgent.
 func SubscribeNoteUrgent(ctx context.Context, c *client.Client, args NoteUrgentArguments, o ...client.SubscribeOption) (*NoteUrgentSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[NoteUrgentArguments, NoteUrgentPayload]{Info: eventNoteUrgent()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventNoteUrgent, &args, o)
+	return (*NoteUrgentSubscription)(s), err
 }

@@ -5,7 +5,6 @@ package meet
 
 import (
 	"context"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,15 +14,13 @@ import (
 // BakeDoneEventName is the name of the event type.
 const BakeDoneEventName = "bake.done"
 
-var eventBakeDone = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          BakeDoneEventName,
-		Description:   "Fires when something is baked.",
-		InputSchema:   publishedSchemas.Event(BakeDoneEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(BakeDoneEventName, "payloadSchema"),
-		Fingerprint:   "6fa19c144b87201b9bb68ecc9d1485a2",
-	}
-})
+func eventBakeDone() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        BakeDoneEventName,
+		Description: "Fires when something is baked.",
+		Fingerprint: "6fa19c144b87201b9bb68ecc9d1485a2",
+	})
+}
 
 // BakeDoneArguments are the arguments of bake.done.
 type BakeDoneArguments struct{}
@@ -108,7 +105,8 @@ type BakeDoneEmitter = server.Emitter[BakeDonePayload]
 
 // RegisterBakeDone adds bake.done to s.
 func RegisterBakeDone(s *server.Server, h BakeDoneHooks, o ...server.TypeOption) (*BakeDoneEmitter, error) {
-	return server.Register(s, events.Type[BakeDoneArguments, BakeDonePayload]{Info: eventBakeDone()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventBakeDone, h, o)
+	return (*BakeDoneEmitter)(e), err
 }
 
 // BakeDoneEvent is an occurrence of bake.done as a client receives it.
@@ -119,7 +117,8 @@ type BakeDoneSubscription = client.Subscription[BakeDoneArguments, BakeDonePaylo
 
 // SubscribeBakeDone subscribes to bake.done.
 func SubscribeBakeDone(ctx context.Context, c *client.Client, args BakeDoneArguments, o ...client.SubscribeOption) (*BakeDoneSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[BakeDoneArguments, BakeDonePayload]{Info: eventBakeDone()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventBakeDone, &args, o)
+	return (*BakeDoneSubscription)(s), err
 }
 
 // S45 is the shared type S45; decoding keeps values that the schema does not list, see Known.

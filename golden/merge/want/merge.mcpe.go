@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -17,15 +16,13 @@ import (
 // ThingChangedEventName is the name of the event type.
 const ThingChangedEventName = "thing.changed"
 
-var eventThingChanged = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          ThingChangedEventName,
-		Description:   "Schemas that are merged.",
-		InputSchema:   publishedSchemas.Event(ThingChangedEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(ThingChangedEventName, "payloadSchema"),
-		Fingerprint:   "fcc8658f1885871bf5409baad5627c84",
-	}
-})
+func eventThingChanged() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        ThingChangedEventName,
+		Description: "Schemas that are merged.",
+		Fingerprint: "fcc8658f1885871bf5409baad5627c84",
+	})
+}
 
 // ThingChangedArguments are the arguments of thing.changed.
 type ThingChangedArguments struct{}
@@ -54,7 +51,8 @@ type ThingChangedEmitter = server.Emitter[ThingChangedPayload]
 
 // RegisterThingChanged adds thing.changed to s.
 func RegisterThingChanged(s *server.Server, h ThingChangedHooks, o ...server.TypeOption) (*ThingChangedEmitter, error) {
-	return server.Register(s, events.Type[ThingChangedArguments, ThingChangedPayload]{Info: eventThingChanged()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventThingChanged, h, o)
+	return (*ThingChangedEmitter)(e), err
 }
 
 // ThingChangedEvent is an occurrence of thing.changed as a client receives it.
@@ -65,21 +63,20 @@ type ThingChangedSubscription = client.Subscription[ThingChangedArguments, Thing
 
 // SubscribeThingChanged subscribes to thing.changed.
 func SubscribeThingChanged(ctx context.Context, c *client.Client, args ThingChangedArguments, o ...client.SubscribeOption) (*ThingChangedSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[ThingChangedArguments, ThingChangedPayload]{Info: eventThingChanged()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventThingChanged, &args, o)
+	return (*ThingChangedSubscription)(s), err
 }
 
 // ThingDrawnEventName is the name of the event type.
 const ThingDrawnEventName = "thing.drawn"
 
-var eventThingDrawn = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          ThingDrawnEventName,
-		Description:   "Its schemas have names of their own.",
-		InputSchema:   publishedSchemas.Event(ThingDrawnEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(ThingDrawnEventName, "payloadSchema"),
-		Fingerprint:   "3db3f6f1595131804983da0feb2769f3",
-	}
-})
+func eventThingDrawn() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        ThingDrawnEventName,
+		Description: "Its schemas have names of their own.",
+		Fingerprint: "3db3f6f1595131804983da0feb2769f3",
+	})
+}
 
 // DrawnFilter are the arguments of thing.drawn.
 type DrawnFilter struct {
@@ -109,7 +106,8 @@ type ThingDrawnEmitter = server.Emitter[Drawing]
 
 // RegisterThingDrawn adds thing.drawn to s.
 func RegisterThingDrawn(s *server.Server, h ThingDrawnHooks, o ...server.TypeOption) (*ThingDrawnEmitter, error) {
-	return server.Register(s, events.Type[DrawnFilter, Drawing]{Info: eventThingDrawn()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventThingDrawn, h, o)
+	return (*ThingDrawnEmitter)(e), err
 }
 
 // ThingDrawnEvent is an occurrence of thing.drawn as a client receives it.
@@ -120,7 +118,8 @@ type ThingDrawnSubscription = client.Subscription[DrawnFilter, Drawing]
 
 // SubscribeThingDrawn subscribes to thing.drawn.
 func SubscribeThingDrawn(ctx context.Context, c *client.Client, args DrawnFilter, o ...client.SubscribeOption) (*ThingDrawnSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[DrawnFilter, Drawing]{Info: eventThingDrawn()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventThingDrawn, &args, o)
+	return (*ThingDrawnSubscription)(s), err
 }
 
 // Base is the shared type Base.

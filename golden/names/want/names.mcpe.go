@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -17,15 +16,13 @@ import (
 // IncidentCreatedEventName is the name of the event type.
 const IncidentCreatedEventName = "incident.created"
 
-var eventIncidentCreated = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          IncidentCreatedEventName,
-		Description:   "Names that need care.",
-		InputSchema:   publishedSchemas.Event(IncidentCreatedEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(IncidentCreatedEventName, "payloadSchema"),
-		Fingerprint:   "011e821107f3542e14c3076e5dbaf5b1",
-	}
-})
+func eventIncidentCreated() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        IncidentCreatedEventName,
+		Description: "Names that need care.",
+		Fingerprint: "011e821107f3542e14c3076e5dbaf5b1",
+	})
+}
 
 // IncidentCreatedArguments are the arguments of incident.created.
 type IncidentCreatedArguments struct {
@@ -91,7 +88,8 @@ type IncidentCreatedEmitter = server.Emitter[IncidentCreatedPayload]
 
 // RegisterIncidentCreated adds incident.created to s.
 func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...server.TypeOption) (*IncidentCreatedEmitter, error) {
-	return server.Register(s, events.Type[IncidentCreatedArguments, IncidentCreatedPayload]{Info: eventIncidentCreated()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventIncidentCreated, h, o)
+	return (*IncidentCreatedEmitter)(e), err
 }
 
 // IncidentCreatedOccurrence is an occurrence of incident.created as a client receives it.
@@ -102,21 +100,20 @@ type IncidentCreatedSubscription = client.Subscription[IncidentCreatedArguments,
 
 // SubscribeIncidentCreated subscribes to incident.created.
 func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*IncidentCreatedSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[IncidentCreatedArguments, IncidentCreatedPayload]{Info: eventIncidentCreated()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventIncidentCreated, &args, o)
+	return (*IncidentCreatedSubscription)(s), err
 }
 
 // TypeEventName is the name of the event type.
 const TypeEventName = "type"
 
-var eventType = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          TypeEventName,
-		Description:   "The name is a keyword.",
-		InputSchema:   publishedSchemas.Event(TypeEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(TypeEventName, "payloadSchema"),
-		Fingerprint:   "c97742d67d1dc391bd69d6775549f001",
-	}
-})
+func eventType() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        TypeEventName,
+		Description: "The name is a keyword.",
+		Fingerprint: "c97742d67d1dc391bd69d6775549f001",
+	})
+}
 
 // TypeArguments are the arguments of type.
 type TypeArguments struct{}
@@ -138,7 +135,8 @@ type TypeEmitter = server.Emitter[TypePayload]
 
 // RegisterType adds type to s.
 func RegisterType(s *server.Server, h TypeHooks, o ...server.TypeOption) (*TypeEmitter, error) {
-	return server.Register(s, events.Type[TypeArguments, TypePayload]{Info: eventType()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventType, h, o)
+	return (*TypeEmitter)(e), err
 }
 
 // TypeEvent is an occurrence of type as a client receives it.
@@ -149,21 +147,20 @@ type TypeSubscription = client.Subscription[TypeArguments, TypePayload]
 
 // SubscribeType subscribes to type.
 func SubscribeType(ctx context.Context, c *client.Client, args TypeArguments, o ...client.SubscribeOption) (*TypeSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[TypeArguments, TypePayload]{Info: eventType()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventType, &args, o)
+	return (*TypeSubscription)(s), err
 }
 
 // HappeningsEventName is the name of the event type.
 const HappeningsEventName = "events"
 
-var eventHappenings = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          HappeningsEventName,
-		Description:   "The name is that of a package.",
-		InputSchema:   publishedSchemas.Event(HappeningsEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(HappeningsEventName, "payloadSchema"),
-		Fingerprint:   "c6ad39db5592abef9610573cb6944467",
-	}
-})
+func eventHappenings() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        HappeningsEventName,
+		Description: "The name is that of a package.",
+		Fingerprint: "c6ad39db5592abef9610573cb6944467",
+	})
+}
 
 // HappeningsArguments are the arguments of events.
 type HappeningsArguments struct{}
@@ -191,7 +188,8 @@ type HappeningsEmitter = server.Emitter[HappeningsPayload]
 
 // RegisterHappenings adds events to s.
 func RegisterHappenings(s *server.Server, h HappeningsHooks, o ...server.TypeOption) (*HappeningsEmitter, error) {
-	return server.Register(s, events.Type[HappeningsArguments, HappeningsPayload]{Info: eventHappenings()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventHappenings, h, o)
+	return (*HappeningsEmitter)(e), err
 }
 
 // HappeningsEvent is an occurrence of events as a client receives it.
@@ -202,21 +200,20 @@ type HappeningsSubscription = client.Subscription[HappeningsArguments, Happening
 
 // SubscribeHappenings subscribes to events.
 func SubscribeHappenings(ctx context.Context, c *client.Client, args HappeningsArguments, o ...client.SubscribeOption) (*HappeningsSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[HappeningsArguments, HappeningsPayload]{Info: eventHappenings()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventHappenings, &args, o)
+	return (*HappeningsSubscription)(s), err
 }
 
 // X3dPrintDoneEventName is the name of the event type.
 const X3dPrintDoneEventName = "3d_print.done"
 
-var eventX3dPrintDone = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          X3dPrintDoneEventName,
-		Description:   "The name begins with a digit.",
-		InputSchema:   publishedSchemas.Event(X3dPrintDoneEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(X3dPrintDoneEventName, "payloadSchema"),
-		Fingerprint:   "64e42f10cb70fe0b807139e9e58b631d",
-	}
-})
+func eventX3dPrintDone() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        X3dPrintDoneEventName,
+		Description: "The name begins with a digit.",
+		Fingerprint: "64e42f10cb70fe0b807139e9e58b631d",
+	})
+}
 
 // X3dPrintDoneArguments are the arguments of 3d_print.done.
 type X3dPrintDoneArguments struct{}
@@ -244,7 +241,8 @@ type X3dPrintDoneEmitter = server.Emitter[X3dPrintDonePayload]
 
 // RegisterX3dPrintDone adds 3d_print.done to s.
 func RegisterX3dPrintDone(s *server.Server, h X3dPrintDoneHooks, o ...server.TypeOption) (*X3dPrintDoneEmitter, error) {
-	return server.Register(s, events.Type[X3dPrintDoneArguments, X3dPrintDonePayload]{Info: eventX3dPrintDone()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventX3dPrintDone, h, o)
+	return (*X3dPrintDoneEmitter)(e), err
 }
 
 // X3dPrintDoneEvent is an occurrence of 3d_print.done as a client receives it.
@@ -255,21 +253,20 @@ type X3dPrintDoneSubscription = client.Subscription[X3dPrintDoneArguments, X3dPr
 
 // SubscribeX3dPrintDone subscribes to 3d_print.done.
 func SubscribeX3dPrintDone(ctx context.Context, c *client.Client, args X3dPrintDoneArguments, o ...client.SubscribeOption) (*X3dPrintDoneSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[X3dPrintDoneArguments, X3dPrintDonePayload]{Info: eventX3dPrintDone()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventX3dPrintDone, &args, o)
+	return (*X3dPrintDoneSubscription)(s), err
 }
 
 // NestedNamedEventName is the name of the event type.
 const NestedNamedEventName = "nested.named"
 
-var eventNestedNamed = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          NestedNamedEventName,
-		Description:   "Nested types with names of the author's choice.",
-		InputSchema:   publishedSchemas.Event(NestedNamedEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(NestedNamedEventName, "payloadSchema"),
-		Fingerprint:   "f963b2d1314317e4840b4b873f3733b3",
-	}
-})
+func eventNestedNamed() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        NestedNamedEventName,
+		Description: "Nested types with names of the author's choice.",
+		Fingerprint: "f963b2d1314317e4840b4b873f3733b3",
+	})
+}
 
 // NestedNamedArguments are the arguments of nested.named.
 type NestedNamedArguments struct{}
@@ -399,7 +396,8 @@ type NestedNamedEmitter = server.Emitter[NestedNamedPayload]
 
 // RegisterNestedNamed adds nested.named to s.
 func RegisterNestedNamed(s *server.Server, h NestedNamedHooks, o ...server.TypeOption) (*NestedNamedEmitter, error) {
-	return server.Register(s, events.Type[NestedNamedArguments, NestedNamedPayload]{Info: eventNestedNamed()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventNestedNamed, h, o)
+	return (*NestedNamedEmitter)(e), err
 }
 
 // NestedNamedEvent is an occurrence of nested.named as a client receives it.
@@ -410,7 +408,8 @@ type NestedNamedSubscription = client.Subscription[NestedNamedArguments, NestedN
 
 // SubscribeNestedNamed subscribes to nested.named.
 func SubscribeNestedNamed(ctx context.Context, c *client.Client, args NestedNamedArguments, o ...client.SubscribeOption) (*NestedNamedSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[NestedNamedArguments, NestedNamedPayload]{Info: eventNestedNamed()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventNestedNamed, &args, o)
+	return (*NestedNamedSubscription)(s), err
 }
 
 // UserProfile is the shared type user-profile.

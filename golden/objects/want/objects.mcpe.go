@@ -6,7 +6,6 @@ package objects
 import (
 	"context"
 	"encoding/json"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -16,15 +15,13 @@ import (
 // ConfigChangedEventName is the name of the event type.
 const ConfigChangedEventName = "config.changed"
 
-var eventConfigChanged = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          ConfigChangedEventName,
-		Description:   "Objects nested, open and as maps.",
-		InputSchema:   publishedSchemas.Event(ConfigChangedEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(ConfigChangedEventName, "payloadSchema"),
-		Fingerprint:   "cf44c58d76d3a38a8873f323287db35c",
-	}
-})
+func eventConfigChanged() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        ConfigChangedEventName,
+		Description: "Objects nested, open and as maps.",
+		Fingerprint: "cf44c58d76d3a38a8873f323287db35c",
+	})
+}
 
 // ConfigChangedArguments are the arguments of config.changed.
 type ConfigChangedArguments struct{}
@@ -152,7 +149,8 @@ type ConfigChangedEmitter = server.Emitter[ConfigChangedPayload]
 
 // RegisterConfigChanged adds config.changed to s.
 func RegisterConfigChanged(s *server.Server, h ConfigChangedHooks, o ...server.TypeOption) (*ConfigChangedEmitter, error) {
-	return server.Register(s, events.Type[ConfigChangedArguments, ConfigChangedPayload]{Info: eventConfigChanged()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventConfigChanged, h, o)
+	return (*ConfigChangedEmitter)(e), err
 }
 
 // ConfigChangedEvent is an occurrence of config.changed as a client receives it.
@@ -163,5 +161,6 @@ type ConfigChangedSubscription = client.Subscription[ConfigChangedArguments, Con
 
 // SubscribeConfigChanged subscribes to config.changed.
 func SubscribeConfigChanged(ctx context.Context, c *client.Client, args ConfigChangedArguments, o ...client.SubscribeOption) (*ConfigChangedSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[ConfigChangedArguments, ConfigChangedPayload]{Info: eventConfigChanged()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventConfigChanged, &args, o)
+	return (*ConfigChangedSubscription)(s), err
 }

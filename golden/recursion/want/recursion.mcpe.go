@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -17,15 +16,13 @@ import (
 // TreeGrownEventName is the name of the event type.
 const TreeGrownEventName = "tree.grown"
 
-var eventTreeGrown = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          TreeGrownEventName,
-		Description:   "Types that hold themselves.",
-		InputSchema:   publishedSchemas.Event(TreeGrownEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(TreeGrownEventName, "payloadSchema"),
-		Fingerprint:   "8992fbefdebf48e523759613da62adca",
-	}
-})
+func eventTreeGrown() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        TreeGrownEventName,
+		Description: "Types that hold themselves.",
+		Fingerprint: "8992fbefdebf48e523759613da62adca",
+	})
+}
 
 // TreeGrownArguments are the arguments of tree.grown.
 type TreeGrownArguments struct {
@@ -63,7 +60,8 @@ type TreeGrownEmitter = server.Emitter[TreeGrownPayload]
 
 // RegisterTreeGrown adds tree.grown to s.
 func RegisterTreeGrown(s *server.Server, h TreeGrownHooks, o ...server.TypeOption) (*TreeGrownEmitter, error) {
-	return server.Register(s, events.Type[TreeGrownArguments, TreeGrownPayload]{Info: eventTreeGrown()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventTreeGrown, h, o)
+	return (*TreeGrownEmitter)(e), err
 }
 
 // TreeGrownEvent is an occurrence of tree.grown as a client receives it.
@@ -74,7 +72,8 @@ type TreeGrownSubscription = client.Subscription[TreeGrownArguments, TreeGrownPa
 
 // SubscribeTreeGrown subscribes to tree.grown.
 func SubscribeTreeGrown(ctx context.Context, c *client.Client, args TreeGrownArguments, o ...client.SubscribeOption) (*TreeGrownSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[TreeGrownArguments, TreeGrownPayload]{Info: eventTreeGrown()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventTreeGrown, &args, o)
+	return (*TreeGrownSubscription)(s), err
 }
 
 // Tree is the shared type Tree.

@@ -5,7 +5,6 @@ package refs
 
 import (
 	"context"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,15 +14,13 @@ import (
 // UserJoinedEventName is the name of the event type.
 const UserJoinedEventName = "user.joined"
 
-var eventUserJoined = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          UserJoinedEventName,
-		Description:   "References of each kind.",
-		InputSchema:   publishedSchemas.Event(UserJoinedEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(UserJoinedEventName, "payloadSchema"),
-		Fingerprint:   "c799e6cec6168f4d6dfeefbcecba1481",
-	}
-})
+func eventUserJoined() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        UserJoinedEventName,
+		Description: "References of each kind.",
+		Fingerprint: "c799e6cec6168f4d6dfeefbcecba1481",
+	})
+}
 
 // UserJoinedArguments are the arguments of user.joined.
 type UserJoinedArguments = Aliased
@@ -41,7 +38,8 @@ type UserJoinedEmitter = server.Emitter[UserJoinedPayload]
 
 // RegisterUserJoined adds user.joined to s.
 func RegisterUserJoined(s *server.Server, h UserJoinedHooks, o ...server.TypeOption) (*UserJoinedEmitter, error) {
-	return server.Register(s, events.Type[UserJoinedArguments, UserJoinedPayload]{Info: eventUserJoined()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventUserJoined, h, o)
+	return (*UserJoinedEmitter)(e), err
 }
 
 // UserJoinedEvent is an occurrence of user.joined as a client receives it.
@@ -52,21 +50,20 @@ type UserJoinedSubscription = client.Subscription[UserJoinedArguments, UserJoine
 
 // SubscribeUserJoined subscribes to user.joined.
 func SubscribeUserJoined(ctx context.Context, c *client.Client, args UserJoinedArguments, o ...client.SubscribeOption) (*UserJoinedSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[UserJoinedArguments, UserJoinedPayload]{Info: eventUserJoined()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventUserJoined, &args, o)
+	return (*UserJoinedSubscription)(s), err
 }
 
 // UserMovedEventName is the name of the event type.
 const UserMovedEventName = "user.moved"
 
-var eventUserMoved = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          UserMovedEventName,
-		Description:   "References into schemas.",
-		InputSchema:   publishedSchemas.Event(UserMovedEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(UserMovedEventName, "payloadSchema"),
-		Fingerprint:   "f91259d2fead58609cecd512cbd18706",
-	}
-})
+func eventUserMoved() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        UserMovedEventName,
+		Description: "References into schemas.",
+		Fingerprint: "f91259d2fead58609cecd512cbd18706",
+	})
+}
 
 // UserMovedArguments are the arguments of user.moved.
 type UserMovedArguments struct {
@@ -130,7 +127,8 @@ type UserMovedEmitter = server.Emitter[UserMovedPayload]
 
 // RegisterUserMoved adds user.moved to s.
 func RegisterUserMoved(s *server.Server, h UserMovedHooks, o ...server.TypeOption) (*UserMovedEmitter, error) {
-	return server.Register(s, events.Type[UserMovedArguments, UserMovedPayload]{Info: eventUserMoved()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventUserMoved, h, o)
+	return (*UserMovedEmitter)(e), err
 }
 
 // UserMovedEvent is an occurrence of user.moved as a client receives it.
@@ -141,7 +139,8 @@ type UserMovedSubscription = client.Subscription[UserMovedArguments, UserMovedPa
 
 // SubscribeUserMoved subscribes to user.moved.
 func SubscribeUserMoved(ctx context.Context, c *client.Client, args UserMovedArguments, o ...client.SubscribeOption) (*UserMovedSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[UserMovedArguments, UserMovedPayload]{Info: eventUserMoved()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventUserMoved, &args, o)
+	return (*UserMovedSubscription)(s), err
 }
 
 // Local is the shared type Local.

@@ -6,7 +6,6 @@ package scalars
 import (
 	"context"
 	"encoding/json"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -16,15 +15,13 @@ import (
 // SampleTakenEventName is the name of the event type.
 const SampleTakenEventName = "sample.taken"
 
-var eventSampleTaken = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          SampleTakenEventName,
-		Description:   "Every scalar in every combination of required and nullable.",
-		InputSchema:   publishedSchemas.Event(SampleTakenEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(SampleTakenEventName, "payloadSchema"),
-		Fingerprint:   "65991f517dc31f2876004d099b384ee9",
-	}
-})
+func eventSampleTaken() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        SampleTakenEventName,
+		Description: "Every scalar in every combination of required and nullable.",
+		Fingerprint: "65991f517dc31f2876004d099b384ee9",
+	})
+}
 
 // SampleTakenArguments are the arguments of sample.taken.
 type SampleTakenArguments struct{}
@@ -82,7 +79,8 @@ type SampleTakenEmitter = server.Emitter[SampleTakenPayload]
 
 // RegisterSampleTaken adds sample.taken to s.
 func RegisterSampleTaken(s *server.Server, h SampleTakenHooks, o ...server.TypeOption) (*SampleTakenEmitter, error) {
-	return server.Register(s, events.Type[SampleTakenArguments, SampleTakenPayload]{Info: eventSampleTaken()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventSampleTaken, h, o)
+	return (*SampleTakenEmitter)(e), err
 }
 
 // SampleTakenEvent is an occurrence of sample.taken as a client receives it.
@@ -93,5 +91,6 @@ type SampleTakenSubscription = client.Subscription[SampleTakenArguments, SampleT
 
 // SubscribeSampleTaken subscribes to sample.taken.
 func SubscribeSampleTaken(ctx context.Context, c *client.Client, args SampleTakenArguments, o ...client.SubscribeOption) (*SampleTakenSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[SampleTakenArguments, SampleTakenPayload]{Info: eventSampleTaken()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventSampleTaken, &args, o)
+	return (*SampleTakenSubscription)(s), err
 }

@@ -6,7 +6,6 @@ package sources
 import (
 	"context"
 	"encoding/json"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -16,14 +15,12 @@ import (
 // MailReceivedEventName is the name of the event type.
 const MailReceivedEventName = "mail.received"
 
-var eventMailReceived = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          MailReceivedEventName,
-		Description:   "Found by a check.",
-		InputSchema:   publishedSchemas.Event(MailReceivedEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(MailReceivedEventName, "payloadSchema"),
-		Fingerprint:   "758ea81decef78cc86e94d868c63fd80",
-		Source:        events.SourceCheck,
+func eventMailReceived() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        MailReceivedEventName,
+		Description: "Found by a check.",
+		Fingerprint: "758ea81decef78cc86e94d868c63fd80",
+		Source:      events.SourceCheck,
 		Match: []events.MatchRule{
 			{Argument: "from", Path: "/from", Op: events.MatchGlob},
 			{Argument: "box", Path: "/box", Op: events.MatchIn},
@@ -31,8 +28,8 @@ var eventMailReceived = sync.OnceValue(func() events.Info {
 			{Argument: "until", Path: "/size", Op: events.MatchMax},
 			{Argument: "subject", Path: "/head/subject", Op: events.MatchPrefix},
 		},
-	}
-})
+	})
+}
 
 // MailReceivedArguments are the arguments of mail.received.
 type MailReceivedArguments struct {
@@ -92,27 +89,26 @@ type MailReceivedSubscription = client.Subscription[MailReceivedArguments, MailR
 
 // SubscribeMailReceived subscribes to mail.received.
 func SubscribeMailReceived(ctx context.Context, c *client.Client, args MailReceivedArguments, o ...client.SubscribeOption) (*MailReceivedSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[MailReceivedArguments, MailReceivedPayload]{Info: eventMailReceived()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventMailReceived, &args, o)
+	return (*MailReceivedSubscription)(s), err
 }
 
 // MailMovedEventName is the name of the event type.
 const MailMovedEventName = "mail.moved"
 
-var eventMailMoved = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          MailMovedEventName,
-		Description:   "Found by a check and told by the server.",
-		Delivery:      []string{"poll", "push"},
-		InputSchema:   publishedSchemas.Event(MailMovedEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(MailMovedEventName, "payloadSchema"),
-		Fingerprint:   "db0559dca7917e7382d26ae26542c97d",
+func eventMailMoved() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        MailMovedEventName,
+		Description: "Found by a check and told by the server.",
+		Delivery:    []string{"poll", "push"},
+		Fingerprint: "db0559dca7917e7382d26ae26542c97d",
 		Meta: map[string]any{
 			"example.com/team":   json.RawMessage(`"mail"`),
 			"example.com/limits": json.RawMessage(`{"rate":1.50,"big":12345678901234567890}`),
 		},
 		Source: events.SourceBoth,
-	}
-})
+	})
+}
 
 // MailMovedArguments are the arguments of mail.moved.
 type MailMovedArguments struct{}
@@ -165,23 +161,22 @@ type MailMovedSubscription = client.Subscription[MailMovedArguments, MailMovedPa
 //
 // Deprecated: use mail.changed; it is removed after 2027-03-01.
 func SubscribeMailMoved(ctx context.Context, c *client.Client, args MailMovedArguments, o ...client.SubscribeOption) (*MailMovedSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[MailMovedArguments, MailMovedPayload]{Info: eventMailMoved()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventMailMoved, &args, o)
+	return (*MailMovedSubscription)(s), err
 }
 
 // MailChangedEventName is the name of the event type.
 const MailChangedEventName = "mail.changed"
 
-var eventMailChanged = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          MailChangedEventName,
-		Description:   "Not replayed.",
-		Delivery:      []string{"push"},
-		InputSchema:   publishedSchemas.Event(MailChangedEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(MailChangedEventName, "payloadSchema"),
-		Fingerprint:   "a1cb17c108446fcd65c58fad1916466d",
-		NoReplay:      true,
-	}
-})
+func eventMailChanged() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        MailChangedEventName,
+		Description: "Not replayed.",
+		Delivery:    []string{"push"},
+		Fingerprint: "a1cb17c108446fcd65c58fad1916466d",
+		NoReplay:    true,
+	})
+}
 
 // MailChangedArguments are the arguments of mail.changed.
 //
@@ -214,7 +209,8 @@ type MailChangedEmitter = server.Emitter[MailChangedPayload]
 
 // RegisterMailChanged adds mail.changed to s.
 func RegisterMailChanged(s *server.Server, h MailChangedHooks, o ...server.TypeOption) (*MailChangedEmitter, error) {
-	return server.Register(s, events.Type[MailChangedArguments, MailChangedPayload]{Info: eventMailChanged()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventMailChanged, h, o)
+	return (*MailChangedEmitter)(e), err
 }
 
 // MailChangedEvent is an occurrence of mail.changed as a client receives it.
@@ -225,5 +221,6 @@ type MailChangedSubscription = client.Subscription[MailChangedArguments, MailCha
 
 // SubscribeMailChanged subscribes to mail.changed.
 func SubscribeMailChanged(ctx context.Context, c *client.Client, args MailChangedArguments, o ...client.SubscribeOption) (*MailChangedSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[MailChangedArguments, MailChangedPayload]{Info: eventMailChanged()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventMailChanged, &args, o)
+	return (*MailChangedSubscription)(s), err
 }

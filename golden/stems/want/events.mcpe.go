@@ -5,7 +5,6 @@ package stems
 
 import (
 	"context"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,15 +14,13 @@ import (
 // UsersMetEventName is the name of the event type.
 const UsersMetEventName = "users.met"
 
-var eventUsersMet = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          UsersMetEventName,
-		Description:   "Fires when two users meet.",
-		InputSchema:   publishedSchemas.Event(UsersMetEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(UsersMetEventName, "payloadSchema"),
-		Fingerprint:   "5f681c2e86157cb186cb2c602d039d25",
-	}
-})
+func eventUsersMet() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        UsersMetEventName,
+		Description: "Fires when two users meet.",
+		Fingerprint: "5f681c2e86157cb186cb2c602d039d25",
+	})
+}
 
 // UsersMetArguments are the arguments of users.met.
 type UsersMetArguments struct{}
@@ -52,7 +49,8 @@ type UsersMetEmitter = server.Emitter[UsersMetPayload]
 
 // RegisterUsersMet adds users.met to s.
 func RegisterUsersMet(s *server.Server, h UsersMetHooks, o ...server.TypeOption) (*UsersMetEmitter, error) {
-	return server.Register(s, events.Type[UsersMetArguments, UsersMetPayload]{Info: eventUsersMet()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventUsersMet, h, o)
+	return (*UsersMetEmitter)(e), err
 }
 
 // UsersMetEvent is an occurrence of users.met as a client receives it.
@@ -63,5 +61,6 @@ type UsersMetSubscription = client.Subscription[UsersMetArguments, UsersMetPaylo
 
 // SubscribeUsersMet subscribes to users.met.
 func SubscribeUsersMet(ctx context.Context, c *client.Client, args UsersMetArguments, o ...client.SubscribeOption) (*UsersMetSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[UsersMetArguments, UsersMetPayload]{Info: eventUsersMet()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventUsersMet, &args, o)
+	return (*UsersMetSubscription)(s), err
 }

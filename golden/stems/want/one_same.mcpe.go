@@ -5,7 +5,6 @@ package stems
 
 import (
 	"context"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,15 +14,13 @@ import (
 // OneDoneEventName is the name of the event type.
 const OneDoneEventName = "one.done"
 
-var eventOneDone = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          OneDoneEventName,
-		Description:   "Fires when one is done.",
-		InputSchema:   publishedSchemas.Event(OneDoneEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(OneDoneEventName, "payloadSchema"),
-		Fingerprint:   "1c1d2ecd8944be0edb2ed5062243d39e",
-	}
-})
+func eventOneDone() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        OneDoneEventName,
+		Description: "Fires when one is done.",
+		Fingerprint: "1c1d2ecd8944be0edb2ed5062243d39e",
+	})
+}
 
 // OneDoneArguments are the arguments of one.done.
 type OneDoneArguments struct{}
@@ -51,7 +48,8 @@ type OneDoneEmitter = server.Emitter[OneDonePayload]
 
 // RegisterOneDone adds one.done to s.
 func RegisterOneDone(s *server.Server, h OneDoneHooks, o ...server.TypeOption) (*OneDoneEmitter, error) {
-	return server.Register(s, events.Type[OneDoneArguments, OneDonePayload]{Info: eventOneDone()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventOneDone, h, o)
+	return (*OneDoneEmitter)(e), err
 }
 
 // OneDoneEvent is an occurrence of one.done as a client receives it.
@@ -62,5 +60,6 @@ type OneDoneSubscription = client.Subscription[OneDoneArguments, OneDonePayload]
 
 // SubscribeOneDone subscribes to one.done.
 func SubscribeOneDone(ctx context.Context, c *client.Client, args OneDoneArguments, o ...client.SubscribeOption) (*OneDoneSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[OneDoneArguments, OneDonePayload]{Info: eventOneDone()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventOneDone, &args, o)
+	return (*OneDoneSubscription)(s), err
 }

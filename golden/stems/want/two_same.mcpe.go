@@ -5,7 +5,6 @@ package stems
 
 import (
 	"context"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,15 +14,13 @@ import (
 // TwoDoneEventName is the name of the event type.
 const TwoDoneEventName = "two.done"
 
-var eventTwoDone = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          TwoDoneEventName,
-		Description:   "Fires when two is done.",
-		InputSchema:   publishedSchemas.Event(TwoDoneEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(TwoDoneEventName, "payloadSchema"),
-		Fingerprint:   "1c1d2ecd8944be0edb2ed5062243d39e",
-	}
-})
+func eventTwoDone() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        TwoDoneEventName,
+		Description: "Fires when two is done.",
+		Fingerprint: "1c1d2ecd8944be0edb2ed5062243d39e",
+	})
+}
 
 // TwoDoneArguments are the arguments of two.done.
 type TwoDoneArguments struct{}
@@ -51,7 +48,8 @@ type TwoDoneEmitter = server.Emitter[TwoDonePayload]
 
 // RegisterTwoDone adds two.done to s.
 func RegisterTwoDone(s *server.Server, h TwoDoneHooks, o ...server.TypeOption) (*TwoDoneEmitter, error) {
-	return server.Register(s, events.Type[TwoDoneArguments, TwoDonePayload]{Info: eventTwoDone()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventTwoDone, h, o)
+	return (*TwoDoneEmitter)(e), err
 }
 
 // TwoDoneEvent is an occurrence of two.done as a client receives it.
@@ -62,5 +60,6 @@ type TwoDoneSubscription = client.Subscription[TwoDoneArguments, TwoDonePayload]
 
 // SubscribeTwoDone subscribes to two.done.
 func SubscribeTwoDone(ctx context.Context, c *client.Client, args TwoDoneArguments, o ...client.SubscribeOption) (*TwoDoneSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[TwoDoneArguments, TwoDonePayload]{Info: eventTwoDone()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventTwoDone, &args, o)
+	return (*TwoDoneSubscription)(s), err
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"math/big"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -17,15 +16,13 @@ import (
 // ReadingTakenEventName is the name of the event type.
 const ReadingTakenEventName = "reading.taken"
 
-var eventReadingTaken = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          ReadingTakenEventName,
-		Description:   "What has to come back as it was.",
-		InputSchema:   publishedSchemas.Event(ReadingTakenEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(ReadingTakenEventName, "payloadSchema"),
-		Fingerprint:   "4c76ebf2ce1e65c88930a91bdbbadc13",
-	}
-})
+func eventReadingTaken() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        ReadingTakenEventName,
+		Description: "What has to come back as it was.",
+		Fingerprint: "4c76ebf2ce1e65c88930a91bdbbadc13",
+	})
+}
 
 // ReadingTakenArguments are the arguments of reading.taken.
 type ReadingTakenArguments struct{}
@@ -99,7 +96,8 @@ type ReadingTakenEmitter = server.Emitter[ReadingTakenPayload]
 
 // RegisterReadingTaken adds reading.taken to s.
 func RegisterReadingTaken(s *server.Server, h ReadingTakenHooks, o ...server.TypeOption) (*ReadingTakenEmitter, error) {
-	return server.Register(s, events.Type[ReadingTakenArguments, ReadingTakenPayload]{Info: eventReadingTaken()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventReadingTaken, h, o)
+	return (*ReadingTakenEmitter)(e), err
 }
 
 // ReadingTakenEvent is an occurrence of reading.taken as a client receives it.
@@ -110,7 +108,8 @@ type ReadingTakenSubscription = client.Subscription[ReadingTakenArguments, Readi
 
 // SubscribeReadingTaken subscribes to reading.taken.
 func SubscribeReadingTaken(ctx context.Context, c *client.Client, args ReadingTakenArguments, o ...client.SubscribeOption) (*ReadingTakenSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[ReadingTakenArguments, ReadingTakenPayload]{Info: eventReadingTaken()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventReadingTaken, &args, o)
+	return (*ReadingTakenSubscription)(s), err
 }
 
 // Severity is the shared type Severity; decoding keeps values that the schema does not list, see Known.

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -20,15 +19,13 @@ import (
 // ReportWrittenEventName is the name of the event type.
 const ReportWrittenEventName = "report.written"
 
-var eventReportWritten = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          ReportWrittenEventName,
-		Description:   "Fires when a report is there.",
-		InputSchema:   publishedSchemas.Event(ReportWrittenEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(ReportWrittenEventName, "payloadSchema"),
-		Fingerprint:   "8ad607527a0796b1082c43ba1a064a19",
-	}
-})
+func eventReportWritten() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        ReportWrittenEventName,
+		Description: "Fires when a report is there.",
+		Fingerprint: "8ad607527a0796b1082c43ba1a064a19",
+	})
+}
 
 // ReportWrittenArguments are the arguments of report.written.
 type ReportWrittenArguments struct{}
@@ -56,7 +53,8 @@ type ReportWrittenEmitter = server.Emitter[ReportWrittenPayload]
 
 // RegisterReportWritten adds report.written to s.
 func RegisterReportWritten(s *server.Server, h ReportWrittenHooks, o ...server.TypeOption) (*ReportWrittenEmitter, error) {
-	return server.Register(s, events.Type[ReportWrittenArguments, ReportWrittenPayload]{Info: eventReportWritten()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventReportWritten, h, o)
+	return (*ReportWrittenEmitter)(e), err
 }
 
 // ReportWrittenEvent is an occurrence of report.written as a client receives it.
@@ -67,10 +65,11 @@ type ReportWrittenSubscription = client.Subscription[ReportWrittenArguments, Rep
 
 // SubscribeReportWritten subscribes to report.written.
 func SubscribeReportWritten(ctx context.Context, c *client.Client, args ReportWrittenArguments, o ...client.SubscribeOption) (*ReportWrittenSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[ReportWrittenArguments, ReportWrittenPayload]{Info: eventReportWritten()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventReportWritten, &args, o)
+	return (*ReportWrittenSubscription)(s), err
 }
 
-var taskWriteReport = sync.OnceValue(func() task.Info {
+func taskWriteReport() task.Info {
 	return task.Info{
 		Name:         "write_report",
 		Title:        "Write a report",
@@ -79,7 +78,7 @@ var taskWriteReport = sync.OnceValue(func() task.Info {
 		UpdateSchema: publishedSchemas.Task("write_report", "updateSchema"),
 		ResultSchema: publishedSchemas.Task("write_report", "resultSchema"),
 	}
-})
+}
 
 // WriteReportTaskArguments are the arguments of write_report.
 type WriteReportTaskArguments struct {
@@ -214,7 +213,7 @@ func ListenWriteReportTask(c *mcpcclient.Client, l mcpcclient.Listener[WriteRepo
 	return mcpcclient.Listen(c, task.Type[WriteReportTaskArguments, WriteReportTaskUpdate, WriteReportTaskResult]{Info: taskWriteReport()}, l)
 }
 
-var taskWatch = sync.OnceValue(func() task.Info {
+func taskWatch() task.Info {
 	return task.Info{
 		Name:         "watch-team",
 		Description:  "Watch a team until you are told to stop.",
@@ -222,7 +221,7 @@ var taskWatch = sync.OnceValue(func() task.Info {
 		UpdateSchema: publishedSchemas.Task("watch-team", "updateSchema"),
 		ResultSchema: publishedSchemas.Task("watch-team", "resultSchema"),
 	}
-})
+}
 
 // WatchTaskArguments are the arguments of watch-team.
 type WatchTaskArguments = Team

@@ -5,7 +5,6 @@ package tools
 
 import (
 	"context"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,15 +14,13 @@ import (
 // PageTurnedEventName is the name of the event type.
 const PageTurnedEventName = "page.turned"
 
-var eventPageTurned = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          PageTurnedEventName,
-		Description:   "Its arguments have the names of the tool's own.",
-		InputSchema:   publishedSchemas.Event(PageTurnedEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(PageTurnedEventName, "payloadSchema"),
-		Fingerprint:   "cd062e4fadcfd4e7fca7e67ae5ade4f5",
-	}
-})
+func eventPageTurned() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        PageTurnedEventName,
+		Description: "Its arguments have the names of the tool's own.",
+		Fingerprint: "cd062e4fadcfd4e7fca7e67ae5ade4f5",
+	})
+}
 
 // PageTurnedArguments are the arguments of page.turned.
 type PageTurnedArguments struct {
@@ -55,7 +52,8 @@ type PageTurnedEmitter = server.Emitter[PageTurnedPayload]
 
 // RegisterPageTurned adds page.turned to s.
 func RegisterPageTurned(s *server.Server, h PageTurnedHooks, o ...server.TypeOption) (*PageTurnedEmitter, error) {
-	return server.Register(s, events.Type[PageTurnedArguments, PageTurnedPayload]{Info: eventPageTurned()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventPageTurned, h, o)
+	return (*PageTurnedEmitter)(e), err
 }
 
 // PageTurnedEvent is an occurrence of page.turned as a client receives it.
@@ -66,21 +64,20 @@ type PageTurnedSubscription = client.Subscription[PageTurnedArguments, PageTurne
 
 // SubscribePageTurned subscribes to page.turned.
 func SubscribePageTurned(ctx context.Context, c *client.Client, args PageTurnedArguments, o ...client.SubscribeOption) (*PageTurnedSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[PageTurnedArguments, PageTurnedPayload]{Info: eventPageTurned()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventPageTurned, &args, o)
+	return (*PageTurnedSubscription)(s), err
 }
 
 // BookOpenedV1EventName is the name of the event type.
 const BookOpenedV1EventName = "book-opened.v1"
 
-var eventBookOpenedV1 = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          BookOpenedV1EventName,
-		Description:   "Its arguments are a shared type.",
-		InputSchema:   publishedSchemas.Event(BookOpenedV1EventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(BookOpenedV1EventName, "payloadSchema"),
-		Fingerprint:   "a7d6fb698e2f9b553402b2f2f207534f",
-	}
-})
+func eventBookOpenedV1() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        BookOpenedV1EventName,
+		Description: "Its arguments are a shared type.",
+		Fingerprint: "a7d6fb698e2f9b553402b2f2f207534f",
+	})
+}
 
 // BookOpenedV1Arguments are the arguments of book-opened.v1.
 type BookOpenedV1Arguments = Arguments
@@ -118,7 +115,8 @@ type BookOpenedV1Emitter = server.Emitter[BookOpenedV1Payload]
 
 // RegisterBookOpenedV1 adds book-opened.v1 to s.
 func RegisterBookOpenedV1(s *server.Server, h BookOpenedV1Hooks, o ...server.TypeOption) (*BookOpenedV1Emitter, error) {
-	return server.Register(s, events.Type[BookOpenedV1Arguments, BookOpenedV1Payload]{Info: eventBookOpenedV1()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventBookOpenedV1, h, o)
+	return (*BookOpenedV1Emitter)(e), err
 }
 
 // BookOpenedV1Event is an occurrence of book-opened.v1 as a client receives it.
@@ -129,7 +127,8 @@ type BookOpenedV1Subscription = client.Subscription[BookOpenedV1Arguments, BookO
 
 // SubscribeBookOpenedV1 subscribes to book-opened.v1.
 func SubscribeBookOpenedV1(ctx context.Context, c *client.Client, args BookOpenedV1Arguments, o ...client.SubscribeOption) (*BookOpenedV1Subscription, error) {
-	return client.Subscribe(ctx, c, events.Type[BookOpenedV1Arguments, BookOpenedV1Payload]{Info: eventBookOpenedV1()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventBookOpenedV1, &args, o)
+	return (*BookOpenedV1Subscription)(s), err
 }
 
 // Arguments is the shared type Arguments.

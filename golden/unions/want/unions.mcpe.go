@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -17,15 +16,13 @@ import (
 // PaymentMadeEventName is the name of the event type.
 const PaymentMadeEventName = "payment.made"
 
-var eventPaymentMade = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          PaymentMadeEventName,
-		Description:   "Unions in every place.",
-		InputSchema:   publishedSchemas.Event(PaymentMadeEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(PaymentMadeEventName, "payloadSchema"),
-		Fingerprint:   "9bd30ac138308db0f55ed6f32f948a5a",
-	}
-})
+func eventPaymentMade() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        PaymentMadeEventName,
+		Description: "Unions in every place.",
+		Fingerprint: "9bd30ac138308db0f55ed6f32f948a5a",
+	})
+}
 
 // PaymentMadeArguments are the arguments of payment.made.
 type PaymentMadeArguments struct {
@@ -200,7 +197,8 @@ type PaymentMadeEmitter = server.Emitter[PaymentMadePayload]
 
 // RegisterPaymentMade adds payment.made to s.
 func RegisterPaymentMade(s *server.Server, h PaymentMadeHooks, o ...server.TypeOption) (*PaymentMadeEmitter, error) {
-	return server.Register(s, events.Type[PaymentMadeArguments, PaymentMadePayload]{Info: eventPaymentMade()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventPaymentMade, h, o)
+	return (*PaymentMadeEmitter)(e), err
 }
 
 // PaymentMadeEvent is an occurrence of payment.made as a client receives it.
@@ -211,21 +209,20 @@ type PaymentMadeSubscription = client.Subscription[PaymentMadeArguments, Payment
 
 // SubscribePaymentMade subscribes to payment.made.
 func SubscribePaymentMade(ctx context.Context, c *client.Client, args PaymentMadeArguments, o ...client.SubscribeOption) (*PaymentMadeSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[PaymentMadeArguments, PaymentMadePayload]{Info: eventPaymentMade()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventPaymentMade, &args, o)
+	return (*PaymentMadeSubscription)(s), err
 }
 
 // PaymentMethodEventName is the name of the event type.
 const PaymentMethodEventName = "payment.method"
 
-var eventPaymentMethod = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          PaymentMethodEventName,
-		Description:   "A union is the payload itself.",
-		InputSchema:   publishedSchemas.Event(PaymentMethodEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(PaymentMethodEventName, "payloadSchema"),
-		Fingerprint:   "c84bed5ad33d494118fe79421ec659f8",
-	}
-})
+func eventPaymentMethod() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        PaymentMethodEventName,
+		Description: "A union is the payload itself.",
+		Fingerprint: "c84bed5ad33d494118fe79421ec659f8",
+	})
+}
 
 // PaymentMethodArguments are the arguments of payment.method.
 type PaymentMethodArguments struct{}
@@ -247,7 +244,8 @@ type PaymentMethodEmitter = server.Emitter[PaymentMethodPayload]
 
 // RegisterPaymentMethod adds payment.method to s.
 func RegisterPaymentMethod(s *server.Server, h PaymentMethodHooks, o ...server.TypeOption) (*PaymentMethodEmitter, error) {
-	return server.Register(s, events.Type[PaymentMethodArguments, PaymentMethodPayload]{Info: eventPaymentMethod()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventPaymentMethod, h, o)
+	return (*PaymentMethodEmitter)(e), err
 }
 
 // PaymentMethodEvent is an occurrence of payment.method as a client receives it.
@@ -258,21 +256,20 @@ type PaymentMethodSubscription = client.Subscription[PaymentMethodArguments, Pay
 
 // SubscribePaymentMethod subscribes to payment.method.
 func SubscribePaymentMethod(ctx context.Context, c *client.Client, args PaymentMethodArguments, o ...client.SubscribeOption) (*PaymentMethodSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[PaymentMethodArguments, PaymentMethodPayload]{Info: eventPaymentMethod()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventPaymentMethod, &args, o)
+	return (*PaymentMethodSubscription)(s), err
 }
 
 // PaymentStepEventName is the name of the event type.
 const PaymentStepEventName = "payment.step"
 
-var eventPaymentStep = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          PaymentStepEventName,
-		Description:   "A union written in place is the payload.",
-		InputSchema:   publishedSchemas.Event(PaymentStepEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(PaymentStepEventName, "payloadSchema"),
-		Fingerprint:   "220d10459227dbdc442ef0bf4714664f",
-	}
-})
+func eventPaymentStep() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        PaymentStepEventName,
+		Description: "A union written in place is the payload.",
+		Fingerprint: "220d10459227dbdc442ef0bf4714664f",
+	})
+}
 
 // PaymentStepArguments are the arguments of payment.step.
 type PaymentStepArguments struct{}
@@ -375,7 +372,8 @@ type PaymentStepEmitter = server.Emitter[PaymentStepPayload]
 
 // RegisterPaymentStep adds payment.step to s.
 func RegisterPaymentStep(s *server.Server, h PaymentStepHooks, o ...server.TypeOption) (*PaymentStepEmitter, error) {
-	return server.Register(s, events.Type[PaymentStepArguments, PaymentStepPayload]{Info: eventPaymentStep()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventPaymentStep, h, o)
+	return (*PaymentStepEmitter)(e), err
 }
 
 // PaymentStepEvent is an occurrence of payment.step as a client receives it.
@@ -386,7 +384,8 @@ type PaymentStepSubscription = client.Subscription[PaymentStepArguments, Payment
 
 // SubscribePaymentStep subscribes to payment.step.
 func SubscribePaymentStep(ctx context.Context, c *client.Client, args PaymentStepArguments, o ...client.SubscribeOption) (*PaymentStepSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[PaymentStepArguments, PaymentStepPayload]{Info: eventPaymentStep()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventPaymentStep, &args, o)
+	return (*PaymentStepSubscription)(s), err
 }
 
 // Card is the shared type Card.

@@ -6,7 +6,6 @@ package warnings
 import (
 	"context"
 	"encoding/json"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -16,15 +15,13 @@ import (
 // ThingHappenedEventName is the name of the event type.
 const ThingHappenedEventName = "thing.happened"
 
-var eventThingHappened = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          ThingHappenedEventName,
-		Description:   "What is typed with a warning or a note.",
-		InputSchema:   publishedSchemas.Event(ThingHappenedEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(ThingHappenedEventName, "payloadSchema"),
-		Fingerprint:   "408144ea4dd2e88da395c0267cfe7baf",
-	}
-})
+func eventThingHappened() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        ThingHappenedEventName,
+		Description: "What is typed with a warning or a note.",
+		Fingerprint: "408144ea4dd2e88da395c0267cfe7baf",
+	})
+}
 
 // ThingHappenedArguments are the arguments of thing.happened.
 type ThingHappenedArguments struct{}
@@ -58,7 +55,8 @@ type ThingHappenedEmitter = server.Emitter[ThingHappenedPayload]
 
 // RegisterThingHappened adds thing.happened to s.
 func RegisterThingHappened(s *server.Server, h ThingHappenedHooks, o ...server.TypeOption) (*ThingHappenedEmitter, error) {
-	return server.Register(s, events.Type[ThingHappenedArguments, ThingHappenedPayload]{Info: eventThingHappened()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventThingHappened, h, o)
+	return (*ThingHappenedEmitter)(e), err
 }
 
 // ThingHappenedEvent is an occurrence of thing.happened as a client receives it.
@@ -69,5 +67,6 @@ type ThingHappenedSubscription = client.Subscription[ThingHappenedArguments, Thi
 
 // SubscribeThingHappened subscribes to thing.happened.
 func SubscribeThingHappened(ctx context.Context, c *client.Client, args ThingHappenedArguments, o ...client.SubscribeOption) (*ThingHappenedSubscription, error) {
-	return client.Subscribe(ctx, c, events.Type[ThingHappenedArguments, ThingHappenedPayload]{Info: eventThingHappened()}, args, o...)
+	s, err := client.SubscribeUntyped(ctx, c, eventThingHappened, &args, o)
+	return (*ThingHappenedSubscription)(s), err
 }
