@@ -55,7 +55,7 @@ func benchGenerate(ctx context.Context, s settings) ([]row, error) {
 		ours[n] = o
 		target := ""
 		if n == 1000 {
-			target = "≤ 4.00"
+			target = "≤ 2.50"
 		}
 		rows = append(rows, row{fmt.Sprintf("generate %d event types (%.1f KB each) against gofmt", n, float64(size)/1024/float64(n)), seconds(l), seconds(o), o / l, target})
 	}
@@ -66,7 +66,7 @@ func seconds(x float64) string {
 	return time.Duration(x * float64(time.Second)).Round(100 * time.Microsecond).String()
 }
 
-// eventFile is an event file of n types of ordinary size.
+// eventFile is an event file of n types of ordinary size, no two of them alike.
 func eventFile(n int) []byte {
 	var b strings.Builder
 	b.WriteString("version: 1\nschemas:\n  Severity: {type: string, enum: [P1, P2, P3, P4]}\n  Person:\n    type: object\n    properties: {id: {type: string}, name: {type: string}}\n    required: [id]\nevents:\n")
@@ -82,14 +82,14 @@ func eventFile(n int) []byte {
     payloadSchema:
       type: object
       properties:
-        id: {type: string}
+        id%d: {type: string}
         severity: {$ref: '#/schemas/Severity'}
         service: {type: string}
         reporter: {$ref: '#/schemas/Person'}
         count: {type: integer, minimum: 0, maximum: 1000}
         openedAt: {type: string, format: date-time}
-      required: [id, severity, openedAt]
-`, i, i)
+      required: [id%d, severity, openedAt]
+`, i, i, i, i)
 	}
 	return []byte(b.String())
 }

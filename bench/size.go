@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
+	"github.com/mcpe-gen/mcpe-gen/gen/asyncapi"
 	"github.com/mcpe-gen/mcpe-gen/gen/breaking"
 	"github.com/mcpe-gen/mcpe-gen/gen/docs"
 	"github.com/mcpe-gen/mcpe-gen/gen/lint"
@@ -60,7 +61,49 @@ func benchSize(ctx context.Context, _ settings) ([]row, error) {
 			}
 		}
 	}
-	return rows, nil
+	export, err := benchExport(ctx, dir)
+	return append(rows, export), err
+}
+
+// benchExport measures `export asyncapi` of 1,000 event types against generating Go of them.
+func benchExport(ctx context.Context, dir string) (row, error) {
+	file := filepath.Join(dir, "thousand.yaml")
+	if err := os.WriteFile(file, eventFile(1000), 0o644); err != nil {
+		return row{}, err
+	}
+	var times [2]float64
+	for i, run := range []func(context.Context, string, string) error{generate, export} {
+		runtime.GC()
+		begin := time.Now()
+		if err := run(ctx, file, filepath.Join(dir, "out")); err != nil {
+			return row{}, fmt.Errorf("1,000 event types: %w", err)
+		}
+		times[i] = time.Since(begin).Seconds()
+	}
+	return row{"export asyncapi of 1,000 event types against generate (target 3 s)", seconds(times[0]), seconds(times[1]), times[1] / times[0], ""}, nil
+}
+
+// generate is the verb, up to what it would write.
+func generate(ctx context.Context, file, out string) error {
+	plan, found, err := gen.Generate(ctx, gen.Request{Files: []string{file}, Out: out, Package: "bench"})
+	if err == nil && plan == nil {
+		err = firstError(found)
+	}
+	return err
+}
+
+// export is `export asyncapi`, up to the printing.
+func export(_ context.Context, file, _ string) error {
+	set, err := load(file)
+	if err != nil {
+		return err
+	}
+	doc, found := asyncapi.Export(set, asyncapi.Options{Title: "Bench", Version: "1.0.0", ReadFile: os.ReadFile})
+	if err := firstError(found); err != nil {
+		return err
+	}
+	_, err = asyncapi.Text(doc, false)
+	return err
 }
 
 // sizedVerbs are what the command does with an event file, without the printing.
@@ -68,13 +111,8 @@ var sizedVerbs = []struct {
 	name string
 	run  func(ctx context.Context, file, out string) error
 }{
-	{"generate", func(ctx context.Context, file, out string) error {
-		plan, found, err := gen.Generate(ctx, gen.Request{Files: []string{file}, Out: out, Package: "bench"})
-		if err == nil && plan == nil {
-			err = firstError(found)
-		}
-		return err
-	}},
+	{"generate", generate},
+	{"export asyncapi", export},
 	{"lint", func(_ context.Context, file, _ string) error {
 		set, err := load(file)
 		if err == nil {
