@@ -55,6 +55,9 @@ type Subscription struct {
 	ID, Principal, URL, Event string
 	// Arguments are canonical JSON.
 	Arguments json.RawMessage
+	// Shard is the number of the shard of Event that it belongs to (REP-6). Only a [Shared] store
+	// keeps it.
+	Shard int
 	// Secrets begin with the current one.
 	Secrets []Secret
 	// Codes is the family of error codes in its envelopes, a wire.Dialect (D2).

@@ -148,18 +148,18 @@ func testOnceRetained(t *testing.T, s store.Store) {
 }
 
 // testOnceAge runs in a bubble.
-func testOnceAge(t *testing.T, s store.Store) {
+func testOnceAge(t *testing.T, s store.Store, c clock) {
 	l := openLog(t, s, "a", store.LogOptions{MaxAge: time.Minute})
 	once(t, l, entry("x"), 0, 1, true)
-	time.Sleep(30 * time.Second)
+	c.pass(30*time.Second - c.slack)
 	once(t, l, entry("y"), 0, 2, true)
 	once(t, l, entry("x"), 0, 1, false) // does not make it younger
-	time.Sleep(30 * time.Second)
+	c.pass(30 * time.Second)
 	once(t, l, entry("x"), 0, 1, false)
-	time.Sleep(time.Nanosecond)
+	c.pass(time.Nanosecond + c.slack)
 	once(t, l, with(entry("x"), `{}`), 0, 3, true)
 	once(t, l, entry("y"), 0, 2, false)
-	time.Sleep(time.Hour)
+	c.pass(time.Hour)
 	once(t, l, entry("y"), 0, 4, true)
 	once(t, l, entry("y"), 0, 4, false)
 }

@@ -21,6 +21,42 @@ import (
 // TestStore runs the suite on stores that open makes; each is closed by the suite. What only a
 // durable store can do, surviving its process, is that store's own test.
 func TestStore(t *testing.T, open func(t *testing.T) store.Store) {
+	testLogs(t, open)
+	bubble := func(run func(*testing.T, store.Store, clock)) func(*testing.T) {
+		return func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := open(t) // opened in the bubble, so that its goroutines and clock belong to it
+				defer s.Close()
+				run(t, s, clock{pass: time.Sleep})
+			})
+		}
+	}
+	t.Run("MaxAge evicts by the time of appending", bubble(testAge))
+	t.Run("OCC-5: expired entries do not count", bubble(testOnceAge))
+}
+
+// TestStoreOfClock is TestStore for stores that judge age by a clock of their own, which goes on while
+// the suite runs: age makes everything in a store older.
+func TestStoreOfClock(t *testing.T, open func(t *testing.T) store.Store, age func(t *testing.T, s store.Store, by time.Duration)) {
+	testLogs(t, open)
+	own := func(run func(*testing.T, store.Store, clock)) func(*testing.T) {
+		return func(t *testing.T) {
+			s := open(t)
+			defer s.Close()
+			run(t, s, clock{func(d time.Duration) { age(t, s, d) }, 10 * time.Second})
+		}
+	}
+	t.Run("MaxAge evicts by the time of appending", own(testAge))
+	t.Run("OCC-5: expired entries do not count", own(testOnceAge))
+}
+
+// A clock lets time pass; by so much it may go on by itself meanwhile.
+type clock struct {
+	pass  func(time.Duration)
+	slack time.Duration
+}
+
+func testLogs(t *testing.T, open func(t *testing.T) store.Store) {
 	for _, tc := range append([]logTest{
 		{"Append assigns positions from 1 without holes", testPositions},
 		{"Trap 2: concurrent appends, a reader sees a gap-free prefix", testPrefix},
@@ -40,20 +76,6 @@ func TestStore(t *testing.T, open func(t *testing.T) store.Store) {
 			tc.run(t, s)
 		})
 	}
-	t.Run("MaxAge evicts by the time of appending", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			s := open(t) // opened in the bubble, so that its goroutines and clock belong to it
-			defer s.Close()
-			testAge(t, s)
-		})
-	})
-	t.Run("OCC-5: expired entries do not count", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			s := open(t)
-			defer s.Close()
-			testOnceAge(t, s)
-		})
-	})
 }
 
 // A logTest is one test of an open store.
@@ -265,36 +287,34 @@ func testCount(t *testing.T, s store.Store) {
 	}
 }
 
-func testAge(t *testing.T, s store.Store) {
+func testAge(t *testing.T, s store.Store, c clock) {
 	l := openLog(t, s, "a", store.LogOptions{MaxAge: time.Minute})
+	expect := func(when string, wantOldest, wantHead store.Position) {
+		t.Helper()
+		if oldest, head := bounds(t, l); oldest != wantOldest || head != wantHead {
+			t.Fatalf("%s Bounds = %d, %d; want %d, %d", when, oldest, head, wantOldest, wantHead)
+		}
+	}
 	add(t, l, 3)
-	time.Sleep(40 * time.Second)
+	c.pass(40*time.Second - c.slack)
 	add(t, l, 2)
-	time.Sleep(20 * time.Second)
-	if oldest, head := bounds(t, l); oldest != 1 || head != 5 {
-		t.Fatalf("at exactly MaxAge Bounds = %d, %d; want 1, 5", oldest, head)
-	}
-	time.Sleep(time.Second)
-	if oldest, head := bounds(t, l); oldest != 4 || head != 5 {
-		t.Fatalf("after MaxAge Bounds = %d, %d; want 4, 5", oldest, head)
-	}
+	c.pass(20 * time.Second)
+	expect("at exactly MaxAge", 1, 5)
+	c.pass(time.Second + c.slack)
+	expect("after MaxAge", 4, 5)
 	if b := read(t, l, 0, 10); !b.Gap || len(b.Entries) != 2 {
 		t.Fatalf("Read = gap %v, %d entries", b.Gap, len(b.Entries))
 	}
-	time.Sleep(time.Hour)
-	if oldest, head := bounds(t, l); oldest != 6 || head != 5 {
-		t.Fatalf("all evicted: Bounds = %d, %d; want 6, 5", oldest, head)
-	}
+	c.pass(time.Hour)
+	expect("all evicted:", 6, 5)
 	add(t, l, 1)
 	if b := read(t, l, 5, 10); b.Gap || len(b.Entries) != 1 {
 		t.Fatalf("after all were evicted: gap %v, %d entries", b.Gap, len(b.Entries))
 	}
-	time.Sleep(time.Second)
+	c.pass(time.Second + 2*c.slack)
 	add(t, l, 1)
-	time.Sleep(time.Minute)
-	if oldest, head := bounds(t, l); oldest != 7 || head != 7 {
-		t.Fatalf("one is too old, one exactly MaxAge: Bounds = %d, %d; want 7, 7", oldest, head)
-	}
+	c.pass(time.Minute - c.slack)
+	expect("one is too old, one exactly MaxAge:", 7, 7)
 }
 
 func testRoundTrip(t *testing.T, s store.Store) {

@@ -1,0 +1,307 @@
+// Package pgtest finds a PostgreSQL for tests: the one that MCPE_TEST_POSTGRES names by its URL, or
+// local binaries, from which it starts a throwaway cluster on loopback. Start with [URL], and call
+// [Main] from the test binary's TestMain.
+package pgtest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	// Variable names a database whose schemas tests may make and drop.
+	Variable = "MCPE_TEST_POSTGRES"
+	// Required is set where tests must not be skipped, as in CI.
+	Required = "MCPE_TEST_POSTGRES_REQUIRED"
+)
+
+var shared struct {
+	once    sync.Once
+	url     string
+	cluster *Cluster
+	err     error
+}
+
+// URL returns the connection string of a superuser's database that the tests of this binary share.
+// Without one the test is skipped, or fails where Required is set.
+func URL(t testing.TB) string {
+	t.Helper()
+	shared.once.Do(func() {
+		if shared.url = os.Getenv(Variable); shared.url != "" {
+			return
+		}
+		if shared.cluster, shared.err = Start(Fast); shared.err == nil {
+			shared.url = shared.cluster.URL()
+		}
+	})
+	if shared.err != nil {
+		skip(t, shared.err)
+	}
+	return shared.url
+}
+
+func skip(t testing.TB, err error) {
+	t.Helper()
+	text := fmt.Sprintf("NO POSTGRESQL: set %s or install it: %v", Variable, err)
+	if os.Getenv(Required) != "" {
+		t.Fatal(text)
+	}
+	fmt.Fprintln(os.Stderr, text)
+	t.Skip(text)
+}
+
+// Main runs the tests and stops the cluster that they started.
+func Main(m *testing.M) (code int) {
+	defer func() {
+		if c := shared.cluster; c != nil {
+			if err := c.Stop(); err != nil {
+				fmt.Fprintln(os.Stderr, "stopping PostgreSQL:", err)
+				code = max(code, 1)
+			}
+		}
+	}()
+	return m.Run()
+}
+
+// Schema returns the name of a schema that does not exist; it is dropped when the test ends.
+func Schema(t testing.TB) string {
+	t.Helper()
+	name := "test_" + strings.ToLower(rand.Text()[:12])
+	t.Cleanup(func() { Exec(t, URL(t), "DROP SCHEMA IF EXISTS "+name+" CASCADE") })
+	return name
+}
+
+// Exec runs statements on a connection of its own.
+func Exec(t testing.TB, dsn string, statements ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	for _, sql := range statements {
+		if _, err := conn.Exec(ctx, sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+}
+
+// Cluster settings.
+var (
+	// Fast is for tests that do not crash the database.
+	Fast = []string{"fsync=off", "synchronous_commit=on", "full_page_writes=off"}
+	// Durable is as PostgreSQL comes.
+	Durable = []string{"fsync=on", "synchronous_commit=on"}
+)
+
+// A Cluster is a PostgreSQL of one's own, on loopback.
+type Cluster struct {
+	bin, dir, data string
+	port           int
+	settings       []string
+	guard          *guard
+}
+
+// Start makes a cluster in a temporary directory and starts it.
+func Start(settings []string) (*Cluster, error) {
+	bin, err := find()
+	if err != nil {
+		return nil, err
+	}
+	// Not t.TempDir: another user must get in.
+	dir, err := os.MkdirTemp("", "mcpe-pg-")
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{bin: bin, dir: dir, data: filepath.Join(dir, "data"), settings: settings}
+	if err = c.init(); err == nil {
+		c.guard, err = c.watch()
+	}
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
+}
+
+func (c *Cluster) init() error {
+	if err := c.prepare(); err != nil {
+		return err
+	}
+	return c.run("initdb", "-D", c.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+}
+
+// Start starts a cluster that was stopped, on the same port.
+func (c *Cluster) Start() error {
+	for try := 0; ; try++ {
+		if c.port == 0 || try > 0 {
+			port, err := freePort()
+			if err != nil {
+				return err
+			}
+			c.port = port
+		}
+		options := []string{"-c listen_addresses=127.0.0.1", "-c unix_socket_directories=", "-c max_connections=200",
+			"-c logging_collector=off", "-c shared_buffers=32MB", "-p " + strconv.Itoa(c.port)}
+		for _, s := range c.settings {
+			options = append(options, "-c "+s)
+		}
+		err := c.run("pg_ctl", "-D", c.data, "-w", "-t", "60", "-l", filepath.Join(c.dir, "log"), "-o", strings.Join(options, " "), "start")
+		if err == nil {
+			return nil
+		}
+		text, _ := os.ReadFile(filepath.Join(c.dir, "log"))
+		if try == 3 || !strings.Contains(string(text), "Address already in use") {
+			return fmt.Errorf("%w\n%s", err, text)
+		}
+	}
+}
+
+// Crash stops the cluster without writing anything down, as a power cut would.
+func (c *Cluster) Crash() error { return c.run("pg_ctl", "-D", c.data, "-m", "immediate", "-w", "stop") }
+
+// Stop stops the cluster, when it runs, and removes its directory.
+func (c *Cluster) Stop() error {
+	var err error
+	if _, missing := os.Stat(filepath.Join(c.data, "postmaster.pid")); missing == nil {
+		err = c.Crash()
+	}
+	return errors.Join(err, os.RemoveAll(c.dir), c.guard.release())
+}
+
+// A guard stops the cluster of a test binary that has died: it waits for the end of a pipe.
+type guard struct {
+	cmd  *exec.Cmd
+	pipe io.Closer
+}
+
+func (c *Cluster) watch() (*guard, error) {
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		return nil, nil // not on this system: a binary that is killed leaves its cluster behind
+	}
+	script := `cat >/dev/null; [ -d "$1" ] || exit 0; "$0" -D "$1/data" -m immediate -w stop; rm -rf "$1"`
+	cmd := exec.Command(shell, "-c", script, filepath.Join(c.bin, "pg_ctl"), c.dir)
+	cmd.Dir = os.TempDir()
+	asOther(cmd)
+	pipe, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	return &guard{cmd, pipe}, cmd.Start()
+}
+
+func (g *guard) release() error {
+	if g == nil {
+		return nil
+	}
+	return errors.Join(g.pipe.Close(), g.cmd.Wait())
+}
+
+// Standby makes a hot standby of c, which must not have been started with fsync=off for nothing.
+func (c *Cluster) Standby() (*Cluster, error) {
+	dir, err := os.MkdirTemp("", "mcpe-pg-")
+	if err != nil {
+		return nil, err
+	}
+	s := &Cluster{bin: c.bin, dir: dir, data: filepath.Join(dir, "data"), settings: c.settings}
+	if err = s.prepare(); err == nil {
+		err = s.run("pg_basebackup", "-D", s.data, "-h", "127.0.0.1", "-p", strconv.Itoa(c.port), "-U", "postgres", "-R", "-c", "fast", "-N")
+	}
+	if err == nil {
+		s.guard, err = s.watch()
+	}
+	if err == nil {
+		err = s.Start()
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	return s, nil
+}
+
+// Promote ends the standby's recovery: it begins a new timeline.
+func (c *Cluster) Promote() error { return c.run("pg_ctl", "-D", c.data, "-w", "promote") }
+
+// Listen makes the cluster listen on that port from its next Start.
+func (c *Cluster) Listen(port int) { c.port = port }
+
+// Port is where the cluster listens.
+func (c *Cluster) Port() int { return c.port }
+
+// URL is the connection string of its superuser.
+func (c *Cluster) URL() string {
+	u := url.URL{Scheme: "postgres", User: url.User("postgres"), Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port)), Path: "/postgres",
+		RawQuery: "sslmode=disable"}
+	return u.String()
+}
+
+func (c *Cluster) run(name string, args ...string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, name), args...)
+	cmd.Dir = c.dir
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "HOME="+c.dir)
+	asOther(cmd)
+	// A file, not a pipe: the server that pg_ctl leaves behind would keep a pipe open.
+	out, err := os.CreateTemp("", "mcpe-pg-out-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(out.Name())
+	defer out.Close()
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Run(); err != nil {
+		text, _ := os.ReadFile(out.Name())
+		return fmt.Errorf("%s: %w\n%s", name, err, text)
+	}
+	return nil
+}
+
+// find returns the directory of the newest PostgreSQL's programs.
+func find() (string, error) {
+	if p, err := exec.LookPath("initdb"); err == nil {
+		if p, err = filepath.EvalSymlinks(p); err == nil {
+			return filepath.Dir(p), nil
+		}
+	}
+	var found []string
+	for _, pattern := range []string{"/usr/lib/postgresql/*/bin/initdb", "/usr/pgsql-*/bin/initdb", "/usr/local/opt/postgresql*/bin/initdb",
+		"/opt/homebrew/opt/postgresql*/bin/initdb", "/usr/local/pgsql/bin/initdb", `C:\Program Files\PostgreSQL\*\bin\initdb.exe`} {
+		some, _ := filepath.Glob(pattern) // the patterns are well formed
+		found = append(found, some...)
+	}
+	if len(found) == 0 {
+		return "", errors.New("no initdb found in PATH or where packages put it")
+	}
+	return filepath.Dir(slices.Max(found)), nil
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}

@@ -1,0 +1,363 @@
+package postgres
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+const (
+	// groupMax bounds how many appends one transaction takes, groupBytes their size together, but for
+	// one that is larger by itself.
+	groupMax   = 512
+	groupBytes = 4 << 20
+)
+
+// Append implements [store.EventLog]. Appends that wait together are committed together. When ctx
+// ends while the commit is under way, or its answer is lost, the error matches
+// [store.ErrUncertain].
+func (l *Log) Append(ctx context.Context, e store.Entry) (store.Position, error) {
+	a := appending{entry: e}
+	err := l.append(ctx, &a)
+	if err != nil {
+		return 0, err
+	}
+	return a.result.position, nil
+}
+
+// AppendOnce implements [store.EventLog]. It looks for the id in the transaction that appends, once
+// the log's row is locked.
+func (l *Log) AppendOnce(ctx context.Context, e store.Entry, above store.Position) (store.Position, bool, error) {
+	a := appending{entry: e, once: true, above: above}
+	if err := l.append(ctx, &a); err != nil {
+		return 0, false, err
+	}
+	if a.result.fresh {
+		return a.result.position, true, nil
+	}
+	return a.result.position, false, store.Repeats(a.result.position, a.result.stands, e.Data)
+}
+
+// An appending is one call of Append or AppendOnce.
+type appending struct {
+	entry store.Entry
+	once  bool
+	above store.Position
+	row   row
+
+	taken bool // guarded by appends.mu
+	done  chan struct{}
+	// Set before done is closed.
+	result result
+	err    error
+}
+
+// A result is what became of one entry.
+type result struct {
+	position store.Position
+	fresh    bool
+	stands   json.RawMessage // data of the entry that stands already
+}
+
+// A row is an entry as the database takes it.
+type row struct {
+	id, audience, data, meta, targets, cursor []byte
+	hash                                      int64
+	timestamp                                 string
+}
+
+func newRow(e *store.Entry) (r row, err error) {
+	r = row{id: []byte(e.EventID), audience: audience(e.Targets), data: e.Data, cursor: []byte(e.Cursor), timestamp: e.Timestamp.String()}
+	if r.data == nil {
+		r.data = []byte{}
+	}
+	if len(e.Meta) > 0 {
+		r.meta = e.Meta
+	}
+	if e.Targets != nil {
+		if r.targets, err = json.Marshal(e.Targets); err != nil {
+			return row{}, err
+		}
+	}
+	r.hash = idHash(r.id, r.audience)
+	return r, nil
+}
+
+func (r *row) size() int {
+	return len(r.id) + len(r.audience) + len(r.data) + len(r.meta) + len(r.targets) + len(r.cursor) + len(r.timestamp)
+}
+
+// audience is empty for everybody, else a hash of the set, which may be large.
+func audience(targets []string) []byte {
+	if targets == nil {
+		return []byte{}
+	}
+	sum := sha256.Sum256([]byte(store.Audience(targets)))
+	return sum[:]
+}
+
+// idHash is what the index has of an id for an audience.
+func idHash(id, audience []byte) int64 {
+	h := sha256.New()
+	h.Write(audience) // 0 or 32 bytes: no two pairs read alike but by chance
+	h.Write([]byte{byte(len(audience))})
+	h.Write(id)
+	return int64(binary.BigEndian.Uint64(h.Sum(nil)))
+}
+
+// appends are those of a log that wait, and the goroutine that commits them while there are any.
+type appends struct {
+	log *Log
+
+	mu      sync.Mutex
+	queue   []*appending
+	running bool
+	closed  bool
+	idle    chan struct{} // closed when the goroutine ends
+}
+
+func (l *Log) append(ctx context.Context, a *appending) (err error) {
+	if err := l.usable(ctx); err != nil {
+		return err
+	}
+	if a.row, err = newRow(&a.entry); err != nil {
+		return err
+	}
+	a.done = make(chan struct{})
+	q := &l.appends
+	q.mu.Lock()
+	if q.closed {
+		q.mu.Unlock()
+		return store.ErrClosed
+	}
+	q.queue = append(q.queue, a)
+	if !q.running {
+		q.running, q.idle = true, make(chan struct{})
+		go q.run(q.idle) // close waits for it
+	}
+	q.mu.Unlock()
+	select {
+	case <-a.done:
+		return a.err
+	case <-ctx.Done():
+	}
+	if q.withdraw(a) {
+		return ctx.Err()
+	}
+	select {
+	case <-a.done:
+		return a.err
+	default:
+		return fmt.Errorf("%w: %w", store.ErrUncertain, ctx.Err())
+	}
+}
+
+// withdraw takes back an append whose transaction has not begun.
+func (q *appends) withdraw(a *appending) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if a.taken {
+		return false
+	}
+	for i, x := range q.queue {
+		if x == a {
+			q.queue = append(q.queue[:i:i], q.queue[i+1:]...)
+			break
+		}
+	}
+	return true
+}
+
+// close takes no more appends and returns when those that wait are done.
+func (q *appends) close() {
+	q.mu.Lock()
+	q.closed = true
+	idle, running := q.idle, q.running
+	q.mu.Unlock()
+	if running {
+		<-idle
+	}
+}
+
+func (q *appends) run(idle chan struct{}) {
+	defer close(idle)
+	for {
+		group := q.take()
+		if group == nil {
+			return
+		}
+		q.log.commit(group)
+	}
+}
+
+// take claims what waits, within the bounds of a group; nil ends the goroutine. An AppendOnce whose id
+// is in the group already waits for the next one, which sees it.
+func (q *appends) take() (group []*appending) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.queue) == 0 {
+		q.running = false
+		return nil
+	}
+	hashes, bytes := make(map[int64]bool, len(q.queue)), 0
+	for _, a := range q.queue {
+		bytes += a.row.size()
+		if len(group) == groupMax || len(group) > 0 && (bytes > groupBytes || a.once && hashes[a.row.hash]) {
+			break
+		}
+		hashes[a.row.hash], a.taken = true, true
+		group = append(group, a)
+	}
+	q.queue = q.queue[len(group):]
+	return group
+}
+
+// commit appends a group and answers its members, whatever happens.
+func (l *Log) commit(group []*appending) {
+	err := l.insert(group)
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && len(group) > 1 && !errors.Is(err, store.ErrUncertain) && !errors.Is(err, store.ErrNewEpoch) {
+		// The server refused it: only those fail that are at fault.
+		for i := range group {
+			l.commit(group[i : i+1 : i+1])
+		}
+		return
+	}
+	for _, a := range group {
+		a.err = err
+		close(a.done)
+	}
+}
+
+// insert appends a group in one transaction and tells of it.
+func (l *Log) insert(group []*appending) error {
+	in := newInsert(len(group))
+	for _, a := range group {
+		in.add(&a.row, a.once, a.above)
+	}
+	err := l.s.attempt(context.Background(), func(ctx context.Context) error {
+		// Looked at again in each attempt: the generation may be over.
+		if err := l.usable(ctx); err != nil {
+			return err
+		}
+		b := &pgx.Batch{}
+		_, timeline := l.s.life()
+		l.s.begunIn(b, l.life, timeline)
+		l.queueInsert(b, in)
+		return l.s.pool.SendBatch(ctx, b).Close()
+	})
+	if err != nil {
+		return uncertain(err)
+	}
+	var own []store.Entry
+	for i, a := range group {
+		if a.result = in.results[i]; a.result.fresh {
+			a.entry.Position = a.result.position
+			own = append(own, a.entry)
+		}
+	}
+	return l.announce(own, in.highest())
+}
+
+// announce tells Appended and other replicas of what was committed. It goes on until that is done: the
+// entries stand.
+func (l *Log) announce(own []store.Entry, to store.Position) error {
+	if len(own) > 0 {
+		l.s.tail.mark(l.id)
+	}
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		ctx, cancel := l.s.limited(l.s.ctx)
+		err := l.advance(ctx, to, own)
+		cancel()
+		if err == nil || errors.Is(err, store.ErrNewEpoch) || errors.Is(err, ErrCorrupt) {
+			return err
+		}
+		select {
+		case <-time.After(wait):
+		case <-l.s.ctx.Done():
+			return fmt.Errorf("%w: %w", store.ErrUncertain, store.ErrClosed)
+		}
+	}
+}
+
+// An insert is the arguments of the statement that appends entries, one array a column.
+type insert struct {
+	ids, audiences, data, meta, targets, cursors [][]byte
+	hashes, above                                []int64
+	timestamps                                   []string
+	once                                         []bool
+	results                                      []result
+}
+
+func newInsert(n int) *insert { return &insert{results: make([]result, n)} }
+
+func (in *insert) add(r *row, once bool, above store.Position) {
+	in.ids, in.audiences, in.hashes = append(in.ids, r.id), append(in.audiences, r.audience), append(in.hashes, r.hash)
+	in.data, in.meta, in.targets = append(in.data, r.data), append(in.meta, r.meta), append(in.targets, r.targets)
+	in.cursors, in.timestamps = append(in.cursors, r.cursor), append(in.timestamps, r.timestamp)
+	in.once, in.above = append(in.once, once), append(in.above, int64(min(above, 1<<63-1)))
+}
+
+// highest is the highest position that the entries have.
+func (in *insert) highest() (p store.Position) {
+	for _, r := range in.results {
+		p = max(p, r.position)
+	}
+	return p
+}
+
+// insertSQL numbers the entries that do not stand already and appends them. The log's row was locked by
+// a statement before it, so that its snapshot has every entry of the log. What retention no longer
+// covers does not stand, deleted or not (OCC-5).
+const insertSQL = `
+WITH l AS (
+	SELECT head, greatest(kept, CASE WHEN max_count > 0 THEN head - max_count ELSE 0 END) AS evicted,
+		CASE WHEN max_age > 0 THEN clock_timestamp() - (max_age / 1000.0) * interval '1 microsecond' END AS since
+	FROM @.logs WHERE id = $1
+), input AS (
+	SELECT * FROM unnest($2::bytea[], $3::bytea[], $4::bigint[], $5::text[], $6::bytea[], $7::bytea[], $8::bytea[], $9::bytea[],
+		$10::boolean[], $11::bigint[])
+		WITH ORDINALITY AS i (event_id, audience, id_hash, timestamp, data, meta, targets, cursor, once, above, n)
+), judged AS MATERIALIZED (
+	SELECT i.*, s.position AS stands_at, s.data AS stands, l.head
+	FROM l CROSS JOIN input i LEFT JOIN LATERAL (
+		SELECT e.position, e.data FROM @.entries e
+		WHERE i.once AND e.log = $1 AND e.id_hash = i.id_hash AND e.position > greatest(i.above, l.evicted)
+			AND e.event_id = i.event_id AND e.audience = i.audience AND (l.since IS NULL OR e.appended >= l.since)
+		ORDER BY e.position DESC LIMIT 1) s ON true
+), fresh AS MATERIALIZED (
+	SELECT *, head + row_number() OVER (ORDER BY n) AS position FROM judged WHERE stands_at IS NULL
+), inserted AS (
+	INSERT INTO @.entries (log, position, appended, event_id, id_hash, audience, timestamp, data, meta, targets, cursor)
+	SELECT $1, position, clock_timestamp(), event_id, id_hash, audience, timestamp, data, meta, targets, cursor FROM fresh ORDER BY position
+), counted AS (
+	UPDATE @.logs SET head = f.last FROM (SELECT max(position) AS last FROM fresh) f WHERE id = $1 AND f.last IS NOT NULL
+)
+SELECT n, position, NULL::bytea FROM fresh UNION ALL SELECT n, stands_at, stands FROM judged WHERE stands_at IS NOT NULL`
+
+// queueInsert queues the two statements of an append; in's results are set when they are read.
+func (l *Log) queueInsert(b *pgx.Batch, in *insert) {
+	b.Queue(l.s.in(`SELECT 1 FROM @.logs WHERE id = $1 FOR UPDATE`), l.id)
+	b.Queue(l.s.in(insertSQL), l.id, in.ids, in.audiences, in.hashes, in.timestamps, in.data, in.meta, in.targets, in.cursors, in.once, in.above).
+		Query(func(rows pgx.Rows) error {
+			for rows.Next() {
+				var n, position int64
+				var stands []byte
+				if err := rows.Scan(&n, &position, &stands); err != nil {
+					return err
+				}
+				in.results[n-1] = result{store.Position(position), stands == nil, stands}
+			}
+			return rows.Err()
+		})
+}

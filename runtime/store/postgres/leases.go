@@ -1,0 +1,206 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// fenceBits are those of a fence that count within a generation; above them lies the generation, so
+// that a fence that a failover lost is not given again (REP-19).
+const fenceBits = 40
+
+func encodeTypes(types map[string]string) (string, error) {
+	if types == nil {
+		types = map[string]string{}
+	}
+	b, err := json.Marshal(types)
+	return string(b), err
+}
+
+// Join implements [store.Leases].
+func (s *Store) Join(ctx context.Context, name string, ttl time.Duration, types map[string]string) (l store.Lease, err error) {
+	text, err := encodeTypes(types)
+	if err != nil {
+		return l, err
+	}
+	err = s.write(ctx, func(b *pgx.Batch) {
+		b.Queue(s.in(`WITH f AS (
+			UPDATE @.store SET last_fence = last_fence + 1 RETURNING (generation << $1::integer) + last_fence AS fence
+		), granted AS (SELECT fence, clock_timestamp() AS now FROM f),
+		lease AS (INSERT INTO @.leases (fence, name, expires, types) SELECT fence, $2, now + $3::bigint * interval '1 microsecond', $4 FROM granted)
+		SELECT fence, now FROM granted`), int32(fenceBits), name, ttl.Microseconds(), text).
+			QueryRow(func(row pgx.Row) error { return scanLease(row, &l) })
+	})
+	if err != nil {
+		return store.Lease{}, err
+	}
+	return l, nil
+}
+
+func scanLease(row pgx.Row, l *store.Lease) error {
+	var fence int64
+	if err := row.Scan(&fence, &l.Now); err != nil {
+		return err
+	}
+	l.Fence = uint64(fence)
+	return nil
+}
+
+// Renew implements [store.Leases].
+func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration, types map[string]string) (l store.Lease, err error) {
+	text, err := encodeTypes(types)
+	if err != nil {
+		return l, err
+	}
+	err = s.write(ctx, func(b *pgx.Batch) {
+		l = store.Lease{}
+		b.Queue(s.in(`UPDATE @.leases SET expires = clock_timestamp() + $2::bigint * interval '1 microsecond', types = $3
+			WHERE fence = $1 AND expires > clock_timestamp() RETURNING fence, clock_timestamp()`), int64(fence), ttl.Microseconds(), text).
+			Query(func(rows pgx.Rows) error {
+				for rows.Next() {
+					if err := scanLease(rows, &l); err != nil {
+						return err
+					}
+				}
+				return rows.Err()
+			})
+	})
+	switch {
+	case err != nil:
+		return store.Lease{}, err
+	case l.Fence == 0:
+		return store.Lease{}, fmt.Errorf("lease %d is over: %w", fence, store.ErrFenced)
+	}
+	return l, nil
+}
+
+// Leave implements [store.Leases].
+func (s *Store) Leave(ctx context.Context, fence uint64) error {
+	return s.write(ctx, func(b *pgx.Batch) { b.Queue(s.in(`DELETE FROM @.leases WHERE fence = $1`), int64(fence)) })
+}
+
+// Cluster implements [store.Leases]. It deletes the leases that have expired: from then on they are
+// over for everybody, whatever the clock does.
+func (s *Store) Cluster(ctx context.Context) (c store.Cluster, err error) {
+	err = s.write(ctx, func(b *pgx.Batch) {
+		c = store.Cluster{}
+		b.Queue(s.in(`DELETE FROM @.leases WHERE expires <= clock_timestamp()`))
+		b.Queue(`SELECT clock_timestamp()`).QueryRow(func(row pgx.Row) error { return row.Scan(&c.Now) })
+		b.Queue(s.in(`SELECT fence, name, types FROM @.leases ORDER BY fence`)).Query(func(rows pgx.Rows) error {
+			for rows.Next() {
+				var r store.Replica
+				var fence int64
+				var types string
+				if err := rows.Scan(&fence, &r.Name, &types); err != nil {
+					return err
+				}
+				if err := json.Unmarshal([]byte(types), &r.Types); err != nil {
+					return fmt.Errorf("%w: types of lease %d: %w", ErrCorrupt, fence, err)
+				}
+				r.Fence = uint64(fence)
+				c.Replicas = append(c.Replicas, r)
+			}
+			return rows.Err()
+		})
+		b.Queue(s.in(`SELECT topic, number, fence FROM @.shards ORDER BY topic, number`)).Query(func(rows pgx.Rows) error {
+			for rows.Next() {
+				h, err := scanHold(rows)
+				if err != nil {
+					return err
+				}
+				c.Shards = append(c.Shards, h)
+			}
+			return rows.Err()
+		})
+	})
+	if err != nil {
+		return store.Cluster{}, err
+	}
+	return c, nil
+}
+
+func scanHold(row pgx.Row) (h store.Hold, err error) {
+	var number int32
+	var fence int64
+	err = row.Scan(&h.Shard.Topic, &number, &fence)
+	h.Shard.Number, h.Fence = int(number), uint64(fence)
+	return h, err
+}
+
+// maxShards bounds how many shards a topic has.
+const maxShards = 4096
+
+// Establish implements [store.Leases].
+func (s *Store) Establish(ctx context.Context, topic string, n int) (int, error) {
+	if n < 1 || n > maxShards {
+		return 0, fmt.Errorf("a topic has 1 to %d shards, not %d", maxShards, n)
+	}
+	var stands int32
+	err := s.write(ctx, func(b *pgx.Batch) {
+		b.Queue(s.in(`INSERT INTO @.topics (name, shards) VALUES ($1, $2) ON CONFLICT DO NOTHING`), topic, int32(n))
+		b.Queue(s.in(`INSERT INTO @.shards (topic, number) SELECT t.name, g FROM @.topics t, generate_series(0, t.shards - 1) g WHERE t.name = $1
+			ON CONFLICT DO NOTHING`), topic)
+		b.Queue(s.in(`SELECT shards FROM @.topics WHERE name = $1`), topic).QueryRow(func(row pgx.Row) error { return row.Scan(&stands) })
+	})
+	return int(stands), err
+}
+
+// Claim implements [store.Leases]. That nobody has the lease of an older fence is true for ever once it
+// is: leases are deleted and never come back. So it needs no lock, unlike the shard's own row.
+func (s *Store) Claim(ctx context.Context, fence uint64, free []store.Hold) (won []store.Shard, err error) {
+	var topics []string
+	var numbers []int32
+	var fences []int64
+	for _, h := range free {
+		topics, numbers, fences = append(topics, h.Shard.Topic), append(numbers, int32(h.Shard.Number)), append(fences, int64(h.Fence))
+	}
+	live := false
+	err = s.write(ctx, func(b *pgx.Batch) {
+		won = nil
+		b.Queue(s.in(`SELECT EXISTS (SELECT 1 FROM @.leases WHERE fence = $1 AND expires > clock_timestamp())`), int64(fence)).
+			QueryRow(func(row pgx.Row) error { return row.Scan(&live) })
+		b.Queue(s.in(`WITH wanted AS (
+			SELECT s.topic, s.number FROM @.shards s JOIN unnest($2::text[], $3::integer[], $4::bigint[]) AS u (topic, number, fence)
+				ON s.topic = u.topic AND s.number = u.number AND s.fence = u.fence
+			WHERE NOT EXISTS (SELECT 1 FROM @.leases l WHERE l.fence = s.fence)
+				AND EXISTS (SELECT 1 FROM @.leases l WHERE l.fence = $1 AND l.expires > clock_timestamp())
+			ORDER BY s.topic, s.number FOR UPDATE OF s)
+		UPDATE @.shards s SET fence = $1 FROM wanted w WHERE s.topic = w.topic AND s.number = w.number RETURNING s.topic, s.number, s.fence`),
+			int64(fence), topics, numbers, fences).Query(func(rows pgx.Rows) error {
+			for rows.Next() {
+				h, err := scanHold(rows)
+				if err != nil {
+					return err
+				}
+				won = append(won, h.Shard)
+			}
+			return rows.Err()
+		})
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case !live:
+		return won, fmt.Errorf("lease %d is over: %w", fence, store.ErrFenced)
+	}
+	return won, nil
+}
+
+// Release implements [store.Leases].
+func (s *Store) Release(ctx context.Context, h store.Hold) error {
+	released := false
+	err := s.write(ctx, func(b *pgx.Batch) {
+		b.Queue(s.in(`WITH r AS (UPDATE @.shards SET fence = 0 WHERE topic = $1 AND number = $2 AND fence = $3 RETURNING 1) SELECT count(*) > 0 FROM r`),
+			h.Shard.Topic, int32(h.Shard.Number), int64(h.Fence)).QueryRow(func(row pgx.Row) error { return row.Scan(&released) })
+	})
+	if err == nil && !released {
+		return fmt.Errorf("%v is not held by %d: %w", h.Shard, h.Fence, store.ErrFenced)
+	}
+	return err
+}

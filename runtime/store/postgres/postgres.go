@@ -1,0 +1,354 @@
+// Package postgres keeps events in PostgreSQL, version 13 or later, for any number of processes at
+// once: it is a [store.Shared]. Start with [Open].
+//
+// A log's positions come from a row of its own that each batch of appends updates, so that they have
+// no holes and become visible in order; a sequence would not do that. Appends that wait together are
+// one statement. Replicas tell each other of appends by NOTIFY, sent after the commit in a statement
+// of its own, and look by themselves every [Options.Poll].
+//
+// Statements are described once per connection and sent unnamed, in one round trip: no session keeps
+// anything, so that connections may lead through a pooler in transaction mode.
+package postgres
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// DefaultSchema is the schema of a store whose options name none.
+const DefaultSchema = "mcpe"
+
+// Options configure [Open]. The zero value is the safe one but for Key.
+type Options struct {
+	// Schema is the PostgreSQL schema that holds the store, at most 48 bytes; default [DefaultSchema].
+	// Clusters of replicas that share a database differ by it. It is made when it does not exist.
+	Schema string
+	// Listen is a connection string that leads to the server itself, for LISTEN. By default it is the
+	// store's own, unless Pooled is set.
+	Listen string
+	// Pooled tells that the store's connection string leads through a pooler, where LISTEN has no
+	// effect. Without Listen other replicas' appends are then seen every Poll.
+	Pooled bool
+	// Poll is how often the store looks for what others have appended, whatever it was notified of;
+	// default 1 s.
+	Poll time.Duration
+	// Connections bounds the pool; default 8. LISTEN has one more.
+	Connections int
+	// Timeout bounds one statement, or one transaction of several, with its wait for a connection;
+	// default 30 s.
+	Timeout time.Duration
+	// Key encrypts the secrets of webhook subscriptions and callbacks at rest with AES-GCM: 16, 24 or
+	// 32 bytes that the operator keeps elsewhere. Every process needs the same. Without it secrets lie
+	// in the database as they are. A store that was opened with a key opens only with that key.
+	Key []byte
+	// Relaxed lets commits wait for no more than the role's synchronous_commit says. Without it a
+	// setting of off or local is overridden in every transaction that writes (REP-5).
+	Relaxed bool
+	// SynchronousStandby declares that the server only ever fails over to a synchronous standby, which
+	// has every commit: epochs then go on after a failover. Otherwise a change of PostgreSQL's timeline
+	// begins new ones, and cursors of before continue with a gap (REP-19).
+	SynchronousStandby bool
+	// Logger is told of what an operator should know; default slog.Default().
+	Logger *slog.Logger
+}
+
+// A Store is a database opened by [Open]. It implements [store.Shared], [store.Outbox],
+// [store.CursorStore], [store.ReceivedStore] and [store.CallbackStore].
+type Store struct {
+	name     string // of the schema
+	schema   string // quoted
+	options  Options
+	box      sealed.Box
+	pool     *pgxpool.Pool
+	durable  bool   // commits are made to wait for the disk
+	system   string // identity of the server when the store was opened
+	timeline string
+	channel  string
+	tail     *tail
+
+	ctx  context.Context // ends with the store
+	stop context.CancelFunc
+	wg   sync.WaitGroup // of every goroutine
+
+	mu         sync.Mutex
+	generation int64
+	logs       map[string]*Log
+	closed     bool
+}
+
+var (
+	_ store.Shared        = (*Store)(nil)
+	_ store.Outbox        = (*Store)(nil)
+	_ store.CursorStore   = (*Store)(nil)
+	_ store.ReceivedStore = (*Store)(nil)
+	_ store.CallbackStore = (*Store)(nil)
+	_ store.SharedLog     = (*Log)(nil)
+)
+
+// Open connects to the database that the connection string names (a URL, or key=value pairs as libpq
+// takes them), makes or migrates the schema and begins to tail. Errors match [ErrConfig],
+// [ErrUnreachable], [ErrServer], [ErrReadOnly], [ErrRights], [ErrVersion], [ErrForeign] or [ErrKey]
+// where they are of that nature, and never hold the password.
+func Open(ctx context.Context, connString string, o Options) (_ *Store, err error) {
+	s := &Store{options: o, logs: map[string]*Log{}}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("open store: %w", classify(err))
+			if s.pool != nil {
+				s.pool.Close()
+			}
+		}
+	}()
+	if err := s.configure(); err != nil {
+		return nil, err
+	}
+	config, err := pgxpool.ParseConfig(connString)
+	if err != nil {
+		return nil, err
+	}
+	listen, err := s.listenConfig(connString)
+	if err != nil {
+		return nil, err
+	}
+	config.MaxConns = int32(s.options.Connections)
+	// Descriptions are cached by the client; the server keeps nothing between transactions.
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = 10 * time.Second
+	}
+	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		return nil, err
+	}
+	for _, step := range []func(context.Context) error{s.examine, s.migrate, s.checkTables, s.checkKey, s.enter} {
+		limited, cancel := context.WithTimeout(ctx, s.options.Timeout)
+		err := step(limited)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+	}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.tail = newTail(s)
+	s.wg.Go(s.tail.run)
+	s.wg.Go(s.tail.notify)
+	if listen != nil {
+		s.wg.Go(func() { s.tail.listen(listen) })
+	}
+	return s, nil
+}
+
+// maxSchema leaves room for what names of PostgreSQL's may add.
+const maxSchema = 48
+
+// configure checks the options and sets their defaults.
+func (s *Store) configure() (err error) {
+	o := &s.options
+	if o.Schema == "" {
+		o.Schema = DefaultSchema
+	}
+	if len(o.Schema) > maxSchema || strings.ContainsAny(o.Schema, "\x00@") || strings.HasPrefix(o.Schema, "pg_") {
+		return fmt.Errorf("%w: Schema has at most %d bytes (this one %d), no NUL and no @, and does not begin with pg_", ErrConfig, maxSchema, len(o.Schema))
+	}
+	for name, v := range map[string]int64{"Poll": int64(o.Poll), "Connections": int64(o.Connections), "Timeout": int64(o.Timeout)} {
+		if v < 0 {
+			return fmt.Errorf("%w: %s is negative", ErrConfig, name)
+		}
+	}
+	if o.Poll == 0 {
+		o.Poll = time.Second
+	}
+	if o.Connections == 0 {
+		o.Connections = 8
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 30 * time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	s.name, s.schema = o.Schema, pgx.Identifier{o.Schema}.Sanitize()
+	sum := sha256.Sum256([]byte(o.Schema))
+	s.channel = "mcpe_" + hex.EncodeToString(sum[:16])
+	s.box, err = sealed.New(o.Key)
+	return err
+}
+
+// listenConfig is how LISTEN connects; nil when it cannot.
+func (s *Store) listenConfig(connString string) (*pgx.ConnConfig, error) {
+	text := s.options.Listen
+	switch {
+	case text == "" && s.options.Pooled:
+		return nil, nil
+	case text == "":
+		text = connString
+	}
+	config, err := pgxpool.ParseConfig(text) // it knows the pool's parameters too
+	if err != nil {
+		return nil, err
+	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = 10 * time.Second
+	}
+	return config.ConnConfig, nil
+}
+
+// Durable reports true.
+func (s *Store) Durable() bool { return true }
+
+// Close ends the store once the appends under way are committed; later calls return
+// [store.ErrClosed]. It is idempotent.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		s.wg.Wait()
+		return nil
+	}
+	s.closed = true
+	logs := s.logs
+	s.mu.Unlock()
+	for _, l := range logs {
+		l.appends.close()
+	}
+	s.stop()
+	s.wg.Wait()
+	s.pool.Close()
+	return nil
+}
+
+// usable reports why nothing can be asked.
+func (s *Store) usable(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return store.ErrClosed
+	}
+	return nil
+}
+
+// life returns the generation that the store works in, and the timeline.
+func (s *Store) life() (generation int64, timeline string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.generation, s.timeline
+}
+
+// begun queues what comes first in a transaction that writes.
+func (s *Store) begun(b *pgx.Batch) {
+	generation, timeline := s.life()
+	s.begunIn(b, generation, timeline)
+}
+
+func (s *Store) begunIn(b *pgx.Batch, generation int64, timeline string) {
+	b.Queue(s.in(`SELECT @.begin_write($1, $2, $3)`), generation, timeline, s.durable)
+}
+
+// held queues the check of a hold.
+func (s *Store) held(b *pgx.Batch, h store.Hold) {
+	b.Queue(s.in(`SELECT @.hold($1, $2, $3)`), h.Shard.Topic, int32(h.Shard.Number), int64(h.Fence))
+}
+
+// retries bounds how often a transaction that met another one is tried again.
+const retries = 5
+
+// limited bounds an operation and ends it with the store.
+func (s *Store) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.options.Timeout)
+}
+
+// attempt runs f until it does not fail for what passes by itself, and classifies its error.
+func (s *Store) attempt(ctx context.Context, f func(context.Context) error) error {
+	if err := s.usable(ctx); err != nil {
+		return err
+	}
+	limited, cancel := s.limited(ctx)
+	defer cancel()
+	entered := false
+	for try := 0; ; try++ {
+		err := f(limited)
+		if err == nil {
+			return nil
+		}
+		if generationOver(err) && !entered {
+			// The server changed, not necessarily the generation. Writes to logs of an older one are
+			// refused again.
+			if entered = true; s.enter(limited) == nil {
+				continue
+			}
+		}
+		if try < retries && limited.Err() == nil && (again(err) || unsent(err)) {
+			select {
+			case <-time.After(time.Duration(try+1) * 20 * time.Millisecond):
+				continue
+			case <-limited.Done():
+			}
+		}
+		if closed := s.usable(context.Background()); closed != nil {
+			return closed
+		}
+		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("no answer within %v: %w", s.options.Timeout, err)
+		}
+		return err
+	}
+}
+
+// write runs statements in one transaction and one round trip; each reads its own result. f may run
+// several times.
+func (s *Store) write(ctx context.Context, f func(b *pgx.Batch)) error {
+	err := s.attempt(ctx, func(ctx context.Context) error {
+		b := &pgx.Batch{}
+		s.begun(b)
+		f(b)
+		return s.pool.SendBatch(ctx, b).Close()
+	})
+	return uncertain(err)
+}
+
+// transact runs f in a transaction that writes. f may run several times.
+func (s *Store) transact(ctx context.Context, f func(ctx context.Context, tx pgx.Tx) error) error {
+	err := s.attempt(ctx, func(ctx context.Context) error {
+		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+			b := &pgx.Batch{}
+			s.begun(b)
+			if err := tx.SendBatch(ctx, b).Close(); err != nil {
+				return err
+			}
+			return f(ctx, tx)
+		})
+	})
+	return uncertain(err)
+}
+
+// query runs a statement that only reads, row by row.
+func (s *Store) query(ctx context.Context, each func(pgx.CollectableRow) error, sql string, args ...any) error {
+	return classify(s.attempt(ctx, func(ctx context.Context) error {
+		rows, err := s.pool.Query(ctx, s.in(sql), args...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			if err := each(rows); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	}))
+}

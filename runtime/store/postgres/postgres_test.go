@@ -1,0 +1,79 @@
+package postgres_test
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/storetest"
+)
+
+func TestMain(m *testing.M) {
+	code := pgtest.Main(m)
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			println(err.Error())
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+func quiet(o postgres.Options) postgres.Options {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	return o
+}
+
+// open opens a store in a schema of the database that the tests share.
+func open(t *testing.T, schema string, o postgres.Options) *postgres.Store {
+	t.Helper()
+	o.Schema = schema
+	s, err := postgres.Open(t.Context(), pgtest.URL(t), quiet(o))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func fresh(t *testing.T) *postgres.Store { return open(t, pgtest.Schema(t), postgres.Options{}) }
+
+func TestStore(t *testing.T) {
+	storetest.TestStoreOfClock(t, func(t *testing.T) store.Store { return fresh(t) }, func(t *testing.T, s store.Store, by time.Duration) {
+		if err := s.(*postgres.Store).Age(t.Context(), by); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestCursors(t *testing.T) {
+	storetest.TestCursors(t, func(t *testing.T) store.CursorStore { return fresh(t) })
+}
+
+func TestSubscriptions(t *testing.T) {
+	storetest.TestSubscriptions(t, func(t *testing.T) store.SubscriptionStore { return fresh(t) })
+}
+
+func TestReceived(t *testing.T) {
+	storetest.TestReceived(t, func(t *testing.T) (store.ReceivedStore, store.CursorStore) {
+		s := fresh(t)
+		return s, s
+	})
+}
+
+func TestCallbacks(t *testing.T) {
+	storetest.TestCallbacks(t, func(t *testing.T) store.CallbackStore { return fresh(t) })
+}

@@ -1,0 +1,300 @@
+package postgres
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// A migration brings a schema from one version to the next. Builds run side by side and are rolled
+// back (REP-16): what a build needs must stay as long as breaks does not say otherwise.
+type migration struct {
+	sql string
+	// breaks tells that builds which know only the versions before must not use the schema.
+	breaks bool
+}
+
+// migrations are only ever added to. The schema's name stands for "@".
+//
+// What users and authors name is kept as bytes: it is compared by them, and PostgreSQL's text takes
+// neither every byte nor, in every database, every character. Times are Unix nanoseconds where they
+// come from a caller, 0 for none, and timestamps where they are the database's.
+var migrations = []migration{{breaks: true, sql: `
+CREATE TABLE @.logs (
+	id bigserial PRIMARY KEY,
+	name text NOT NULL UNIQUE,
+	epoch bigint NOT NULL,
+	head bigint NOT NULL DEFAULT 0, -- the last position: appends take turns by this row
+	kept bigint NOT NULL DEFAULT 0, -- positions up to it may have been deleted
+	max_age bigint NOT NULL, -- nanoseconds, 0 for no bound
+	max_count bigint NOT NULL -- 0 for no bound
+) WITH (fillfactor = 50);
+CREATE TABLE @.entries (
+	log bigint NOT NULL,
+	position bigint NOT NULL,
+	appended timestamptz NOT NULL,
+	event_id bytea NOT NULL,
+	id_hash bigint NOT NULL, -- function idHash, of event_id and audience
+	audience bytea NOT NULL, -- function audience, of targets
+	timestamp text NOT NULL,
+	data bytea NOT NULL,
+	meta bytea,
+	targets bytea, -- JSON array
+	cursor bytea NOT NULL,
+	PRIMARY KEY (log, position)
+);
+CREATE INDEX entries_id ON @.entries (log, id_hash, position);
+CREATE TABLE @.subscriptions (
+	id text COLLATE "C" PRIMARY KEY,
+	event text NOT NULL,
+	shard integer NOT NULL,
+	principal bytea NOT NULL,
+	url bytea NOT NULL,
+	arguments bytea NOT NULL,
+	secrets bytea NOT NULL, -- package sealed
+	codes integer NOT NULL,
+	generation bigint NOT NULL,
+	revision bigint NOT NULL,
+	created bigint NOT NULL,
+	refreshed bigint NOT NULL,
+	expires bigint NOT NULL,
+	not_before bigint NOT NULL,
+	truncated boolean NOT NULL,
+	epoch bigint NOT NULL,
+	base bigint NOT NULL,
+	settled text NOT NULL, -- JSON array of [from, to]
+	upstream bytea NOT NULL,
+	suspended boolean NOT NULL,
+	suspended_at bigint NOT NULL,
+	failed_since bigint NOT NULL,
+	last_delivery bigint NOT NULL,
+	last_error text NOT NULL
+) WITH (fillfactor = 70);
+CREATE INDEX subscriptions_shard ON @.subscriptions (event, shard, id);
+CREATE INDEX subscriptions_callback ON @.subscriptions (principal, url);
+CREATE TABLE @.marks (
+	log text NOT NULL,
+	topic text NOT NULL,
+	shard integer NOT NULL,
+	position bigint NOT NULL,
+	PRIMARY KEY (log, topic, shard)
+) WITH (fillfactor = 50);
+CREATE TABLE @.concerns (
+	subscription text COLLATE "C" NOT NULL,
+	log text NOT NULL,
+	generation bigint NOT NULL,
+	first bigint NOT NULL,
+	PRIMARY KEY (subscription, log)
+);
+CREATE INDEX concerns_log ON @.concerns (log, subscription);
+CREATE TABLE @.verifications (
+	principal bytea NOT NULL,
+	url bytea NOT NULL,
+	method text NOT NULL,
+	at bigint NOT NULL,
+	until bigint NOT NULL,
+	PRIMARY KEY (principal, url)
+);
+CREATE INDEX verifications_until ON @.verifications (until);
+CREATE TABLE @.quotas (
+	kind integer NOT NULL, -- one of the quota kinds
+	principal bytea NOT NULL, -- empty where all count
+	used bigint NOT NULL,
+	PRIMARY KEY (kind, principal)
+) WITH (fillfactor = 50);
+CREATE TABLE @.leases (
+	fence bigint PRIMARY KEY,
+	name text NOT NULL,
+	expires timestamptz NOT NULL,
+	types text NOT NULL -- JSON object
+);
+CREATE TABLE @.topics (
+	name text PRIMARY KEY,
+	shards integer NOT NULL
+);
+CREATE TABLE @.shards (
+	topic text COLLATE "C" NOT NULL REFERENCES @.topics (name),
+	number integer NOT NULL,
+	fence bigint NOT NULL DEFAULT 0, -- of the lease that holds it
+	PRIMARY KEY (topic, number)
+) WITH (fillfactor = 50);
+CREATE TABLE @.states (
+	key text COLLATE "C" PRIMARY KEY,
+	value bytea NOT NULL,
+	revision bigint NOT NULL
+);
+CREATE TABLE @.schemas (
+	event text NOT NULL,
+	ordinal integer NOT NULL,
+	fingerprint text NOT NULL,
+	input bytea NOT NULL,
+	payload bytea NOT NULL,
+	floor bigint NOT NULL,
+	PRIMARY KEY (event, ordinal)
+);
+CREATE TABLE @.outbox (
+	id bigserial PRIMARY KEY,
+	log text NOT NULL,
+	event_id bytea NOT NULL,
+	timestamp text NOT NULL,
+	data bytea NOT NULL,
+	meta bytea,
+	targets bytea,
+	once boolean NOT NULL,
+	above bigint NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+CREATE TABLE @.cursors (
+	key bytea PRIMARY KEY,
+	cursor bytea NOT NULL,
+	event_ids bytea NOT NULL -- JSON array
+);
+CREATE TABLE @.received (
+	sequence bigserial PRIMARY KEY,
+	key bytea NOT NULL,
+	event_id bytea NOT NULL,
+	body bytea NOT NULL,
+	UNIQUE (key, event_id)
+);
+CREATE INDEX received_key ON @.received (key, sequence);
+CREATE TABLE @.callbacks (
+	key bytea PRIMARY KEY,
+	secrets bytea NOT NULL, -- package sealed
+	record bytea NOT NULL -- JSON, without the secrets
+);
+
+-- begin_write comes first in a transaction that writes: it refuses to go on in another generation,
+-- and makes the commit wait for the disk where the session's default would not.
+CREATE FUNCTION @.begin_write(expected bigint, old_timeline text, durable boolean) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM 1 FROM @.store WHERE generation = expected;
+	IF NOT FOUND OR old_timeline <> '' AND old_timeline <> substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) THEN
+		RAISE EXCEPTION 'generation % of the store is over', expected USING ERRCODE = 'MC001';
+	END IF;
+	IF durable THEN
+		PERFORM set_config('synchronous_commit', 'on', true);
+	END IF;
+END $$;
+-- hold keeps the shard from being claimed until the transaction ends, when it is held as given.
+CREATE FUNCTION @.hold(of_topic text, of_number integer, expected bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM 1 FROM @.shards WHERE topic = of_topic AND number = of_number AND fence = expected FOR SHARE;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'shard % of % is not held by %', of_number, of_topic, expected USING ERRCODE = 'MC002';
+	END IF;
+END $$;
+`}}
+
+// The SQLSTATEs that our functions raise.
+const (
+	stateGeneration = "MC001"
+	stateFenced     = "MC002"
+)
+
+// in puts the schema's name, quoted, in place of each "@" of a statement.
+func (s *Store) in(sql string) string { return strings.ReplaceAll(sql, "@", s.schema) }
+
+// lockKey is the schema's key among advisory locks.
+func (s *Store) lockKey() int64 {
+	sum := sha256.Sum256([]byte("mcpe-gen " + s.schema))
+	return int64(binary.BigEndian.Uint64(sum[:8]))
+}
+
+// migrate brings the schema to this build's version in one transaction, under a lock that other
+// processes which migrate wait for.
+func (s *Store) migrate(ctx context.Context) error {
+	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", s.lockKey()); err != nil {
+			return err
+		}
+		version, err := s.version(ctx, tx)
+		if err != nil || version >= len(migrations) {
+			return err
+		}
+		if err := s.mayMigrate(ctx, tx, version); err != nil {
+			return err
+		}
+		if version == 0 {
+			if _, err := tx.Exec(ctx, s.in(`CREATE SCHEMA IF NOT EXISTS @`)); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, s.in(`CREATE TABLE @.store (
+				one integer PRIMARY KEY CHECK (one = 1),
+				version integer NOT NULL,
+				compatible integer NOT NULL, -- the oldest version that a build must know
+				generation bigint NOT NULL,
+				system text NOT NULL, -- identifier of the database system, '' when it cannot be read
+				timeline text NOT NULL, -- '' when it cannot be read
+				last_fence bigint NOT NULL,
+				sealed bytea -- what the key is checked with
+			)`)); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, s.in(`INSERT INTO @.store VALUES (1, 0, 0, 1, $1, $2, 0)`), s.system, s.timeline); err != nil {
+				return err
+			}
+		}
+		compatible := 0
+		for i := version; i < len(migrations); i++ {
+			if migrations[i].breaks {
+				compatible = i + 1
+			}
+			if _, err := tx.Conn().PgConn().Exec(ctx, s.in(migrations[i].sql)).ReadAll(); err != nil { // several statements
+				return fmt.Errorf("migrating to version %d: %w", i+1, err)
+			}
+		}
+		_, err = tx.Exec(ctx, s.in(`UPDATE @.store SET version = $1, compatible = greatest(compatible, $2)`), len(migrations), compatible)
+		return err
+	})
+}
+
+// version reads the version of the schema, 0 when there is none, and refuses one that this build
+// cannot use.
+func (s *Store) version(ctx context.Context, tx pgx.Tx) (version int, err error) {
+	var store, others bool
+	err = tx.QueryRow(ctx, `SELECT coalesce(bool_or(c.relname = 'store'), false), coalesce(bool_or(c.relname <> 'store'), false)
+		FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p', 'v', 'm', 'f')`, s.name).Scan(&store, &others)
+	switch {
+	case err != nil:
+		return 0, err
+	case !store && others:
+		return 0, fmt.Errorf("%w: it holds tables of another program", ErrForeign)
+	case !store:
+		return 0, nil
+	}
+	var ours bool
+	err = tx.QueryRow(ctx, `SELECT count(*) = 2 FROM information_schema.columns
+		WHERE table_schema = $1 AND table_name = 'store' AND column_name IN ('compatible', 'generation')`, s.name).Scan(&ours)
+	if err != nil {
+		return 0, err
+	}
+	if !ours {
+		// The columns of a table without any right on it are not shown.
+		var readable bool
+		if err := tx.QueryRow(ctx, "SELECT has_schema_privilege($1, 'USAGE')", s.name).Scan(&readable); err != nil {
+			return 0, err
+		}
+		if readable {
+			if err := tx.QueryRow(ctx, "SELECT has_table_privilege($1, 'SELECT')", s.schema+".store").Scan(&readable); err != nil {
+				return 0, err
+			}
+		}
+		if !readable {
+			return 0, fmt.Errorf("%w: USAGE on the schema and SELECT, INSERT, UPDATE, DELETE on its tables", ErrRights)
+		}
+		return 0, fmt.Errorf("%w: its table \"store\" is another program's", ErrForeign)
+	}
+	var compatible int
+	if err := tx.QueryRow(ctx, s.in(`SELECT version, compatible FROM @.store`)).Scan(&version, &compatible); err != nil {
+		return 0, err
+	}
+	if compatible > len(migrations) {
+		return 0, fmt.Errorf("%w: it has version %d, which a build must know at least version %d for; this one knows %d",
+			ErrVersion, version, compatible, len(migrations))
+	}
+	return version, nil
+}

@@ -1,0 +1,293 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	// notifyEvery is the least time between two notifications of a replica: what was appended in
+	// between goes into one.
+	notifyEvery = 5 * time.Millisecond
+	// notifyMax bounds how many logs one notification names; beyond it stands for all.
+	notifyMax = 300
+	// readers bounds how many logs are followed at once.
+	readers = 4
+)
+
+// everything in a notification stands for all logs.
+const everything = "*"
+
+// A tail follows what other replicas append, and tells them what this one did.
+type tail struct {
+	s    *Store
+	name string // of this replica in notifications
+
+	mu      sync.Mutex
+	marked  map[int64]bool // logs of own appends that nobody was told of
+	wanted  map[int64]bool // logs to look at
+	all     bool           // look at all of them
+	changed chan struct{}  // capacity 1: marked has something
+	wake    chan struct{}  // capacity 1: wanted has something
+}
+
+func newTail(s *Store) *tail {
+	return &tail{s: s, name: rand.Text(), marked: map[int64]bool{}, wanted: map[int64]bool{}, changed: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// mark notes that a log has grown by an append of ours.
+func (t *tail) mark(id int64) {
+	t.mu.Lock()
+	t.marked[id] = true
+	t.mu.Unlock()
+	signal(t.changed)
+}
+
+// notify tells other replicas. NOTIFY takes a lock on the whole database at commit, so it has a
+// transaction of its own, which no append waits for; one that is lost is made up for by their next
+// look.
+func (t *tail) notify() {
+	for {
+		select {
+		case <-t.changed:
+		case <-t.s.ctx.Done():
+			return
+		}
+		t.mu.Lock()
+		ids := t.marked
+		t.marked = map[int64]bool{}
+		t.mu.Unlock()
+		text := everything
+		if len(ids) <= notifyMax {
+			var b []string
+			for id := range ids {
+				b = append(b, strconv.FormatInt(id, 36))
+			}
+			slices.Sort(b)
+			text = strings.Join(b, ",")
+		}
+		ctx, cancel := context.WithTimeout(t.s.ctx, 5*time.Second)
+		_, err := t.s.pool.Exec(ctx, "SELECT pg_notify($1, $2)", t.s.channel, t.name+" "+text)
+		cancel()
+		if err != nil && t.s.ctx.Err() == nil {
+			t.s.options.Logger.Debug("mcp events: a notification was lost", "error", err)
+		}
+		if !t.s.pause(notifyEvery) {
+			return
+		}
+	}
+}
+
+// pause waits and tells whether the store is still open.
+func (s *Store) pause(d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-s.ctx.Done():
+		return false
+	}
+}
+
+// hear takes a notification.
+func (t *tail) hear(text string) {
+	from, ids, _ := strings.Cut(text, " ")
+	if from == t.name {
+		return // Appended has been told of own appends
+	}
+	t.mu.Lock()
+	for id := range strings.SplitSeq(ids, ",") {
+		if n, err := strconv.ParseInt(id, 36, 64); err == nil {
+			t.wanted[n] = true
+		} else {
+			t.all = true
+		}
+	}
+	t.mu.Unlock()
+	signal(t.wake)
+}
+
+// listen hears notifications until the store is closed.
+func (t *tail) listen(config *pgx.ConnConfig) {
+	warned := false
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
+		began := time.Now()
+		err := t.listenOnce(config)
+		if t.s.ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > time.Minute {
+			wait, warned = 100*time.Millisecond, false
+		}
+		if !warned {
+			t.s.options.Logger.Warn("mcp events: not listening for notifications, looking every "+t.s.options.Poll.String(), "error", err)
+			warned = true
+		}
+		if !t.s.pause(wait) {
+			return
+		}
+	}
+}
+
+func (t *tail) listenOnce(config *pgx.ConnConfig) error {
+	conn, err := pgx.ConnectConfig(t.s.ctx, config.Copy())
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		conn.Close(ctx)
+	}()
+	if _, err := conn.PgConn().Exec(t.s.ctx, "LISTEN "+t.s.channel).ReadAll(); err != nil {
+		return err
+	}
+	t.hear(" " + everything) // what was notified before LISTEN is lost
+	for {
+		n, err := conn.WaitForNotification(t.s.ctx)
+		if err != nil {
+			return err
+		}
+		t.hear(n.Payload)
+	}
+}
+
+// run looks for what others have appended: at once where a notification tells, and everywhere from
+// time to time.
+func (t *tail) run() {
+	ticker := time.NewTicker(t.s.options.Poll)
+	defer ticker.Stop()
+	slots := make(chan struct{}, readers)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	failing := false
+	for {
+		all := false
+		select {
+		case <-t.s.ctx.Done():
+			return
+		case <-ticker.C:
+			all = true
+		case <-t.wake:
+		}
+		t.mu.Lock()
+		wanted := t.wanted
+		all = all || t.all
+		t.wanted, t.all = map[int64]bool{}, false
+		t.mu.Unlock()
+		logs := t.s.open(wanted, all)
+		if len(logs) == 0 {
+			continue
+		}
+		err := t.look(logs, slots, &wg)
+		if t.s.ctx.Err() != nil {
+			return
+		}
+		if err != nil && !failing {
+			t.s.options.Logger.Warn("mcp events: looking for what other replicas appended", "error", err)
+		}
+		failing = err != nil
+	}
+}
+
+// open returns the open logs with those ids, or all.
+func (s *Store) open(ids map[int64]bool, all bool) map[int64]*Log {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	logs := map[int64]*Log{}
+	for _, l := range s.logs {
+		if all || ids[l.id] {
+			logs[l.id] = l
+		}
+	}
+	return logs
+}
+
+// look asks for the heads of logs in one query and has those followed that have grown.
+func (t *tail) look(logs map[int64]*Log, slots chan struct{}, wg *sync.WaitGroup) error {
+	ids := make([]int64, 0, len(logs))
+	for id := range logs {
+		ids = append(ids, id)
+	}
+	ctx, cancel := t.s.limited(t.s.ctx)
+	heads, err := t.s.heads(ctx, ids)
+	cancel()
+	if err != nil {
+		return err
+	}
+	for id, l := range logs {
+		h, ok := heads[id]
+		if !ok {
+			return fmt.Errorf("%w: log %s is gone", ErrCorrupt, l.name)
+		}
+		if l.Seen().Before(h.at) && l.known(h) {
+			continue
+		}
+		if !l.begin() {
+			continue
+		}
+		select {
+		case slots <- struct{}{}:
+		case <-t.s.ctx.Done():
+			return nil
+		}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			ctx, cancel := t.s.limited(t.s.ctx)
+			defer cancel()
+			if err := l.follow(ctx, h); err != nil && t.s.ctx.Err() == nil {
+				t.s.options.Logger.Debug("mcp events: following a log", "log", l.name, "error", err)
+			}
+			if l.finish() {
+				t.hear(" " + strconv.FormatInt(l.id, 36))
+			}
+		})
+	}
+	return nil
+}
+
+// known notes a look that found nothing new, without any reading; false when there is something.
+func (l *Log) known(h head) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.head < h.head || l.kept < h.kept || l.options.MaxAge != h.maxAge || l.options.MaxCount != h.maxCount {
+		return false
+	}
+	l.seen = h.at
+	return true
+}
+
+// begin tells whether the log can be followed now. When it is being followed already, finish will tell
+// that it has to be looked at again.
+func (l *Log) begin() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.following {
+		l.again = true
+		return false
+	}
+	l.following = true
+	return true
+}
+
+func (l *Log) finish() (again bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	again = l.again
+	l.following, l.again = false, false
+	return again
+}

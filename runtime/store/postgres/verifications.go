@@ -1,0 +1,84 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// Verification implements [store.SubscriptionStore].
+func (s *Store) Verification(ctx context.Context, principal, url string) (v store.Verification, ok bool, err error) {
+	err = s.query(ctx, func(r pgx.CollectableRow) error {
+		var at, until int64
+		if err := r.Scan(&v.Method, &at, &until); err != nil {
+			return err
+		}
+		v.Principal, v.URL, v.At, v.Until, ok = principal, url, fromNanos(at), fromNanos(until), true
+		return nil
+	}, `SELECT method, at, until FROM @.verifications WHERE principal = $1 AND url = $2`, []byte(principal), []byte(url))
+	return v, ok && err == nil, err
+}
+
+// PutVerification implements [store.SubscriptionStore].
+func (s *Store) PutVerification(ctx context.Context, v store.Verification) error {
+	return s.AdmitVerification(ctx, v, store.Quota{})
+}
+
+// AdmitVerification implements [store.Shared].
+func (s *Store) AdmitVerification(ctx context.Context, v store.Verification, q store.Quota) error {
+	return s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var fresh bool
+		// xmax is 0 in a row that was inserted, not updated.
+		err := tx.QueryRow(ctx, s.in(`INSERT INTO @.verifications (principal, url, method, at, until) VALUES ($1, $2, $3, $4, $5)
+			ON CONFLICT (principal, url) DO UPDATE SET method = excluded.method, at = excluded.at, until = excluded.until RETURNING xmax = 0`),
+			[]byte(v.Principal), []byte(v.URL), v.Method, nanos(v.At), nanos(v.Until)).Scan(&fresh)
+		if err != nil || !fresh {
+			return err
+		}
+		return s.reserve(ctx, tx, verificationQuota, v.Principal, q)
+	})
+}
+
+// DeleteVerification implements [store.SubscriptionStore].
+func (s *Store) DeleteVerification(ctx context.Context, principal, url string) error {
+	return s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, s.in(`DELETE FROM @.verifications WHERE principal = $1 AND url = $2`), []byte(principal), []byte(url))
+		if err != nil || tag.RowsAffected() == 0 {
+			return err
+		}
+		return s.unreserve(ctx, tx, verificationQuota, []byte(principal))
+	})
+}
+
+// CountVerifications implements [store.SubscriptionStore].
+func (s *Store) CountVerifications(ctx context.Context, principal string) (own, all int, err error) {
+	return s.count(ctx, verificationQuota, principal)
+}
+
+// SweepVerifications implements [store.SubscriptionStore].
+func (s *Store) SweepVerifications(ctx context.Context, now time.Time, limit int) (removed int, err error) {
+	err = s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, s.in(`WITH gone AS (
+			SELECT principal, url FROM @.verifications v WHERE until > 0 AND until <= $1 AND NOT EXISTS (
+				SELECT 1 FROM @.subscriptions s WHERE s.principal = v.principal AND s.url = v.url)
+			LIMIT $2 FOR UPDATE SKIP LOCKED)
+			DELETE FROM @.verifications v USING gone WHERE v.principal = gone.principal AND v.url = gone.url RETURNING v.principal`),
+			nanos(now), int64(max(limit, 0)))
+		if err != nil {
+			return err
+		}
+		principals, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+		if err != nil {
+			return err
+		}
+		removed = len(principals)
+		return s.unreserve(ctx, tx, verificationQuota, principals...)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return removed, nil
+}
