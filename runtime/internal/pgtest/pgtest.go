@@ -178,7 +178,9 @@ func (c *Cluster) Start() error {
 }
 
 // Crash stops the cluster without writing anything down, as a power cut would.
-func (c *Cluster) Crash() error { return c.run("pg_ctl", "-D", c.data, "-m", "immediate", "-w", "stop") }
+func (c *Cluster) Crash() error {
+	return c.run("pg_ctl", "-D", c.data, "-m", "immediate", "-w", "stop")
+}
 
 // Stop stops the cluster, when it runs, and removes its directory.
 func (c *Cluster) Stop() error {

@@ -11,6 +11,9 @@ import (
 // Retain implements [store.Shared]. What a log keeps is what its last opening said, in whichever
 // replica.
 func (s *Store) Retain(ctx context.Context, h store.Hold, limit int) (more bool, err error) {
+	if err := s.write(ctx, func(b *pgx.Batch) { s.held(b, h) }); err != nil {
+		return false, err
+	}
 	type due struct{ id, upTo int64 }
 	var all []due
 	err = s.query(ctx, func(r pgx.CollectableRow) error {

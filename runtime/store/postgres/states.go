@@ -81,8 +81,8 @@ func (s *Store) AddSchema(ctx context.Context, event string, v store.SchemaVersi
 	var added int64
 	err := s.write(ctx, func(b *pgx.Batch) {
 		b.Queue(s.in(`WITH c AS (
-			INSERT INTO @.schemas (event, ordinal, fingerprint, input, payload, floor) SELECT $1, $2, $3, $4, $5, $6
-			WHERE $2 = (SELECT count(*) FROM @.schemas WHERE event = $1) ON CONFLICT DO NOTHING RETURNING 1) SELECT count(*) FROM c`),
+			INSERT INTO @.schemas (event, ordinal, fingerprint, input, payload, floor) SELECT $1::text, $2::integer, $3, $4, $5, $6
+			WHERE $2::integer = (SELECT count(*) FROM @.schemas WHERE event = $1::text) ON CONFLICT DO NOTHING RETURNING 1) SELECT count(*) FROM c`),
 			event, int32(known), v.Fingerprint, bytes(v.InputSchema), bytes(v.PayloadSchema), int64(v.Floor)).
 			QueryRow(func(row pgx.Row) error { return row.Scan(&added) })
 	})
