@@ -37,8 +37,8 @@ type Request struct {
 	// Package is the Go package's name. When empty the event files' own `package` is used, and
 	// without one the name of Out.
 	Package string
-	// Emit lists what is written beside the types: "server", "client", "tools"; empty means all
-	// three, and "types" alone means none of them.
+	// Emit lists what is written beside the types: "server", "client", "tools" and "ingress"; empty means
+	// the first three, "types" alone means none of them, and "ingress" brings "server" with it.
 	Emit []string
 	// Types maps a schema's format to the Go type of its values, such as
 	// uuid → github.com/google/uuid.UUID.
@@ -84,7 +84,7 @@ func Generate(ctx context.Context, r Request) (*Plan, []source.Diagnostic, error
 		return nil, diags, err
 	}
 	files, err := golang.Emit(m.pkg, golang.Options{
-		Server: m.emit["server"], Client: m.emit["client"], Tools: m.emit["tools"],
+		Server: m.emit["server"], Client: m.emit["client"], Tools: m.emit["tools"], Ingress: m.emit["ingress"],
 		ImportPath: home.importPath,
 		Source:     func(path string) string { return home.name(r.path(path)) },
 	})
@@ -158,6 +158,9 @@ func model(ctx context.Context, r Request) (*modelled, []source.Diagnostic, erro
 	if source.HasErrors(diags) {
 		return nil, diags, nil
 	}
+	if emit["ingress"] && len(pkg.Ingress) == 0 {
+		return nil, diags, usage("emit: ingress, and no event of package %s has from", name)
+	}
 	return &modelled{set: set, pkg: pkg, emit: emit}, diags, nil
 }
 
@@ -168,11 +171,14 @@ func emits(words []string) (map[string]bool, error) {
 	set := map[string]bool{}
 	for _, w := range words {
 		switch w {
-		case "server", "client", "tools", "types":
+		case "server", "client", "tools", "ingress", "types":
 			set[w] = true
 		default:
-			return nil, usage("emit knows server, client, tools and types, not %q", w)
+			return nil, usage("emit knows server, client, tools, ingress and types, not %q", w)
 		}
+	}
+	if set["ingress"] {
+		set["server"] = true // whose emitters it uses
 	}
 	return set, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/ir"
+	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
@@ -58,8 +59,26 @@ type ModelEvent struct {
 	Delivery []string `json:"delivery"`
 	Input    ModelRef `json:"input"`
 	Payload  ModelRef `json:"payload"`
+	// From says which webhooks of a service become occurrences; absent where none do.
+	From *ModelFrom `json:"from,omitempty"`
 	// Pos is file:line:col of the event's name.
 	Pos string `json:"pos"`
+}
+
+// A ModelFrom is the `from:` of an event.
+type ModelFrom struct {
+	Provider string `json:"provider"`
+	Event    string `json:"event,omitempty"`
+	Action   string `json:"action,omitempty"`
+	ID       string `json:"id,omitempty"`
+	// Fields are in the order of the event file; absent where the body is the payload.
+	Fields []ModelFromField `json:"fields,omitempty"`
+}
+
+// A ModelFromField says where a member of the payload comes from.
+type ModelFromField struct {
+	Target string `json:"target"`
+	Source string `json:"source"`
 }
 
 // A ModelRef names a type of the generated package.
@@ -117,7 +136,7 @@ func Inspect(ctx context.Context, r Request) (*Model, []source.Diagnostic, error
 			if len(modes) == 0 {
 				modes = allModes
 			}
-			out.Events = append(out.Events, ModelEvent{
+			out.Events = append(out.Events, ModelEvent{From: modelFrom(e.Schema.From),
 				Name: e.Schema.Name, Source: e.Schema.Source, Delivery: modes,
 				Input: ModelRef{goType(e.Arguments)}, Payload: ModelRef{goType(e.Payload)},
 				Pos: e.Schema.NameRange.Start.String(),
@@ -139,6 +158,17 @@ func Inspect(ctx context.Context, r Request) (*Model, []source.Diagnostic, error
 		out.Types = append(out.Types, modelTypes(f.Decls)...)
 	}
 	return out, diags, ctx.Err()
+}
+
+func modelFrom(f *schema.From) *ModelFrom {
+	if f == nil {
+		return nil
+	}
+	out := &ModelFrom{Provider: f.Provider, Event: f.Event, Action: f.Action, ID: f.ID}
+	for _, field := range f.Fields {
+		out.Fields = append(out.Fields, ModelFromField{field.Target, field.Source})
+	}
+	return out
 }
 
 // goType is the name under which a root is known: that of the schema that its $ref names, else its

@@ -64,7 +64,7 @@ func TestOctokit(t *testing.T) {
 		names = append(names, e.Event)
 	}
 	names = slices.Compact(names)
-	content, err := os.ReadFile("testdata/octokit/webhooks.schema.json")
+	content, err := os.ReadFile("provider/github/webhooks.schema.json")
 	if err != nil {
 		t.Fatal(err)
 	}

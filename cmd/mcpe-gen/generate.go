@@ -27,6 +27,8 @@ The parts that --emit chooses from:
   server   registration, hooks and emitters
   client   subscriptions
   tools    tool descriptors for MCP clients that know no events
+  ingress  handlers of webhooks for events that have "from"; not written unless
+           it is asked for, and brings server with it
 Types are always written, and "--emit types" writes nothing else. What a part
 needs is imported only with it, so a program that only subscribes links no server.`
 
@@ -74,13 +76,13 @@ func newGenerate(c *command) *cobra.Command {
 	flags.SortFlags = false
 	flags.StringVarP(&f.out, "out", "o", "", "`dir` to write to (default: the config's, with FILE arguments the current one)")
 	flags.StringVar(&f.pkg, "package", "", "`name` of the Go package (default: the config's, the event file's, the directory's)")
-	flags.StringSliceVar(&f.emit, "emit", nil, "`parts` to write, of server,client,tools (default all)")
+	flags.StringSliceVar(&f.emit, "emit", nil, "`parts` to write, of server,client,tools,ingress (default the first three)")
 	flags.BoolVar(&f.check, "check", false, "write nothing; list what is not current and exit with 4")
 	flags.BoolVar(&f.diff, "diff", false, "write nothing; print what would change as a unified diff")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "write nothing; list what would change")
 	flags.BoolVar(&f.watch, "watch", false, "write again whenever an event file or the config changes, until Ctrl-C")
 	flags.BoolVar(&f.verify, "verify", false, "type-check the code before writing it (needs the module's dependencies)")
-	completeWords(cmd, "emit", "server", "client", "tools", "types")
+	completeWords(cmd, "emit", "server", "client", "tools", "ingress", "types")
 	_ = cmd.MarkFlagDirname("out")
 	return cmd
 }

@@ -15,8 +15,9 @@ import (
 // Name is the name of the configuration file.
 const Name = "mcpe.yaml"
 
-// Emits are the parts of a generated package, in the order in which they are written here.
-var Emits = []string{"server", "client", "tools"}
+// Emits are the parts of a generated package, in the order in which they are written here; the first three are
+// written where nothing is said.
+var Emits = []string{"server", "client", "tools", "ingress"}
 
 // A Config is one configuration file.
 type Config struct {
@@ -180,7 +181,7 @@ func (l *loader) pkg(n *source.Node, outs map[string]source.Range) {
 	if o == nil {
 		return
 	}
-	p := Package{Emit: Emits, Range: n.Range}
+	p := Package{Emit: Emits[:3], Range: n.Range}
 	for _, s := range o.Texts("schemas") {
 		if l.relative(s, "a pattern") && l.pattern(s) {
 			p.Schemas = append(p.Schemas, Pattern{Text: s.Text, Range: s.Range})

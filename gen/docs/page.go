@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/ir"
+	"github.com/mcpe-gen/mcpe-gen/gen/provider"
 	"github.com/mcpe-gen/mcpe-gen/gen/sample"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
@@ -38,7 +39,9 @@ type Event struct {
 	GoName   string
 	Delivery []string
 	Source   string
-	Replay   bool
+	// From says which webhooks of a service become occurrences, in words; empty where none do.
+	From   string
+	Replay bool
 	// Experimental tells that the type may change in any way.
 	Experimental bool
 	Deprecated   *schema.Deprecated
@@ -128,7 +131,7 @@ func event(set *schema.Set, e *schema.Event, anchor string) Event {
 	out := Event{
 		Anchor: anchor, Name: e.Name, Description: strings.TrimSpace(e.Description), GoName: e.GoName, Delivery: e.Delivery,
 		Source: e.Source, Replay: e.Replay, Experimental: e.Stability == "experimental", Deprecated: e.Deprecated,
-		Arguments: Rows(input), Payload: Rows(payload),
+		Arguments: Rows(input), Payload: Rows(payload), From: from(e.From),
 	}
 	if out.GoName == "" {
 		out.GoName = ir.GoName(e.Name)
@@ -198,8 +201,33 @@ func (e Event) Command() string {
 	return line
 }
 
+// from says which webhooks become occurrences.
+func from(f *schema.From) string {
+	if f == nil {
+		return ""
+	}
+	p, _ := provider.Lookup(f.Provider)
+	words := "webhooks of " + p.Title
+	if p.Eventless {
+		words = p.Title
+	}
+	switch {
+	case f.Event != "" && f.Action != "":
+		words += ": " + f.Event + ", " + f.Action
+	case f.Event+f.Action != "":
+		words += ": " + f.Event + f.Action
+	}
+	return words
+}
+
 // Sources says where occurrences come from.
 func (e Event) Sources() string {
+	switch {
+	case e.From != "" && e.Source == "both":
+		return "emitted by the server, also from " + e.From + ", and found by asking an upstream system"
+	case e.From != "":
+		return "emitted by the server, also from " + e.From
+	}
 	switch e.Source {
 	case "check":
 		return "found by asking an upstream system"

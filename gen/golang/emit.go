@@ -36,7 +36,7 @@ const (
 
 // Options says what is emitted beside the types, and how sources are named.
 type Options struct {
-	Server, Client, Tools bool
+	Server, Client, Tools, Ingress bool
 	// ImportPath is the generated package's own; types of it that x-go-type names need no import.
 	ImportPath string
 	// Source returns how headers name an event file; nil means by its path.
@@ -57,6 +57,7 @@ const (
 	serverPath   = module + "server"
 	clientPath   = module + "client"
 	readtoolPath = module + "readtool"
+	ingressPath  = module + "ingress"
 	jsonPath     = "encoding/json"
 
 	taskPath         = module + "mcpc/task"
@@ -67,7 +68,8 @@ const (
 
 var importNames = map[string]string{
 	eventsPath: "events", serverPath: "server", clientPath: "client", readtoolPath: "readtool",
-	taskPath: "task", mcpcPath: "mcpc", mcpcClientPath: "mcpcclient", conversationPath: "conversation",
+	ingressPath: "ingress", taskPath: "task", mcpcPath: "mcpc", mcpcClientPath: "mcpcclient",
+	conversationPath: "conversation",
 }
 
 // Emit returns the files of p by name. The content depends on p and o alone.
@@ -171,6 +173,11 @@ func packageFile(p *ir.Package, o Options) *jen.File {
 	}
 	if o.Tools {
 		w.readTools(p)
+	}
+	if o.Ingress {
+		for _, in := range p.Ingress {
+			w.ingress(in)
+		}
 	}
 	return f
 }

@@ -49,7 +49,7 @@ func packageDoc(p *ir.Package, o Options, sources []string) []string {
 	if len(names) > 0 {
 		doc = paragraph(doc, eventNames(names)...)
 	}
-	if entry := entries(first, tasks, conversation, o); len(entry) > 0 {
+	if entry := entries(first, tasks, conversation, p.Ingress, o); len(entry) > 0 {
 		doc = paragraph(doc, entry...)
 	}
 	return doc
@@ -87,7 +87,7 @@ func eventNames(names []string) []string {
 }
 
 // entries names the functions that a reader begins with.
-func entries(first *ir.Event, tasks []*ir.Task, conversation bool, o Options) []string {
+func entries(first *ir.Event, tasks []*ir.Task, conversation bool, ingress []*ir.Ingress, o Options) []string {
 	var lines []string
 	if first != nil {
 		if o.Server {
@@ -99,6 +99,9 @@ func entries(first *ir.Event, tasks []*ir.Task, conversation bool, o Options) []
 		if o.Tools {
 			lines = append(lines, "[ReadTools] are the tools of clients that know no events.")
 		}
+	}
+	if len(ingress) > 0 && o.Ingress {
+		lines = append(lines, "["+ingress[0].Name+"] makes the handler of webhooks that become events.")
 	}
 	if len(tasks) > 0 {
 		if x := tasks[0].Prefix; o.Server {

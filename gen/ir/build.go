@@ -37,6 +37,7 @@ func Build(set *schema.Set, o Options) (*Package, []source.Diagnostic) {
 	for _, f := range set.Files {
 		p.Files = append(p.Files, b.declareFile(f))
 	}
+	b.ingress(p)
 	for _, r := range b.order {
 		b.fillRoot(r)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/gen/provider"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
@@ -13,6 +14,16 @@ import (
 type Package struct {
 	Name  string
 	Files []*File
+	// Ingress are the services whose webhooks become events of the package, in the order of their names.
+	Ingress []*Ingress
+}
+
+// An Ingress is one service whose webhooks become events.
+type Ingress struct {
+	// Name is what the type is called, such as GitHubIngress.
+	Name     string
+	Provider provider.Provider
+	Events   []*Event
 }
 
 // A File is the model of one event file.

@@ -100,7 +100,7 @@ func (l *loader) name(name string, at source.Range, what string) {
 
 func (l *loader) event(f *File, n *source.Node) {
 	o := l.Object(n, "the event", []string{"name", "description", "inputSchema", "payloadSchema"},
-		[]string{"delivery", "source", "replay", "stability", "deprecated", "mcpe", "_meta", "x-go-name", "x-tool-name", "x-tool-args"})
+		[]string{"delivery", "source", "replay", "stability", "deprecated", "mcpe", "from", "_meta", "x-go-name", "x-tool-name", "x-tool-args"})
 	if o == nil {
 		return
 	}
@@ -132,6 +132,7 @@ func (l *loader) event(f *File, n *source.Node) {
 	if meta := n.Get("_meta"); meta != nil && l.Is(meta, source.Object, "_meta") {
 		e.Meta = meta
 	}
+	l.from(e, n.Get("from"))
 	l.names(e, o)
 	e.Input = l.root(f, e, n.Get("inputSchema"), "inputSchema")
 	e.Payload = l.root(f, e, n.Get("payloadSchema"), "payloadSchema")

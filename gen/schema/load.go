@@ -64,6 +64,8 @@ type loader struct {
 	// tasks finds the first task of each name, talk the first conversation.
 	tasks map[string]*Task
 	talk  *Conversation
+	// bodies are the webhooks that a `from:` names.
+	bodies map[[3]string]*body
 	// misspelt remembers what each unknown keyword is near to.
 	misspelt map[string]string
 }

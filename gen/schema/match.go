@@ -30,6 +30,9 @@ func (l *loader) checkEvents() {
 			if e.Input != nil {
 				l.matches(e, sound, used)
 			}
+			if e.From != nil && sound[e.Payload] {
+				l.checkFrom(e)
+			}
 		}
 	}
 	for _, r := range l.roots {
@@ -176,24 +179,50 @@ func (l *loader) fits(places []*source.Node, argument *source.Node, rule MatchRu
 // at returns the schemas that apply to the place of the payload that a pointer names.
 func (s *Set) at(payload, path *source.Node) ([]*source.Node, *source.Diagnostic) {
 	tokens, _ := source.SplitPointer(path.Text)
-	here := s.allViews([]*source.Node{payload})
+	here, end := s.walk(payload, tokens)
+	if end != nil {
+		d := source.New("MCPE151", path.Range, "x-match path %q: %s", path.Text, end.says("the payload"))
+		d = d.WithHint("%s", end.hint(s, "describe it under properties of the payloadSchema"))
+		return nil, &d
+	}
+	return here, nil
+}
+
+// A deadEnd is where a pointer leads no further.
+type deadEnd struct {
+	// reached is the pointer to what has no member of the name token.
+	reached, token string
+	here           []*source.Node
+}
+
+// says what is not there; root is what the pointer begins at.
+func (e *deadEnd) says(root string) string {
+	what := root
+	if e.reached != "" {
+		what = e.reached
+	}
+	return fmt.Sprintf("%s has no member %q", what, e.token)
+}
+
+// hint says what to do about it.
+func (e *deadEnd) hint(s *Set, otherwise string) string {
+	if near := source.Suggest(e.token, memberNames(e.here)); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	if e.reached != "" && s.elementsOnly(e.here) {
+		return e.reached + " is an array: name an element by its index"
+	}
+	return otherwise
+}
+
+// walk returns the schemas that apply to the place that tokens lead to from a schema.
+func (s *Set) walk(from *source.Node, tokens []string) ([]*source.Node, *deadEnd) {
+	here := s.allViews([]*source.Node{from})
 	reached := ""
 	for _, token := range tokens {
 		next := step(here, token)
 		if len(next) == 0 {
-			what := "the payload"
-			if reached != "" {
-				what = reached
-			}
-			d := source.New("MCPE151", path.Range, "x-match path %q: %s has no member %q", path.Text, what, token)
-			if near := source.Suggest(token, memberNames(here)); near != "" {
-				d = d.WithHint("did you mean %q?", near)
-			} else if s.elementsOnly(here) {
-				d = d.WithHint("%s is an array: name an element by its index", what)
-			} else {
-				d = d.WithHint("describe it under properties of the payloadSchema")
-			}
-			return nil, &d
+			return nil, &deadEnd{reached, token, here}
 		}
 		reached += "/" + source.EscapeToken(token)
 		here = s.allViews(next)

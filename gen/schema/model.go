@@ -76,6 +76,8 @@ type Event struct {
 	// Meta is the event's _meta, nil when there is none.
 	Meta  *source.Node
 	Match []MatchRule
+	// From says which webhooks of a service become occurrences, nil when none do.
+	From *From
 	// GoName is x-go-name, ToolName x-tool-name; ToolCursor and ToolMaxEvents are the argument names
 	// of x-tool-args. Each is empty when not given.
 	GoName, ToolName, ToolCursor, ToolMaxEvents string
@@ -102,6 +104,27 @@ type MatchRule struct {
 	// Op is equal, in, glob, prefix, min or max.
 	Op    string
 	Range source.Range
+}
+
+// A From is the `from:` of an event, checked: targets exist in the payload schema, and sources in the bodies of
+// the service where those are known.
+type From struct {
+	// Provider is the service, as package provider names it. Event and Action are what a delivery must have, each
+	// empty for any.
+	Provider, Event, Action string
+	// ID is where the id of a delivery is, for services that do not say: a JSON Pointer or the name of a header.
+	ID string
+	// Fields is nil when the body itself is the payload.
+	Fields []FromField
+	Range  source.Range
+}
+
+// A FromField takes one member of the payload from the body of a webhook.
+type FromField struct {
+	// Target is a JSON Pointer into the payload, Source one into the body, in which * is each element of an array.
+	Target, Source string
+	// Nullable says that the payload may be null there.
+	Nullable bool
 }
 
 // Options tells [Load] how to reach files.

@@ -16,7 +16,7 @@ type Code struct {
 }
 
 // table holds every code once; each stage keeps its part in a file of its own.
-var table = slices.Concat(textCodes, fileCodes, schemaCodes, typeCodes, configCodes, importCodes, lintCodes, taskCodes)
+var table = slices.Concat(textCodes, fileCodes, schemaCodes, typeCodes, configCodes, importCodes, lintCodes, taskCodes, fromCodes)
 
 var byID = func() map[string]Code {
 	m := make(map[string]Code, len(table))

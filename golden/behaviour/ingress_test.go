@@ -1,0 +1,81 @@
+package behaviour
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	hooks "github.com/mcpe-gen/mcpe-gen/golden/ingress/want"
+	"github.com/mcpe-gen/mcpe-gen/runtime/ingress"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// The generated handler of an event file's `from:` emits what the fields say, and of a body that is the payload
+// what the payload describes.
+func TestGeneratedIngress(t *testing.T) {
+	es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "a", Version: "1"}, nil), server.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer es.Shutdown(t.Context())
+	opened, err := hooks.RegisterIssueOpened(es, hooks.IssueOpenedHooks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	push, err := hooks.RegisterPush(es, hooks.PushHooks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	service, err := ingress.NewGitHub(ingress.GitHubOptions{Secrets: []string{"s"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (hooks.GitHubIngress{Push: push}).Handler(service, ingress.Options{}); err == nil || !strings.Contains(err.Error(), "issue.opened") {
+		t.Errorf("a forgotten emitter: %v", err)
+	}
+	handler, err := hooks.GitHubIngress{IssueOpened: opened, Push: push}.Handler(service, ingress.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	poll := func(name string, cursor any) (r wire.PollResult) {
+		params, _ := json.Marshal(map[string]any{"name": name, "cursor": cursor})
+		text, err := es.Call(t.Context(), server.Request{Method: wire.MethodPoll, Params: params})
+		if err == nil {
+			err = json.Unmarshal(text, &r)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	for _, c := range []struct{ event, github, body, want string }{
+		{"issue.opened", "issues", `{"action":"opened","repository":{"full_name":"a/b"},"issue":{"number":7,"milestone":null,"closed_at":null,"labels":[{"name":"bug"}]}}`,
+			`{"repo":"a/b","issue":{"number":7},"labels":["bug"]}`},
+		{"issue.opened", "issues", `{"action":"opened","repository":{"full_name":"a/b"},"issue":{"number":7,"milestone":{"title":null},"labels":[]}}`,
+			`{"repo":"a/b","issue":{"number":7,"milestone":null},"labels":[]}`},
+		{"push", "push", `{"ref":"refs/heads/main","forced":false,"commits":[1],"repository":{"id":1,"full_name":"a/b"}}`,
+			`{"ref":"refs/heads/main","forced":false,"repository":{"full_name":"a/b"}}`},
+	} {
+		now := poll(c.event, nil).Cursor
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(c.body))
+		mac := hmac.New(sha256.New, []byte("s"))
+		mac.Write([]byte(c.body))
+		for k, v := range map[string]string{"Content-Type": "application/json", "X-GitHub-Event": c.github, "X-GitHub-Delivery": c.want,
+			"X-Hub-Signature-256": "sha256=" + hex.EncodeToString(mac.Sum(nil))} {
+			r.Header.Set(k, v)
+		}
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		if got := poll(c.event, now).Events; w.Code != http.StatusNoContent || len(got) != 1 || string(got[0].Data) != c.want {
+			t.Errorf("status %d, received %+v, want %s", w.Code, got, c.want)
+		}
+	}
+}
