@@ -18,6 +18,7 @@ var suiteReasons = []struct{ prefix, kind, text string }{
 	{"MCPE143", "refused", "a `$ref` into a keyword that nobody knows, or into an example"},
 	{"MCPE206", "refused", "two members that become one Go name; `x-go-name` settles it"},
 	{"MCPE215", "refused", "a schema that no value satisfies"},
+	{"MCPE130 enum is empty", "refused", "an `enum` without values"},
 	{"valid is true, but: /v: is not valid base64", "judged otherwise", "base64 is asserted; the suite takes it for an annotation"},
 	{"valid is true, but: /v: is no", "judged otherwise", "formats are asserted; the suite's main part takes them for annotations"},
 	{"valid is false, but: <nil>", "judged otherwise", "`contentMediaType` is not asserted"},

@@ -15,7 +15,7 @@ func (w *writer) ingress(in *ir.Ingress) {
 	var fields, routes []jen.Code
 	for _, e := range in.Events {
 		fields = append(fields, jen.Id(e.Prefix).Op("*").Id(e.Prefix+"Emitter"))
-		routes = append(routes, jen.Qual(ingressPath, "To").Call(jen.Id("in").Dot(e.Prefix), jen.Id(typeVar(e)).Call(), fromCode(e)))
+		routes = append(routes, jen.Qual(ingressPath, "To").Call(jen.Id("in").Dot(e.Prefix), jen.Id(typeFunc(e)).Call(), fromCode(e)))
 	}
 	w.add(comment(in.Name+" holds the emitters of what comes from "+title+", each of which is needed."),
 		jen.Type().Id(in.Name).Struct(fields...))

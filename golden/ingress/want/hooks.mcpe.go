@@ -5,7 +5,6 @@ package hooks
 
 import (
 	"context"
-	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
@@ -14,16 +13,14 @@ import (
 // IssueOpenedEventName is the name of the event type.
 const IssueOpenedEventName = "issue.opened"
 
-var eventIssueOpened = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          IssueOpenedEventName,
-		Description:   "An issue was opened.",
-		InputSchema:   publishedSchemas.Event(IssueOpenedEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(IssueOpenedEventName, "payloadSchema"),
-		Fingerprint:   "fdca640f19bbe384947f9e035fd86d99",
-		Match:         []events.MatchRule{{Argument: "label", Path: "/labels"}},
-	}
-})
+func eventIssueOpened() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        IssueOpenedEventName,
+		Description: "An issue was opened.",
+		Fingerprint: "fdca640f19bbe384947f9e035fd86d99",
+		Match:       []events.MatchRule{{Argument: "label", Path: "/labels"}},
+	})
+}
 
 // IssueOpenedArguments are the arguments of issue.opened.
 type IssueOpenedArguments struct {
@@ -70,21 +67,20 @@ type IssueOpenedEmitter = server.Emitter[IssueOpenedPayload]
 
 // RegisterIssueOpened adds issue.opened to s.
 func RegisterIssueOpened(s *server.Server, h IssueOpenedHooks, o ...server.TypeOption) (*IssueOpenedEmitter, error) {
-	return server.Register(s, events.Type[IssueOpenedArguments, IssueOpenedPayload]{Info: eventIssueOpened()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventIssueOpened, h, o)
+	return (*IssueOpenedEmitter)(e), err
 }
 
 // PushEventName is the name of the event type.
 const PushEventName = "push"
 
-var eventPush = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          PushEventName,
-		Description:   "Commits were pushed. The body itself is the payload.",
-		InputSchema:   publishedSchemas.Event(PushEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(PushEventName, "payloadSchema"),
-		Fingerprint:   "aaf683e37d08a37ed217f1e07af5dcbc",
-	}
-})
+func eventPush() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        PushEventName,
+		Description: "Commits were pushed. The body itself is the payload.",
+		Fingerprint: "aaf683e37d08a37ed217f1e07af5dcbc",
+	})
+}
 
 // PushArguments are the arguments of push.
 type PushArguments struct{}
@@ -123,21 +119,20 @@ type PushEmitter = server.Emitter[PushPayload]
 
 // RegisterPush adds push to s.
 func RegisterPush(s *server.Server, h PushHooks, o ...server.TypeOption) (*PushEmitter, error) {
-	return server.Register(s, events.Type[PushArguments, PushPayload]{Info: eventPush()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventPush, h, o)
+	return (*PushEmitter)(e), err
 }
 
 // InvoicePaidEventName is the name of the event type.
 const InvoicePaidEventName = "invoice.paid"
 
-var eventInvoicePaid = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          InvoicePaidEventName,
-		Description:   "An invoice was paid.",
-		InputSchema:   publishedSchemas.Event(InvoicePaidEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(InvoicePaidEventName, "payloadSchema"),
-		Fingerprint:   "1fe8761272ed8d66529c5f532f7f5f9a",
-	}
-})
+func eventInvoicePaid() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        InvoicePaidEventName,
+		Description: "An invoice was paid.",
+		Fingerprint: "1fe8761272ed8d66529c5f532f7f5f9a",
+	})
+}
 
 // InvoicePaidArguments are the arguments of invoice.paid.
 type InvoicePaidArguments struct{}
@@ -165,22 +160,21 @@ type InvoicePaidEmitter = server.Emitter[InvoicePaidPayload]
 
 // RegisterInvoicePaid adds invoice.paid to s.
 func RegisterInvoicePaid(s *server.Server, h InvoicePaidHooks, o ...server.TypeOption) (*InvoicePaidEmitter, error) {
-	return server.Register(s, events.Type[InvoicePaidArguments, InvoicePaidPayload]{Info: eventInvoicePaid()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventInvoicePaid, h, o)
+	return (*InvoicePaidEmitter)(e), err
 }
 
 // OrderCreatedEventName is the name of the event type.
 const OrderCreatedEventName = "order.created"
 
-var eventOrderCreated = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          OrderCreatedEventName,
-		Description:   "An order was made, as a service of our own says with an HMAC.",
-		InputSchema:   publishedSchemas.Event(OrderCreatedEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(OrderCreatedEventName, "payloadSchema"),
-		Fingerprint:   "1fe8761272ed8d66529c5f532f7f5f9a",
-		Source:        events.SourceBoth,
-	}
-})
+func eventOrderCreated() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        OrderCreatedEventName,
+		Description: "An order was made, as a service of our own says with an HMAC.",
+		Fingerprint: "1fe8761272ed8d66529c5f532f7f5f9a",
+		Source:      events.SourceBoth,
+	})
+}
 
 // OrderCreatedArguments are the arguments of order.created.
 type OrderCreatedArguments struct{}
@@ -220,15 +214,13 @@ func RegisterOrderCreated(s *server.Server, c OrderCreatedChecker, h OrderCreate
 // NoteAddedEventName is the name of the event type.
 const NoteAddedEventName = "note.added"
 
-var eventNoteAdded = sync.OnceValue(func() events.Info {
-	return events.Info{
-		Name:          NoteAddedEventName,
-		Description:   "Emitted by the program itself.",
-		InputSchema:   publishedSchemas.Event(NoteAddedEventName, "inputSchema"),
-		PayloadSchema: publishedSchemas.Event(NoteAddedEventName, "payloadSchema"),
-		Fingerprint:   "fd425b8b4b59088b2073355e8d2e6f20",
-	}
-})
+func eventNoteAdded() events.Info {
+	return publishedSchemas.Describe(events.Info{
+		Name:        NoteAddedEventName,
+		Description: "Emitted by the program itself.",
+		Fingerprint: "fd425b8b4b59088b2073355e8d2e6f20",
+	})
+}
 
 // NoteAddedArguments are the arguments of note.added.
 type NoteAddedArguments struct{}
@@ -256,7 +248,8 @@ type NoteAddedEmitter = server.Emitter[NoteAddedPayload]
 
 // RegisterNoteAdded adds note.added to s.
 func RegisterNoteAdded(s *server.Server, h NoteAddedHooks, o ...server.TypeOption) (*NoteAddedEmitter, error) {
-	return server.Register(s, events.Type[NoteAddedArguments, NoteAddedPayload]{Info: eventNoteAdded()}, h, o...)
+	e, err := server.RegisterUntyped(s, eventNoteAdded, h, o)
+	return (*NoteAddedEmitter)(e), err
 }
 
 // Label is the shared type Label.
