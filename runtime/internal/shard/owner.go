@@ -1,0 +1,500 @@
+// Package shard decides what a replica of a cluster owns: one lease, counted on the replica's own
+// clock, and a fair share of the shards (REP-6 to REP-9). It knows [store.Leases] and nothing of what
+// owners do. Start with [New]; [Options.Run] is called for each shard that is won.
+package shard
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+const (
+	// maxDrift is how far wall and monotonic clock may drift apart before a lease counts as lost: a
+	// suspended machine's monotonic clock stands still.
+	maxDrift = time.Second
+	// maxSkew is how far the replica's wall clock may be from the store's before that is logged.
+	maxSkew = time.Second
+	// marginPart of the lease is not used, so that clocks may differ in rate by that part.
+	marginPart = 20
+)
+
+// Options configure [New]. Leases and Run are needed.
+type Options struct {
+	Leases store.Leases
+	// Name is what the replica is called in logs.
+	Name string
+	// Types returns the event types that the replica has registered, with fingerprints. It owns
+	// shards of no others.
+	Types func() map[string]string
+	// Duties are topics of one shard that every replica can own, such as [store.OutboxTopic].
+	Duties []string
+	// Shards is how many shards a new event type gets; default 16.
+	Shards int
+	// TTL is how long a lease lasts without a renewal; default 10 s.
+	TTL time.Duration
+	// Look is how often the replica looks at the cluster; default 1 s.
+	Look time.Duration
+	// Run does what the owner of a shard does. It returns when the tenure's context has ended, or when
+	// it is draining and what was under way is concluded. Until then nobody else gets the shard from
+	// this replica.
+	Run func(*Tenure)
+	// Clock is the replica's; default [System].
+	Clock Clock
+	// Logger is told of leases that are lost and of clocks that are wrong; default slog.Default().
+	Logger *slog.Logger
+}
+
+// An Owner keeps a lease and the shards that it owns by it.
+type Owner struct {
+	o     Options
+	hurry chan struct{} // capacity 1
+	ended chan struct{}
+
+	mu      sync.Mutex
+	session *session // nil without a lease
+	tenures map[store.Shard]*Tenure
+	known   map[string]bool // topics that were established
+	closing bool
+	time    reading
+	skewed  bool
+}
+
+// A session is one lease as the replica counts it.
+type session struct {
+	fence uint64
+	asked time.Duration // when the last granted renewal was asked for
+	ends  time.Duration
+	wall  time.Time // at asked
+	stop  func() bool
+	lost  bool
+}
+
+// A reading is the store's clock at a moment of the replica's.
+type reading struct {
+	store time.Time
+	at    time.Duration
+}
+
+// New returns an owner that begins with [Owner.Start].
+func New(o Options) *Owner {
+	if o.Shards <= 0 {
+		o.Shards = 16
+	}
+	if o.TTL <= 0 {
+		o.TTL = 10 * time.Second
+	}
+	if o.Look <= 0 {
+		o.Look = time.Second
+	}
+	if o.Clock == nil {
+		o.Clock = System()
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Types == nil {
+		o.Types = func() map[string]string { return nil }
+	}
+	return &Owner{o: o, hurry: make(chan struct{}, 1), ended: make(chan struct{}), tenures: map[store.Shard]*Tenure{}, known: map[string]bool{}}
+}
+
+// Start joins the cluster and owns until ctx ends, which is a crash to the others, or Shutdown.
+func (o *Owner) Start(ctx context.Context) { go o.run(ctx) }
+
+// Hurry looks at the cluster now: a type was registered, or something was released.
+func (o *Owner) Hurry() {
+	select {
+	case o.hurry <- struct{}{}:
+	default:
+	}
+}
+
+// Now is the store's time, by the offset that the last renewal measured, and whether one has been.
+func (o *Owner) Now() (now time.Time, known bool) {
+	at := o.o.Clock.Monotonic()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.time.store.IsZero() {
+		return o.o.Clock.Wall(), false
+	}
+	return o.time.store.Add(at - o.time.at), true
+}
+
+// Owns reports whether the replica may begin work of that shard now.
+func (o *Owner) Owns(s store.Shard) bool {
+	o.mu.Lock()
+	t := o.tenures[s]
+	o.mu.Unlock()
+	return t != nil && t.Valid()
+}
+
+// Shutdown gives all shards away, each when its work is concluded, and ends the lease. When ctx ends
+// before that, work under way is cut off; the lease is ended all the same.
+func (o *Owner) Shutdown(ctx context.Context) error {
+	o.mu.Lock()
+	o.closing = true
+	o.mu.Unlock()
+	o.Hurry()
+	select {
+	case <-o.ended:
+		return nil
+	case <-ctx.Done():
+	}
+	o.mu.Lock()
+	for _, t := range o.tenures {
+		t.cancel()
+	}
+	o.mu.Unlock()
+	o.Hurry()
+	<-o.ended
+	return ctx.Err()
+}
+
+// holds reports whether the session's lease is still current by both clocks; when it is not, its
+// tenures are over.
+func (o *Owner) holds(s *session) bool {
+	mono, wall := o.o.Clock.Monotonic(), o.o.Clock.Wall()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.judge(s, mono, wall)
+}
+
+func (o *Owner) judge(s *session, mono time.Duration, wall time.Time) bool {
+	if s.lost {
+		return false
+	}
+	why := ""
+	if drift := wall.Sub(s.wall) - (mono - s.asked); drift > maxDrift || drift < -maxDrift {
+		why = "wall and monotonic clock have drifted apart"
+	} else if mono >= s.ends {
+		why = "it was not renewed in time"
+	}
+	if why != "" {
+		o.lose(s, why)
+	}
+	return !s.lost
+}
+
+// lose ends the session and its tenures; o.mu is held.
+func (o *Owner) lose(s *session, why string) {
+	if s.lost {
+		return
+	}
+	s.lost = true
+	s.stop()
+	if o.session == s {
+		o.session = nil
+	}
+	for _, t := range o.tenures {
+		if t.session == s {
+			t.cancel()
+		}
+	}
+	o.o.Logger.Warn("mcp events: the lease is lost", "replica", o.o.Name, "fence", s.fence, "why", why)
+}
+
+func (o *Owner) run(ctx context.Context) {
+	defer close(o.ended)
+	var last *session
+	for ctx.Err() == nil {
+		s := o.current()
+		if last != nil && last != s && !o.working(last) {
+			// Others need not wait for what this replica has lost, once nothing of it goes on.
+			o.ask(ctx, func(ctx context.Context) error { return o.o.Leases.Leave(ctx, last.fence) })
+		}
+		if s == nil && !o.done() {
+			s = o.join(ctx)
+		}
+		last = s
+		if s != nil {
+			o.turn(ctx, s)
+		}
+		if o.done() {
+			break
+		}
+		timer := make(chan struct{})
+		stop := o.o.Clock.AfterFunc(o.o.Look, func() { close(timer) })
+		select {
+		case <-ctx.Done():
+		case <-o.hurry:
+		case <-timer:
+		}
+		stop()
+	}
+	if s := o.current(); s != nil && ctx.Err() == nil {
+		o.ask(ctx, func(ctx context.Context) error { return o.o.Leases.Leave(ctx, s.fence) })
+	}
+	o.mu.Lock()
+	if s := o.session; s != nil {
+		s.stop()
+		s.lost, o.session = true, nil
+	}
+	all := make([]*Tenure, 0, len(o.tenures))
+	for _, t := range o.tenures {
+		t.cancel()
+		all = append(all, t)
+	}
+	o.mu.Unlock()
+	for _, t := range all {
+		<-t.ended
+	}
+}
+
+func (o *Owner) current() *session {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.session
+}
+
+// working tells that Run has not returned for every shard of the session.
+func (o *Owner) working(s *session) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, t := range o.tenures {
+		if t.session == s {
+			return true
+		}
+	}
+	return false
+}
+
+// done tells that everything was given away.
+func (o *Owner) done() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.closing && len(o.tenures) == 0
+}
+
+// ask calls the store, for no longer than leaves time to renew.
+func (o *Owner) ask(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := o.o.Clock.AfterFunc(o.o.TTL/5, cancel)
+	defer stop()
+	return f(ctx)
+}
+
+func (o *Owner) join(ctx context.Context) *session {
+	asked, wall := o.o.Clock.Monotonic(), o.o.Clock.Wall()
+	var lease store.Lease
+	err := o.ask(ctx, func(ctx context.Context) (err error) {
+		lease, err = o.o.Leases.Join(ctx, o.o.Name, o.o.TTL, o.o.Types())
+		return err
+	})
+	if err != nil {
+		o.o.Logger.Warn("mcp events: joining the cluster", "replica", o.o.Name, "error", err)
+		return nil
+	}
+	s := &session{fence: lease.Fence}
+	o.granted(s, lease, asked, wall)
+	if s.lost {
+		return nil
+	}
+	return s
+}
+
+// granted counts a lease from when it was asked for.
+func (o *Owner) granted(s *session, lease store.Lease, asked time.Duration, wall time.Time) {
+	now := o.o.Clock.Monotonic()
+	middle := asked + (now-asked)/2
+	skew := wall.Add(middle - asked).Sub(lease.Now)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s.lost {
+		return
+	}
+	o.time = reading{lease.Now, middle}
+	if skewed := skew > maxSkew || skew < -maxSkew; skewed != o.skewed {
+		if o.skewed = skewed; skewed {
+			o.o.Logger.Warn("mcp events: the clock differs from the store's, whose time is used", "replica", o.o.Name, "by", skew)
+		}
+	}
+	if s.stop != nil {
+		s.stop()
+	} else {
+		o.session = s
+	}
+	s.asked, s.wall, s.ends = asked, wall, asked+o.o.TTL-o.o.TTL/marginPart
+	s.stop = o.o.Clock.AfterFunc(max(s.ends-now, 0), func() { o.holds(s) })
+	if now >= s.ends {
+		o.lose(s, "its answer came too late")
+	}
+}
+
+// renew asks for more time when a third of it is used up.
+func (o *Owner) renew(ctx context.Context, s *session) {
+	asked, wall := o.o.Clock.Monotonic(), o.o.Clock.Wall()
+	o.mu.Lock()
+	due := o.judge(s, asked, wall) && asked >= s.asked+o.o.TTL/3
+	o.mu.Unlock()
+	if !due {
+		return
+	}
+	var lease store.Lease
+	err := o.ask(ctx, func(ctx context.Context) (err error) {
+		lease, err = o.o.Leases.Renew(ctx, s.fence, o.o.TTL, o.o.Types())
+		return err
+	})
+	if !o.holds(s) {
+		return // it ended meanwhile: whatever was granted, others may have been told
+	}
+	switch {
+	case err == nil:
+		o.granted(s, lease, asked, wall)
+	case errors.Is(err, store.ErrFenced):
+		o.mu.Lock()
+		o.lose(s, "the store says so")
+		o.mu.Unlock()
+	default:
+		o.o.Logger.Warn("mcp events: renewing the lease", "replica", o.o.Name, "error", err)
+	}
+}
+
+// turn renews, looks at the cluster and does what the plan says of this replica.
+func (o *Owner) turn(ctx context.Context, s *session) {
+	o.renew(ctx, s)
+	o.establish(ctx)
+	o.renew(ctx, s)
+	var c store.Cluster
+	err := o.ask(ctx, func(ctx context.Context) (err error) {
+		c, err = o.o.Leases.Cluster(ctx)
+		return err
+	})
+	if err != nil {
+		o.o.Logger.Warn("mcp events: looking at the cluster", "replica", o.o.Name, "error", err)
+		return
+	}
+	if !o.holds(s) {
+		return
+	}
+	free := o.settle(ctx, s, c)
+	o.renew(ctx, s)
+	if len(free) == 0 || !o.holds(s) {
+		return
+	}
+	var won []store.Shard
+	err = o.ask(ctx, func(ctx context.Context) (err error) {
+		won, err = o.o.Leases.Claim(ctx, s.fence, free)
+		return err
+	})
+	for _, shard := range won {
+		o.begin(ctx, s, shard)
+	}
+	if errors.Is(err, store.ErrFenced) {
+		o.mu.Lock()
+		o.lose(s, "the store says so")
+		o.mu.Unlock()
+	} else if err != nil {
+		o.o.Logger.Warn("mcp events: claiming shards", "replica", o.o.Name, "error", err)
+	}
+}
+
+// establish makes the shards of topics that are new.
+func (o *Owner) establish(ctx context.Context) {
+	topics := map[string]int{}
+	for _, t := range o.o.Duties {
+		topics[t] = 1
+	}
+	for t := range o.o.Types() {
+		topics[t] = o.o.Shards
+	}
+	for t, n := range topics {
+		if o.known[t] {
+			continue
+		}
+		if err := o.ask(ctx, func(ctx context.Context) error {
+			_, err := o.o.Leases.Establish(ctx, t, n)
+			return err
+		}); err != nil {
+			o.o.Logger.Warn("mcp events: making shards", "topic", t, "error", err)
+			return
+		}
+		o.known[t] = true
+	}
+}
+
+// eligible reports whether a replica can own shards of the topic.
+func eligible(r *store.Replica, topic string) bool {
+	if topic != "" && topic[0] == '/' {
+		return true
+	}
+	_, ok := r.Types[topic]
+	return ok
+}
+
+// settle gives away what the plan gives to others, goes on with what is this replica's already, and
+// returns what it should claim.
+func (o *Owner) settle(ctx context.Context, s *session, c store.Cluster) (free []store.Hold) {
+	owners := assign(c, eligible)
+	live := make(map[uint64]bool, len(c.Replicas))
+	for _, r := range c.Replicas {
+		live[r.Fence] = true
+	}
+	var unused []store.Hold
+	o.mu.Lock()
+	for _, h := range c.Shards {
+		t, mine := o.tenures[h.Shard], owners[h.Shard] == s.fence && !o.closing
+		switch {
+		case t != nil && t.session == s && h.Fence == s.fence && !mine:
+			t.drain()
+		case t != nil && t.session == s && h.Fence != s.fence && !t.fenced && h.Fence != 0:
+			t.cancel() // somebody else has it
+		case t != nil: // it goes on, or has yet to end
+		case h.Fence == s.fence && mine:
+			o.beginLocked(ctx, s, h.Shard) // the answer to a claim was lost
+		case h.Fence == s.fence:
+			unused = append(unused, h)
+		case mine && !live[h.Fence]:
+			free = append(free, h)
+		}
+	}
+	o.mu.Unlock()
+	for _, h := range unused {
+		o.release(ctx, s, h)
+	}
+	return free
+}
+
+func (o *Owner) begin(ctx context.Context, s *session, shard store.Shard) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.beginLocked(ctx, s, shard)
+}
+
+// beginLocked starts a tenure unless the lease is over; o.mu is held.
+func (o *Owner) beginLocked(ctx context.Context, s *session, shard store.Shard) {
+	if s.lost || o.tenures[shard] != nil {
+		return
+	}
+	t := &Tenure{owner: o, session: s, hold: store.Hold{Shard: shard, Fence: s.fence}, draining: make(chan struct{}), ended: make(chan struct{})}
+	t.ctx, t.cancel = context.WithCancel(ctx)
+	o.tenures[shard] = t
+	go func() {
+		defer close(t.ended)
+		defer t.cancel()
+		o.o.Run(t)
+		if t.Valid() {
+			o.release(ctx, s, t.hold)
+		}
+		o.mu.Lock()
+		delete(o.tenures, shard)
+		o.mu.Unlock()
+		o.Hurry()
+	}()
+}
+
+// release gives a shard up. When that fails, the next turn finds it held and not owned.
+func (o *Owner) release(ctx context.Context, s *session, h store.Hold) {
+	if !o.holds(s) {
+		return
+	}
+	err := o.ask(ctx, func(ctx context.Context) error { return o.o.Leases.Release(ctx, h) })
+	if err != nil && !errors.Is(err, store.ErrFenced) {
+		o.o.Logger.Warn("mcp events: releasing a shard", "shard", h.Shard.String(), "error", err)
+	}
+}

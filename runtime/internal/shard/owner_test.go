@@ -1,0 +1,504 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A world is a store and the replicas on it. It watches that work begins only where the store says
+// that its replica owns the shard, and that none goes on when another replica claims it.
+type world struct {
+	c *cells
+
+	mu       sync.Mutex
+	failures []string
+	work     map[store.Shard]*replica // whose work is open
+	began    map[store.Shard]int
+	pauses   map[store.Shard]time.Time // when work last ended
+	longest  time.Duration             // between an end and the next beginning
+}
+
+type replica struct {
+	w     *world
+	name  string
+	f     *faults
+	clock *skewed
+	owner *Owner
+	stop  context.CancelFunc
+	dead  bool
+	took  time.Duration // how long one piece of work takes
+	types map[string]string
+}
+
+func newWorld() *world {
+	w := &world{c: newCells(), work: map[store.Shard]*replica{}, began: map[store.Shard]int{}, pauses: map[store.Shard]time.Time{}}
+	w.c.claim = func(s store.Shard, fence uint64) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		// Work that was open when its process stood still cannot be called back.
+		if r := w.work[s]; r != nil && !r.f.still() && !r.dead {
+			w.failf("%v is claimed by %d while %s works on it", s, fence, r.name)
+		}
+	}
+	return w
+}
+
+func (w *world) failf(format string, args ...any) {
+	w.failures = append(w.failures, fmt.Sprintf(format, args...))
+}
+
+func (w *world) replica(i int, rate float64, drawn []fault) *replica {
+	r := &replica{w: w, name: fmt.Sprint("r", i), f: &faults{drawn: drawn}, took: 300 * time.Millisecond, types: map[string]string{"event": "f"}}
+	r.clock = &skewed{start: time.Now(), rate: rate, f: r.f}
+	r.owner = New(Options{Leases: port{w.c, r.f}, Name: r.name, Types: func() map[string]string { return r.types },
+		Duties: []string{store.OutboxTopic}, Shards: 6, Run: r.run, Clock: r.clock, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	return r
+}
+
+func (r *replica) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	r.stop = cancel
+	r.owner.Start(ctx)
+}
+
+// run works on a shard piece by piece, as deliveries do.
+func (r *replica) run(t *Tenure) {
+	s := t.Hold().Shard
+	for {
+		select {
+		case <-t.Context().Done():
+			return
+		case <-t.Draining():
+			return
+		default:
+		}
+		r.f.gate()
+		r.w.c.mu.Lock()
+		if t.Valid() {
+			r.w.mu.Lock()
+			if at := r.w.c.shards[s]; at != t.Hold().Fence {
+				r.w.failf("%s begins work on %v under fence %d, it is held by %d", r.name, s, t.Hold().Fence, at)
+			}
+			if other := r.w.work[s]; other != nil && !other.f.still() && !other.dead && other != r {
+				r.w.failf("%s begins work on %v while %s does", r.name, s, other.name)
+			}
+			r.w.work[s] = r
+			r.w.began[s]++
+			if end, ok := r.w.pauses[s]; ok {
+				r.w.longest = max(r.w.longest, time.Since(end))
+			}
+			r.w.mu.Unlock()
+		}
+		r.w.c.mu.Unlock()
+		sleep(t.Context(), r.took)
+		r.w.mu.Lock()
+		if r.w.work[s] == r {
+			delete(r.w.work, s)
+			r.w.pauses[s] = time.Now()
+		}
+		r.w.mu.Unlock()
+		if sleep(t.Context(), 50*time.Millisecond) != nil {
+			return
+		}
+	}
+}
+
+// owned returns how many shards each living replica owns by the store, and how many have no live owner.
+func (w *world) owned(replicas []*replica) (counts []int, orphans int) {
+	w.c.mu.Lock()
+	defer w.c.mu.Unlock()
+	w.c.sweep()
+	byName := map[string]int{}
+	for _, f := range w.c.shards {
+		if l := w.c.leases[f]; l != nil {
+			byName[l.name]++
+		} else {
+			orphans++
+		}
+	}
+	for _, r := range replicas {
+		if !r.dead {
+			counts = append(counts, byName[r.name])
+		}
+	}
+	return counts, orphans
+}
+
+func balanced(counts []int) bool { return slices.Max(counts)-slices.Min(counts) <= 1 }
+
+// TestModel drives replicas through lost answers, delays, stalls, clocks of other rates, clocks that are
+// set, and crashes at every step: work never begins where it must not, and when the faults are over
+// every shard is owned, fairly (REP-6 to REP-9).
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		n := rapid.IntRange(2, 4).Draw(rt, "replicas")
+		durations := rapid.SampledFrom([]time.Duration{0, 0, 0, time.Millisecond, 300 * time.Millisecond, 1900 * time.Millisecond, 4 * time.Second})
+		faulty := rapid.Custom(func(rt *rapid.T) fault {
+			return fault{durations.Draw(rt, "delay"), durations.Draw(rt, "lag"), rapid.SampledFrom([]int{0, 0, 0, 0, 1, 2}).Draw(rt, "lost")}
+		})
+		type step struct {
+			what, who int
+			wait      time.Duration
+		}
+		steps := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) step {
+			return step{rapid.IntRange(0, 4).Draw(rt, "what"), rapid.IntRange(0, n-1).Draw(rt, "who"),
+				time.Duration(rapid.IntRange(1, 15_000).Draw(rt, "ms")) * time.Millisecond}
+		}), 1, 12).Draw(rt, "steps")
+		drawn := make([][]fault, 3*n)
+		rates := make([]float64, 3*n)
+		for i := range drawn {
+			drawn[i] = rapid.SliceOfN(faulty, 0, 30).Draw(rt, "faults")
+			rates[i] = rapid.SampledFrom([]float64{1, 0.96, 1.04, 1.5}).Draw(rt, "rate") // within the margin, or ahead
+		}
+		var failures []string
+		synctest.Test(t, func(*testing.T) {
+			w := newWorld()
+			made := 0
+			begin := func() *replica {
+				if made == len(drawn) {
+					made = 0
+				}
+				r := w.replica(made, rates[made], drawn[made])
+				r.name = fmt.Sprint(r.name, "-", rand.Uint64())
+				r.owner.o.Name = r.name
+				made++
+				r.start()
+				return r
+			}
+			var all []*replica
+			for range n {
+				all = append(all, begin())
+			}
+			kept := slices.Clone(all)
+			for _, s := range steps {
+				r := all[s.who]
+				switch s.what {
+				case 0: // stands still, as by SIGSTOP
+					r.f.freeze()
+					time.Sleep(s.wait)
+					r.f.thaw()
+				case 1: // killed, and another started in its place
+					w.mu.Lock()
+					r.dead = true
+					w.mu.Unlock()
+					r.stop()
+					all[s.who] = begin()
+					kept = append(kept, all[s.who])
+				case 2: // somebody sets its clock
+					r.clock.set(s.wait)
+				case 3:
+					r.owner.Hurry()
+				}
+				time.Sleep(s.wait)
+			}
+			for _, r := range all {
+				r.f.mu.Lock()
+				r.f.over = true
+				r.f.mu.Unlock()
+			}
+			time.Sleep(time.Minute)
+			counts, orphans := w.owned(all)
+			w.mu.Lock()
+			if orphans > 0 || !balanced(counts) {
+				w.failf("a minute after the last fault %d shards have no owner and the others are spread %v", orphans, counts)
+			}
+			before := len(w.began)
+			w.mu.Unlock()
+			if before != 7 {
+				w.failf("work was done on %d of 7 shards", before)
+			}
+			for _, r := range kept {
+				r.stop()
+				<-r.owner.ended
+			}
+			failures = w.failures
+		})
+		if len(failures) > 0 {
+			rt.Fatalf("%d failures, the first: %s", len(failures), failures[0])
+		}
+	})
+}
+
+// REP-9: joining and leaving moves no more than balance needs, a rolling restart pauses no shard for 2 s,
+// and after a crash work goes on within the lease and 2 s.
+func TestREP9Pauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		var all []*replica
+		for i := range 3 {
+			r := w.replica(i, 1, nil)
+			r.start()
+			all = append(all, r)
+		}
+		time.Sleep(10 * time.Second)
+		if counts, orphans := w.owned(all); orphans > 0 || !balanced(counts) {
+			t.Fatalf("%v, %d without an owner", counts, orphans)
+		}
+		reset := func() int {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.longest = 0
+			w.c.mu.Lock()
+			defer w.c.mu.Unlock()
+			return w.c.claims
+		}
+		pause := func() time.Duration {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.longest
+		}
+		before := reset()
+		time.Sleep(time.Minute)
+		if after := reset(); after != before {
+			t.Errorf("%d claims while nothing changed", after-before)
+		}
+		for i := range 3 { // a rolling restart: the new one first
+			r := w.replica(3+i, 1, nil)
+			r.start()
+			time.Sleep(5 * time.Second)
+			if err := all[0].owner.Shutdown(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all[1:], r)
+			time.Sleep(5 * time.Second)
+		}
+		if d := pause(); d >= 2*time.Second {
+			t.Errorf("a rolling restart paused a shard for %v", d)
+		}
+		if moved := reset() - before; moved > 3*(2+3) { // 7 shards: a joiner takes at most 2, a leaver has at most 3
+			t.Errorf("a rolling restart moved %d shards", moved)
+		}
+		all[0].dead = true
+		all[0].stop()
+		reset()
+		time.Sleep(30 * time.Second)
+		if d := pause(); d > 12*time.Second || d < time.Second {
+			t.Errorf("after a crash a shard paused for %v", d)
+		}
+		if counts, orphans := w.owned(all); orphans > 0 || !balanced(counts) {
+			t.Errorf("%v, %d without an owner", counts, orphans)
+		}
+		for _, r := range all {
+			r.owner.Shutdown(t.Context())
+		}
+		if _, orphans := w.owned(all); orphans != 7 {
+			t.Errorf("after all have left %d of 7 shards are free", orphans)
+		}
+		if len(w.failures) > 0 {
+			t.Error(w.failures)
+		}
+	})
+}
+
+// REP-8: a machine that was suspended for longer than its lease notices by its clocks, without asking
+// anybody; and so does one whose clock was set.
+func TestREP8Drift(t *testing.T) {
+	for by, lost := range map[time.Duration]bool{900 * time.Millisecond: false, 1100 * time.Millisecond: true, -1100 * time.Millisecond: true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			r := w.replica(0, 1, nil)
+			var tenure *Tenure
+			r.owner.o.Run = func(x *Tenure) {
+				tenure = x
+				<-x.Context().Done()
+			}
+			r.start()
+			time.Sleep(1500 * time.Millisecond)
+			r.clock.set(by)
+			if tenure.Valid() == lost {
+				t.Errorf("set by %v: valid %v", by, !lost)
+			}
+			if tenure.Context().Err() != nil != lost {
+				t.Errorf("set by %v: the work's context: %v", by, tenure.Context().Err())
+			}
+			r.stop()
+			<-r.owner.ended
+		})
+	}
+}
+
+// REP-8: stored times are the store's, whatever the replica's clock says.
+func TestREP8StoreTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		r := w.replica(0, 1, nil)
+		r.clock.set(3 * time.Hour)
+		if _, known := r.owner.Now(); known {
+			t.Error("the store's time is known before anybody asked")
+		}
+		r.start()
+		time.Sleep(time.Minute)
+		if now, known := r.owner.Now(); !known || now.Sub(time.Now()).Abs() > time.Millisecond {
+			t.Errorf("%v, %v; want %v", now, known, time.Now())
+		}
+		r.stop()
+		<-r.owner.ended
+	})
+}
+
+// REP-8: without a renewal nothing outlives the lease.
+func TestREP8Unreachable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		r := w.replica(0, 1, nil)
+		r.took = time.Hour
+		r.start()
+		time.Sleep(5 * time.Second)
+		r.f.mu.Lock()
+		for range 1000 {
+			r.f.drawn = append(r.f.drawn, fault{lost: 1})
+		}
+		r.f.mu.Unlock()
+		last := time.Now()
+		time.Sleep(11 * time.Second)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if len(w.work) != 0 {
+			t.Error("work goes on after the lease")
+		}
+		for s, end := range w.pauses {
+			if end.Sub(last) > 10*time.Second {
+				t.Errorf("%v was worked on for %v after the last answer", s, end.Sub(last))
+			}
+		}
+		w.mu.Unlock()
+		r.stop()
+		<-r.owner.ended
+		w.mu.Lock()
+	})
+}
+
+// REP-7: who meets ErrFenced stops the shard at once.
+func TestREP7Fenced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		r := w.replica(0, 1, nil)
+		ended := 0
+		r.owner.o.Run = func(x *Tenure) {
+			if ended == 0 && x.Hold().Shard.Number == 3 {
+				x.Fenced()
+				if x.Valid() {
+					t.Error("valid after it was fenced")
+				}
+				ended++
+			}
+			<-x.Context().Done()
+		}
+		r.start()
+		time.Sleep(2500 * time.Millisecond)
+		if ended != 1 {
+			t.Error("the tenure never ended")
+		}
+		r.stop()
+		<-r.owner.ended
+	})
+}
+
+// TestAssign holds the plan to REP-9 over random clusters: every shard that somebody can own has an
+// owner that is eligible, loads that can be evened out are, and a balanced cluster stays as it is.
+func TestAssign(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		topics := []string{"a", "b", "c", store.OutboxTopic}
+		var c store.Cluster
+		alike := rapid.Bool().Draw(rt, "alike")
+		for i := range rapid.IntRange(0, 5).Draw(rt, "replicas") {
+			r := store.Replica{Fence: uint64(i + 1), Types: map[string]string{}}
+			for _, topic := range topics[:3] {
+				if alike || rapid.Bool().Draw(rt, topic) {
+					r.Types[topic] = "f"
+				}
+			}
+			c.Replicas = append(c.Replicas, r)
+		}
+		for _, topic := range topics {
+			for n := range rapid.IntRange(0, 16).Draw(rt, "shards") {
+				c.Shards = append(c.Shards, store.Hold{Shard: store.Shard{Topic: topic, Number: n}, Fence: uint64(rapid.IntRange(0, 7).Draw(rt, "held"))})
+			}
+		}
+		owners := assign(c, eligible)
+		load, kept, held := map[uint64]int{}, map[uint64]int{}, map[uint64]int{}
+		for i, h := range c.Shards {
+			able := false
+			for j := range c.Replicas {
+				r := &c.Replicas[j]
+				able = able || eligible(r, h.Shard.Topic)
+				if r.Fence == owners[h.Shard] && !eligible(r, h.Shard.Topic) {
+					rt.Fatalf("%v goes to one that cannot own it", h.Shard)
+				}
+				if r.Fence == h.Fence && eligible(r, h.Shard.Topic) {
+					held[h.Fence]++
+					if owners[h.Shard] == h.Fence {
+						kept[h.Fence]++
+					}
+				}
+			}
+			if able != (owners[h.Shard] != 0) {
+				rt.Fatalf("%v has owner %d", h.Shard, owners[h.Shard])
+			}
+			load[owners[h.Shard]]++
+			c.Shards[i].Fence = owners[h.Shard]
+		}
+		for _, r := range c.Replicas {
+			// Among equals nobody gives shards away and gets others.
+			if moved := held[r.Fence] - kept[r.Fence]; alike && moved > 0 && load[r.Fence] > kept[r.Fence] {
+				rt.Fatalf("%d gave %d away and got %d", r.Fence, moved, load[r.Fence]-kept[r.Fence])
+			}
+			for _, o := range c.Replicas {
+				for topic := range r.Types {
+					if _, both := o.Types[topic]; both && load[r.Fence] > load[o.Fence]+1 &&
+						slices.ContainsFunc(c.Shards, func(h store.Hold) bool { return h.Shard.Topic == topic && h.Fence == r.Fence }) {
+						rt.Fatalf("%d has %d, %d has %d, and %s could move", r.Fence, load[r.Fence], o.Fence, load[o.Fence], topic)
+					}
+				}
+			}
+		}
+		for s, f := range assign(c, eligible) {
+			if owners[s] != f {
+				rt.Fatalf("%v moves from %d to %d although nothing changed", s, owners[s], f)
+			}
+		}
+	})
+}
+
+// REP-8: a clock that is slow by less than the margin lets nothing outlive the lease as the store counts
+// it, even when somebody waits for its end.
+func TestREP8Rate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		r, heir := w.replica(0, 0.96, nil), w.replica(1, 1, nil)
+		r.took = time.Hour
+		r.start()
+		time.Sleep(5 * time.Second)
+		heir.start()
+		heir.owner.o.Look = time.Millisecond
+		r.f.mu.Lock()
+		r.f.drawn = slices.Repeat([]fault{{lost: 1}}, 1000)
+		r.f.mu.Unlock()
+		time.Sleep(15 * time.Second)
+		if counts, _ := w.owned([]*replica{heir}); counts[0] != 7 {
+			t.Errorf("the heir owns %v", counts)
+		}
+		if len(w.failures) > 0 {
+			t.Error(w.failures)
+		}
+		for _, r := range []*replica{r, heir} {
+			r.stop()
+			<-r.owner.ended
+		}
+	})
+}

@@ -1,0 +1,87 @@
+package shard
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// assign says who should own each shard: balanced over the live replicas, each shard at one that is
+// eligible for it, with no more moves than balance needs (REP-9). All replicas that see the same
+// cluster compute the same. A shard that nobody is eligible for has no owner, 0.
+func assign(c store.Cluster, eligible func(r *store.Replica, topic string) bool) map[store.Shard]uint64 {
+	p := &plan{owners: make(map[store.Shard]uint64, len(c.Shards)), load: map[uint64]int{}, held: map[uint64]map[string][]int{}, may: map[string][]uint64{}}
+	for i := range c.Replicas {
+		r := &c.Replicas[i]
+		p.load[r.Fence], p.held[r.Fence] = 0, map[string][]int{}
+		for _, h := range c.Shards {
+			topic := h.Shard.Topic
+			if able := p.may[topic]; eligible(r, topic) && !slices.Contains(able, r.Fence) {
+				p.may[topic] = append(able, r.Fence)
+			}
+		}
+	}
+	var free []store.Shard
+	for _, h := range c.Shards {
+		if slices.Contains(p.may[h.Shard.Topic], h.Fence) {
+			p.give(h.Shard, h.Fence)
+		} else {
+			free = append(free, h.Shard)
+		}
+	}
+	for _, s := range free {
+		if able := p.may[s.Topic]; len(able) > 0 {
+			p.give(s, slices.MinFunc(able, func(a, b uint64) int {
+				return cmp.Or(cmp.Compare(p.load[a], p.load[b]), cmp.Compare(len(p.held[a][s.Topic]), len(p.held[b][s.Topic])), cmp.Compare(a, b))
+			}))
+		}
+	}
+	for p.improve() {
+	}
+	return p.owners
+}
+
+type plan struct {
+	owners map[store.Shard]uint64
+	load   map[uint64]int              // shards, by replica
+	held   map[uint64]map[string][]int // their numbers ascending, by replica and topic
+	may    map[string][]uint64         // who is eligible, by topic; fences ascending
+}
+
+func (p *plan) give(s store.Shard, to uint64) {
+	p.owners[s] = to
+	p.load[to]++
+	numbers := p.held[to][s.Topic]
+	i, _ := slices.BinarySearch(numbers, s.Number)
+	p.held[to][s.Topic] = slices.Insert(numbers, i, s.Number)
+}
+
+// improve moves one shard from the replica that has most to the one that has least, among those between
+// which one can move; false when all are within one of each other.
+func (p *plan) improve() bool {
+	var from, to uint64
+	topic, gain, spread := "", 1, 0
+	for t, able := range p.may {
+		for _, a := range able {
+			if len(p.held[a][t]) == 0 {
+				continue
+			}
+			for _, b := range able {
+				g, s := p.load[a]-p.load[b], len(p.held[a][t])-len(p.held[b][t])
+				if c := cmp.Or(cmp.Compare(g, gain), cmp.Compare(s, spread), cmp.Compare(topic, t), cmp.Compare(from, a), cmp.Compare(to, b)); g > 1 && (gain == 1 || c > 0) {
+					from, to, topic, gain, spread = a, b, t, g, s
+				}
+			}
+		}
+	}
+	if gain == 1 {
+		return false
+	}
+	numbers := p.held[from][topic]
+	last := numbers[len(numbers)-1]
+	p.held[from][topic] = numbers[:len(numbers)-1]
+	p.load[from]--
+	p.give(store.Shard{Topic: topic, Number: last}, to)
+	return true
+}
