@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -312,12 +313,15 @@ func TestREP8Drift(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld()
 			r := w.replica(0, 1, nil)
-			var tenure *Tenure
+			tenures := make(chan *Tenure, 1)
 			r.owner.o.Run = func(x *Tenure) {
-				tenure = x
+				if x.Hold().Shard.Number == 3 {
+					tenures <- x
+				}
 				<-x.Context().Done()
 			}
 			r.start()
+			tenure := <-tenures
 			time.Sleep(1500 * time.Millisecond)
 			r.clock.set(by)
 			if tenure.Valid() == lost {
@@ -388,20 +392,20 @@ func TestREP7Fenced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		r := w.replica(0, 1, nil)
-		ended := 0
+		var ended atomic.Int32
 		r.owner.o.Run = func(x *Tenure) {
-			if ended == 0 && x.Hold().Shard.Number == 3 {
+			if ended.Load() == 0 && x.Hold().Shard.Number == 3 {
 				x.Fenced()
 				if x.Valid() {
 					t.Error("valid after it was fenced")
 				}
-				ended++
+				ended.Add(1)
 			}
 			<-x.Context().Done()
 		}
 		r.start()
 		time.Sleep(2500 * time.Millisecond)
-		if ended != 1 {
+		if ended.Load() != 1 {
 			t.Error("the tenure never ended")
 		}
 		r.stop()
@@ -484,8 +488,8 @@ func TestREP8Rate(t *testing.T) {
 		r.took = time.Hour
 		r.start()
 		time.Sleep(5 * time.Second)
-		heir.start()
 		heir.owner.o.Look = time.Millisecond
+		heir.start()
 		r.f.mu.Lock()
 		r.f.drawn = slices.Repeat([]fault{{lost: 1}}, 1000)
 		r.f.mu.Unlock()

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"testing"
 	"time"
 )
 
@@ -17,3 +18,15 @@ func (s *Store) Age(ctx context.Context, by time.Duration) error {
 	}
 	return err
 }
+
+// Raw returns the one value that a query finds.
+func (s *Store) Raw(t testing.TB, query string) (b []byte) {
+	t.Helper()
+	if err := s.pool.QueryRow(context.Background(), s.in(query)).Scan(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// Asked is how often the store asked for the heads of logs.
+func (s *Store) Asked() int64 { return s.questions.Load() }

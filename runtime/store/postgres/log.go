@@ -398,6 +398,7 @@ type head struct {
 
 // heads asks for the rows of logs.
 func (s *Store) heads(ctx context.Context, ids []int64) (map[int64]head, error) {
+	s.questions.Add(1)
 	at := time.Now()
 	found := make(map[int64]head, len(ids))
 	err := s.query(ctx, func(r pgx.CollectableRow) error {

@@ -61,30 +61,30 @@ func (s *Store) identity(ctx context.Context) (system, timeline string, err erro
 	return system, timeline, nil
 }
 
-// mayMigrate names the rights that a migration lacks.
-func (s *Store) mayMigrate(ctx context.Context, tx pgx.Tx, version int) error {
-	var exists, create, use bool
+// mayMigrate names the rights that a migration lacks, and tells whether the schema is there.
+func (s *Store) mayMigrate(ctx context.Context, tx pgx.Tx, version int) (exists bool, err error) {
+	var create, use bool
 	var role, database string
-	err := tx.QueryRow(ctx, `SELECT current_user, current_database(), has_database_privilege(current_database(), 'CREATE'),
+	err = tx.QueryRow(ctx, `SELECT current_user, current_database(), has_database_privilege(current_database(), 'CREATE'),
 		EXISTS (SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1)`, s.name).Scan(&role, &database, &create, &exists)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if !exists {
 		if create {
-			return nil
+			return false, nil
 		}
-		return fmt.Errorf("%w: %q needs CREATE on database %q to make schema %q, or somebody who makes it for %q",
+		return false, fmt.Errorf("%w: %q needs CREATE on database %q to make schema %q, or somebody who makes it for %q",
 			ErrRights, role, database, s.name, role)
 	}
 	err = tx.QueryRow(ctx, "SELECT has_schema_privilege($1, 'CREATE'), has_schema_privilege($1, 'USAGE')", s.name).Scan(&create, &use)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if !create || !use {
-		return fmt.Errorf("%w: %q needs USAGE and CREATE on schema %q to bring it from version %d to %d", ErrRights, role, s.name, version, len(migrations))
+		return false, fmt.Errorf("%w: %q needs USAGE and CREATE on schema %q to bring it from version %d to %d", ErrRights, role, s.name, version, len(migrations))
 	}
-	return nil
+	return true, nil
 }
 
 // checkTables names the tables whose rights the role lacks.

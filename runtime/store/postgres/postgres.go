@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -78,6 +79,8 @@ type Store struct {
 	timeline string
 	channel  string
 	tail     *tail
+
+	questions atomic.Int64 // for heads
 
 	ctx  context.Context // ends with the store
 	stop context.CancelFunc

@@ -214,13 +214,16 @@ func (s *Store) migrate(ctx context.Context) error {
 		if err != nil || version >= len(migrations) {
 			return err
 		}
-		if err := s.mayMigrate(ctx, tx, version); err != nil {
+		exists, err := s.mayMigrate(ctx, tx, version)
+		if err != nil {
 			return err
 		}
-		if version == 0 {
-			if _, err := tx.Exec(ctx, s.in(`CREATE SCHEMA IF NOT EXISTS @`)); err != nil {
+		if !exists {
+			if _, err := tx.Exec(ctx, s.in(`CREATE SCHEMA @`)); err != nil {
 				return err
 			}
+		}
+		if version == 0 {
 			if _, err := tx.Exec(ctx, s.in(`CREATE TABLE @.store (
 				one integer PRIMARY KEY CHECK (one = 1),
 				version integer NOT NULL,

@@ -1,0 +1,241 @@
+package postgres_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
+)
+
+// as returns the connection string with changes.
+func as(t *testing.T, dsn string, change func(u *url.URL, q url.Values)) string {
+	t.Helper()
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	change(u, q)
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// role makes a role that may log in and returns the connection string.
+func role(t *testing.T, name string) string {
+	t.Helper()
+	dsn := pgtest.URL(t)
+	pgtest.Exec(t, dsn, "CREATE ROLE "+name+" LOGIN PASSWORD 'hunter2'")
+	t.Cleanup(func() { pgtest.Exec(t, dsn, "DROP OWNED BY "+name+" CASCADE", "DROP ROLE "+name) })
+	return as(t, dsn, func(u *url.URL, _ url.Values) { u.User = url.UserPassword(name, "hunter2") })
+}
+
+// refused expects an error of that nature that says some words and not the password.
+func refused(t *testing.T, dsn string, o postgres.Options, want error, words ...string) {
+	t.Helper()
+	s, err := postgres.Open(t.Context(), dsn, quiet(o))
+	if err == nil {
+		s.Close()
+		t.Fatal("it was opened")
+	}
+	if !errors.Is(err, want) {
+		t.Fatalf("error %v, want %v", err, want)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("%q does not say %q", err, w)
+		}
+	}
+	if strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("the password is in %q", err)
+	}
+}
+
+func TestOpenConfig(t *testing.T) {
+	for _, dsn := range []string{"postgres://u:hunter2@host:port/db", "host=a sslmode=maybe password=hunter2", "mysql://u:hunter2@h/d"} {
+		refused(t, dsn, postgres.Options{}, postgres.ErrConfig)
+	}
+	good := "postgres://u:hunter2@127.0.0.1:1/db"
+	refused(t, good, postgres.Options{Listen: "postgres://u:hunter2@host:port/db"}, postgres.ErrConfig)
+	refused(t, good, postgres.Options{Schema: strings.Repeat("x", 49)}, postgres.ErrConfig, "48", "49")
+	refused(t, good, postgres.Options{Schema: "pg_mine"}, postgres.ErrConfig, "pg_")
+	refused(t, good, postgres.Options{Schema: "a@b"}, postgres.ErrConfig)
+	refused(t, good, postgres.Options{Poll: -1}, postgres.ErrConfig, "Poll")
+	refused(t, good, postgres.Options{Key: []byte("short")}, postgres.ErrKey)
+	refused(t, good, postgres.Options{}, postgres.ErrUnreachable)
+}
+
+func TestOpenLogin(t *testing.T) {
+	dsn := as(t, pgtest.URL(t), func(u *url.URL, _ url.Values) { u.User = url.UserPassword("nobody_here", "hunter2") })
+	refused(t, dsn, postgres.Options{}, postgres.ErrUnreachable, "nobody_here")
+	refused(t, as(t, pgtest.URL(t), func(u *url.URL, _ url.Values) { u.Path = "/none" }), postgres.Options{}, postgres.ErrUnreachable, "none")
+}
+
+func TestOpenRights(t *testing.T) {
+	schema := pgtest.Schema(t)
+	dsn := role(t, schema+"_r")
+	o := postgres.Options{Schema: schema}
+	refused(t, dsn, o, postgres.ErrRights, "CREATE on database")
+	pgtest.Exec(t, pgtest.URL(t), "CREATE SCHEMA "+schema)
+	refused(t, dsn, o, postgres.ErrRights, "USAGE and CREATE on schema", schema)
+	open(t, schema, postgres.Options{}) // somebody else migrates
+	refused(t, dsn, o, postgres.ErrRights, "USAGE")
+	grant := func(what string) { pgtest.Exec(t, pgtest.URL(t), "GRANT "+what+" TO "+schema+"_r") }
+	grant("USAGE ON SCHEMA " + schema)
+	refused(t, dsn, o, postgres.ErrRights, "SELECT")
+	grant("SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA " + schema)
+	refused(t, dsn, o, postgres.ErrRights, "DELETE on table outbox", "USAGE on sequence")
+	grant("DELETE ON ALL TABLES IN SCHEMA " + schema)
+	grant("USAGE ON ALL SEQUENCES IN SCHEMA " + schema)
+	// With these a role that owns nothing works.
+	s, err := postgres.Open(t.Context(), dsn, quiet(o))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	l, err := s.OpenLog(t.Context(), "log", store.LogOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Append(t.Context(), entry("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Join(t.Context(), "r", time.Minute, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOpenOwnSchema(t *testing.T) {
+	schema := pgtest.Schema(t)
+	dsn := role(t, schema+"_o")
+	pgtest.Exec(t, pgtest.URL(t), "CREATE SCHEMA "+schema+" AUTHORIZATION "+schema+"_o")
+	s, err := postgres.Open(t.Context(), dsn, quiet(postgres.Options{Schema: schema}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+}
+
+func TestOpenVersions(t *testing.T) {
+	schema := pgtest.Schema(t)
+	open(t, schema, postgres.Options{}).Close()
+	// A newer release that this one can work beside, and one that it cannot (REP-16).
+	pgtest.Exec(t, pgtest.URL(t), "UPDATE "+schema+".store SET version = 1000")
+	open(t, schema, postgres.Options{}).Close()
+	pgtest.Exec(t, pgtest.URL(t), "UPDATE "+schema+".store SET compatible = 999")
+	refused(t, pgtest.URL(t), postgres.Options{Schema: schema}, postgres.ErrVersion, "1000", "999")
+}
+
+func TestOpenForeign(t *testing.T) {
+	for _, table := range []string{"orders", "store"} {
+		schema := pgtest.Schema(t)
+		pgtest.Exec(t, pgtest.URL(t), "CREATE SCHEMA "+schema, "CREATE TABLE "+schema+"."+table+" (n int)")
+		refused(t, pgtest.URL(t), postgres.Options{Schema: schema}, postgres.ErrForeign)
+	}
+}
+
+func TestOpenReadOnly(t *testing.T) {
+	dsn := as(t, pgtest.URL(t), func(_ *url.URL, q url.Values) { q.Set("default_transaction_read_only", "on") })
+	refused(t, dsn, postgres.Options{}, postgres.ErrReadOnly, "default_transaction_read_only")
+}
+
+func TestOpenEncoding(t *testing.T) {
+	name := pgtest.Schema(t)
+	pgtest.Exec(t, pgtest.URL(t), "CREATE DATABASE "+name+" ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
+	t.Cleanup(func() { pgtest.Exec(t, pgtest.URL(t), "DROP DATABASE "+name) })
+	refused(t, as(t, pgtest.URL(t), func(u *url.URL, _ url.Values) { u.Path = "/" + name }), postgres.Options{}, postgres.ErrServer, "LATIN1", "UTF8")
+}
+
+func TestOpenKey(t *testing.T) {
+	schema := pgtest.Schema(t)
+	key := []byte("0123456789abcdef0123456789abcdef")
+	plain := open(t, schema, postgres.Options{})
+	sub := store.Subscription{ID: "sub_1", Event: "e", Generation: 1, Arguments: []byte(`{}`), Secrets: []store.Secret{{Key: []byte("of-before-there-was-a-key")}}}
+	if _, err := plain.PutSubscription(t.Context(), sub); err != nil {
+		t.Fatal(err)
+	}
+	plain.Close()
+	keyed := open(t, schema, postgres.Options{Key: key})
+	if got, _, err := keyed.Subscription(t.Context(), "sub_1"); err != nil || string(got.Secrets[0].Key) != "of-before-there-was-a-key" {
+		t.Fatalf("%v, %v", got.Secrets, err)
+	}
+	sub.ID, sub.Secrets = "sub_2", []store.Secret{{Key: []byte("very-secret-of-32-bytes---------")}}
+	if _, err := keyed.PutSubscription(t.Context(), sub); err != nil {
+		t.Fatal(err)
+	}
+	keyed.Close()
+	refused(t, pgtest.URL(t), postgres.Options{Schema: schema}, postgres.ErrKey)
+	refused(t, pgtest.URL(t), postgres.Options{Schema: schema, Key: []byte("another-key-of-32-bytes---------")}, postgres.ErrKey)
+	again := open(t, schema, postgres.Options{Key: key})
+	got, _, err := again.Subscription(t.Context(), "sub_2")
+	if err != nil || !bytes.Equal(got.Secrets[0].Key, sub.Secrets[0].Key) {
+		t.Fatalf("%v, %v", got.Secrets, err)
+	}
+	if at := again.Raw(t, "SELECT secrets FROM @.subscriptions WHERE id = 'sub_2'"); bytes.Contains(at, []byte("very")) || len(at) < 60 {
+		t.Errorf("secrets lie in the database as %q", at)
+	}
+}
+
+// TestMigrateTogether opens a new schema in many processes at once.
+func TestMigrateTogether(t *testing.T) {
+	schema := pgtest.Schema(t)
+	var wg sync.WaitGroup
+	for range 5 {
+		wg.Go(func() {
+			s, err := postgres.Open(context.Background(), pgtest.URL(t), quiet(postgres.Options{Schema: schema, Connections: 2}))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			s.Close()
+		})
+	}
+	wg.Wait()
+}
+
+// TestUnsafeServer is told of settings by which a crash of the database loses what was acknowledged.
+func TestUnsafeServer(t *testing.T) {
+	var out bytes.Buffer
+	s := open(t, pgtest.Schema(t), postgres.Options{Logger: slog.New(slog.NewTextHandler(&out, nil))})
+	setting := s.Raw(t, "SELECT convert_to(current_setting('fsync'), 'UTF8')")
+	s.Close()
+	if told := strings.Contains(out.String(), "fsync=off"); told != (string(setting) == "off") {
+		t.Errorf("fsync is %s, told %v", setting, told)
+	}
+}
+
+// REP-5: a role whose commits do not wait for the disk has its setting overridden, unless the operator
+// says otherwise.
+func TestREP5SynchronousCommit(t *testing.T) {
+	for relaxed, want := range map[bool]string{false: "on", true: "off"} {
+		schema := pgtest.Schema(t)
+		dsn := as(t, pgtest.URL(t), func(_ *url.URL, q url.Values) { q.Set("synchronous_commit", "off") })
+		s, err := postgres.Open(t.Context(), dsn, quiet(postgres.Options{Schema: schema, Relaxed: relaxed}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		pgtest.Exec(t, pgtest.URL(t), `CREATE TABLE `+schema+`.seen (setting text)`,
+			`CREATE FUNCTION `+schema+`.spy() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+				INSERT INTO `+schema+`.seen VALUES (current_setting('synchronous_commit')); RETURN NEW; END $$`,
+			`CREATE TRIGGER spy AFTER INSERT ON `+schema+`.entries FOR EACH ROW EXECUTE FUNCTION `+schema+`.spy()`)
+		l, err := s.OpenLog(t.Context(), "log", store.LogOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Append(t.Context(), entry("x")); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Raw(t, "SELECT convert_to(setting, 'UTF8') FROM @.seen"); string(got) != want {
+			t.Errorf("relaxed %v: synchronous_commit was %s", relaxed, got)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package postgres_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
+)
+
+func entry(id string) store.Entry {
+	return store.Entry{EventID: id, Timestamp: events.NewTime(time.Now()), Data: json.RawMessage(`{"n":1}`)}
+}
+
+func openLog(t *testing.T, s store.Store, o store.LogOptions) store.SharedLog {
+	t.Helper()
+	l, err := s.OpenLog(t.Context(), "log", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.(store.SharedLog)
+}
+
+// TestNotify has a store that never looks by itself: what it is told of, NOTIFY told it.
+func TestNotify(t *testing.T) {
+	schema := pgtest.Schema(t)
+	a, b := open(t, schema, postgres.Options{}), open(t, schema, postgres.Options{Poll: time.Hour})
+	told := make(chan store.Entry, 100)
+	openLog(t, b, store.LogOptions{Appended: func(entries []store.Entry) {
+		for _, e := range entries {
+			told <- e
+		}
+	}})
+	la := openLog(t, a, store.LogOptions{})
+	// Listening begins after Open: append until the first is heard.
+	var sent store.Position
+	for heard := false; !heard; {
+		p, err := la.Append(t.Context(), entry("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent = p
+		select {
+		case <-told:
+			heard = true
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	for p := store.Position(2); p <= sent; p++ {
+		if e := <-told; e.Position != p {
+			t.Fatalf("told of %d, want %d", e.Position, p)
+		}
+	}
+}
+
+// REP-2: listening begins again when its connection is cut.
+func TestListenAgain(t *testing.T) {
+	schema := pgtest.Schema(t)
+	a, b := open(t, schema, postgres.Options{}), open(t, schema, postgres.Options{Poll: time.Hour})
+	told := make(chan store.Entry, 1000)
+	openLog(t, b, store.LogOptions{Appended: func(entries []store.Entry) {
+		for _, e := range entries {
+			told <- e
+		}
+	}})
+	la := openLog(t, a, store.LogOptions{})
+	for range 2 {
+		pgtest.Exec(t, pgtest.URL(t), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN %' AND pid <> pg_backend_pid()`)
+		for heard := false; !heard; {
+			if _, err := la.Append(t.Context(), entry("x")); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-told:
+				heard = true
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	}
+}
+
+// REP-3: any number of forged positions cost a question every 100 ms, and none where the answer is known.
+func TestREP3QuestionsAreBounded(t *testing.T) {
+	schema := pgtest.Schema(t)
+	s := open(t, schema, postgres.Options{Poll: time.Hour, Pooled: true})
+	l := openLog(t, s, store.LogOptions{})
+	if _, err := l.Append(t.Context(), entry("x")); err != nil {
+		t.Fatal(err)
+	}
+	began, before := time.Now(), s.Asked()
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() {
+			for range 4 {
+				if head, err := l.CatchUp(context.Background(), 1<<50); head != 1 || err != nil {
+					t.Errorf("%d, %v", head, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n, most := s.Asked()-before, int64(time.Since(began)/(100*time.Millisecond))+1; n > most {
+		t.Errorf("%d questions in %v", n, time.Since(began))
+	}
+	before = s.Asked()
+	for range 100 {
+		if _, err := l.CatchUp(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := s.Asked() - before; n != 0 {
+		t.Errorf("%d questions about a position that is known", n)
+	}
+}
+
+// Reads beyond what is in memory, and pages of any size, come whole.
+func TestReadPages(t *testing.T) {
+	const n = 2*1024 + 700
+	s := open(t, pgtest.Schema(t), postgres.Options{})
+	l := openLog(t, s, store.LogOptions{})
+	var wg sync.WaitGroup
+	for w := range 64 {
+		wg.Go(func() {
+			for i := w; i < n; i += 64 {
+				if _, err := l.Append(context.Background(), entry(fmt.Sprint(i))); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, limit := range []int{1, 7, 513, 5000} {
+		for _, after := range []store.Position{0, 1, 600, n - 1025, n - 1024, n - 3} {
+			b, err := l.Read(t.Context(), after, limit)
+			if err != nil || len(b.Entries) != min(limit, int(n-after)) {
+				t.Fatalf("after %d, limit %d: %d entries, %v", after, limit, len(b.Entries), err)
+			}
+			for i, e := range b.Entries {
+				if e.Position != after+store.Position(i)+1 {
+					t.Fatalf("after %d entry %d is %d", after, i, e.Position)
+				}
+			}
+		}
+	}
+}
