@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcpe-gen/mcpe-gen/gen"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
@@ -143,4 +144,51 @@ func at(doc any, ref string) any {
 		}
 	}
 	return doc
+}
+
+// TestToolsFileKeepsData: definitions go to $defs of the document, and so do references to them; a value
+// that looks like such a reference is data.
+func TestToolsFileKeepsData(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "a.yaml", `version: 1
+events:
+  - name: a.made
+    description: Fires when one is made.
+    payloadSchema: {type: object}
+    inputSchema:
+      $schema: http://json-schema.org/draft-07/schema#
+      type: object
+      properties:
+        who: {$ref: '#/definitions/Who'}
+        like: {const: {$ref: '#/definitions/Who'}}
+      definitions:
+        Who: {type: object, properties: {id: {type: string}}}
+`)
+	p, diags, err := gen.Generate(t.Context(), gen.Request{Dir: dir, Files: []string{"a.yaml"}, Out: "out"})
+	if err != nil || p == nil {
+		t.Fatal(diagnosticText(diags), err)
+	}
+	var doc struct {
+		Defs  map[string]any `json:"$defs"`
+		Tools []struct {
+			InputSchema struct{ Properties map[string]map[string]any }
+		}
+	}
+	for _, f := range p.Create {
+		if filepath.Base(f.Path) == "tools.json" {
+			if err := json.Unmarshal(f.Content, &doc); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(doc.Defs) != 1 || len(doc.Tools) != 1 {
+		t.Fatalf("%+v", doc)
+	}
+	members := doc.Tools[0].InputSchema.Properties
+	if got := members["who"]["$ref"]; got != "#/$defs/Who" {
+		t.Errorf("the reference is %v", got)
+	}
+	if got := members["like"]["const"]; !reflect.DeepEqual(got, map[string]any{"$ref": "#/definitions/Who"}) {
+		t.Errorf("the constant is %v", got)
+	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/gen/ir"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
 // readTools writes the list of all read tools of the package.
@@ -89,18 +90,23 @@ func (d *toolDefs) hoist(schema json.RawMessage, base string, path ...string) []
 	if bytes.Contains(schema, []byte(`"$id":`)) {
 		return schema
 	}
-	moved := schema
-	for _, k := range definitionKeys {
-		moved = bytes.ReplaceAll(moved, []byte(`"$ref":"`+base+"/"+k+"/"), []byte(`"$ref":"#/$defs/`))
-	}
-	left := []string{`"` + base + `/$defs"`, `"` + base + `/definitions`, `"` + base + `/%`}
-	if base != "#" {
-		left = append(left, `"`+base+`/$defs`)
-	}
-	for _, text := range left {
-		if bytes.Contains(moved, []byte(text)) {
-			return schema // a reference to all definitions or in another spelling, or data that looks like one
+	stays := false
+	moved := readtool.RewriteRefs(schema, func(ref string) string {
+		rest, local := strings.CutPrefix(ref, base+"/")
+		if !local {
+			return ref
 		}
+		for _, k := range definitionKeys {
+			if name, ok := strings.CutPrefix(rest, k+"/"); ok {
+				return "#/$defs/" + name
+			}
+			stays = stays || rest == k
+		}
+		stays = stays || strings.HasPrefix(rest, "%") // another spelling
+		return ref
+	})
+	if stays {
+		return schema
 	}
 	var found []jsonMember
 	rest, ok := without(moved, &found, path...)

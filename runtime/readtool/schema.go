@@ -133,8 +133,20 @@ var (
 )
 
 // moveRefs rewrites local references for a schema that moves from the top of its document to
-// dataPointer. A nested resource with its own $id keeps what it has.
+// dataPointer.
 func moveRefs(schema json.RawMessage) json.RawMessage {
+	return RewriteRefs(schema, func(ref string) string {
+		if ref == "#" || strings.HasPrefix(ref, "#/") {
+			return dataPointer + ref[1:]
+		}
+		return ref
+	})
+}
+
+// RewriteRefs returns a compact schema with each reference of it, by $ref and in the mapping of a
+// discriminator, as to gives it. Data such as the value of const stays, and so does a nested resource with
+// an $id of its own. The generator calls it too.
+func RewriteRefs(schema json.RawMessage, to func(ref string) string) json.RawMessage {
 	switch {
 	case len(schema) > 0 && schema[0] == '[':
 		var items []json.RawMessage
@@ -142,7 +154,7 @@ func moveRefs(schema json.RawMessage) json.RawMessage {
 			return schema
 		}
 		for i := range items {
-			items[i] = moveRefs(items[i])
+			items[i] = RewriteRefs(items[i], to)
 		}
 		return join('[', items, ']')
 	case len(schema) == 0 || schema[0] != '{':
@@ -155,20 +167,40 @@ func moveRefs(schema json.RawMessage) json.RawMessage {
 	for i, m := range obj {
 		switch {
 		case m.key == "$ref":
-			var ref string
-			if json.Unmarshal(m.value, &ref) == nil && (ref == "#" || strings.HasPrefix(ref, "#/")) {
-				obj[i].value = appendString(nil, dataPointer+ref[1:])
+			obj[i].value = rewritten(m.value, to)
+		case m.key == "discriminator":
+			d := parseObject(m.value)
+			if mapping := parseObject(d.get("mapping")); mapping != nil {
+				for j := range mapping {
+					mapping[j].value = rewritten(mapping[j].value, to)
+				}
+				obj[i].value = d.with("mapping", mapping.bytes()).bytes()
 			}
 		case slices.Contains(plainData, m.key):
 		case slices.Contains(byName, m.key):
 			named := parseObject(m.value)
+			if named == nil {
+				continue // no object: dependencies of draft-07 may be lists, and lists hold no schemas here
+			}
 			for j := range named {
-				named[j].value = moveRefs(named[j].value)
+				named[j].value = RewriteRefs(named[j].value, to)
 			}
 			obj[i].value = named.bytes()
 		default:
-			obj[i].value = moveRefs(m.value)
+			obj[i].value = RewriteRefs(m.value, to)
 		}
 	}
 	return obj.bytes()
+}
+
+// rewritten is a reference as to gives it; what is no string, or stays, keeps its text.
+func rewritten(value json.RawMessage, to func(ref string) string) json.RawMessage {
+	var ref string
+	if json.Unmarshal(value, &ref) != nil {
+		return value
+	}
+	if now := to(ref); now != ref {
+		return appendString(nil, now)
+	}
+	return value
 }

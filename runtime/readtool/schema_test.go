@@ -3,6 +3,7 @@ package readtool
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
@@ -70,5 +71,20 @@ func check(t *testing.T, name string, schema json.RawMessage, good, bad string) 
 	}
 	if s.Validate(json.RawMessage(bad)) == nil {
 		t.Errorf("%s: %s is valid", name, bad)
+	}
+}
+
+// References in the mapping of a discriminator move with those of $ref; data that looks like a reference
+// stays, wherever it is.
+func TestOutputSchemaMovesReferences(t *testing.T) {
+	const at = "#/properties/events/items/properties/data/$defs/A"
+	out := string(OutputSchema(json.RawMessage(`{"type":"object","discriminator":{"propertyName":"kind","mapping":{"a":"#/$defs/A","b":"B"}},` +
+		`"oneOf":[{"$ref":"#/$defs/A"}],"properties":{"discriminator":{"const":{"$ref":"#/$defs/A"}},"e":{"enum":[{"$ref":"#"}],"default":{"$ref":"#/$defs/A"}}},` +
+		`"$defs":{"A":{"properties":{"kind":{"const":"a"}}}}}`)))
+	for _, want := range []string{`"discriminator":{"propertyName":"kind","mapping":{"a":"` + at + `","b":"B"}}`, `"oneOf":[{"$ref":"` + at + `"}]`,
+		`"discriminator":{"const":{"$ref":"#/$defs/A"}}`, `"enum":[{"$ref":"#"}],"default":{"$ref":"#/$defs/A"}`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%s is not in %s", want, out)
+		}
 	}
 }
