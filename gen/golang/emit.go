@@ -77,35 +77,25 @@ func Emit(p *ir.Package, o Options) (map[string][]byte, error) {
 	if o.Source == nil {
 		o.Source = func(path string) string { return path }
 	}
-	results := make([]rendered, len(p.Files)+1)
-	parallel.Do(len(results), func(i int) {
-		if i == len(p.Files) {
-			results[i] = render(PackageFile, packageFile(p, o))
-			return
-		}
-		f := p.Files[i]
-		results[i] = render(f.Stem+Suffix, eventFile(p.Name, f, o))
-	})
-	files := make(map[string][]byte, len(results)+1)
+	jobs := []func() rendered{
+		func() rendered { return render(PackageFile, packageFile(p, o)) },
+		func() rendered { return notGo(SchemasFile, p, o, schemasJSON) },
+		func() rendered { return notGo(ToolsFile, p, o, toolsJSON) },
+	}
+	for _, f := range p.Files {
+		jobs = append(jobs, func() rendered { return render(f.Stem+Suffix, eventFile(p.Name, f, o)) })
+	}
+	slices.Reverse(jobs) // the event files take longest
+	results := make([]rendered, len(jobs))
+	parallel.Do(len(jobs), func(i int) { results[i] = jobs[i]() })
+	files := make(map[string][]byte, len(results))
 	for _, r := range results {
 		if r.err != nil {
 			return nil, r.err
 		}
-		files[r.name] = r.content
-	}
-	content, err := schemasJSON(p, o)
-	if err != nil {
-		return nil, err
-	}
-	if content != nil {
-		files[SchemasFile] = content
-	}
-	if o.Tools {
-		content, err := toolsJSON(p)
-		if err != nil {
-			return nil, err
+		if r.content != nil {
+			files[r.name] = r.content
 		}
-		files[ToolsFile] = content
 	}
 	return files, nil
 }
@@ -114,6 +104,12 @@ type rendered struct {
 	name    string
 	content []byte
 	err     error
+}
+
+// notGo writes a file that is no Go, which a package may do without.
+func notGo(name string, p *ir.Package, o Options, content func(*ir.Package, Options) ([]byte, error)) rendered {
+	b, err := content(p, o)
+	return rendered{name, b, err}
 }
 
 func render(name string, f *jen.File) rendered {

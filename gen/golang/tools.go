@@ -47,7 +47,10 @@ func toolEvents(p *ir.Package) []*ir.Event {
 // toolsJSON is the same list as tools/list would publish it, but for definitions: {"$defs": …, "tools": […]}.
 // A schema that has definitions in $defs of the document refers to them as #/$defs/NAME and holds none
 // itself; one that cannot share them holds all of its own.
-func toolsJSON(p *ir.Package) ([]byte, error) {
+func toolsJSON(p *ir.Package, o Options) ([]byte, error) {
+	if !o.Tools {
+		return nil, nil
+	}
 	shared := &toolDefs{texts: map[string]string{}}
 	var list []byte
 	for i, e := range toolEvents(p) {

@@ -1,6 +1,7 @@
 package readtool
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -147,6 +148,9 @@ func moveRefs(schema json.RawMessage) json.RawMessage {
 // discriminator, as to gives it. Data such as the value of const stays, and so does a nested resource with
 // an $id of its own. The generator calls it too.
 func RewriteRefs(schema json.RawMessage, to func(ref string) string) json.RawMessage {
+	if !mayRefer(schema) { // most subschemas: they are not read again at each level
+		return schema
+	}
 	switch {
 	case len(schema) > 0 && schema[0] == '[':
 		var items []json.RawMessage
@@ -191,6 +195,11 @@ func RewriteRefs(schema json.RawMessage, to func(ref string) string) json.RawMes
 		}
 	}
 	return obj.bytes()
+}
+
+// mayRefer reports whether a reference can be in schema, whose names may be written with escapes.
+func mayRefer(schema []byte) bool {
+	return bytes.Contains(schema, []byte(`"$ref"`)) || bytes.Contains(schema, []byte(`"mapping"`)) || bytes.Contains(schema, []byte(`\u`))
 }
 
 // rewritten is a reference as to gives it; what is no string, or stays, keeps its text.
