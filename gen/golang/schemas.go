@@ -90,12 +90,12 @@ type jsonMember struct {
 	key, value jsontext.Value
 }
 
-// membersOf returns the members of a compact object, none of what is no object.
+// membersOf returns the members of a compact object, whose text they share; none of what is no object.
 func membersOf(raw []byte) ([]jsonMember, error) {
 	if len(raw) == 0 || raw[0] != '{' {
 		return nil, nil
 	}
-	dec := jsontext.NewDecoder(bytes.NewReader(raw))
+	dec := jsontext.NewDecoder(bytes.NewBuffer(raw)) // which it reads in place
 	if _, err := dec.ReadToken(); err != nil {
 		return nil, err
 	}
@@ -105,7 +105,8 @@ func membersOf(raw []byte) ([]jsonMember, error) {
 		if err != nil {
 			return nil, err
 		}
-		m := jsonMember{key: key.Clone()}
+		end := dec.InputOffset()
+		m := jsonMember{key: raw[end-int64(len(key)) : end : end]}
 		name, err := jsontext.AppendUnquote(nil, key)
 		if err != nil {
 			return nil, err
@@ -115,7 +116,8 @@ func membersOf(raw []byte) ([]jsonMember, error) {
 		if err != nil {
 			return nil, err
 		}
-		m.value = value.Clone()
+		end = dec.InputOffset()
+		m.value = raw[end-int64(len(value)) : end : end]
 		members = append(members, m)
 	}
 	return members, nil

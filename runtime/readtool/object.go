@@ -16,12 +16,13 @@ type textMember struct {
 	value json.RawMessage
 }
 
-// parseObject reads one level of a compact JSON object; what is none gives no members.
+// parseObject reads one level of a compact JSON object, whose text its members share; what is none gives no
+// members.
 func parseObject(raw json.RawMessage) object {
 	if len(raw) == 0 || raw[0] != '{' {
 		return nil
 	}
-	dec := jsontext.NewDecoder(bytes.NewReader(raw))
+	dec := jsontext.NewDecoder(bytes.NewBuffer(raw)) // which it reads in place
 	if _, err := dec.ReadToken(); err != nil {
 		return nil
 	}
@@ -36,7 +37,8 @@ func parseObject(raw json.RawMessage) object {
 		if err != nil {
 			return obj
 		}
-		obj = append(obj, textMember{name, json.RawMessage(value.Clone())})
+		end := dec.InputOffset()
+		obj = append(obj, textMember{name, raw[end-int64(len(value)) : end : end]})
 	}
 	return obj
 }
