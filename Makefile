@@ -49,6 +49,15 @@ asyncapi: ## Check exported AsyncAPI documents with the official parser (needs N
 	npm install --silent --no-fund --no-audit --ignore-scripts --prefix bin/asyncapi @asyncapi/parser@3
 	MCPE_GEN_ASYNCAPI_MODULES=$(CURDIR)/bin/asyncapi $(GO) test -count=1 -v -run TestExportIsAsyncAPI ./gen/asyncapi
 
+# The npm package that gen/provider/github has its schemas from.
+OCTOKIT = @octokit/webhooks-schemas@7.6.1
+
+.PHONY: providers
+providers: ## Fetch GitHub's webhook schemas again (needs npm and its registry).
+	@mkdir -p bin/providers
+	cd bin/providers && npm pack --silent $(OCTOKIT) && tar -xzf octokit-webhooks-schemas-*.tgz package/schema.json
+	$(GO) run ./gen/provider/internal/lines < bin/providers/package/schema.json > gen/provider/github/webhooks.schema.json
+
 .PHONY: bench
 bench: ## Measure polling, streaming and generating beside their plain-Go limits.
 	@mkdir -p bin

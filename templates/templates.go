@@ -1,9 +1,10 @@
 // Package templates holds what `mcpe-gen init` writes: the files of a small MCP server with one
-// event type, on stdio or on Streamable HTTP, whose events are emitted or found by a check. They are
+// event type, on stdio or on Streamable HTTP, whose events are emitted or found by a check, or one that makes the
+// webhooks of a service events. They are
 // written once and then belong to the author.
 //
-// Start at [Render]. The files lie in common/ and in one directory for each transport and each
-// source, as text templates over [Scaffold]; every one ends in .tmpl, so that neither the go command
+// Start at [Render]. The files lie in common/, in one directory for each transport, and in those of what the
+// server is about: notes/ with one for each source, or webhooks/. They are text templates over [Scaffold]; every one ends in .tmpl, so that neither the go command
 // nor an editor takes go.mod.tmpl for a module or main.go.tmpl for Go.
 //
 // This package makes no compatibility promise.
@@ -21,7 +22,7 @@ import (
 	"text/template"
 )
 
-//go:embed all:common all:stdio all:http all:emit all:check
+//go:embed all:common all:stdio all:http all:notes all:noteshttp all:emit all:check all:webhooks
 var tree embed.FS
 
 // Transports are the values that Scaffold.Transport may have.
@@ -47,6 +48,51 @@ type Scaffold struct {
 	Version string
 	// Replace is a file path, as a go.mod has it, that this module is replaced by; "" for none.
 	Replace string
+	// From is the service whose webhooks become events, nil for the server of notes.
+	From *From
+}
+
+// A From is a service whose webhooks become events, and the event types that it starts with.
+type From struct {
+	// Service is its word, for example "standard-webhooks", Title what people call it, GoName what Go names begin
+	// with.
+	Service, Title, GoName string
+	// Package is the generated package, and the name of the event file.
+	Package string
+	// EventFile is the event file, Sample the body of a webhook that becomes the first of Events.
+	EventFile, Sample []byte
+	Events            []FromEvent
+}
+
+// A FromEvent is one event type of a [From].
+type FromEvent struct {
+	// Name is the event type's, GoName what Go names of it begin with, Event what the service calls it.
+	Name, GoName, Event string
+}
+
+// Env is the environment variable with the secret of the webhooks.
+func (f From) Env() string {
+	return strings.ToUpper(strings.ReplaceAll(f.Service, "-", "_")) + "_SECRET"
+}
+
+// Package is the name of the generated package, which is below internal/.
+func (s Scaffold) Package() string {
+	if s.From != nil {
+		return s.From.Package
+	}
+	return "notes"
+}
+
+// directories are those whose files make the scaffold.
+func (s Scaffold) directories() []string {
+	if s.From != nil {
+		return []string{"common", s.Transport, "webhooks"}
+	}
+	dirs := []string{"common", s.Transport, "notes", s.Source}
+	if s.Transport == "http" {
+		dirs = append(dirs, "noteshttp")
+	}
+	return dirs
 }
 
 // GoRelease is the Go release that GoVersion belongs to, for example "1.26". The container image of
@@ -71,7 +117,14 @@ func Render(s Scaffold) ([]File, error) {
 		return nil, fmt.Errorf("source %q is none of %s", s.Source, strings.Join(Sources, ", "))
 	}
 	var files []File
-	for _, dir := range []string{"common", s.Transport, s.Source} {
+	if s.From != nil {
+		if s.Transport != "http" {
+			return nil, fmt.Errorf("webhooks come by HTTP: transport %q cannot take them in", s.Transport)
+		}
+		files = append(files, File{Path: "events/" + s.From.Package + ".yaml", Content: s.From.EventFile},
+			File{Path: "testdata/webhook.json", Content: s.From.Sample})
+	}
+	for _, dir := range s.directories() {
 		err := fs.WalkDir(tree, dir, func(name string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err

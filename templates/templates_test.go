@@ -123,3 +123,36 @@ func TestRenderRefusesUnknownChoices(t *testing.T) {
 		t.Errorf("got %v, want an error that names the sources", err)
 	}
 }
+
+// The server of a service's webhooks: each service's templates give Go that is formatted, and nothing of the notes.
+func TestRenderFrom(t *testing.T) {
+	for service, name := range map[string]string{"github": "GitHub", "stripe": "Stripe", "slack": "Slack", "standard-webhooks": "StandardWebhooks", "hmac": "HMAC"} {
+		s := scaffold("http", "emit")
+		s.From = &From{Service: service, Title: name, GoName: name, Package: "hooks", EventFile: []byte("version: 1\n"), Sample: []byte("{}\n"),
+			Events: []FromEvent{{Name: "a", GoName: "A", Event: "a"}, {Name: "b.c", GoName: "BC", Event: "b"}}}
+		files, err := Render(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var paths []string
+		for _, f := range files {
+			paths = append(paths, f.Path)
+			checkRendered(t, f)
+			if bytes.Contains(f.Content, []byte("notes")) {
+				t.Errorf("%s: %s speaks of notes", service, f.Path)
+			}
+		}
+		want := []string{".dockerignore", ".gitattributes", ".github/workflows/ci.yml", ".gitignore", "Dockerfile", "README.md", "auth.go", "events/hooks.yaml",
+			"generate.go", "go.mod", "main.go", "mcpe.yaml", "server.go", "server_test.go", "testdata/webhook.json"}
+		if !slices.Equal(paths, want) {
+			t.Errorf("%s: files %q, want %q", service, paths, want)
+		}
+		s.Transport = "stdio"
+		if _, err := Render(s); err == nil {
+			t.Errorf("%s comes by stdio", service)
+		}
+	}
+	if got := (From{Service: "standard-webhooks"}).Env(); got != "STANDARD_WEBHOOKS_SECRET" {
+		t.Errorf("the variable is %s", got)
+	}
+}

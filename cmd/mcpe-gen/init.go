@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/starter"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/templates"
 )
@@ -30,6 +31,12 @@ Nothing is asked elsewhere, with -q, or with a --format other than text.
 The source is "emit" when your program tells of each event, and "check" when the
 server looks for new ones in a table, a feed or another service.
 
+With --from the events are the webhooks of a service, which the server takes in by
+HTTP, verified; --events chooses among the event types that there are to start from:
+those of GitHub are made of its own schemas (push, issues and pull_request where none
+are named; issues.opened is one action), those of Stripe and Slack are a few by hand,
+standard-webhooks and hmac have an example each.
+
 No network is used. The last lines of the output are the commands to run next;
 the first of them, "go mod tidy", fetches the modules.
 
@@ -41,13 +48,16 @@ checkout has no released version, and then --replace must name a checkout:
 // goVersion is the go line of a new module: that of this one, whose packages it compiles.
 const goVersion = "1.26.0"
 
-// generatedDir is the out of the scaffold's mcpe.yaml.
-const generatedDir = "internal/notes"
-
 // A start is what init was asked for.
 type start struct {
 	dir, module, transport, source, replace string
+	// from is the service whose webhooks become events, "" for none, and events are the event types to start with.
+	from   string
+	events []string
 }
+
+// generatedDir is the out of the scaffold's mcpe.yaml.
+func generatedDir(t templates.Scaffold) string { return "internal/" + t.Package() }
 
 func newInit(c *command) *cobra.Command {
 	var s start
@@ -57,6 +67,7 @@ func newInit(c *command) *cobra.Command {
 		Long:  initHelp,
 		Example: `  mcpe-gen init demo --module example.com/demo
   mcpe-gen init demo --transport http --source check
+  mcpe-gen init demo --from github --events issues.opened,release
   mcpe-gen init demo --replace ../mcpe-gen`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
@@ -72,7 +83,14 @@ func newInit(c *command) *cobra.Command {
 			if len(args) == 1 {
 				s.dir = args[0]
 			}
-			return c.init(cmd.Context(), s, c.questions(cmd.Flags().Changed))
+			given := cmd.Flags().Changed
+			if err := s.webhooks(given); err != nil {
+				return refuse(err)
+			}
+			return c.init(cmd.Context(), s, c.questions(func(flag string) bool {
+				// Webhooks come by HTTP, and each is emitted.
+				return given(flag) || s.from != "" && flag != "module"
+			}))
 		},
 	}
 	flags := cmd.Flags()
@@ -80,11 +98,32 @@ func newInit(c *command) *cobra.Command {
 	flags.StringVar(&s.module, "module", "", "module `path` of the new module (default example.com/ and the directory's name)")
 	flags.StringVar(&s.transport, "transport", templates.Transports[0], "what the server speaks: `stdio|http`")
 	flags.StringVar(&s.source, "source", templates.Sources[0], "where events come from: `emit|check`")
+	flags.StringVar(&s.from, "from", "", "service whose webhooks become events: `"+strings.Join(starter.Services, "|")+"`")
+	flags.StringSliceVar(&s.events, "events", nil, "event types to start with, of those that --from has: `a,b`")
 	flags.StringVar(&s.replace, "replace", "", "`path` of a checkout of mcpe-gen to use instead of a released version")
 	completeWords(cmd, "transport", templates.Transports...)
 	completeWords(cmd, "source", templates.Sources...)
+	completeWords(cmd, "from", starter.Services...)
 	_ = cmd.MarkFlagDirname("replace")
 	return cmd
+}
+
+// webhooks settles what follows from --from, and refuses what contradicts it.
+func (s *start) webhooks(given func(flag string) bool) error {
+	switch {
+	case s.from == "" && len(s.events) > 0:
+		return errors.New("--events chooses among the event types of a service: name it with --from")
+	case s.from == "":
+		return nil
+	case !slices.Contains(starter.Services, s.from):
+		return fmt.Errorf("--from %s: must be one of %s", s.from, strings.Join(starter.Services, ", "))
+	case given("transport") && s.transport != "http":
+		return fmt.Errorf("--from %s: webhooks come by HTTP, and --transport is %s", s.from, s.transport)
+	case given("source") && s.source != "emit":
+		return fmt.Errorf("--from %s: webhooks are emitted as they come, and --source is %s", s.from, s.source)
+	}
+	s.transport, s.source = "http", "emit"
+	return nil
 }
 
 func (c *command) init(ctx context.Context, s start, ask []question) error {
@@ -103,13 +142,13 @@ func (c *command) init(ctx context.Context, s start, ask []question) error {
 		return err
 	}
 	files = append(files, templates.File{Path: "events/mcpe-events.schema.json", Content: schema.EventFileSchema()})
-	if err := templates.Write(s.dir, files, generatedDir); err != nil {
+	if err := templates.Write(s.dir, files, generatedDir(scaffold)); err != nil {
 		if _, ok := errors.AsType[*templates.ExistsError](err); ok {
 			return refuse(err)
 		}
 		return err
 	}
-	generated, err := c.generateIn(ctx, s.dir)
+	generated, err := c.generateIn(ctx, s.dir, generatedDir(scaffold))
 	if err != nil {
 		return fmt.Errorf("generating the code of %s: %w", s.dir, err)
 	}
@@ -139,6 +178,12 @@ func (s start) scaffold(v version) (templates.Scaffold, error) {
 		return t, fmt.Errorf("--module: %w", err)
 	}
 	t.Name = templates.ProgramName(t.Module)
+	if s.from != "" {
+		var err error
+		if t.From, err = startFrom(s.from, s.events); err != nil {
+			return t, fmt.Errorf("--from %s: %w", s.from, err)
+		}
+	}
 	if v.Devel {
 		if s.replace == "" {
 			return t, fmt.Errorf("this mcpe-gen is a development build, %s, which no go.mod can require; name its checkout with --replace PATH", v.Text)
@@ -155,8 +200,29 @@ func (s start) scaffold(v version) (templates.Scaffold, error) {
 	return t, nil
 }
 
+// startFrom is the service whose webhooks become events, for the templates.
+func startFrom(service string, events []string) (*templates.From, error) {
+	st, err := starter.New(service, events)
+	if err != nil {
+		return nil, err
+	}
+	body, err := st.Sample()
+	if err != nil {
+		return nil, err
+	}
+	f := &templates.From{Service: service, Title: st.Provider.Title, GoName: st.Provider.GoName, Package: st.Package,
+		EventFile: st.Content, Sample: body}
+	if st.Provider.Eventless {
+		f.Title = "your service" // any that signs its bodies
+	}
+	for _, e := range st.Events {
+		f.Events = append(f.Events, templates.FromEvent{Name: e.Name, GoName: e.GoName, Event: e.Event})
+	}
+	return f, nil
+}
+
 // generateIn generates what the config in dir describes, and gives the files relative to dir.
-func (c *command) generateIn(ctx context.Context, dir string) ([]string, error) {
+func (c *command) generateIn(ctx context.Context, dir, out string) ([]string, error) {
 	in := &command{stdout: c.stdout, stderr: c.stderr, format: c.format, color: c.color, quiet: true, config: filepath.Join(dir, "mcpe.yaml")}
 	requests, err := in.requests(nil, outputs{})
 	if err != nil {
@@ -171,7 +237,7 @@ func (c *command) generateIn(ctx context.Context, dir string) ([]string, error) 
 	}
 	var written []string
 	for _, f := range plan.Create {
-		written = append(written, path.Join(generatedDir, filepath.Base(f.Path)))
+		written = append(written, path.Join(out, filepath.Base(f.Path)))
 	}
 	return written, nil
 }
@@ -183,10 +249,19 @@ func (c *command) showStarted(s start, scaffold templates.Scaffold, files []stri
 	if s.dir != "." {
 		next = append(next, "cd "+s.dir)
 	}
-	next = append(next, "go mod tidy", "go test ./...", "go run .")
+	next = append(next, "go mod tidy", "go test ./...")
+	if f := scaffold.From; f != nil {
+		next = append(next, f.Env()+"=SECRET go run .")
+	} else {
+		next = append(next, "go run .")
+	}
+	from := s.source
+	if s.from != "" {
+		from = "from " + s.from
+	}
 	if c.format == "json" {
-		return c.printJSON(map[string]any{"module": scaffold.Module, "directory": s.dir, "transport": s.transport, "source": s.source, "files": files, "next": next})
+		return c.printJSON(map[string]any{"from": s.from, "module": scaffold.Module, "directory": s.dir, "transport": s.transport, "source": s.source, "files": files, "next": next})
 	}
 	return c.printf("Module %s in %s (%s, %s):\n  %s\n\nNext:\n  %s\n",
-		scaffold.Module, s.dir, s.transport, s.source, strings.Join(files, "\n  "), strings.Join(next, "\n  "))
+		scaffold.Module, s.dir, s.transport, from, strings.Join(files, "\n  "), strings.Join(next, "\n  "))
 }

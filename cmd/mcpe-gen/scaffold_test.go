@@ -33,7 +33,7 @@ func TestScaffold(t *testing.T) {
 		for _, source := range templates.Sources {
 			t.Run(transport+" "+source, func(t *testing.T) {
 				t.Parallel()
-				dir := scaffold(t, transport, source)
+				dir := scaffold(t, "--transport", transport, "--source", source)
 				goRun(t, dir, "build", "-o", "server.exe", ".")
 				if source == "emit" {
 					writeReadme(t, dir)
@@ -88,7 +88,7 @@ func runWorkflow(t *testing.T, dir string) {
 // scaffold runs init and gives the directory of the new module, with its go.mod completed. "go mod
 // tidy" would also want modules that only tests of dependencies need, and this test must not use the
 // network: loading the packages with -mod=mod and the go.sum of this module does as much.
-func scaffold(t *testing.T, transport, source string) string {
+func scaffold(t *testing.T, flags ...string) string {
 	t.Helper()
 	checkout, err := filepath.Abs("../..")
 	if err != nil {
@@ -96,7 +96,7 @@ func scaffold(t *testing.T, transport, source string) string {
 	}
 	dir := filepath.Join(t.TempDir(), "demo")
 	var stderr bytes.Buffer
-	args := []string{"init", dir, "--module", "example.com/demo", "--transport", transport, "--source", source, "--replace", checkout}
+	args := append([]string{"init", dir, "--module", "example.com/demo", "--replace", checkout}, flags...)
 	if code := run(args, io.Discard, &stderr, versionOf(nil)); code != exitOK {
 		t.Fatalf("init: exit code %d\n%s", code, &stderr)
 	}

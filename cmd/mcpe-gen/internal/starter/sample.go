@@ -1,0 +1,82 @@
+package starter
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/sample"
+	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/gen/yaml"
+)
+
+// Sample is the body of a webhook that becomes the first event type: what its payload asks for, in the places that
+// `from:` names, and what the service puts around it.
+func (s *Starter) Sample() ([]byte, error) {
+	set, found := schema.Load([]string{"events.yaml"}, schema.Options{ReadFile: func(string) ([]byte, error) { return s.Content, nil }})
+	if source.HasErrors(found) {
+		return nil, fmt.Errorf("the event types of %s: %s", s.Provider.Name, found[0])
+	}
+	e := set.Files[0].Events[0]
+	raw, ok := sample.Value(set.Published(e.Payload))
+	if !ok {
+		return nil, fmt.Errorf("no sample of %s could be made", e.Name)
+	}
+	payload, _ := source.Parse("sample.json", raw)
+	body := payload
+	if len(e.From.Fields) > 0 {
+		body = yaml.Object()
+		for _, f := range e.From.Fields {
+			if v := payload.Lookup(f.Target); v != nil {
+				put(body, f.Source, v)
+			}
+		}
+	}
+	around := map[string]*source.Node{}
+	switch s.Provider.Name {
+	case "github":
+		if e.From.Action != "" {
+			around["/action"] = yaml.Text(e.From.Action)
+		}
+	case "stripe":
+		around = map[string]*source.Node{"/id": yaml.Text("evt_1"), "/type": yaml.Text(e.From.Event), "/created": {Kind: source.Number, Text: "1700000000"}}
+	case "slack":
+		around = map[string]*source.Node{"/type": yaml.Text("event_callback"), "/event_id": yaml.Text("Ev1"), "/event/type": yaml.Text(e.From.Event)}
+	case "standard-webhooks":
+		around["/type"] = yaml.Text(e.From.Event)
+	case "hmac":
+		around = map[string]*source.Node{"/type": yaml.Text(e.From.Event), e.From.ID: yaml.Text("delivery-1")}
+	}
+	for _, at := range []string{"/id", "/type", "/created", "/event_id", "/event/type", "/action"} {
+		if v := around[at]; v != nil {
+			put(body, at, v)
+		}
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, body.JSON(), "", "  "); err != nil {
+		return nil, err
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
+}
+
+// put sets the value at a pointer whose way leads through objects.
+func put(n *source.Node, pointer string, v *source.Node) {
+	tokens, _ := source.SplitPointer(pointer)
+	for i, token := range tokens {
+		m := n.Member(token)
+		switch last := i == len(tokens)-1; {
+		case m == nil && last:
+			yaml.Set(n, token, v)
+		case m == nil:
+			inner := yaml.Object()
+			yaml.Set(n, token, inner)
+			n = inner
+		case last:
+			m.Value = v
+		default:
+			n = m.Value
+		}
+	}
+}
