@@ -11,7 +11,7 @@ help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 .PHONY: test
-test: lint drift unit ## Run every check: format, vet, staticcheck, drift, tests.
+test: lint drift unit oracle-here ## Run every check: format, vet, staticcheck, drift, tests.
 
 .PHONY: unit
 unit:
@@ -49,6 +49,18 @@ asyncapi: ## Check exported AsyncAPI documents with the official parser (needs N
 	npm install --silent --no-fund --no-audit --ignore-scripts --prefix bin/asyncapi @asyncapi/parser@3
 	MCPE_GEN_ASYNCAPI_MODULES=$(CURDIR)/bin/asyncapi $(GO) test -count=1 -v -run TestExportIsAsyncAPI ./gen/asyncapi
 
+# The libraries of services against which runtime/ingress is held have a go.mod of their own.
+ORACLE = runtime/ingress/oracle
+
+.PHONY: oracle
+oracle: ## Hold runtime/ingress against the libraries of the services (downloads them).
+	cd $(ORACLE) && $(GO) vet ./... && $(GO) test ./...
+
+.PHONY: oracle-here
+oracle-here:
+	@if (cd $(ORACLE) && GOPROXY=off $(GO) list -deps -test ./... >/dev/null 2>&1); then $(MAKE) --no-print-directory oracle; \
+	  else echo "NOT RUN: $(ORACLE), whose modules are not on this machine; make oracle downloads and runs them"; fi
+
 # The npm package that gen/provider/github has its schemas from.
 OCTOKIT = @octokit/webhooks-schemas@7.6.1
 
@@ -84,3 +96,4 @@ vulncheck: ## Look for known vulnerabilities that our code reaches (needs the vu
 tidy: ## Check that go.mod and go.sum are tidy.
 	$(GO) mod tidy -diff
 	cd tools && $(GO) mod tidy -diff
+	cd $(ORACLE) && $(GO) mod tidy -diff

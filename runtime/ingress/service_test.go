@@ -204,7 +204,7 @@ func TestServices(t *testing.T) {
 				}
 				value := good[headerKey(good, m.signature)]
 				for _, wrong := range []string{"", "x", value + "0", value[:len(value)-1], strings.Replace(value, "=", "", 1), "sha256=", "sha256=zz", "t=1", "t=,v1=", ",", "=",
-					"v0=", "v1,", strings.Repeat(value+",", 300)} {
+					"v0=", "v1,", "v0=a=b," + value, strings.Repeat(value+",", 300)} {
 					if wrong == value {
 						continue
 					}

@@ -67,7 +67,7 @@ func stripeSignature(text string) (stamp string, signatures [][]byte, err error)
 	for part := range strings.SplitSeq(text, ",") {
 		scheme, value, ok := strings.Cut(part, "=")
 		switch {
-		case !ok:
+		case !ok || strings.Contains(value, "="):
 			return "", nil, ErrHeaders
 		case scheme == "t" && stamp == "":
 			stamp = value
