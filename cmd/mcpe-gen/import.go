@@ -18,6 +18,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/schemadir"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 const importHelp = `Write an event file for event types that exist already.
@@ -171,7 +172,16 @@ func (i imports) document(ctx context.Context) (doc importer.Document, from stri
 	for _, bad := range cl.Unreadable() {
 		found = append(found, source.New("MCPE501", source.InFile(i.target.String()), "event %q is left out: %s", bad.Event, plain.Text(bad.Err.Error())))
 	}
-	return importer.Events(descriptors), i.target.String(), found, nil
+	return importer.Events(published(descriptors)), i.target.String(), found, nil
+}
+
+// published are descriptors as the protocol has them.
+func published(list []client.Descriptor) []wire.Descriptor {
+	ds := make([]wire.Descriptor, len(list))
+	for i, d := range list {
+		ds[i] = wire.Descriptor(d)
+	}
+	return ds
 }
 
 // file reads a document, or a directory of schemas.

@@ -15,7 +15,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A server of imported event types advertises descriptors equal to those that were imported, with
@@ -28,7 +27,7 @@ func TestImportRoundTrip(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			original := advertised(t, file)
-			text, found, err := importer.Write(importer.Events(original), importer.Options{From: "memory"})
+			text, found, err := importer.Write(importer.Events(published(original)), importer.Options{From: "memory"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -49,7 +48,7 @@ func TestImportRoundTrip(t *testing.T) {
 }
 
 // advertised is what a server of the event file answers to events/list, in memory.
-func advertised(t *testing.T, file string) []wire.Descriptor {
+func advertised(t *testing.T, file string) []client.Descriptor {
 	t.Helper()
 	// A type that is offered by webhook alone needs a server with webhooks.
 	p, err := newPeer(file, server.Options{Webhook: &server.WebhookOptions{}})
@@ -80,7 +79,7 @@ func advertised(t *testing.T, file string) []wire.Descriptor {
 }
 
 // descriptorValues writes schemas as values: the order of members means nothing.
-func descriptorValues(ds []wire.Descriptor) []map[string]any {
+func descriptorValues(ds []client.Descriptor) []map[string]any {
 	var list []map[string]any
 	for _, d := range ds {
 		raw, err := json.Marshal(d)

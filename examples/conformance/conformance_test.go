@@ -294,7 +294,7 @@ func newCallback(t *testing.T) *callback {
 		if _, err := (webhook.Verifier{Secrets: []webhook.Secret{c.secret}}).Verify(r.Header, body); err != nil {
 			t.Errorf("%s: %v", body, err)
 		}
-		var e wire.Envelope
+		var e webhook.Envelope
 		json.Unmarshal(body, &e)
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // An endpoint is a callback of the demo: a TLS server on loopback that verifies every signature and
@@ -80,7 +79,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, wire.MaxBody))
+	body, err := io.ReadAll(io.LimitReader(r.Body, webhook.MaxBody))
 	if err != nil {
 		http.Error(w, "unreadable", http.StatusBadRequest)
 		return
@@ -94,15 +93,15 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var stamp webhook.Stamp
 	for _, s := range e.secrets {
 		if stamp, err = (webhook.Verifier{Secrets: []webhook.Secret{s}}).Verify(r.Header, body); err != nil {
-			e.bad = append(e.bad, fmt.Errorf("%s: %w", r.Header.Get(wire.HeaderWebhookID), err))
+			e.bad = append(e.bad, fmt.Errorf("%s: %w", r.Header.Get("webhook-id"), err))
 			http.Error(w, "bad signature", http.StatusUnauthorized)
 			return
 		}
 	}
-	var envelope wire.Envelope
-	if err := json.Unmarshal(body, &envelope); err == nil && envelope.Type == wire.EnvelopeVerification {
+	var envelope webhook.Envelope
+	if err := json.Unmarshal(body, &envelope); err == nil && envelope.Type == webhook.TypeVerification {
 		e.verified++
-		json.NewEncoder(w).Encode(wire.ChallengeAnswer{Challenge: envelope.Challenge})
+		json.NewEncoder(w).Encode(map[string]string{"challenge": envelope.Challenge})
 		return
 	}
 	if e.failures > 0 {

@@ -17,7 +17,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // noArguments is the inputSchema of every relayed type: the relay's own arguments are the filter.
@@ -69,12 +68,8 @@ func serve(ctx context.Context, o options, up *upstream, log *slog.Logger, faile
 // every client.
 func (d *downstream) register(r *relayed) error {
 	in := json.RawMessage(noArguments)
-	fingerprint, err := wire.Fingerprint(in, r.descriptor.PayloadSchema)
-	if err != nil {
-		return err
-	}
 	t := events.Type[json.RawMessage, json.RawMessage]{Info: events.Info{Name: r.descriptor.Name, Description: r.descriptor.Description,
-		InputSchema: in, PayloadSchema: r.descriptor.PayloadSchema, Fingerprint: fingerprint, Source: events.SourceCheck}}
+		InputSchema: in, PayloadSchema: r.descriptor.PayloadSchema, Source: events.SourceCheck}}
 	check := func(ctx context.Context, _ json.RawMessage, cursor string) (events.Page[json.RawMessage], error) {
 		return r.log.page(ctx, cursor)
 	}

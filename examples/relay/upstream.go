@@ -17,7 +17,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // An upstream is the relay as a client: it receives, and keeps what it received in the database.
@@ -33,7 +32,7 @@ type upstream struct {
 
 // A relayed is one event type on its way through.
 type relayed struct {
-	descriptor wire.Descriptor
+	descriptor client.Descriptor
 	args       json.RawMessage
 	log        *eventLog
 	sub        *client.Subscription[json.RawMessage, json.RawMessage]
@@ -100,7 +99,7 @@ func (up *upstream) webhooks() (*client.WebhookOptions, error) {
 }
 
 // choose finds the descriptors of what is to be relayed and opens their logs.
-func (up *upstream) choose(ctx context.Context, catalog []wire.Descriptor) error {
+func (up *upstream) choose(ctx context.Context, catalog []client.Descriptor) error {
 	selections := up.o.selections
 	if len(selections) == 0 {
 		for _, d := range catalog {
@@ -108,7 +107,7 @@ func (up *upstream) choose(ctx context.Context, catalog []wire.Descriptor) error
 		}
 	}
 	for _, s := range selections {
-		i := slices.IndexFunc(catalog, func(d wire.Descriptor) bool { return d.Name == s.event })
+		i := slices.IndexFunc(catalog, func(d client.Descriptor) bool { return d.Name == s.event })
 		if i < 0 {
 			return fmt.Errorf("the upstream has no event type %q", s.event)
 		}

@@ -30,9 +30,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/file"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // options are the flags and what follows "--".
@@ -97,9 +97,9 @@ func parse(argv []string, stderr io.Writer) (options, error) {
 		return o, fmt.Errorf("%w: give either -url or a command after --", errUsage)
 	case o.event == "":
 		return o, fmt.Errorf("%w: -event is missing", errUsage)
-	case !slices.Contains([]string{"auto", wire.ModePoll, wire.ModePush, wire.ModeWebhook}, o.mode):
+	case !slices.Contains([]string{"auto", events.ModePoll, events.ModePush, events.ModeWebhook}, o.mode):
 		return o, fmt.Errorf("%w: -mode %q is none of auto, poll, push, webhook", errUsage, o.mode)
-	case o.mode == wire.ModeWebhook && o.receiver.listen == "":
+	case o.mode == events.ModeWebhook && o.receiver.listen == "":
 		return o, fmt.Errorf("%w: -mode webhook needs -listen", errUsage)
 	}
 	if err := o.receiver.check(); err != nil {
@@ -175,7 +175,7 @@ func watch(ctx context.Context, c *client.Client, o options, stdout, stderr io.W
 	if err != nil {
 		return fmt.Errorf("list event types: %w", err)
 	}
-	i := slices.IndexFunc(catalog, func(d wire.Descriptor) bool { return d.Name == o.event })
+	i := slices.IndexFunc(catalog, func(d client.Descriptor) bool { return d.Name == o.event })
 	if i < 0 {
 		var names []string
 		for _, d := range catalog {

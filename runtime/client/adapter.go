@@ -11,71 +11,57 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/carry"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-// A Carrier brings occurrences to a subscription by another protocol than events/*; see [Via]. For
-// adapters.
-type Carrier interface {
-	// Mode is what [Subscription.Mode] returns.
-	Mode() string
-	// Carry receives over one session until ctx ends, and says why it ended; it is called again
-	// after a loss. An error before [Intake.Accepted] is returned by Subscribe, a [TerminatedError]
-	// ends the subscription, and after any other there is another try.
-	Carry(ctx context.Context, in *Intake) error
+// What adapters stand on is not in this package's API: they reach it by package carry.
+func init() {
+	carry.Via = func(c carry.Carrier) any {
+		return SubscribeOption(func(o *subscribeOptions) { o.carrier = c })
+	}
+	carry.Of = func(c any) carry.Client { return inside{c.(*Client)} }
 }
 
-// Via makes a subscription receive by c instead of poll, push or webhook. For adapters, which have
-// options of their own that call it.
-func Via(c Carrier) SubscribeOption { return func(o *subscribeOptions) { o.carrier = c } }
+// inside is a client as adapters see it.
+type inside struct{ c *Client }
 
-// An Intake takes what a [Carrier] receives. For adapters.
-type Intake struct {
+// An intake takes what a carrier receives.
+type intake struct {
 	s    *subscription
 	sess *session
 }
 
-// Event is the name of the subscription's event type.
-func (in *Intake) Event() string { return in.s.name }
+func (in *intake) Event() string { return in.s.name }
 
-// Arguments are the subscription's, nil for none.
-func (in *Intake) Arguments() json.RawMessage {
+func (in *intake) Arguments() json.RawMessage {
 	if string(in.s.args) == "{}" {
 		return nil
 	}
 	return in.s.args
 }
 
-// Session is the SDK's session.
-func (in *Intake) Session() *mcp.ClientSession { return in.sess.cs }
+func (in *intake) Session() *mcp.ClientSession { return in.sess.cs }
 
-// Stateless tells that the session follows revision 2026-07-28 or later.
-func (in *Intake) Stateless() bool { return in.sess.stateless }
+func (in *intake) Stateless() bool { return in.sess.stateless }
 
-// Accepted tells that the server has accepted the subscription; it reports whether it had before.
-func (in *Intake) Accepted() (before bool) { return in.s.established() }
+func (in *intake) Accepted() (before bool) { return in.s.established() }
 
-// Over reports whether the subscription itself has ended, and not only the session.
-func (in *Intake) Over() bool { return in.s.ctx.Err() != nil }
+func (in *intake) Over() bool { return in.s.ctx.Err() != nil }
 
-// Take hands over one occurrence; it waits for room.
-func (in *Intake) Take(ctx context.Context, o wire.Occurrence) error {
+func (in *intake) Take(ctx context.Context, o wire.Occurrence) error {
 	in.s.progress()
 	return in.s.take(ctx, &o, o.Cursor)
 }
 
-// Gap hands over that occurrences may be missing.
-func (in *Intake) Gap(ctx context.Context) error { return in.s.gap(ctx, nil) }
-
-// Note hands over an error that does not end the subscription.
-func (in *Intake) Note(ctx context.Context, err error) error { return in.s.note(ctx, err) }
+func (in *intake) Gap(ctx context.Context) error { return in.s.gap(ctx, nil) }
 
 // runCarrier runs the subscription's carrier over one session.
 func (s *subscription) runCarrier(ctx context.Context, sess *session) error {
 	s.mu.Lock()
 	s.modeName = s.opts.carrier.Mode()
 	s.mu.Unlock()
-	err := s.opts.carrier.Carry(ctx, &Intake{s, sess})
+	err := s.opts.carrier.Carry(ctx, &intake{s, sess})
 	if told := (*TerminatedError)(nil); ctx.Err() != nil && s.ctx.Err() == nil && !errors.As(err, &told) {
 		return ErrSessionLost
 	}
@@ -98,10 +84,8 @@ type observer struct {
 	take    func(method string, params json.RawMessage)
 }
 
-// Observe calls take for every notification of one of the methods, on whatever carrier it comes,
-// until stop is called. take runs on the session's reading path: it must not block. For adapters.
-func (c *Client) Observe(methods []string, take func(method string, params json.RawMessage)) (stop func()) {
-	o := &c.observers
+func (in inside) Observe(methods []string, take func(method string, params json.RawMessage)) (stop func()) {
+	o := &in.c.observers
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.last++
@@ -139,10 +123,8 @@ func (o *observers) watching() bool {
 	return len(o.all) > 0
 }
 
-// BeforeClose calls f when the client is about to close, while its session still works, until stop
-// is called. Close waits for f. For adapters.
-func (c *Client) BeforeClose(f func()) (stop func()) {
-	o := &c.observers
+func (in inside) BeforeClose(f func()) (stop func()) {
+	o := &in.c.observers
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.last++
@@ -171,20 +153,15 @@ func (o *observers) closing() {
 	wg.Wait()
 }
 
-// Live returns a working session of the SDK's, connecting again when the last one was lost, and
-// whether it follows revision 2026-07-28 or later. For adapters.
-func (c *Client) Live(ctx context.Context) (cs *mcp.ClientSession, stateless bool, err error) {
-	s, err := c.live(ctx, false)
+func (in inside) Live(ctx context.Context) (cs *mcp.ClientSession, stateless bool, err error) {
+	s, err := in.c.live(ctx, false)
 	if err != nil {
 		return nil, false, err
 	}
 	return s.cs, s.stateless, nil
 }
 
-// Listen keeps a subscriptions/listen request open on the intake's session that asks, by key: true in
-// its _meta, for the messages of a protocol, which [Client.Observe] then hears. It calls
-// acknowledged when the server has agreed, and returns when the request is over. For adapters.
-func (in *Intake) Listen(ctx context.Context, key string, acknowledged func()) error {
+func (in *intake) Listen(ctx context.Context, key string, acknowledged func()) error {
 	s := in.sess
 	// The SDK fills in _meta for calls through its own functions only: take it from one.
 	own := newCall(nil)

@@ -197,12 +197,12 @@ func (cb *callback) take(ctx context.Context, d webhook.Delivery) error {
 		return err
 	}
 	defer release()
-	return cb.hand(ctx, d.Type, &d.Occurrence, &d.Envelope, 0)
+	return cb.hand(ctx, &d, 0)
 }
 
-func (cb *callback) terminate(e *wire.ErrorObject) {
+func (cb *callback) terminate(e *webhook.ErrorObject) {
 	if e == nil {
-		e = &wire.ErrorObject{}
+		e = &webhook.ErrorObject{}
 	}
 	select {
 	case cb.terminated <- &TerminatedError{Event: cb.s.name, Err: errorOf(e.Code, e.Message, e.Data)}:
@@ -220,10 +220,11 @@ func (cb *callback) acquire(ctx context.Context) (release func(), err error) {
 }
 
 // hand gives one message to the inbox; sequence is its place in the store, 0 for none.
-func (cb *callback) hand(ctx context.Context, kind string, o *wire.Occurrence, e *wire.Envelope, sequence uint64) error {
-	if kind == wire.EnvelopeGap {
-		return cb.s.gapItem(ctx, cb.s.usable(e.Cursor), sequence)
+func (cb *callback) hand(ctx context.Context, d *webhook.Delivery, sequence uint64) error {
+	if d.Type == wire.EnvelopeGap {
+		return cb.s.gapItem(ctx, cb.s.usable(d.Envelope.Cursor), sequence)
 	}
+	o := wire.Occurrence(d.Occurrence)
 	o.Cursor = cb.s.usable(o.Cursor)
-	return cb.s.takeItem(ctx, item{occurrence: o, cursor: o.Cursor, sequence: sequence})
+	return cb.s.takeItem(ctx, item{occurrence: &o, cursor: o.Cursor, sequence: sequence})
 }

@@ -21,9 +21,23 @@ const (
 	maxDescriptors = 10_000
 )
 
+// A Descriptor is one event type as the server's events/list describes it (LIST-2).
+type Descriptor struct {
+	// Name is the event name, Description what people and models read.
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	// Delivery are the delivery modes that the type offers: "poll", "push" and "webhook".
+	Delivery []string `json:"delivery"`
+	// InputSchema and PayloadSchema are JSON Schemas as the server published them; {} where it has none.
+	InputSchema   json.RawMessage `json:"inputSchema"`
+	PayloadSchema json.RawMessage `json:"payloadSchema"`
+	// Meta is the entry's _meta, or nil.
+	Meta map[string]any `json:"_meta,omitempty"`
+}
+
 // A reading is what events/list said.
 type reading struct {
-	list    []wire.Descriptor
+	list    []Descriptor
 	leftOut []*DescriptorError
 }
 
@@ -50,14 +64,14 @@ func (c *catalog) leftOut() []*DescriptorError {
 	return slices.Clone(c.last.leftOut)
 }
 
-func (c *catalog) get() ([]wire.Descriptor, bool) {
+func (c *catalog) get() ([]Descriptor, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.last.list, c.known
 }
 
 // list reads events/list and keeps the answer.
-func (c *Client) list(ctx context.Context, s *session) ([]wire.Descriptor, error) {
+func (c *Client) list(ctx context.Context, s *session) ([]Descriptor, error) {
 	all, err := c.readList(ctx, s, newCall(nil))
 	if err != nil {
 		return nil, err
@@ -108,7 +122,8 @@ func (c *Client) readList(ctx context.Context, s *session, own *call) (all readi
 // add reads entries one by one: one that is malformed must not hide the others.
 func (r *reading) add(entries []json.RawMessage) {
 	for _, raw := range entries {
-		d, err := wire.DecodeDescriptor(raw)
+		read, err := wire.DecodeDescriptor(raw)
+		d := Descriptor(read)
 		if _, twice := find(r.list, d.Name); err == nil && twice {
 			err = errors.New("/name is that of an entry before")
 		}
@@ -150,22 +165,22 @@ func (c *Client) registry() []*subscription {
 	return subs
 }
 
-func find(all []wire.Descriptor, name string) (wire.Descriptor, bool) {
-	i := slices.IndexFunc(all, func(d wire.Descriptor) bool { return d.Name == name })
+func find(all []Descriptor, name string) (Descriptor, bool) {
+	i := slices.IndexFunc(all, func(d Descriptor) bool { return d.Name == name })
 	if i < 0 {
-		return wire.Descriptor{}, false
+		return Descriptor{}, false
 	}
 	return all[i], true
 }
 
 // describe returns the descriptor of the event type of that name, reading the list when what is
 // known of it lacks the name. Subscriptions that ask at the same time share one reading.
-func (c *Client) describe(ctx context.Context, s *session, name string) (wire.Descriptor, error) {
+func (c *Client) describe(ctx context.Context, s *session, name string) (Descriptor, error) {
 	select {
 	case c.catalog.reading <- struct{}{}:
 		defer func() { <-c.catalog.reading }()
 	case <-ctx.Done():
-		return wire.Descriptor{}, context.Cause(ctx)
+		return Descriptor{}, context.Cause(ctx)
 	}
 	if all, known := c.catalog.get(); known {
 		if d, ok := find(all, name); ok {
@@ -174,7 +189,7 @@ func (c *Client) describe(ctx context.Context, s *session, name string) (wire.De
 	}
 	all, err := c.list(ctx, s)
 	if err != nil {
-		return wire.Descriptor{}, err
+		return Descriptor{}, err
 	}
 	d, ok := find(all, name)
 	if !ok {

@@ -33,7 +33,7 @@ type recorder struct {
 
 func (r *recorder) options() Options {
 	return Options{
-		OnCatalog: func([]wire.Descriptor) { r.mu.Lock(); r.catalogs++; r.mu.Unlock() },
+		OnCatalog: func([]Descriptor) { r.mu.Lock(); r.catalogs++; r.mu.Unlock() },
 		OnDrift:   func(d Drift) { r.mu.Lock(); r.drifts = append(r.drifts, d); r.mu.Unlock() },
 	}
 }

@@ -29,7 +29,6 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // Options of a Client; the zero value is usable.
@@ -54,7 +53,7 @@ type Options struct {
 	Policy func(ctx context.Context, o events.Occurrence) error
 	// OnCatalog is called with the server's event types after each refresh caused by list_changed
 	// or by time (CLI-9). It must not block.
-	OnCatalog func([]wire.Descriptor)
+	OnCatalog func([]Descriptor)
 	// OnDrift is called when generated types differ from what the server publishes (CLI-9), once
 	// for each difference of a subscription. It must not block.
 	OnDrift func(Drift)
@@ -203,7 +202,7 @@ func (c *Client) Session() *mcp.ClientSession {
 
 // List asks the server for its event types, all pages in the server's order (LIST-1). Entries that
 // cannot be read are left out; [Client.Unreadable] returns them.
-func (c *Client) List(ctx context.Context) ([]wire.Descriptor, error) {
+func (c *Client) List(ctx context.Context) ([]Descriptor, error) {
 	for again := redialable(c.transport); ; again = false {
 		s, err := c.live(ctx, false)
 		if err != nil {

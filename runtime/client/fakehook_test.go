@@ -197,7 +197,7 @@ func (h *hooks) gap(sub *hookSub, id, cursor string) int {
 
 func (h *hooks) terminated(sub *hookSub, kind wire.Kind, data string) int {
 	e := h.f.err(kind, data)
-	body, _ := webhook.Terminated(wire.ErrorObject{Code: e.Code, Message: e.Message, Data: e.Data})
+	body, _ := webhook.Terminated(webhook.ErrorObject{Code: e.Code, Message: e.Message, Data: e.Data})
 	return h.send(sub, webhook.NewMessageID(wire.EnvelopeTerminated), body)
 }
 

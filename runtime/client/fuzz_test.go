@@ -207,7 +207,7 @@ func FuzzStoredBodies(f *testing.F) {
 		}
 		s := fuzzSubscription()
 		cb := &callback{s: s}
-		if err := cb.hand(t.Context(), d.Type, &d.Occurrence, &d.Envelope, 1); err != nil {
+		if err := cb.hand(t.Context(), &d, 1); err != nil {
 			t.Fatal(err)
 		}
 		s.items(t)

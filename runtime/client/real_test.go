@@ -13,7 +13,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // CLI-2, section 13: with the real server every subscription receives what matches, in order, once,
@@ -144,7 +143,7 @@ func TestRealListChanged(t *testing.T) {
 		h := newHouse(t, c, server.Options{})
 		var names [][]string
 		var mu sync.Mutex
-		h.connect(Options{Relist: 24 * time.Hour, OnCatalog: func(all []wire.Descriptor) {
+		h.connect(Options{Relist: 24 * time.Hour, OnCatalog: func(all []Descriptor) {
 			mu.Lock()
 			defer mu.Unlock()
 			var now []string

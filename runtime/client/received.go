@@ -102,7 +102,7 @@ func (cb *callback) drain(ctx context.Context) error {
 func (cb *callback) handStored(ctx context.Context, b store.Received) error {
 	d, err := webhook.ParseDelivery(webhook.Stamp{ID: b.EventID}, b.Body)
 	if err == nil && (d.Type == "" || d.Type == wire.EnvelopeGap) {
-		return cb.hand(ctx, d.Type, &d.Occurrence, &d.Envelope, b.Sequence)
+		return cb.hand(ctx, &d, b.Sequence)
 	}
 	cb.s.log.Error("a stored body is no message", "eventId", b.EventID)
 	cb.s.inbox.advance(nil, b.Sequence)

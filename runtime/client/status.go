@@ -101,7 +101,7 @@ func (c *Client) remove(s *subscription) {
 }
 
 // compare reports drift between the subscription's types and a descriptor.
-func (s *subscription) compare(d wire.Descriptor) {
+func (s *subscription) compare(d Descriptor) {
 	if s.fingerprint == "" {
 		return
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/carry"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -25,7 +26,7 @@ type subscribeOptions struct {
 	key       string
 	maxAge    time.Duration // negative: not sent
 	manualAck bool
-	carrier   Carrier // nil: events/*
+	carrier   carry.Carrier // nil: events/*
 }
 
 // A SubscribeOption sets a detail of one subscription.

@@ -51,7 +51,7 @@ func (h *Handle) addGap() {
 // controlBody builds the envelope for one attempt.
 func (e *Engine) controlBody(h *Handle, c *control) ([]byte, error) {
 	if c.kind == wire.EnvelopeTerminated {
-		return webhook.Terminated(c.err)
+		return webhook.Terminated(webhook.ErrorObject(c.err))
 	}
 	return webhook.Gap(h.Watermark())
 }

@@ -21,7 +21,7 @@ func (oneEvent) Read(_ context.Context, after store.Position, _ int) (delivery.F
 		return delivery.Found{Upto: after}, nil
 	}
 	body := func(cursor *string) ([]byte, error) {
-		return webhook.Occurrence(wire.Occurrence{EventID: "evt_1", Name: "incident.created", Timestamp: "2026-11-20T08:00:00Z", Data: []byte(`{}`)}, cursor)
+		return webhook.Occurrence{EventID: "evt_1", Name: "incident.created", Timestamp: "2026-11-20T08:00:00Z", Data: []byte(`{}`)}.Body(cursor)
 	}
 	return delivery.Found{Items: []delivery.Item{{Position: 1, EventID: "evt_1", Body: body}}, Upto: 1}, nil
 }

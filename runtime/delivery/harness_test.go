@@ -130,7 +130,7 @@ func (v *view) Read(ctx context.Context, after store.Position, limit int) (Found
 		f.Upto = e.Position
 		if v.matches(e) {
 			it := Item{Position: e.Position, EventID: e.EventID, Body: func(cursor *string) ([]byte, error) {
-				return webhook.Occurrence(wire.Occurrence{EventID: e.EventID, Name: "test", Timestamp: e.Timestamp.String(), Data: e.Data}, cursor)
+				return webhook.Occurrence{EventID: e.EventID, Name: "test", Timestamp: e.Timestamp.String(), Data: e.Data}.Body(cursor)
 			}}
 			if v.bad != nil && v.bad(e) {
 				it.Body = nil

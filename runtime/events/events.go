@@ -26,6 +26,13 @@ const (
 	SourceBoth  Source = "both"
 )
 
+// The delivery modes, as events/list names them.
+const (
+	ModePoll    = "poll"
+	ModePush    = "push"
+	ModeWebhook = "webhook"
+)
+
 // A Type is the static description of an event type whose subscription arguments are A and whose
 // payload is P. Generated code holds one per event; servers register it, clients subscribe with it.
 type Type[A, P any] struct {
@@ -38,7 +45,8 @@ type Info struct {
 	Name string
 	// Description is the human-readable text of events/list.
 	Description string
-	// Delivery restricts the delivery modes; empty means all that the server can do (LIST-3).
+	// Delivery restricts the delivery modes ([ModePoll] and its siblings); empty means all that the
+	// server can do (LIST-3).
 	Delivery []string
 	// InputSchema and PayloadSchema are compact JSON Schemas exactly as published.
 	InputSchema, PayloadSchema json.RawMessage

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
 // AgentOptions allow handlers that ask an agent (MCPE-HAN-3).
@@ -32,8 +32,8 @@ type AgentRequest struct {
 	SubscriptionID, ClientID string
 	// Event is what happened; for a batch the synthetic event of type events.batch, whose Events are
 	// beside it.
-	Event  wire.MCPEEvent
-	Events []wire.MCPEEvent
+	Event  mcpewire.Event
+	Events []mcpewire.Event
 	// SystemPrompt, Model, Instructions, Tools and MaxTokens are the subscriber's wishes.
 	SystemPrompt, Model, Instructions string
 	Tools                             []string
@@ -57,14 +57,14 @@ func newAgent(o AgentOptions) (*agent, error) {
 	return &agent{o}, nil
 }
 
-func (g *agent) timeout(h *wire.MCPEHandler) time.Duration {
+func (g *agent) timeout(h *mcpewire.Handler) time.Duration {
 	if h.Timeout <= 0 {
 		return min(g.o.Timeout, g.o.MaxTimeout)
 	}
 	return min(time.Duration(h.Timeout)*time.Millisecond, g.o.MaxTimeout)
 }
 
-func (g *agent) check(o object, h *wire.MCPEHandler, _ bool) (err *refusal) {
+func (g *agent) check(o object, h *mcpewire.Handler, _ bool) (err *refusal) {
 	for name, into := range map[string]*string{"systemPrompt": &h.SystemPrompt, "model": &h.Model, "instructions": &h.Instructions} {
 		if *into, err = o.text(name); err != nil {
 			return err

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
 // BashOptions allow handlers that run commands (MCPE-HAN-1). A command is executed as it is given,
@@ -101,14 +101,14 @@ func newBash(o BashOptions) (*bash, error) {
 	return b, nil
 }
 
-func (b *bash) timeout(h *wire.MCPEHandler) time.Duration {
+func (b *bash) timeout(h *mcpewire.Handler) time.Duration {
 	if h.Timeout <= 0 {
 		return min(b.o.Timeout, b.o.MaxTimeout)
 	}
 	return min(time.Duration(h.Timeout)*time.Millisecond, b.o.MaxTimeout)
 }
 
-func (b *bash) check(o object, h *wire.MCPEHandler, local bool) (err *refusal) {
+func (b *bash) check(o object, h *mcpewire.Handler, local bool) (err *refusal) {
 	if !local && !b.o.Remote {
 		return invalid(o.path("type"), "handlers that run commands are not allowed to remote clients")
 	}
@@ -222,7 +222,7 @@ func (b *bash) run(ctx context.Context, r *run) error {
 }
 
 // variables are those of the event.
-func variables(e *wire.MCPEEvent, body []byte) []string {
+func variables(e *mcpewire.Event, body []byte) []string {
 	env := []string{"MCPE_EVENT_ID=" + e.ID, "MCPE_EVENT_TYPE=" + e.Type, "MCPE_EVENT_PRIORITY=" + e.Metadata.Priority,
 		"MCPE_EVENT_TIMESTAMP=" + e.Metadata.Timestamp, "MCPE_EVENT_TAGS=" + strings.Join(e.Metadata.Tags, ",")}
 	if len(body) <= maxVariable {

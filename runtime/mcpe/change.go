@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -28,7 +29,7 @@ func (a *Adapter) setStatus(ctx context.Context, c *call, status string) (any, *
 	switch {
 	case err != nil:
 	case s.status == wire.MCPEExpired:
-		err = refuse(wire.MCPEInvalidParams, "subscriptionId: the subscription has expired; subscribe anew.")
+		err = refuse(mcpewire.CodeInvalidParams, "subscriptionId: the subscription has expired; subscribe anew.")
 	case status == wire.MCPEActive && s.status != status && c.owner.active() >= a.o.MaxActive:
 		err = a.limitReached()
 	}
@@ -86,7 +87,7 @@ func (a *Adapter) update(ctx context.Context, c *call) (any, *refusal) {
 	a.mu.Lock()
 	s, err := a.find(c)
 	if err == nil && s.status == wire.MCPEExpired {
-		err = refuse(wire.MCPEInvalidParams, "subscriptionId: the subscription has expired; subscribe anew.")
+		err = refuse(mcpewire.CodeInvalidParams, "subscriptionId: the subscription has expired; subscribe anew.")
 	}
 	if err != nil {
 		a.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -134,7 +135,7 @@ func (a *Adapter) message(method string, params any) server.Message {
 
 // realtimeLocked delivers an event at once or drops it: there is no second try (specification,
 // section 8.1). a.mu is held.
-func (a *Adapter) realtimeLocked(s *subscription, e *wire.MCPEEvent) {
+func (a *Adapter) realtimeLocked(s *subscription, e *mcpewire.Event) {
 	if !s.revealed {
 		if len(s.early) < maxEarlyEvents {
 			s.early = append(s.early, *e)
@@ -147,14 +148,14 @@ func (a *Adapter) realtimeLocked(s *subscription, e *wire.MCPEEvent) {
 		a.tell.drop(droppedRate, 1)
 		return
 	}
-	if !a.notifyLocked(s, wire.MCPENotificationEvent, &wire.MCPEEventParams{SubscriptionID: s.id, Event: *e}, nil) {
+	if !a.notifyLocked(s, wire.MCPENotificationEvent, &mcpewire.EventParams{SubscriptionID: s.id, Event: *e}, nil) {
 		a.tell.drop(droppedDisconnected, 1)
 	}
 }
 
 // notifyBatch sends a batch, as one notification or, without aggregation, one for each event. It
 // returns the receipts of the events that were taken and, when a rate keeps it from more, how long to wait.
-func (a *Adapter) notifyBatch(s *subscription, batch []wire.MCPEEvent, aggregate bool) (sent []*receipt, wait time.Duration) {
+func (a *Adapter) notifyBatch(s *subscription, batch []mcpewire.Event, aggregate bool) (sent []*receipt, wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range batch {
@@ -165,13 +166,13 @@ func (a *Adapter) notifyBatch(s *subscription, batch []wire.MCPEEvent, aggregate
 		}
 		to := newReceipt()
 		if aggregate {
-			if !a.notifyLocked(s, wire.MCPENotificationBatch, &wire.MCPEBatchParams{SubscriptionID: s.id, Events: batch}, to) {
+			if !a.notifyLocked(s, wire.MCPENotificationBatch, &mcpewire.BatchParams{SubscriptionID: s.id, Events: batch}, to) {
 				r.Cancel()
 				return nil, a.slowLocked(s)
 			}
 			return slices.Repeat([]*receipt{to}, len(batch)), 0
 		}
-		if !a.notifyLocked(s, wire.MCPENotificationEvent, &wire.MCPEEventParams{SubscriptionID: s.id, Event: batch[i]}, to) {
+		if !a.notifyLocked(s, wire.MCPENotificationEvent, &mcpewire.EventParams{SubscriptionID: s.id, Event: batch[i]}, to) {
 			r.Cancel()
 			return sent, a.slowLocked(s)
 		}

@@ -11,32 +11,33 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A runner runs the handlers of one kind.
 type runner interface {
 	// check reads what the kind needs of a handler and refuses what is not allowed.
-	check(o object, h *wire.MCPEHandler, local bool) *refusal
+	check(o object, h *mcpewire.Handler, local bool) *refusal
 	// run handles one event, which may stand for a batch. An error is the outcome failed.
 	run(ctx context.Context, r *run) error
 	// timeout bounds a run.
-	timeout(h *wire.MCPEHandler) time.Duration
+	timeout(h *mcpewire.Handler) time.Duration
 }
 
 // A run is one event on its way to a handler.
 type run struct {
 	subscription string
 	client       string
-	handler      *wire.MCPEHandler
-	event        wire.MCPEEvent
-	events       []wire.MCPEEvent // of a batch, else the event
+	handler      *mcpewire.Handler
+	event        mcpewire.Event
+	events       []mcpewire.Event // of a batch, else the event
 	session      *mcp.ServerSession
 }
 
 // A handling waits for the handler of its subscription.
 type handling struct {
-	events []wire.MCPEEvent
+	events []mcpewire.Event
 	batch  bool
 }
 
@@ -77,12 +78,12 @@ func (a *Adapter) runners() (map[string]runner, error) {
 }
 
 // parseHandler reads a handler of an allowed kind (MCPE-TOOL-6).
-func (a *Adapter) parseHandler(at string, raw json.RawMessage, local bool) (*wire.MCPEHandler, *refusal) {
+func (a *Adapter) parseHandler(at string, raw json.RawMessage, local bool) (*mcpewire.Handler, *refusal) {
 	o, err := parseObject(at, raw)
 	if err != nil {
 		return nil, err
 	}
-	h := &wire.MCPEHandler{}
+	h := &mcpewire.Handler{}
 	if h.Type, err = o.text("type"); err != nil {
 		return nil, err
 	}
@@ -208,8 +209,8 @@ func safely(f func() error) (err error) {
 
 // batchEvent is the one event by which a handler gets a batch (MCPE-HAN-4): its data holds the
 // events, its priority is the highest of theirs, its tags are all of theirs.
-func batchEvent(subscription string, batch []wire.MCPEEvent) wire.MCPEEvent {
-	e := wire.MCPEEvent{ID: newID(), Type: wire.MCPEBatchType, Metadata: wire.MCPEMetadata{Timestamp: stamp(time.Now()), Priority: wire.MCPELow}}
+func batchEvent(subscription string, batch []mcpewire.Event) mcpewire.Event {
+	e := mcpewire.Event{ID: newID(), Type: wire.MCPEBatchType, Metadata: mcpewire.Metadata{Timestamp: stamp(time.Now()), Priority: wire.MCPELow}}
 	for i := range batch {
 		m := &batch[i].Metadata
 		if slices.Index(priorities, m.Priority) > slices.Index(priorities, e.Metadata.Priority) {
@@ -224,7 +225,7 @@ func batchEvent(subscription string, batch []wire.MCPEEvent) wire.MCPEEvent {
 	e.Data = encode(struct {
 		SubscriptionID string           `json:"subscriptionId"`
 		Count          int              `json:"count"`
-		Events         []wire.MCPEEvent `json:"events"`
+		Events         []mcpewire.Event `json:"events"`
 	}{subscription, len(batch), batch})
 	return e
 }

@@ -12,21 +12,22 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/cron"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A refusal is why a tool call is not served (MCPE-TOOL-4).
-type refusal struct{ wire.MCPEError }
+type refusal struct{ mcpewire.Refusal }
 
 func (r *refusal) Error() string { return r.Message }
 
-func refuse(code wire.MCPECode, format string, args ...any) *refusal {
-	return &refusal{wire.MCPEError{Code: code, Name: code.String(), Message: fmt.Sprintf(format, args...)}}
+func refuse(code mcpewire.Code, format string, args ...any) *refusal {
+	return &refusal{mcpewire.Refusal{Code: code, Name: code.String(), Message: fmt.Sprintf(format, args...)}}
 }
 
 // invalid names the field that is at fault (MCPE-TOOL-6).
 func invalid(field, format string, args ...any) *refusal {
-	return refuse(wire.MCPEInvalidParams, "%s: %s", field, fmt.Sprintf(format, args...))
+	return refuse(mcpewire.CodeInvalidParams, "%s: %s", field, fmt.Sprintf(format, args...))
 }
 
 // Bounds of what a subscription may hold, beyond those of Options.
@@ -177,7 +178,7 @@ func (o object) table(name string) (table map[string]string, err *refusal) {
 }
 
 // parseFilter reads a filter and counts its values (MCPE-CAP-3).
-func (a *Adapter) parseFilter(at string, raw json.RawMessage) (f wire.MCPEFilter, err *refusal) {
+func (a *Adapter) parseFilter(at string, raw json.RawMessage) (f mcpewire.Filter, err *refusal) {
 	o, err := parseObject(at, raw)
 	if err != nil {
 		return f, err
@@ -224,7 +225,7 @@ func checkPattern(at, p string) *refusal {
 
 // plan is a delivery with what its schedules mean.
 type plan struct {
-	wire wire.MCPEDelivery
+	wire mcpewire.Delivery
 	cron *cron.Schedule
 	zone *time.Location
 	at   time.Time
@@ -286,7 +287,7 @@ func (a *Adapter) parseCron(p *plan, o object) (err *refusal) {
 	if err != nil {
 		return err
 	}
-	s := &wire.MCPECronSchedule{}
+	s := &mcpewire.CronSchedule{}
 	if s.Expression, err = c.text("expression"); err != nil {
 		return err
 	}
@@ -315,7 +316,7 @@ func (a *Adapter) parseScheduled(p *plan, o object) (err *refusal) {
 	if err != nil {
 		return err
 	}
-	s := &wire.MCPEScheduledOnce{}
+	s := &mcpewire.ScheduledOnce{}
 	if p.at, err = c.time("deliverAt"); err != nil {
 		return err
 	}
@@ -341,9 +342,9 @@ func (a *Adapter) parseScheduled(p *plan, o object) (err *refusal) {
 
 // A change is what a caller asks for of a subscription; nil and zero members keep what there is.
 type change struct {
-	filter  *wire.MCPEFilter
+	filter  *mcpewire.Filter
 	plan    *plan
-	handler *wire.MCPEHandler
+	handler *mcpewire.Handler
 	expires time.Time
 	// dropHandler and dropExpiry tell that null was given.
 	dropHandler, dropExpiry bool

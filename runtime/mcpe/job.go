@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -197,8 +198,8 @@ func (a *Adapter) deliverQueue(s *subscription, j *job) {
 	}
 }
 
-func decodeQueue(queue []store.Queued) []wire.MCPEEvent {
-	batch := make([]wire.MCPEEvent, len(queue))
+func decodeQueue(queue []store.Queued) []mcpewire.Event {
+	batch := make([]mcpewire.Event, len(queue))
 	for i, q := range queue {
 		_ = json.Unmarshal(q.Body, &batch[i]) // written by this package
 	}
@@ -207,7 +208,7 @@ func decodeQueue(queue []store.Queued) []wire.MCPEEvent {
 
 // handleBatch gives the handler what of a batch it has not got yet: once, whatever becomes of the
 // notification (MCPE-HAN-4).
-func (a *Adapter) handleBatch(s *subscription, j *job, queue []store.Queued, batch []wire.MCPEEvent, aggregate bool) {
+func (a *Adapter) handleBatch(s *subscription, j *job, queue []store.Queued, batch []mcpewire.Event, aggregate bool) {
 	a.mu.Lock()
 	if s.handler == nil || queue[len(queue)-1].Sequence <= j.handled {
 		a.mu.Unlock()
@@ -308,7 +309,7 @@ func (a *Adapter) tellExpiredLocked(s *subscription) {
 		return
 	}
 	r := newReceipt()
-	if !a.notifyLocked(s, wire.MCPENotificationExpired, &wire.MCPEExpiredParams{SubscriptionID: s.id, ExpiredAt: stamp(s.expires)}, r) {
+	if !a.notifyLocked(s, wire.MCPENotificationExpired, &mcpewire.ExpiredParams{SubscriptionID: s.id, ExpiredAt: stamp(s.expires)}, r) {
 		return
 	}
 	s.telling = true

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -22,12 +23,12 @@ func matchesType(pattern, event string) bool {
 }
 
 // typeMatches reports whether a filter is for the type as such.
-func typeMatches(f *wire.MCPEFilter, event string) bool {
+func typeMatches(f *mcpewire.Filter, event string) bool {
 	return len(f.EventTypes) == 0 || slices.ContainsFunc(f.EventTypes, func(p string) bool { return matchesType(p, event) })
 }
 
 // matches reports whether a filter is for the event (MCPE-MATCH-1).
-func matches(f *wire.MCPEFilter, e *wire.MCPEEvent) bool {
+func matches(f *mcpewire.Filter, e *mcpewire.Event) bool {
 	return typeMatches(f, e.Type) &&
 		(len(f.Priority) == 0 || slices.Contains(f.Priority, e.Metadata.Priority)) &&
 		(len(f.Tags) == 0 || slices.ContainsFunc(f.Tags, func(t string) bool { return slices.Contains(e.Metadata.Tags, t) }))
@@ -35,9 +36,9 @@ func matches(f *wire.MCPEFilter, e *wire.MCPEEvent) bool {
 
 // eventOf is an occurrence as MCPE carries it. Its type's priority and tags hold unless the
 // occurrence's own _meta says otherwise.
-func eventOf(o *events.Occurrence, info *events.MCPE) wire.MCPEEvent {
-	e := wire.MCPEEvent{ID: eventID(o.Name, o.ID), Type: o.Name, Data: o.Raw,
-		Metadata: wire.MCPEMetadata{SourceEventID: o.ID, Timestamp: o.Timestamp.String(), Priority: wire.MCPENormal}}
+func eventOf(o *events.Occurrence, info *events.MCPE) mcpewire.Event {
+	e := mcpewire.Event{ID: eventID(o.Name, o.ID), Type: o.Name, Data: o.Raw,
+		Metadata: mcpewire.Metadata{SourceEventID: o.ID, Timestamp: o.Timestamp.String(), Priority: wire.MCPENormal}}
 	if info != nil {
 		if info.Priority != "" {
 			e.Metadata.Priority = info.Priority

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/cron"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -19,9 +20,9 @@ type subscription struct {
 	id    string
 	owner *owner
 
-	filter  wire.MCPEFilter
+	filter  mcpewire.Filter
 	plan    *plan
-	handler *wire.MCPEHandler
+	handler *mcpewire.Handler
 	status  string
 	created time.Time
 	updated time.Time
@@ -36,7 +37,7 @@ type subscription struct {
 
 	// revealed tells that the client knows the id (MCPE-NOTE-3); early waits for that.
 	revealed bool
-	early    []wire.MCPEEvent
+	early    []mcpewire.Event
 
 	delivering bool // from a queue
 	handling   struct {
@@ -47,9 +48,9 @@ type subscription struct {
 
 // A record is a subscription as the store keeps it.
 type record struct {
-	Filter   wire.MCPEFilter   `json:"filter"`
-	Delivery wire.MCPEDelivery `json:"delivery"`
-	Handler  *wire.MCPEHandler `json:"handler,omitempty"`
+	Filter   mcpewire.Filter   `json:"filter"`
+	Delivery mcpewire.Delivery `json:"delivery"`
+	Handler  *mcpewire.Handler `json:"handler,omitempty"`
 	Status   string            `json:"status"`
 	Created  time.Time         `json:"created"`
 	Updated  time.Time         `json:"updated"`
@@ -64,8 +65,8 @@ func (s *subscription) stored() store.Schedule {
 }
 
 // view is the subscription as results show it. a.mu is held.
-func (s *subscription) view() *wire.MCPESubscription {
-	v := &wire.MCPESubscription{ID: s.id, SubscriptionID: s.id, ClientID: s.owner.clientID, Filter: s.filter, Delivery: s.plan.wire,
+func (s *subscription) view() *mcpewire.Subscription {
+	v := &mcpewire.Subscription{ID: s.id, SubscriptionID: s.id, ClientID: s.owner.clientID, Filter: s.filter, Delivery: s.plan.wire,
 		Handler: s.handler, Status: s.status, CreatedAt: stamp(s.created), UpdatedAt: stamp(s.updated)}
 	if !s.expires.IsZero() {
 		v.ExpiresAt = stamp(s.expires)

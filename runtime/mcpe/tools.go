@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -72,13 +73,13 @@ func (a *Adapter) handler(name string, serve func(context.Context, *call) (any, 
 		c := &call{caller: a.es.CallerOf(ctx, req)}
 		var err *refusal
 		if a.ctx.Err() != nil {
-			return refused(name, refuse(wire.MCPEInternal, "The server is shutting down.")), nil
+			return refused(name, refuse(mcpewire.CodeInternal, "The server is shutting down.")), nil
 		}
 		if c.args, err = parseObject("", req.Params.Arguments); err != nil {
 			return refused(name, err), nil
 		}
 		if c.owner = a.ownerOf(c.caller); c.owner == nil {
-			return refused(name, refuse(wire.MCPEUnauthorized, "Subscriptions need an authenticated caller here: there is no session that could tell clients apart.")), nil
+			return refused(name, refuse(mcpewire.CodeUnauthorized, "Subscriptions need an authenticated caller here: there is no session that could tell clients apart.")), nil
 		}
 		c.caller.AfterReply(func() { a.bind(c.owner, c.caller) })
 		result, err := serve(ctx, c)
@@ -94,8 +95,8 @@ func (a *Adapter) handler(name string, serve func(context.Context, *call) (any, 
 func refused(tool string, err *refusal) *mcp.CallToolResult {
 	content := struct {
 		Success *bool          `json:"success,omitempty"`
-		Error   wire.MCPEError `json:"error"`
-	}{Error: err.MCPEError}
+		Error   mcpewire.Refusal `json:"error"`
+	}{Error: err.Refusal}
 	if tool == wire.MCPEToolUnsubscribe {
 		content.Success = new(bool)
 	}
@@ -104,7 +105,7 @@ func refused(tool string, err *refusal) *mcp.CallToolResult {
 
 func (a *Adapter) internal(doing string, err error) *refusal {
 	a.o.Logger.Error("mcpe: "+doing+" failed", "error", err)
-	return refuse(wire.MCPEInternal, "The server could not do that now.")
+	return refuse(mcpewire.CodeInternal, "The server could not do that now.")
 }
 
 // find returns the subscription that a call names, if it is the caller's: one of somebody else is
@@ -124,7 +125,7 @@ func (a *Adapter) find(c *call) (*subscription, *refusal) {
 	}
 	s := a.subs[id]
 	if s == nil || s.owner != c.owner {
-		return nil, refuse(wire.MCPENotFound, "There is no subscription %.64q.", id)
+		return nil, refuse(mcpewire.CodeNotFound, "There is no subscription %.64q.", id)
 	}
 	return s, nil
 }
@@ -140,14 +141,14 @@ func (o *owner) active() (n int) {
 }
 
 func (a *Adapter) limitReached() *refusal {
-	return refuse(wire.MCPELimitReached, "You have the %d active subscriptions that are allowed; remove or pause one first.", a.o.MaxActive)
+	return refuse(mcpewire.CodeLimitReached, "You have the %d active subscriptions that are allowed; remove or pause one first.", a.o.MaxActive)
 }
 
 func (a *Adapter) subscribe(ctx context.Context, c *call) (any, *refusal) {
 	r := c.owner.limits.subscribe.Reserve()
 	if d := r.Delay(); d > 0 {
 		r.Cancel()
-		err := refuse(wire.MCPEInvalidParams, "Too many subscriptions at a time; try again in %v.", d.Round(time.Millisecond))
+		err := refuse(mcpewire.CodeInvalidParams, "Too many subscriptions at a time; try again in %v.", d.Round(time.Millisecond))
 		err.Name, err.RetryAfterMs = wire.MCPERateLimited, max(d.Milliseconds(), 1)
 		return nil, err
 	}
@@ -156,7 +157,7 @@ func (a *Adapter) subscribe(ctx context.Context, c *call) (any, *refusal) {
 		return nil, err
 	}
 	if ch.filter == nil {
-		ch.filter = &wire.MCPEFilter{}
+		ch.filter = &mcpewire.Filter{}
 	}
 	if ch.plan == nil {
 		if ch.plan, err = a.parseDelivery("delivery", nil); err != nil {
@@ -194,13 +195,13 @@ func (a *Adapter) subscribe(ctx context.Context, c *call) (any, *refusal) {
 
 // watchFor makes a subscription's types followed. A type that the filter names and that the caller
 // may not follow refuses it; one that a wildcard matches is left out.
-func (a *Adapter) watchFor(ctx context.Context, s *subscription, f *wire.MCPEFilter) (warnings []string, _ *refusal) {
+func (a *Adapter) watchFor(ctx context.Context, s *subscription, f *mcpewire.Filter) (warnings []string, _ *refusal) {
 	principal := s.owner.principal
 	err := a.reconcile(ctx, principal, f.EventTypes)
 	var known *events.Error
 	switch {
 	case errors.As(err, &known) && known.Kind == wire.Forbidden:
-		return nil, refuse(wire.MCPEUnauthorized, "You may not subscribe to all of these event types.")
+		return nil, refuse(mcpewire.CodeUnauthorized, "You may not subscribe to all of these event types.")
 	case errors.As(err, &known) && known.Kind == wire.InvalidParams:
 		return nil, invalid("filter.eventTypes", "one of these event types needs arguments, which MCPE cannot carry")
 	case errors.As(err, &known):
@@ -249,7 +250,7 @@ func (a *Adapter) list(ctx context.Context, c *call) (any, *refusal) {
 		}
 	}
 	slices.SortFunc(found, func(x, y *subscription) int { return cmp.Or(x.created.Compare(y.created), cmp.Compare(x.id, y.id)) })
-	views := make([]*wire.MCPESubscription, len(found))
+	views := make([]*mcpewire.Subscription, len(found))
 	keys := make([][]string, len(found))
 	for i, s := range found {
 		v := s.view()

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -289,7 +290,7 @@ func (a *Adapter) take(w *watch, f *follower, found server.Followed) {
 			if s.plan.has(wire.MCPERealtime) {
 				if inRate {
 					a.realtimeLocked(s, &e)
-					a.handleLocked(s, handling{events: []wire.MCPEEvent{e}})
+					a.handleLocked(s, handling{events: []mcpewire.Event{e}})
 				} else {
 					a.tell.drop(droppedRate, 1)
 				}

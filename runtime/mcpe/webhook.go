@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // WebhookOptions allow handlers that post events to a URL of the subscriber's (MCPE-HAN-2).
@@ -54,7 +54,7 @@ func newWebhook(o WebhookOptions) (*poster, error) {
 
 func (p *poster) close() { p.guard.Close() }
 
-func (p *poster) timeout(h *wire.MCPEHandler) time.Duration {
+func (p *poster) timeout(h *mcpewire.Handler) time.Duration {
 	if h.Timeout <= 0 {
 		return min(p.o.Timeout, p.o.MaxTimeout)
 	}
@@ -69,7 +69,7 @@ var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
-func (p *poster) check(o object, h *wire.MCPEHandler, _ bool) (err *refusal) {
+func (p *poster) check(o object, h *mcpewire.Handler, _ bool) (err *refusal) {
 	if h.URL, err = o.text("url"); err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (p *poster) check(o object, h *wire.MCPEHandler, _ bool) (err *refusal) {
 // run posts the event.
 func (p *poster) run(ctx context.Context, r *run) error {
 	body := encode(struct {
-		Event     *wire.MCPEEvent `json:"event"`
+		Event     *mcpewire.Event `json:"event"`
 		Timestamp string          `json:"timestamp"`
 	}{&r.event, stamp(time.Now())})
 	for attempt := 1; ; attempt++ {

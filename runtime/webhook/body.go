@@ -11,14 +11,58 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-// ErrTooLarge is a body above [wire.MaxBody] (HOOK-1).
+// ErrTooLarge is a body above [MaxBody].
 var ErrTooLarge = errors.New("webhook: the body is larger than 256 KiB")
 
-// Occurrence builds the body of a delivery: o with the given cursor, which replaces o.Cursor and
-// is null for a type without replay (OCC-3, HOOK-6). Data and Meta are copied as they are. It is
-// called for each attempt, because the cursor is computed then (HOOK-1). Errors are [ErrTooLarge]
-// or about invalid UTF-8.
-func Occurrence(o wire.Occurrence, cursor *string) ([]byte, error) {
+// An Occurrence is one event as a body carries it.
+type Occurrence struct {
+	EventID   string          `json:"eventId"`
+	Name      string          `json:"name"`
+	Timestamp string          `json:"timestamp"` // RFC 3339
+	Data      json.RawMessage `json:"data"`
+	// Cursor is the position after the event, nil for a type without replay.
+	Cursor *string         `json:"cursor,omitempty"`
+	Meta   json.RawMessage `json:"_meta,omitempty"`
+}
+
+// MaxBody is the largest body that a server posts, in bytes (HOOK-1).
+const MaxBody = wire.MaxBody
+
+// Documents at well-known places: on the callback's origin the paths that consent to be called
+// (VER-1), on the server's origin the public keys of its v1a signatures (HOOK-10).
+const (
+	PathReceivers = wire.PathReceivers
+	PathKeySet    = wire.PathKeySet
+)
+
+// The types of control envelopes.
+const (
+	TypeVerification = wire.EnvelopeVerification
+	TypeGap          = wire.EnvelopeGap
+	TypeTerminated   = wire.EnvelopeTerminated
+)
+
+// An Envelope is a control envelope: a body that is no occurrence. Type is always set; Challenge
+// belongs to a verification (VER-2), Cursor to a gap and Error to a termination (HOOK-7).
+type Envelope struct {
+	Type      string       `json:"type"`
+	Challenge string       `json:"challenge,omitempty"`
+	Cursor    *string      `json:"cursor,omitempty"`
+	Error     *ErrorObject `json:"error,omitempty"`
+}
+
+// An ErrorObject is a JSON-RPC error as a termination carries it.
+type ErrorObject struct {
+	Code    int64           `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+// Body builds the body of a delivery: o with the given cursor, which replaces o.Cursor and is null
+// for a type without replay (OCC-3, HOOK-6). Data and Meta are copied as they are. It is called for
+// each attempt, because the cursor is computed then (HOOK-1). Errors are [ErrTooLarge] or about
+// invalid UTF-8.
+func (o Occurrence) Body(cursor *string) ([]byte, error) {
 	b := make([]byte, 0, len(o.EventID)+len(o.Name)+len(o.Timestamp)+len(o.Data)+len(o.Meta)+160)
 	var errs [4]error
 	b, errs[0] = jsontext.AppendQuote(append(b, `{"eventId":`...), o.EventID)
@@ -40,14 +84,14 @@ func Gap(cursor *string) ([]byte, error) {
 }
 
 // Terminated builds the envelope that ends a subscription (HOOK-7).
-func Terminated(e wire.ErrorObject) ([]byte, error) {
-	b, err := jsonv2.Marshal(wire.Envelope{Type: wire.EnvelopeTerminated, Error: &e})
+func Terminated(e ErrorObject) ([]byte, error) {
+	b, err := jsonv2.Marshal(Envelope{Type: wire.EnvelopeTerminated, Error: &e})
 	return bounded(b, err)
 }
 
 // Verification builds the challenge of the handshake (VER-2).
 func Verification(challenge string) ([]byte, error) {
-	b, err := jsonv2.Marshal(wire.Envelope{Type: wire.EnvelopeVerification, Challenge: challenge})
+	b, err := jsonv2.Marshal(Envelope{Type: wire.EnvelopeVerification, Challenge: challenge})
 	return bounded(b, err)
 }
 
@@ -81,9 +125,9 @@ type Delivery struct {
 	// or one that this package does not know, of which Envelope holds the type only.
 	Type string
 	// Occurrence is set when Type is "".
-	Occurrence wire.Occurrence
+	Occurrence Occurrence
 	// Envelope is set when Type is not "".
-	Envelope wire.Envelope
+	Envelope Envelope
 	// Body is the message as it was signed.
 	Body []byte
 }

@@ -16,18 +16,18 @@ import (
 // TestHOOK1Bodies is what is posted, byte for byte (HOOK-1, HOOK-7, VER-2).
 func TestHOOK1Bodies(t *testing.T) {
 	cursor := "AQJr0w"
-	o := wire.Occurrence{EventID: "evt_1", Name: "incident.created", Timestamp: "2026-11-20T08:00:00Z", Data: json.RawMessage(`{"a":"<&>"}`)}
+	o := Occurrence{EventID: "evt_1", Name: "incident.created", Timestamp: "2026-11-20T08:00:00Z", Data: json.RawMessage(`{"a":"<&>"}`)}
 	meta := o
 	meta.Meta = json.RawMessage(`{"k":1}`)
 	for want, build := range map[string]func() ([]byte, error){
-		`{"eventId":"evt_1","name":"incident.created","timestamp":"2026-11-20T08:00:00Z","data":{"a":"<&>"},"cursor":"AQJr0w"}`:             func() ([]byte, error) { return Occurrence(o, &cursor) },
-		`{"eventId":"evt_1","name":"incident.created","timestamp":"2026-11-20T08:00:00Z","data":{"a":"<&>"},"cursor":null}`:                 func() ([]byte, error) { return Occurrence(o, nil) },
-		`{"eventId":"evt_1","name":"incident.created","timestamp":"2026-11-20T08:00:00Z","data":{"a":"<&>"},"cursor":null,"_meta":{"k":1}}`: func() ([]byte, error) { return Occurrence(meta, nil) },
+		`{"eventId":"evt_1","name":"incident.created","timestamp":"2026-11-20T08:00:00Z","data":{"a":"<&>"},"cursor":"AQJr0w"}`:             func() ([]byte, error) { return o.Body(&cursor) },
+		`{"eventId":"evt_1","name":"incident.created","timestamp":"2026-11-20T08:00:00Z","data":{"a":"<&>"},"cursor":null}`:                 func() ([]byte, error) { return o.Body(nil) },
+		`{"eventId":"evt_1","name":"incident.created","timestamp":"2026-11-20T08:00:00Z","data":{"a":"<&>"},"cursor":null,"_meta":{"k":1}}`: func() ([]byte, error) { return meta.Body(nil) },
 		`{"type":"gap","cursor":"AQJr0w"}`:        func() ([]byte, error) { return Gap(&cursor) },
 		`{"type":"gap","cursor":null}`:            func() ([]byte, error) { return Gap(nil) },
 		`{"type":"verification","challenge":"n"}`: func() ([]byte, error) { return Verification("n") },
 		`{"type":"terminated","error":{"code":-32011,"message":"NotFound","data":{"kind":"event"}}}`: func() ([]byte, error) {
-			return Terminated(wire.ErrorObject{Code: -32011, Message: "NotFound", Data: json.RawMessage(`{"kind":"event"}`)})
+			return Terminated(ErrorObject{Code: -32011, Message: "NotFound", Data: json.RawMessage(`{"kind":"event"}`)})
 		},
 	} {
 		if got, err := build(); err != nil || string(got) != want {
@@ -37,7 +37,7 @@ func TestHOOK1Bodies(t *testing.T) {
 	if _, err := Verification("\xff"); err == nil {
 		t.Error("invalid UTF-8 was written")
 	}
-	if _, err := Occurrence(wire.Occurrence{Name: "\xff", Data: o.Data}, nil); err == nil {
+	if _, err := (Occurrence{Name: "\xff", Data: o.Data}).Body(nil); err == nil {
 		t.Error("invalid UTF-8 was written")
 	}
 }
@@ -47,15 +47,15 @@ func TestHOOK1Bodies(t *testing.T) {
 func TestHOOK1Bound(t *testing.T) {
 	payload := func(n int) json.RawMessage { return json.RawMessage(`{"a":"` + strings.Repeat("x", n-8) + `"}`) }
 	cursor := strings.Repeat("c", 1024)
-	o := wire.Occurrence{EventID: strings.Repeat("e", wire.MaxEventID), Name: strings.Repeat("n", wire.MaxEventName), Timestamp: "2026-11-20T08:00:00.123456789Z", Data: payload(wire.MaxPayload)}
-	if b, err := Occurrence(o, &cursor); err != nil || len(b) > wire.MaxBody {
+	o := Occurrence{EventID: strings.Repeat("e", wire.MaxEventID), Name: strings.Repeat("n", wire.MaxEventName), Timestamp: "2026-11-20T08:00:00.123456789Z", Data: payload(wire.MaxPayload)}
+	if b, err := o.Body(&cursor); err != nil || len(b) > wire.MaxBody {
 		t.Errorf("%d bytes, %v", len(b), err)
 	}
 	o.Data = payload(wire.MaxBody)
-	if _, err := Occurrence(o, nil); !errors.Is(err, ErrTooLarge) {
+	if _, err := o.Body(nil); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("too large: %v", err)
 	}
-	if _, err := Terminated(wire.ErrorObject{Message: strings.Repeat("x", wire.MaxBody)}); !errors.Is(err, ErrTooLarge) {
+	if _, err := Terminated(ErrorObject{Message: strings.Repeat("x", wire.MaxBody)}); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("too large: %v", err)
 	}
 }
@@ -67,9 +67,9 @@ func TestHOOK1RoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := wire.Occurrence{EventID: rapid.StringMatching(`[!-~]{1,40}`).Draw(t, "id"), Name: "n" + rapid.String().Draw(t, "name"), Timestamp: "t", Data: data}
+		o := Occurrence{EventID: rapid.StringMatching(`[!-~]{1,40}`).Draw(t, "id"), Name: "n" + rapid.String().Draw(t, "name"), Timestamp: "t", Data: data}
 		cursor := rapid.Ptr(rapid.String(), true).Draw(t, "cursor")
-		b, err := Occurrence(o, cursor)
+		b, err := o.Body(cursor)
 		if err != nil || !json.Valid(b) {
 			t.Fatalf("%s, %v", b, err)
 		}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // Sending: each attempt builds the body with the cursor of the moment and signs exactly that.
@@ -21,9 +20,9 @@ func ExampleSigner() {
 		return
 	}
 	cursor := "AQJr0w"
-	body, err := webhook.Occurrence(wire.Occurrence{
+	body, err := webhook.Occurrence{
 		EventID: "evt_1", Name: "incident.created", Timestamp: "2026-11-20T08:00:00Z", Data: []byte(`{"severity":"P1"}`),
-	}, &cursor)
+	}.Body(&cursor)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -101,7 +100,7 @@ func ExampleReceiver_WellKnown() {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/hooks/", receiver)
-	mux.Handle(wire.PathReceivers, document)
+	mux.Handle(webhook.PathReceivers, document)
 	server := httptest.NewServer(mux) // in production: TLS
 	defer server.Close()
 

@@ -67,7 +67,7 @@ func (k SigningKey) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(k
 
 // An Identity signs with keys of the server's own, so that receivers can tell from a published key
 // set who sent a message (HOOK-10). As an http.Handler it serves that set, which belongs at
-// [wire.PathKeySet] of the server's origin. It is safe for concurrent use.
+// [PathKeySet] of the server's origin. It is safe for concurrent use.
 type Identity struct {
 	mu   sync.RWMutex
 	keys []SigningKey // the newest first

@@ -22,7 +22,7 @@ import (
 type ReceiverOptions struct {
 	// Prefix begins the path of every endpoint and ends in a slash; default "/mcp/webhooks/".
 	Prefix string
-	// MaxBody is the largest body in bytes; default and recommended wire.MaxBody.
+	// MaxBody is the largest body in bytes; default and recommended [MaxBody].
 	MaxBody int64
 	// BodyTimeout is how long a body may take to arrive; default 10 s.
 	BodyTimeout time.Duration

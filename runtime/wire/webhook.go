@@ -70,16 +70,6 @@ func CategoryOfStatus(status int) Category {
 	}
 }
 
-// An Envelope is a control envelope: what a server posts that is no occurrence. Type is always
-// set; Challenge belongs to a verification (VER-2), Cursor to a gap and Error to a termination
-// (HOOK-7).
-type Envelope struct {
-	Type      string       `json:"type"`
-	Challenge string       `json:"challenge,omitempty"`
-	Cursor    *string      `json:"cursor,omitempty"`
-	Error     *ErrorObject `json:"error,omitempty"`
-}
-
 // A ChallengeAnswer is what a callback answers to a verification (VER-2).
 type ChallengeAnswer struct {
 	Challenge string `json:"challenge"`

@@ -7,7 +7,11 @@
 // [Cursor] for positions. The package makes no compatibility promise.
 package wire
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+)
 
 // Methods of the extension (Sketch and SEP-3415, sections "Methods").
 const (
@@ -59,9 +63,9 @@ const ResultComplete = "complete"
 
 // Delivery modes as events/list names them.
 const (
-	ModePoll    = "poll"
-	ModePush    = "push"
-	ModeWebhook = "webhook"
+	ModePoll    = events.ModePoll
+	ModePush    = events.ModePush
+	ModeWebhook = events.ModeWebhook
 )
 
 // Limits of the extension.

@@ -11,7 +11,7 @@
 //	for ev, err := range sub.Events() { … }
 //
 // On revision 2026-07-28 a server needs to know who the caller is; over stdio, where nobody is
-// authenticated, connect with client.Options{ProtocolVersion: wire.RevisionLegacy}.
+// authenticated, connect with client.Options{ProtocolVersion: "2025-11-25"}.
 package mcpeclient
 
 import (
@@ -27,6 +27,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/carry"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -36,7 +38,7 @@ var ErrNoMCPE = errors.New("mcpe client: server does not offer MCPE")
 // An Error is a refusal of the server's (MCPE-TOOL-4).
 type Error struct {
 	// Code is the code of MCPE, 0 where the server gave only a text.
-	Code wire.MCPECode
+	Code mcpewire.Code
 	// Name is the code's name, or "rate_limited".
 	Name string
 	// Message is the server's sentence; untrusted.
@@ -56,7 +58,7 @@ func (e *Error) Error() string {
 // A Client subscribes by MCPE over the connection of another client. Its methods are safe for
 // concurrent use.
 type Client struct {
-	c     *client.Client
+	c     carry.Client
 	stops []func()
 
 	mu     sync.Mutex
@@ -68,9 +70,10 @@ type Client struct {
 
 // New makes a client over c. What it subscribes to is removed when c closes, or by Close.
 func New(c *client.Client) *Client {
-	m := &Client{c: c, routes: map[string]*route{}, early: map[string]*route{}, listen: map[*mcp.ClientSession]*listening{}}
+	in := carry.Of(c)
+	m := &Client{c: in, routes: map[string]*route{}, early: map[string]*route{}, listen: map[*mcp.ClientSession]*listening{}}
 	methods := []string{wire.MCPENotificationEvent, wire.MCPENotificationBatch, wire.MCPENotificationExpired, wire.NotificationMessage}
-	m.stops = []func(){c.Observe(methods, m.observe), c.BeforeClose(m.cleanUp)}
+	m.stops = []func(){in.Observe(methods, m.observe), in.BeforeClose(m.cleanUp)}
 	return m
 }
 
@@ -133,7 +136,7 @@ func supported(ctx context.Context, cs *mcp.ClientSession) (bool, error) {
 
 // Capabilities returns the server's capability object, nil when it gives none: the tools decide
 // whether there is MCPE, and this only what of it (MCPE-CAP-2).
-func (m *Client) Capabilities(ctx context.Context) (*wire.MCPECapabilities, error) {
+func (m *Client) Capabilities(ctx context.Context) (*mcpewire.Capabilities, error) {
 	cs, _, err := m.c.Live(ctx)
 	if err != nil {
 		return nil, err
@@ -150,7 +153,7 @@ func (m *Client) Capabilities(ctx context.Context) (*wire.MCPECapabilities, erro
 	if err != nil {
 		return nil, err
 	}
-	c := &wire.MCPECapabilities{}
+	c := &mcpewire.Capabilities{}
 	if err := json.Unmarshal(raw, c); err != nil {
 		return nil, fmt.Errorf("mcpe client: capability object: %w", err)
 	}
@@ -159,15 +162,15 @@ func (m *Client) Capabilities(ctx context.Context) (*wire.MCPECapabilities, erro
 
 // A Request is what to subscribe to.
 type Request struct {
-	Filter   wire.MCPEFilter    `json:"filter"`
-	Delivery *wire.MCPEDelivery `json:"delivery,omitempty"`
-	Handler  *wire.MCPEHandler  `json:"handler,omitempty"`
+	Filter   mcpewire.Filter    `json:"filter"`
+	Delivery *mcpewire.Delivery `json:"delivery,omitempty"`
+	Handler  *mcpewire.Handler  `json:"handler,omitempty"`
 	// ExpiresAt ends the subscription by itself; zero for never.
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 }
 
 // realtime is what an absent delivery means; it is written out for servers that want it.
-var realtime = &wire.MCPEDelivery{Channels: []string{wire.MCPERealtime}}
+var realtime = &mcpewire.Delivery{Channels: []string{wire.MCPERealtime}}
 
 func (r Request) written() Request {
 	if r.Delivery == nil {
@@ -178,7 +181,7 @@ func (r Request) written() Request {
 
 // Subscribe creates a subscription by the tool. What it is notified of goes to nobody but
 // [Client.Via]'s subscriptions; use it to set up handlers, or to subscribe for others.
-func (m *Client) Subscribe(ctx context.Context, r Request) (*wire.MCPESubscription, error) {
+func (m *Client) Subscribe(ctx context.Context, r Request) (*mcpewire.Subscription, error) {
 	cs, _, err := m.c.Live(ctx)
 	if err != nil {
 		return nil, err
@@ -186,8 +189,8 @@ func (m *Client) Subscribe(ctx context.Context, r Request) (*wire.MCPESubscripti
 	return m.subscribe(ctx, cs, r)
 }
 
-func (m *Client) subscribe(ctx context.Context, cs *mcp.ClientSession, r Request) (*wire.MCPESubscription, error) {
-	s := &wire.MCPESubscription{}
+func (m *Client) subscribe(ctx context.Context, cs *mcp.ClientSession, r Request) (*mcpewire.Subscription, error) {
+	s := &mcpewire.Subscription{}
 	if err := call(ctx, cs, wire.MCPEToolSubscribe, r.written(), s); err != nil {
 		return nil, err
 	}
@@ -195,7 +198,7 @@ func (m *Client) subscribe(ctx context.Context, cs *mcp.ClientSession, r Request
 }
 
 // same makes both names of the id the same, whichever the server has given (MCPE-TOOL-2).
-func same(s *wire.MCPESubscription) error {
+func same(s *mcpewire.Subscription) error {
 	if s.ID == "" {
 		s.ID = s.SubscriptionID
 	}
@@ -227,7 +230,7 @@ func (m *Client) Resume(ctx context.Context, id string) error {
 
 // List returns the subscriptions of this client that the server has, of one status or, when it is
 // empty, of all.
-func (m *Client) List(ctx context.Context, status string) ([]wire.MCPESubscription, error) {
+func (m *Client) List(ctx context.Context, status string) ([]mcpewire.Subscription, error) {
 	cs, _, err := m.c.Live(ctx)
 	if err != nil {
 		return nil, err
@@ -235,7 +238,7 @@ func (m *Client) List(ctx context.Context, status string) ([]wire.MCPESubscripti
 	return list(ctx, cs, status)
 }
 
-func list(ctx context.Context, cs *mcp.ClientSession, status string) ([]wire.MCPESubscription, error) {
+func list(ctx context.Context, cs *mcp.ClientSession, status string) ([]mcpewire.Subscription, error) {
 	args := map[string]string{}
 	if status != "" {
 		args["status"] = status
@@ -244,7 +247,7 @@ func list(ctx context.Context, cs *mcp.ClientSession, status string) ([]wire.MCP
 	if err := call(ctx, cs, wire.MCPEToolList, args, &raw); err != nil {
 		return nil, err
 	}
-	var r struct{ Subscriptions []wire.MCPESubscription }
+	var r struct{ Subscriptions []mcpewire.Subscription }
 	into := any(&r)
 	if len(raw) > 0 && raw[0] == '[' {
 		into = &r.Subscriptions // a server that gives the bare list
@@ -260,20 +263,20 @@ func list(ctx context.Context, cs *mcp.ClientSession, status string) ([]wire.MCP
 
 // Change is what [Client.Update] changes; nil members stay as they are.
 type Change struct {
-	Filter    *wire.MCPEFilter   `json:"filter,omitempty"`
-	Delivery  *wire.MCPEDelivery `json:"delivery,omitempty"`
+	Filter    *mcpewire.Filter   `json:"filter,omitempty"`
+	Delivery  *mcpewire.Delivery `json:"delivery,omitempty"`
 	ExpiresAt *time.Time         `json:"expiresAt,omitempty"`
 }
 
 // Update changes a subscription.
-func (m *Client) Update(ctx context.Context, id string, c Change) (*wire.MCPESubscription, error) {
+func (m *Client) Update(ctx context.Context, id string, c Change) (*mcpewire.Subscription, error) {
 	// Both forms: the document's, and the original implementation's.
 	args := struct {
 		named
 		Updates Change `json:"updates"`
 		Change
 	}{named{id}, c, c}
-	s := &wire.MCPESubscription{}
+	s := &mcpewire.Subscription{}
 	if err := m.call(ctx, wire.MCPEToolUpdate, args, s); err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpeclient"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -215,7 +216,7 @@ func TestBatchAndExpiry(t *testing.T) {
 		c := g.connect(wire.RevisionLegacy)
 		defer c.Close()
 		m := mcpeclient.New(c)
-		d := &wire.MCPEDelivery{Channels: []string{"cron"}, CronSchedule: &wire.MCPECronSchedule{Expression: "@hourly", Timezone: "UTC", AggregateEvents: true, MaxEventsPerDelivery: 10}}
+		d := &mcpewire.Delivery{Channels: []string{"cron"}, CronSchedule: &mcpewire.CronSchedule{Expression: "@hourly", Timezone: "UTC", AggregateEvents: true, MaxEventsPerDelivery: 10}}
 		sub, err := client.Subscribe(t.Context(), c, pushed, arguments{}, m.Via(mcpeclient.Options{Delivery: d, ExpiresAt: time.Now().Add(90 * time.Minute)}))
 		if err != nil {
 			t.Fatal(err)
@@ -308,10 +309,10 @@ func TestRefusals(t *testing.T) {
 		}
 		var refusal *mcpeclient.Error
 		_, err = client.Subscribe(t.Context(), c, pushed, arguments{}, m.Via(mcpeclient.Options{Priority: []string{"urgent"}}))
-		if !errors.As(err, &refusal) || refusal.Code != wire.MCPEInvalidParams {
+		if !errors.As(err, &refusal) || refusal.Code != mcpewire.CodeInvalidParams {
 			t.Errorf("priority: %v", err)
 		}
-		if err := m.Unsubscribe(t.Context(), "none"); !errors.As(err, &refusal) || refusal.Code != wire.MCPENotFound {
+		if err := m.Unsubscribe(t.Context(), "none"); !errors.As(err, &refusal) || refusal.Code != mcpewire.CodeNotFound {
 			t.Errorf("unknown id: %v", err)
 		}
 	})

@@ -7,7 +7,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
 // failure reads a refusal in any of the forms that servers give it: an error object in the content,
@@ -24,7 +24,7 @@ func failure(isError bool, raw json.RawMessage, text string) error {
 	if !isError && len(content.Error) == 0 && (content.Success == nil || *content.Success) {
 		return nil
 	}
-	var object wire.MCPEError
+	var object mcpewire.Refusal
 	if json.Unmarshal(content.Error, &object) == nil && object.Message != "" {
 		return &Error{Code: object.Code, Name: object.Name, Message: object.Message, RetryAfter: time.Duration(object.RetryAfterMs) * time.Millisecond}
 	}
@@ -44,8 +44,8 @@ func refusalOf(err error) error {
 	if !errors.As(err, &rpc) {
 		return nil
 	}
-	code := wire.MCPECode(rpc.Code)
-	if code.String() == "" || code == wire.MCPEInternal {
+	code := mcpewire.Code(rpc.Code)
+	if code.String() == "" || code == mcpewire.CodeInternal {
 		return nil
 	}
 	return &Error{Code: code, Name: code.String(), Message: rpc.Message}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpeclient"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A subscription that receives by MCPE has the same iterator as any other.
@@ -14,7 +13,7 @@ func ExampleClient_Via() {
 	ctx := context.Background()
 	g := exampleServer() // serves github.push with MCPE
 	defer g.stop()
-	c, err := client.Connect(ctx, client.Dial(g.dial), client.Options{ProtocolVersion: wire.RevisionLegacy})
+	c, err := client.Connect(ctx, client.Dial(g.dial), client.Options{ProtocolVersion: "2025-11-25"})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpeclient"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -199,7 +200,7 @@ func TestErrorForms(t *testing.T) {
 		defer c.Close()
 		s.plain = "invalid filter"
 		var got *mcpeclient.Error
-		if err := mcpeclient.New(c).Pause(context.Background(), "x"); !errors.As(err, &got) || got.Code != wire.MCPEInvalidParams || got.Message != "invalid filter" {
+		if err := mcpeclient.New(c).Pause(context.Background(), "x"); !errors.As(err, &got) || got.Code != mcpewire.CodeInvalidParams || got.Message != "invalid filter" {
 			t.Errorf("%v", err)
 		}
 	})

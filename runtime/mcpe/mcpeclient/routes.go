@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -21,14 +22,14 @@ type route struct {
 	more  chan struct{} // a token when there is something
 
 	mu      sync.Mutex
-	events  []wire.MCPEEvent
+	events  []mcpewire.Event
 	lost    bool // there was no room
 	expired bool
 }
 
 func newRoute(limit int) *route { return &route{limit: limit, more: make(chan struct{}, 1)} }
 
-func (r *route) put(events []wire.MCPEEvent, expired bool) {
+func (r *route) put(events []mcpewire.Event, expired bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, e := range events {
@@ -45,7 +46,7 @@ func (r *route) put(events []wire.MCPEEvent, expired bool) {
 	}
 }
 
-func (r *route) take() (events []wire.MCPEEvent, lost, expired bool) {
+func (r *route) take() (events []mcpewire.Event, lost, expired bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	events, lost = r.events, r.lost
@@ -76,8 +77,8 @@ func (m *Client) observe(method string, params json.RawMessage) {
 	var p struct {
 		SubscriptionID string
 		ID             string
-		Event          *wire.MCPEEvent
-		Events         []wire.MCPEEvent
+		Event          *mcpewire.Event
+		Events         []mcpewire.Event
 	}
 	if json.Unmarshal(params, &p) != nil {
 		return
@@ -88,7 +89,7 @@ func (m *Client) observe(method string, params json.RawMessage) {
 	switch {
 	case p.SubscriptionID == "":
 	case method == wire.MCPENotificationEvent && p.Event != nil:
-		m.route(p.SubscriptionID).put([]wire.MCPEEvent{*p.Event}, false)
+		m.route(p.SubscriptionID).put([]mcpewire.Event{*p.Event}, false)
 	case method == wire.MCPENotificationBatch:
 		m.route(p.SubscriptionID).put(p.Events, false)
 	case method == wire.MCPENotificationExpired:

@@ -11,13 +11,15 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/carry"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // Options of one subscription by MCPE.
 type Options struct {
 	// Delivery is when events come; nil means at once.
-	Delivery *wire.MCPEDelivery
+	Delivery *mcpewire.Delivery
 	// Tags and Priority restrict the events beside their type.
 	Tags, Priority []string
 	// ExpiresAt ends the subscription by itself; zero for never.
@@ -32,7 +34,7 @@ type Options struct {
 // [ErrExpired]. After a loss of the session the subscription is looked up by events_list and taken
 // up again, or made anew; either way the iterator reports a gap, since MCPE repeats nothing.
 func (m *Client) Via(o Options) client.SubscribeOption {
-	return client.Via(&carrier{m: m, o: o})
+	return carry.Via(&carrier{m: m, o: o}).(client.SubscribeOption)
 }
 
 // errNotListening ends one try: notifications have nowhere to come.
@@ -51,7 +53,7 @@ type carrier struct {
 func (*carrier) Mode() string { return wire.MCPEName }
 
 // Carry subscribes, or takes up the subscription of the session before, and receives.
-func (c *carrier) Carry(ctx context.Context, in *client.Intake) error {
+func (c *carrier) Carry(ctx context.Context, in carry.Intake) error {
 	if args := in.Arguments(); args != nil {
 		return &client.TerminatedError{Event: in.Event(), Err: fmt.Errorf("mcpe client: MCPE has no subscription arguments, and %s was given", args)}
 	}
@@ -77,7 +79,7 @@ func (c *carrier) Carry(ctx context.Context, in *client.Intake) error {
 		return err
 	}
 	if !again {
-		s, err := c.m.subscribe(ctx, cs, Request{Filter: wire.MCPEFilter{EventTypes: []string{in.Event()}, Tags: c.o.Tags, Priority: c.o.Priority},
+		s, err := c.m.subscribe(ctx, cs, Request{Filter: mcpewire.Filter{EventTypes: []string{in.Event()}, Tags: c.o.Tags, Priority: c.o.Priority},
 			Delivery: c.o.Delivery, ExpiresAt: c.o.ExpiresAt})
 		if err != nil {
 			return err
@@ -106,7 +108,7 @@ func (c *carrier) recover(ctx context.Context, cs *mcp.ClientSession) (found boo
 	if err != nil {
 		return false, err
 	}
-	i := slices.IndexFunc(all, func(s wire.MCPESubscription) bool { return s.ID == c.id })
+	i := slices.IndexFunc(all, func(s mcpewire.Subscription) bool { return s.ID == c.id })
 	if i < 0 || all[i].Status == wire.MCPEExpired {
 		return false, nil
 	}
@@ -115,7 +117,7 @@ func (c *carrier) recover(ctx context.Context, cs *mcp.ClientSession) (found boo
 
 // leave removes the subscription when it is over for the application, too (specification, section
 // 12.2). What only lost its session may be taken up again.
-func (c *carrier) leave(in *client.Intake, cs *mcp.ClientSession) {
+func (c *carrier) leave(in carry.Intake, cs *mcp.ClientSession) {
 	if !in.Over() || !c.m.close(c.id) {
 		return
 	}
@@ -124,7 +126,7 @@ func (c *carrier) leave(in *client.Intake, cs *mcp.ClientSession) {
 	_ = call(ctx, cs, wire.MCPEToolUnsubscribe, named{c.id}, nil)
 }
 
-func (c *carrier) receive(ctx context.Context, in *client.Intake, r *route, over <-chan struct{}) error {
+func (c *carrier) receive(ctx context.Context, in carry.Intake, r *route, over <-chan struct{}) error {
 	for {
 		events, lost, expired := r.take()
 		for i := range events {
@@ -152,7 +154,7 @@ func (c *carrier) receive(ctx context.Context, in *client.Intake, r *route, over
 }
 
 // occurrence is an event as MCP Events has it: its id is the source's where the server tells it.
-func occurrence(e *wire.MCPEEvent) wire.Occurrence {
+func occurrence(e *mcpewire.Event) wire.Occurrence {
 	o := wire.Occurrence{EventID: e.Metadata.SourceEventID, Name: e.Type, Timestamp: e.Metadata.Timestamp, Data: e.Data}
 	if o.EventID == "" {
 		o.EventID = e.ID
@@ -174,7 +176,7 @@ type listening struct {
 }
 
 // join makes sure that notifications find this client on revision 2026-07-28 (MCPE-NOTE-4).
-func (m *Client) join(ctx context.Context, in *client.Intake) (*listening, error) {
+func (m *Client) join(ctx context.Context, in carry.Intake) (*listening, error) {
 	cs := in.Session()
 	m.mu.Lock()
 	l := m.listen[cs]

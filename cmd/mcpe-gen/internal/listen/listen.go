@@ -161,7 +161,7 @@ func key(t peer.Target, event string, args json.RawMessage) string {
 }
 
 // refused explains a subscription that was not made.
-func (o Options) refused(err error, d wire.Descriptor) error {
+func (o Options) refused(err error, d client.Descriptor) error {
 	if mode, ok := errors.AsType[*client.NoCompatibleDeliveryModeError](err); ok {
 		return usagef("%s is not delivered by %s; the server offers %s", d.Name, strings.Join(mode.Supported, " or "), plain.Text(strings.Join(mode.Offered, ", ")))
 	}

@@ -13,13 +13,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-func catalog(names ...string) []wire.Descriptor {
-	var ds []wire.Descriptor
+func catalog(names ...string) []client.Descriptor {
+	var ds []client.Descriptor
 	for _, n := range names {
-		ds = append(ds, wire.Descriptor{Name: n, Description: "About " + n + ".", Delivery: []string{"poll"}})
+		ds = append(ds, client.Descriptor{Name: n, Description: "About " + n + ".", Delivery: []string{"poll"}})
 	}
 	return ds
 }

@@ -10,24 +10,24 @@ import (
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
 // choose finds the event type that was named, or asks for one.
-func (o Options) choose(ctx context.Context, catalog []wire.Descriptor) (wire.Descriptor, error) {
+func (o Options) choose(ctx context.Context, catalog []client.Descriptor) (client.Descriptor, error) {
 	if len(catalog) == 0 {
-		return wire.Descriptor{}, fmt.Errorf("%s has no event types", o.Target)
+		return client.Descriptor{}, fmt.Errorf("%s has no event types", o.Target)
 	}
 	if o.Event != "" {
-		i := slices.IndexFunc(catalog, func(d wire.Descriptor) bool { return d.Name == o.Event })
+		i := slices.IndexFunc(catalog, func(d client.Descriptor) bool { return d.Name == o.Event })
 		if i < 0 {
-			return wire.Descriptor{}, usagef("%s has no event type %q; it has %s", o.Target, o.Event, strings.Join(names(catalog), ", "))
+			return client.Descriptor{}, usagef("%s has no event type %q; it has %s", o.Target, o.Event, strings.Join(names(catalog), ", "))
 		}
 		return catalog[i], nil
 	}
 	o.list(catalog)
 	if o.Stdin == nil {
-		return wire.Descriptor{}, usagef("name one of the event types of %s: %s", o.Target, strings.Join(names(catalog), ", "))
+		return client.Descriptor{}, usagef("name one of the event types of %s: %s", o.Target, strings.Join(names(catalog), ", "))
 	}
 	if len(catalog) == 1 {
 		return catalog[0], nil
@@ -35,7 +35,7 @@ func (o Options) choose(ctx context.Context, catalog []wire.Descriptor) (wire.De
 	return o.ask(ctx, catalog)
 }
 
-func names(catalog []wire.Descriptor) []string {
+func names(catalog []client.Descriptor) []string {
 	var list []string
 	for _, d := range catalog {
 		list = append(list, plain.Text(d.Name))
@@ -44,7 +44,7 @@ func names(catalog []wire.Descriptor) []string {
 }
 
 // list shows what there is.
-func (o Options) list(catalog []wire.Descriptor) {
+func (o Options) list(catalog []client.Descriptor) {
 	width := 0
 	for _, d := range catalog {
 		width = max(width, len(plain.Text(d.Name)))
@@ -56,7 +56,7 @@ func (o Options) list(catalog []wire.Descriptor) {
 }
 
 // ask reads lines until one names an event type by number, name or unique beginning.
-func (o Options) ask(ctx context.Context, catalog []wire.Descriptor) (wire.Descriptor, error) {
+func (o Options) ask(ctx context.Context, catalog []client.Descriptor) (client.Descriptor, error) {
 	lines := make(chan string)
 	go func() {
 		defer close(lines)
@@ -75,11 +75,11 @@ func (o Options) ask(ctx context.Context, catalog []wire.Descriptor) (wire.Descr
 		select {
 		case <-ctx.Done():
 			fmt.Fprintln(o.Stderr)
-			return wire.Descriptor{}, ctx.Err()
+			return client.Descriptor{}, ctx.Err()
 		case line, ok := <-lines:
 			if !ok {
 				fmt.Fprintln(o.Stderr)
-				return wire.Descriptor{}, usagef("no event type was chosen")
+				return client.Descriptor{}, usagef("no event type was chosen")
 			}
 			if d, ok := match(catalog, strings.TrimSpace(line)); ok {
 				return d, nil
@@ -89,11 +89,11 @@ func (o Options) ask(ctx context.Context, catalog []wire.Descriptor) (wire.Descr
 	}
 }
 
-func match(catalog []wire.Descriptor, answer string) (wire.Descriptor, bool) {
+func match(catalog []client.Descriptor, answer string) (client.Descriptor, bool) {
 	if n, err := strconv.Atoi(answer); err == nil && n >= 1 && n <= len(catalog) {
 		return catalog[n-1], true
 	}
-	var found []wire.Descriptor
+	var found []client.Descriptor
 	for _, d := range catalog {
 		if d.Name == answer {
 			return d, true
@@ -103,7 +103,7 @@ func match(catalog []wire.Descriptor, answer string) (wire.Descriptor, bool) {
 		}
 	}
 	if len(found) != 1 {
-		return wire.Descriptor{}, false
+		return client.Descriptor{}, false
 	}
 	return found[0], true
 }

@@ -1,0 +1,68 @@
+// Package carry is what the adapters of other protocols stand on in package client: a subscription of
+// client that receives by a [Carrier], and the session below it. Package client sets the functions of
+// this package, so that none of this is in its own API.
+package carry
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+var (
+	// Via returns the client.SubscribeOption by which a subscription receives by c instead of poll,
+	// push or webhook.
+	Via func(c Carrier) any
+	// Of returns the inside of a *client.Client.
+	Of func(client any) Client
+)
+
+// A Carrier brings occurrences to a subscription by another protocol than events/*; see [Via].
+type Carrier interface {
+	// Mode is what the subscription's Mode returns.
+	Mode() string
+	// Carry receives over one session until ctx ends, and says why it ended; it is called again
+	// after a loss. An error before [Intake.Accepted] is returned by Subscribe, a
+	// *client.TerminatedError ends the subscription, and after any other there is another try.
+	Carry(ctx context.Context, in Intake) error
+}
+
+// An Intake takes what a [Carrier] receives.
+type Intake interface {
+	// Event is the name of the subscription's event type.
+	Event() string
+	// Arguments are the subscription's, nil for none.
+	Arguments() json.RawMessage
+	// Session is the SDK's session.
+	Session() *mcp.ClientSession
+	// Stateless tells that the session follows revision 2026-07-28 or later.
+	Stateless() bool
+	// Accepted tells that the server has accepted the subscription; it reports whether it had before.
+	Accepted() (before bool)
+	// Over reports whether the subscription itself has ended, and not only the session.
+	Over() bool
+	// Take hands over one occurrence; it waits for room.
+	Take(ctx context.Context, o wire.Occurrence) error
+	// Gap hands over that occurrences may be missing.
+	Gap(ctx context.Context) error
+	// Listen keeps a subscriptions/listen request open on the session that asks, by key: true in its
+	// _meta, for the messages of a protocol, which [Client.Observe] then hears. It calls acknowledged
+	// when the server has agreed, and returns when the request is over.
+	Listen(ctx context.Context, key string, acknowledged func()) error
+}
+
+// A Client is the inside of a *client.Client.
+type Client interface {
+	// Observe calls take for every notification of one of the methods, on whatever carrier it comes,
+	// until stop is called. take runs on the session's reading path: it must not block.
+	Observe(methods []string, take func(method string, params json.RawMessage)) (stop func())
+	// BeforeClose calls f when the client is about to close, while its session still works, until
+	// stop is called. Close waits for f.
+	BeforeClose(f func()) (stop func())
+	// Live returns a working session of the SDK's, connecting again when the last one was lost, and
+	// whether it follows revision 2026-07-28 or later.
+	Live(ctx context.Context) (cs *mcp.ClientSession, stateless bool, err error)
+}
