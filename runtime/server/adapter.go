@@ -86,9 +86,9 @@ func (s *Server) Head(event string) string {
 	if d == nil || d.check != nil {
 		return ""
 	}
-	_, head := et.topic.bounds()
+	_, head := et.topic.Bounds()
 	var text string
-	_ = json.Unmarshal(logCursor(d, et.topic.log.Epoch(), head), &text)
+	_ = json.Unmarshal(et.topic.Cursor(&d.Type, head), &text)
 	return text
 }
 

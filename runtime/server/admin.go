@@ -11,6 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
@@ -254,9 +255,9 @@ func (a *Admin) Register(ctx context.Context, r Registration) (id string, err er
 	if r.Principal == "" {
 		return fail(errors.New("it has no principal"))
 	}
-	q := &subscribeRequest{et: et, rawURL: r.URL, dialect: a.s.dialect(false), replay: replay{cursor: r.Cursor}, forever: r.TTL < 0, secret: webhook.NewSecret()}
+	q := &subscribeRequest{et: et, rawURL: r.URL, dialect: a.s.dialect(false), replay: topic.Replay{Cursor: r.Cursor}, forever: r.TTL < 0, secret: webhook.NewSecret()}
 	if et.topic != nil {
-		_, q.head = et.topic.bounds()
+		_, q.head = et.topic.Bounds()
 	}
 	if r.TTL > 0 {
 		ms := r.TTL.Milliseconds()

@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // ofSize are arguments of n bytes of JSON.
 func ofSize(n int) string {
-	const frame = `{"prefix":""}`
-	return `{"prefix":"` + strings.Repeat("p", n-len(frame)) + `"}`
+	const around = `{"prefix":""}`
+	return `{"prefix":"` + strings.Repeat("p", n-len(around)) + `"}`
 }
 
 // CAP-5: arguments above the bound are refused by every method that takes some, with the member, the
@@ -58,7 +59,7 @@ func TestArgumentsAreBounded(t *testing.T) {
 				return nil
 			},
 		}
-		pattern := strings.Repeat("x", maxPattern+1)
+		pattern := strings.Repeat("x", topic.MaxPattern+1)
 		for _, tc := range []struct{ args, path, message string }{
 			{ofSize(3001), "/arguments", "is 3001 bytes of JSON, at most 3000"},
 			{`{"tag":"x"` + strings.Repeat(" ", 2990) + `}`, "/arguments", "is 3001 bytes of JSON, at most 3000"},
@@ -277,13 +278,6 @@ func TestMemoryOfWebhooks(t *testing.T) {
 	})
 }
 
-func (c *argumentsCache) clear() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.byRaw, c.bytes = nil, 0
-	c.recent.Init()
-}
-
 // heap is what is in use after a full collection.
 func heap() int {
 	runtime.GC()
@@ -322,7 +316,7 @@ func TestRetainedArguments(t *testing.T) {
 			"nesting":    `"deep":[` + fill(`[]`, size) + `]`,
 			"structs":    `"wide":[` + fill(`{}`, size) + `]`,
 			"a text":     `"text":"` + strings.Repeat("x", size) + `"`,
-			"a pattern":  `"glob":"` + strings.Repeat("?", min(size, maxPattern)) + `"`,
+			"a pattern":  `"glob":"` + strings.Repeat("?", min(size, topic.MaxPattern)) + `"`,
 			"exponents":  `"float":[` + fill(`1e5`, size) + `]`,
 			"everything": `"list":[` + numbered(size/3) + `],"text":"` + strings.Repeat("y", size/3) + `","wide":[` + fill(`{}`, size/3) + `]`,
 		} {
@@ -336,7 +330,7 @@ func TestRetainedArguments(t *testing.T) {
 				allowed := 4*len(json(0)) + 2048
 				n := min(200, 400_000/size)
 				// The cache of what was seen last is bounded for itself.
-				forget := func() { s.types["e"].current().arguments.clear() }
+				forget := func() { s.types["e"].current().Forget() }
 				before := heap()
 				for i := range n {
 					pollAs(t, s, "ada", `{"name":"e","arguments":`+json(i)+`}`)
@@ -357,7 +351,7 @@ func TestRetainedArguments(t *testing.T) {
 						t.Fatal(err)
 					}
 					s := streams[i].source.(*logSource)
-					if !s.park() {
+					if !s.Park() {
 						t.Fatal("not parked")
 					}
 				}
@@ -369,25 +363,6 @@ func TestRetainedArguments(t *testing.T) {
 					st.Close()
 				}
 			})
-		}
-	}
-}
-
-// Hooks see one value for equal arguments, whichever notation came first and however often the
-// author's struct is made again (trap 9). arguments.typed carries the trap, and definition.compile.
-func TestTypedArgumentsStayEqual(t *testing.T) {
-	s := newServer(t, Options{})
-	register(t, s, "e", Hooks[filterArgs, incident]{})
-	d := s.types["e"].current()
-	for _, raw := range []string{`{"minLevel":-0}`, `{"minLevel":-0.0,"redact":false}`, `{ "redact" : false, "minLevel" : 0e0 }`} {
-		a, err := d.parse(json.RawMessage(raw))
-		if err != nil {
-			t.Fatal(err)
-		}
-		first := fmt.Sprint(*a.typed().(*filterArgs).MinLevel)
-		a.value.Store(nil)
-		if again := fmt.Sprint(*a.typed().(*filterArgs).MinLevel); first != "0" || again != "0" {
-			t.Errorf("%s is %s, then %s", raw, first, again)
 		}
 	}
 }

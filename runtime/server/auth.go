@@ -46,14 +46,14 @@ func (s *Server) visible(ctx context.Context, principal, event string) (ok bool,
 }
 
 // authorized asks both Authorize hooks (AUTH-1).
-func (s *Server) authorized(ctx context.Context, principal string, a *arguments) error {
+func (s *Server) authorized(ctx context.Context, principal string, a arguments) error {
 	if f := s.options.Authorize; f != nil {
-		if err := guard("Authorize", func() error { return f(ctx, principal, a.def.info.Name, a.canonical()) }); err != nil {
+		if err := guard("Authorize", func() error { return f(ctx, principal, a.def.info.Name, a.Canonical()) }); err != nil {
 			return fault.AsForbidden(ctx, err)
 		}
 	}
 	if f := a.def.authorize; f != nil {
-		if err := a.def.guard("Authorize", func() error { return f(ctx, principal, a.typed()) }); err != nil {
+		if err := a.def.guard("Authorize", func() error { return f(ctx, principal, a.Typed()) }); err != nil {
 			return fault.AsForbidden(ctx, err)
 		}
 	}
@@ -62,7 +62,7 @@ func (s *Server) authorized(ctx context.Context, principal string, a *arguments)
 
 // refused asks again for a live subscription. Only a decision ends it: a failing hook or a lost
 // context is no decision (AUTH-2, LIST-4).
-func (s *Server) refused(ctx context.Context, principal string, a *arguments) *events.Error {
+func (s *Server) refused(ctx context.Context, principal string, a arguments) *events.Error {
 	ok, err := s.visible(ctx, principal, a.def.info.Name)
 	if err == nil && !ok {
 		return fault.NotFound("event")

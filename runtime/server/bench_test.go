@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -87,23 +88,24 @@ func BenchmarkEmitIndexed(b *testing.B) {
 				if i >= 10 {
 					tag = fmt.Sprint("tag", i)
 				}
-				a, err := d.compile(json.RawMessage(fmt.Sprintf(`{"tag":%q}`, tag)))
+				a, err := d.Reparse(json.RawMessage(fmt.Sprintf(`{"tag":%q}`, tag)))
 				if err != nil {
 					b.Fatal(err)
 				}
-				_, head := t.bounds()
-				r := &reader{topic: t, args: a, id: fmt.Sprint(i), wake: make(chan struct{}, 1), pos: head, slot: -1}
-				if !t.park(r) {
+				_, head := t.Bounds()
+				wake := topic.NewWake()
+				r := t.Reader(a, fmt.Sprint(i), wake, head)
+				if !r.Park() {
 					b.Fatal("not parked")
 				}
 				if i < 10 {
 					go func() {
-						for range r.wake {
-							t.unpark(r)
-							t.park(r)
+						for range wake {
+							r.Unpark()
+							r.Park()
 						}
 					}()
-					b.Cleanup(func() { t.detach(r); close(r.wake) })
+					b.Cleanup(func() { r.Close(); close(wake) })
 				}
 			}
 			b.ReportAllocs()

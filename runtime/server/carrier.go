@@ -1,9 +1,10 @@
 package server
 
 import (
-	"bytes"
 	"encoding/json"
 	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 )
 
 // A Request is one events/* request as a carrier hands it over. For carriers.
@@ -37,30 +38,5 @@ type Carrier interface {
 	Write(frames []Frame) error
 }
 
-// A Frame is one complete JSON-RPC notification, compact JSON: Head followed by Tail. Head is
-// shared by all streams that carry the same event, Tail is the stream's own. For carriers.
-type Frame struct {
-	Head, Tail []byte
-}
-
-// Every head begins with these bytes and has the params' opening after the method.
-const (
-	framePrefix = `{"jsonrpc":"2.0","method":"`
-	frameParams = `","params":`
-)
-
-// Method returns the notification's method.
-func (f Frame) Method() string {
-	rest := f.Head[len(framePrefix):]
-	return string(rest[:bytes.IndexByte(rest, '"')])
-}
-
-// Params returns a copy of the notification's params, for connections that send messages rather
-// than bytes.
-func (f Frame) Params() json.RawMessage {
-	rest := f.Head[len(framePrefix):]
-	rest = rest[bytes.IndexByte(rest, '"')+len(frameParams):]
-	p := make(json.RawMessage, 0, len(rest)+len(f.Tail)-1)
-	p = append(p, rest...)
-	return append(p, f.Tail[:len(f.Tail)-1]...)
-}
+// A Frame is one notification. For carriers.
+type Frame = frame.Frame

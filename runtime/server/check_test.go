@@ -273,10 +273,10 @@ func TestCheckStreamsMeet(t *testing.T) {
 				if got := r.ids(); !slices.Equal(got, want) {
 					failed = fmt.Sprintf("stream %d got %v, want %v", i, got, want)
 				}
-				st := r.st.source.(*feedSource)
+				src := r.st.source.(checkSource)
 				r.cancel()
 				<-r.done
-				if !st.joined && failed == "" {
+				if src.Asks() && failed == "" {
 					failed = fmt.Sprintf("stream %d never met the loop", i)
 				}
 			}

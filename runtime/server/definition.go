@@ -1,13 +1,16 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -15,18 +18,13 @@ import (
 // A definition is one registration of an event type with its Go types erased. It never changes;
 // registering the name again makes a new one.
 type definition struct {
+	topic.Type // what the log kernel knows of it
 	info       events.Info
 	options    typeOptions
 	emits      bool
-	nameHash   uint32
-	nameJSON   []byte
-	descriptor wire.Descriptor // without delivery
-	input      *validate.Schema
+	descriptor wire.Descriptor  // without delivery
 	payload    *validate.Schema // nil when payloads are not validated
-	rules      []rule
-	arguments  argumentsCache
-	echo       []byte // the fingerprint as a member of _meta, or nil
-	hooked     bool   // webhook is offered to callers with a principal
+	hooked     bool             // webhook is offered to callers with a principal
 
 	// lineage differs from that of the definition before it when the change was incompatible;
 	// changed then is the feature (EVOL-2). Set before the definition is current.
@@ -34,11 +32,22 @@ type definition struct {
 	changed string
 
 	functions
-	check checkFunc // nil for a type without a check
+	check *feed.Check // nil for a type without a check
 }
 
 func newDefinition(o Options, info *events.Info, f functions, check checkFunc, emits bool, opts []TypeOption) (*definition, error) {
-	d := &definition{info: *info, options: o.forType(opts), emits: emits, functions: f, check: check}
+	d := &definition{info: *info, options: o.forType(opts), emits: emits, functions: f}
+	if check != nil {
+		d.check = &feed.Check{Emits: emits, Shared: d.options.sharedCheck, Interval: d.options.nextPoll,
+			Ask: func(ctx context.Context, a any, cursor string) (p feed.Page, err error) {
+				err = d.guard("Check", func() error {
+					var err error
+					p, err = check(ctx, a, cursor)
+					return err
+				})
+				return p, err
+			}}
+	}
 	if err := d.prepare(o); err != nil {
 		return nil, fmt.Errorf("registering event %q: %w", info.Name, err)
 	}
@@ -57,7 +66,7 @@ func (d *definition) prepare(o Options) error {
 		return errors.New("a check source has cursors and cannot be without replay")
 	}
 	var err error
-	if d.input, err = validate.Compile(d.info.InputSchema); err != nil {
+	if d.Input, err = validate.Compile(d.info.InputSchema); err != nil {
 		return fmt.Errorf("inputSchema: %w", err)
 	}
 	payload, err := validate.Compile(d.info.PayloadSchema)
@@ -68,11 +77,11 @@ func (d *definition) prepare(o Options) error {
 		d.payload = payload
 	}
 	for _, m := range d.info.Match {
-		r, err := newRule(m)
+		r, err := topic.NewRule(m)
 		if err != nil {
 			return err
 		}
-		d.rules = append(d.rules, r)
+		d.Rules = append(d.Rules, r)
 	}
 	d.hooked = o.Webhook != nil && !d.options.noWebhook && d.allows(wire.ModeWebhook)
 	if d.hooked {
@@ -81,8 +90,9 @@ func (d *definition) prepare(o Options) error {
 	if err := d.reachable(o); err != nil {
 		return err
 	}
-	d.nameHash = wire.NameHash(d.info.Name)
-	d.nameJSON, _ = json.Marshal(d.info.Name)
+	d.kernel()
+	d.NameHash = wire.NameHash(d.info.Name)
+	d.NameJSON, _ = json.Marshal(d.info.Name)
 	fingerprint := d.info.Fingerprint
 	if fingerprint == "" {
 		if fingerprint, err = wire.Fingerprint(d.info.InputSchema, d.info.PayloadSchema); err != nil {
@@ -98,12 +108,57 @@ func (d *definition) prepare(o Options) error {
 		return fmt.Errorf("_meta: %w", err)
 	}
 	if o.EchoFingerprint {
-		d.echo = fmt.Appendf(nil, "%q:%q", wire.MetaFingerprint, fingerprint)
+		d.Echo = fmt.Appendf(nil, "%q:%q", wire.MetaFingerprint, fingerprint)
 	}
 	d.descriptor = wire.Descriptor{Name: d.info.Name, Description: d.info.Description,
 		InputSchema: d.info.InputSchema, PayloadSchema: d.info.PayloadSchema, Meta: meta}
 	return nil
 }
+
+// kernel tells the log kernel what it has to know, the author's functions guarded.
+func (d *definition) kernel() {
+	d.Name, d.NoReplay = d.info.Name, d.info.NoReplay
+	d.ReplayCeiling, d.MaxArguments = d.options.replayCeiling, d.options.maxArguments
+	d.DecodeArguments, d.DecodePayload = d.decodeArguments, d.decodePayload
+	d.Encodable = func(data json.RawMessage) error {
+		_, err := d.encodable(data)
+		return err
+	}
+	if d.match != nil {
+		d.Match = func(ctx context.Context, p, a any) (ok bool, err error) {
+			err = d.guard("Match", func() error { ok = d.match(ctx, p, a); return nil })
+			return ok, err
+		}
+	}
+	if d.transform != nil {
+		d.Transform = func(ctx context.Context, p, a any) error {
+			// What it makes goes to whoever has equal arguments: it runs for nobody.
+			return d.guard("Transform", func() error { return d.transform(hook.Impersonal{Context: ctx}, p, a) })
+		}
+	}
+}
+
+// arguments are a subscription's, with the definition that they are valid under. The zero value is
+// none.
+type arguments struct {
+	*topic.Arguments
+	def *definition
+}
+
+// parse validates the raw arguments of a request, and reparse takes over ones that were accepted
+// before; see [topic.Type].
+func (d *definition) parse(raw json.RawMessage) (arguments, error) {
+	a, err := d.Parse(raw)
+	return arguments{a, d}, err
+}
+
+func (d *definition) reparse(raw json.RawMessage) (arguments, error) {
+	a, err := d.Reparse(raw)
+	return arguments{a, d}, err
+}
+
+// bare returns arguments that can do no more than be decoded: what is kept of a poller.
+func (a arguments) bare() arguments { return arguments{a.Bare(), a.def} }
 
 // reachable refuses a type that the modes in its description leave without any delivery, so that
 // nobody would ever see it (LIST-3). What the author switched off by options is no mistake.
@@ -167,7 +222,7 @@ func (d *definition) encodable(data json.RawMessage) (any, error) {
 	if len(data) == 0 || data[0] != '{' {
 		return nil, fmt.Errorf("%w: not an object", events.ErrInvalidPayload)
 	}
-	if d.payload == nil && len(d.rules) == 0 {
+	if d.payload == nil && len(d.Rules) == 0 {
 		return nil, nil
 	}
 	v, err := validate.Decode(data)

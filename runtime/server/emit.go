@@ -73,14 +73,10 @@ func (et *eventType) emit(ctx context.Context, targets []string, p any, opts []e
 		}
 		e.Targets = slices.Clone(targets)
 	}
-	first := d.check != nil && et.origins.emitted(e.EventID)
-	if decoded != nil && len(d.rules) > 0 {
-		et.topic.expect(e.Data, decoded)
-		defer et.topic.forget(e.Data)
-	}
-	if err := et.append(ctx, e, generated); err != nil {
+	first := d.check != nil && et.feeds.Emitted(e.EventID)
+	if err := et.append(ctx, e, decoded, generated); err != nil {
 		if first && !errors.Is(err, events.ErrIDReused) { // then an earlier one stands
-			et.origins.forget(e.EventID)
+			et.feeds.NotEmitted(e.EventID)
 		}
 		return fail(err)
 	}
@@ -98,13 +94,8 @@ func (et *eventType) emitTo(ctx context.Context, ids []string, p any, opts []eve
 // append appends what an author emitted, unless it repeats what the log holds (OCC-5): that is
 // counted, and an error only where the data differs. Entries of other schemas do not count. A
 // generated id cannot have been used before.
-func (et *eventType) append(ctx context.Context, e store.Entry, generated bool) error {
-	t := et.topic
-	if generated {
-		_, err := t.log.Append(ctx, e)
-		return err
-	}
-	_, fresh, err := t.log.AppendOnce(ctx, e, store.Position(t.floor.Load()))
+func (et *eventType) append(ctx context.Context, e store.Entry, decoded any, generated bool) error {
+	fresh, err := et.topic.Append(ctx, e, decoded, !generated)
 	if err == nil && !fresh {
 		et.server.repeats.Add(ctx, 1, metric.WithAttributes(attribute.String("mcpe.event", et.name)))
 	}

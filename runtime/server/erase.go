@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 )
 
 // A package of a thousand event types makes a thousand of each generic function, and of each closure
@@ -62,24 +63,7 @@ func (f *functions) decodePayload(raw json.RawMessage) (any, error) {
 }
 
 // A checkFunc is a [Check] whose arguments are *A.
-type checkFunc func(ctx context.Context, a any, cursor string) (found, error)
-
-// found is an events.Page with its payloads encoded.
-type found struct {
-	items     []foundItem
-	cursor    string
-	hasMore   bool
-	truncated bool
-	nextPoll  time.Duration
-}
-
-type foundItem struct {
-	id   string
-	time time.Time
-	text string // of the time, when it is to stay as it is
-	data json.RawMessage
-	err  error // the payload could not be encoded
-}
+type checkFunc func(ctx context.Context, a any, cursor string) (feed.Page, error)
 
 // eraseCheck returns nil for nil.
 //
@@ -88,23 +72,23 @@ func eraseCheck[A, P any](c Check[A, P]) checkFunc {
 	if c == nil {
 		return nil
 	}
-	return func(ctx context.Context, a any, cursor string) (found, error) {
+	return func(ctx context.Context, a any, cursor string) (feed.Page, error) {
 		page, err := c(ctx, *a.(*A), cursor)
 		if err != nil {
-			return found{}, err
+			return feed.Page{}, err
 		}
-		f := found{make([]foundItem, len(page.Items)), page.Cursor, page.HasMore, page.Truncated, page.NextPoll}
+		p := feed.Page{Items: make([]feed.Item, len(page.Items)), Cursor: page.Cursor, HasMore: page.HasMore, Truncated: page.Truncated, NextPoll: page.NextPoll}
 		for i := range page.Items {
 			it := &page.Items[i]
-			f.items[i] = encodeItem(it.ID, it.Timestamp, it.TimestampText, &it.Data)
+			p.Items[i] = encodeItem(it.ID, it.Timestamp, it.TimestampText, &it.Data)
 		}
-		return f, nil
+		return p, nil
 	}
 }
 
-func encodeItem(id string, at time.Time, text string, p any) foundItem {
+func encodeItem(id string, at time.Time, text string, p any) feed.Item {
 	data, err := events.Encode(p)
-	return foundItem{id: id, time: at, text: text, data: data, err: err}
+	return feed.Item{ID: id, Time: at, Text: text, Data: data, Err: err}
 }
 
 // An UntypedEmitter is an [Emitter] before generated code has converted a pointer to it into one of the

@@ -9,6 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -69,7 +70,7 @@ func (s *Server) Follow(ctx context.Context, r FollowRequest) (*Follower, error)
 	if err := s.authorized(ctx, r.Principal, a); err != nil {
 		return nil, err
 	}
-	st := &Stream{server: s, et: et, sub: identity(r.Mode, r.Principal, a), noSlot: true, args: a, wake: make(chan struct{}, 1)}
+	st := &Stream{server: s, et: et, sub: identity(r.Mode, r.Principal, a), noSlot: true, args: a, wake: topic.NewWake()}
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -83,7 +84,7 @@ func (s *Server) Follow(ctx context.Context, r FollowRequest) (*Follower, error)
 		return nil, asRefusal(err)
 	}
 	head := et.head()
-	if err := st.position(ctx, a, head, replayOf(r.Cursor, nil)); err != nil {
+	if err := st.position(ctx, a, head, topic.ReplayOf(r.Cursor, nil)); err != nil {
 		st.release(true)
 		return nil, err
 	}
@@ -103,7 +104,7 @@ func (s *Server) Follow(ctx context.Context, r FollowRequest) (*Follower, error)
 
 func (et *eventType) head() (head store.Position) {
 	if et.topic != nil {
-		_, head = et.topic.bounds()
+		_, head = et.topic.Bounds()
 	}
 	return head
 }
@@ -123,7 +124,7 @@ func (f *Follower) pass(cursor string) {
 }
 
 func (f *Follower) cursor() (text string) {
-	_ = json.Unmarshal(f.st.source.cursor(), &text)
+	_ = json.Unmarshal(f.st.source.Cursor(), &text)
 	return text
 }
 
@@ -133,80 +134,82 @@ func (f *Follower) cursor() (text string) {
 func (f *Follower) Next(ctx context.Context) (Followed, error) {
 	f.next.Lock()
 	defer f.next.Unlock()
-	st := f.st
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		if ended, reason := st.outcome(); ended {
-			if reason != nil {
-				return Followed{}, reason
-			}
-			return Followed{}, events.ErrClosed
-		}
-		select {
-		case <-f.closed:
-			return Followed{}, errFollowerClosed
-		default:
-		}
-		if err := ctx.Err(); err != nil {
-			return Followed{}, err
+	var found Followed
+	var err error
+	loop{source: f.st.source, wake: f.st.wake, stop: f.closed}.run(ctx, func() (turn, time.Time) {
+		if err = f.ended(ctx); err != nil {
+			return over, time.Time{}
 		}
 		if !f.run.circumstances(time.Now()) {
-			continue
+			return again, time.Time{}
 		}
-		found, more, wait := f.pull()
-		if len(found.Occurrences) > 0 || found.Gap {
+		var more bool
+		var wait time.Duration
+		if found, more, wait = f.pull(); len(found.Occurrences) > 0 || found.Gap {
 			f.pass(found.Cursor)
-			return found, nil
+			return over, time.Time{}
 		}
-		if more || wait == 0 && !st.source.park() {
-			continue
+		until := f.run.nextAuth
+		if until.IsZero() {
+			until = time.Now().Add(time.Hour)
 		}
-		parked := wait == 0
-		deadline := time.Hour
-		if wait > 0 {
-			deadline = wait
+		switch {
+		case more:
+			return again, time.Time{}
+		case wait == 0:
+			return rest, until
 		}
-		if at := f.run.nextAuth; !at.IsZero() {
-			deadline = min(deadline, time.Until(at))
+		if at := time.Now().Add(wait); at.Before(until) {
+			until = at
 		}
-		timer.Reset(deadline)
-		select {
-		case <-ctx.Done():
-		case <-f.closed:
-		case <-st.wake:
-		case <-timer.C:
+		return pause, until
+	})
+	if err != nil {
+		return Followed{}, err
+	}
+	return found, nil
+}
+
+// ended is why there is nothing more to read for Next.
+func (f *Follower) ended(ctx context.Context) error {
+	if ended, reason := f.st.outcome(); ended {
+		if reason != nil {
+			return reason
 		}
-		if parked {
-			st.source.unpark()
-		}
+		return events.ErrClosed
+	}
+	select {
+	case <-f.closed:
+		return errFollowerClosed
+	default:
+		return ctx.Err()
 	}
 }
 
 // pull makes one pass over the source. wait is how long to leave it alone after a failure.
 func (f *Follower) pull() (found Followed, more bool, wait time.Duration) {
 	st := f.st
-	p, err := st.source.pull(f.run.hooks, f.run.outcomes[:0])
-	f.run.outcomes = p.out
-	for i := range p.out {
-		o := &p.out[i]
-		if o.err != nil {
-			st.server.log.Internal(f.run.hooks, "following "+st.sub.Event, fault.Unseen{Err: o.err})
+	p, err := st.source.Pull(f.run.hooks, f.run.outcomes[:0])
+	f.run.outcomes = p.Out
+	for i := range p.Out {
+		o := &p.Out[i]
+		if o.Err() != nil {
+			st.server.log.Internal(f.run.hooks, "following "+st.sub.Event, fault.Unseen{Err: o.Err()})
 			continue
 		}
-		e := &o.rec.entry
-		found.Occurrences = append(found.Occurrences, events.Occurrence{ID: e.EventID, Name: st.sub.Event, Timestamp: e.Timestamp, Raw: o.v.data, Meta: e.Meta})
+		e := o.Entry()
+		found.Occurrences = append(found.Occurrences, events.Occurrence{ID: e.EventID, Name: st.sub.Event, Timestamp: e.Timestamp, Raw: o.Data(), Meta: e.Meta})
 	}
 	clear(f.run.outcomes)
-	for _, failed := range p.failed {
+	for _, failed := range p.Failed {
 		st.server.log.Internal(f.run.hooks, "checking "+st.sub.Event, failed)
 	}
-	found.Gap, found.Cursor = p.gap, f.cursor()
+	found.Gap, found.Cursor = p.Gap, f.cursor()
 	if err != nil && f.run.hooks.Err() == nil {
 		st.server.log.Internal(f.run.hooks, "reading "+st.sub.Event, err)
 		return found, false, retryRead
 	}
-	return found, p.more || err != nil, p.retry
+	return found, p.More || err != nil, p.Retry
 }
 
 // Close ends the subscription. It may be called more than once, also while Next runs.

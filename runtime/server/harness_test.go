@@ -171,8 +171,8 @@ func wantError(t testing.TB, got *jsonrpc.Error, code int64, data string) {
 	}
 }
 
-// frame is one decoded notification.
-type frame struct {
+// written is one decoded notification.
+type written struct {
 	method string
 	raw    string
 	params struct {
@@ -189,7 +189,7 @@ type frame struct {
 	}
 }
 
-func (f frame) short() string {
+func (f written) short() string {
 	s := strings.TrimPrefix(f.method, wire.NotificationPrefix)
 	if f.params.EventID != "" {
 		s += " " + f.params.EventID
@@ -201,7 +201,7 @@ func (f frame) short() string {
 type recorder struct {
 	id   string // of the request, as JSON
 	mu   sync.Mutex
-	got  []frame
+	got  []written
 	bad  error
 	gate func(n int, frames []Frame) error // when not nil, asked before each Write
 	n    int
@@ -223,7 +223,7 @@ func (c *recorder) Write(frames []Frame) error {
 			Method  string          `json:"method"`
 			Params  json.RawMessage `json:"params"`
 		}
-		var g frame
+		var g written
 		err := json.Unmarshal([]byte(raw), &m)
 		if err == nil {
 			err = json.Unmarshal(m.Params, &g.params)
@@ -248,10 +248,10 @@ func (c *recorder) Write(frames []Frame) error {
 	return nil
 }
 
-func (c *recorder) frames() []frame {
+func (c *recorder) frames() []written {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return append([]frame(nil), c.got...)
+	return append([]written(nil), c.got...)
 }
 
 func (c *recorder) shorts() []string {

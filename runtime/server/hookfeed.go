@@ -3,14 +3,14 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"sort"
 	"sync"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -25,10 +25,10 @@ type hookFeed struct {
 
 	// pulling is held while the source is pulled. While the source is parked there is no pull.
 	pulling sync.Mutex
-	src     source
+	src     asking
 
 	mu     sync.Mutex
-	args   *arguments // of src
+	args   arguments  // of src
 	found  []feedItem // ascending, above what is settled
 	bytes  int        // of found
 	passed string     // cursor of what is settled
@@ -44,10 +44,17 @@ type hookFeed struct {
 	timer  *time.Timer // when to ask again without a signal
 }
 
+// An asking source may have to ask an upstream.
+type asking interface {
+	source
+	// Asks reports whether the next pull may take as long as a check does.
+	Asks() bool
+}
+
 // A feedItem is what was found at a position: an occurrence or the loss of some.
 type feedItem struct {
 	at     store.Position
-	o      outcome
+	o      topic.Outcome
 	cursor string
 	gap    bool
 }
@@ -74,20 +81,20 @@ func (it *feedItem) size() int {
 	if it.gap {
 		return len(it.cursor)
 	}
-	return it.o.size() + len(it.cursor)
+	return it.o.Size() + len(it.cursor)
 }
 
 // openHookFeed places a reader at a cursor of the feed's own form.
-func openHookFeed(ctx context.Context, et *eventType, sub Subscription, a *arguments, at replay) (r *hookFeed, truncated bool, err error) {
-	r = &hookFeed{server: et.server, principal: sub.Principal, passed: *at.cursor, last: *at.cursor, args: a}
+func openHookFeed(ctx context.Context, et *eventType, sub Subscription, a arguments, cursor string, later bool) (r *hookFeed, truncated bool, err error) {
+	r = &hookFeed{server: et.server, principal: sub.Principal, passed: cursor, last: cursor, args: a}
 	r.et = et
-	r.bound.Store(a)
+	r.bound.Store(&a)
 	var head store.Position
 	if et.topic != nil {
-		_, head = et.topic.bounds()
+		_, head = et.topic.Bounds()
 	}
 	ctx = hook.WithPrincipal(ctx, sub.Principal)
-	r.src, truncated, err = openFeed(ctx, seat{et: et, sub: sub, bell: r}, a, head, at)
+	r.src, truncated, err = openCheck(ctx, et, sub, r, a, feed.Start{Replay: topic.Replay{Cursor: &cursor}, Head: head, Later: later})
 	return r, truncated, err
 }
 
@@ -132,17 +139,17 @@ func (r *hookFeed) Read(ctx context.Context, after store.Position, limit int) (d
 // or too much is kept. Where the source has to ask the upstream for it, that is begun and not waited
 // for: a check that hangs holds up no worker of the engine (HOOK-4).
 func (r *hookFeed) pull(ctx context.Context, after store.Position) error {
-	a := r.arguments()
+	a, ok := r.arguments()
 	r.mu.Lock()
 	err := r.failed
 	r.failed = nil
-	wanted := a != nil && err == nil && !r.closed && !r.asking && after >= r.head && !r.full()
+	wanted := ok && err == nil && !r.closed && !r.asking && after >= r.head && !r.full()
 	r.mu.Unlock()
 	if !wanted {
 		return err
 	}
 	r.pulling.Lock()
-	if r.args == a && !asksUpstream(r.src) {
+	if r.args == a && !r.src.Asks() {
 		defer r.pulling.Unlock()
 		return r.take(ctx, a)
 	}
@@ -151,20 +158,8 @@ func (r *hookFeed) pull(ctx context.Context, after store.Position) error {
 	return nil
 }
 
-// asksUpstream reports whether the next pull of a source may take as long as a check does.
-func asksUpstream(s source) bool {
-	switch s := s.(type) {
-	case *feedSource:
-		return !s.joined
-	case *bothSource:
-		return !s.check.joined
-	default:
-		return false
-	}
-}
-
 // ask pulls in a goroutine of its own and then rings. Close ends it.
-func (r *hookFeed) ask(a *arguments) {
+func (r *hookFeed) ask(a arguments) {
 	w := r.server.hooks
 	ctx, cancel := context.WithCancel(hook.WithPrincipal(w.ctx, r.principal))
 	r.mu.Lock()
@@ -183,16 +178,16 @@ func (r *hookFeed) ask(a *arguments) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.asking = false; r.closed {
-			r.src.close()
+			r.src.Close()
 			return
 		}
 		r.failed = err
-		r.ring()
+		r.Ring()
 	})
 }
 
 // take pulls the source and keeps what it gives. The caller holds pulling.
-func (r *hookFeed) take(ctx context.Context, a *arguments) error {
+func (r *hookFeed) take(ctx context.Context, a arguments) error {
 	if r.args != a {
 		if err := r.src.rebind(ctx, a); err != nil {
 			return err
@@ -201,8 +196,8 @@ func (r *hookFeed) take(ctx context.Context, a *arguments) error {
 		r.args = a
 		r.mu.Unlock()
 	}
-	p, err := r.src.pull(ctx, nil)
-	for _, f := range p.failed {
+	p, err := r.src.Pull(ctx, nil)
+	for _, f := range p.Failed {
 		r.server.log.Internal(ctx, "checking "+r.et.name, f) // a silent retry (PUSH-5)
 	}
 	r.mu.Lock()
@@ -210,15 +205,15 @@ func (r *hookFeed) take(ctx context.Context, a *arguments) error {
 	if r.closed {
 		return err
 	}
-	for i := range p.out {
-		r.keep(feedItem{o: p.out[i], cursor: textOf(p.out[i].rec.cursor)})
+	for i := range p.Out {
+		r.keep(feedItem{o: p.Out[i], cursor: textOf(p.Out[i].Cursor())})
 	}
-	r.last = textOf(r.src.cursor())
-	if p.gap {
+	r.last = textOf(r.src.Cursor())
+	if p.Gap {
 		r.keep(feedItem{gap: true, cursor: r.last})
 	}
-	if r.more = p.more; p.retry > 0 {
-		r.alarm(p.retry)
+	if r.more = p.More; p.Retry > 0 {
+		r.alarm(p.Retry)
 	}
 	return err
 }
@@ -234,7 +229,7 @@ func textOf(cursor []byte) string {
 
 func (r *hookFeed) alarm(d time.Duration) {
 	if r.timer == nil {
-		r.timer = time.AfterFunc(d, r.ring)
+		r.timer = time.AfterFunc(d, r.Ring)
 		return
 	}
 	r.timer.Reset(d)
@@ -242,11 +237,11 @@ func (r *hookFeed) alarm(d time.Duration) {
 
 // Park implements [delivery.Reader].
 func (r *hookFeed) Park(after store.Position) bool {
-	a := r.arguments()
+	a, ok := r.arguments()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.closed || a == nil:
+	case r.closed || !ok:
 		return true
 	case r.failed != nil:
 		return false
@@ -256,7 +251,7 @@ func (r *hookFeed) Park(after store.Position) bool {
 	case r.asking || after < r.head || r.args != a || r.more:
 		return false
 	}
-	r.parked = r.src.park()
+	r.parked = r.src.Park()
 	return r.parked
 }
 
@@ -273,7 +268,7 @@ func (r *hookFeed) Unpark() store.Position {
 
 func (r *hookFeed) unpark() {
 	if r.parked && !r.held && !r.closed {
-		r.src.unpark()
+		r.src.Unpark()
 	}
 	r.parked, r.held = false, false
 }
@@ -308,10 +303,10 @@ func (r *hookFeed) Cursor(p store.Position) *string {
 // present is the cursor of head, which moves on while the source is parked.
 func (r *hookFeed) present() string {
 	if r.parked && !r.held {
-		r.src.unpark()
-		r.last = textOf(r.src.cursor())
-		if !r.src.park() {
-			r.ring()
+		r.src.Unpark()
+		r.last = textOf(r.src.Cursor())
+		if !r.src.Park() {
+			r.Ring()
 		}
 	}
 	return r.last
@@ -331,7 +326,7 @@ func (r *hookFeed) settled(p store.Position) {
 	}
 	r.found = append([]feedItem(nil), r.found[n:]...)
 	if r.held && !r.full() {
-		r.ring()
+		r.Ring()
 	}
 }
 
@@ -352,70 +347,5 @@ func (r *hookFeed) Close() {
 		r.cancel() // and closes the source when it has ended
 		return
 	}
-	r.src.close()
-}
-
-// askTime bounds how long events/subscribe waits for a check.
-const askTime = 5 * time.Second
-
-// fixCursor is the cursor at which a subscription to a check begins that asked for one or for now,
-// as of this moment (SUB-1); stale when it asked for one that is none of this feed's (CUR-7). A
-// check that does not answer in time is an error only where there is no cursor to begin at.
-func fixCursor(ctx context.Context, et *eventType, sub Subscription, a *arguments, head store.Position, w replay) (cursor string, truncated bool, err error) {
-	u := newUpstream(et, a, sub.Principal)
-	asked, place, stale := u.wish(w)
-	limited, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
-	text := ""
-	switch {
-	case place == nil:
-		if text, err = u.present(limited); err != nil {
-			if ctx.Err() == nil && limited.Err() != nil {
-				err = fmt.Errorf("%w: the check has not answered within %s", events.Upstream(""), askTime)
-			}
-			return "", false, err
-		}
-	default:
-		s, from, start, err := u.replayFrom(limited, *place, asked.maxAge)
-		if err != nil && ctx.Err() != nil {
-			return "", false, ctx.Err()
-		}
-		switch text = start; {
-		case err != nil:
-			text = u.text(*place) // the loop goes on trying
-		case s.truncated && len(s.entries) == 0:
-			text = u.text(s.next) // what was asked for does not exist any more
-		case s.truncated && start == u.text(from):
-			text = u.text(checkpoint{from.upstream, from.offset | afterGap}) // the response tells of it
-		}
-		truncated = s.truncated
-	}
-	if !a.def.emits {
-		return text, truncated || stale, nil
-	}
-	from, err := resolveBoth(ctx, et.topic, a.def, head, asked)
-	if err != nil {
-		return "", false, err
-	}
-	return textOf(bothCursor(et.topic, from.pos, text)), truncated || stale || from.truncated, nil
-}
-
-// present is the cursor of the upstream's head: that of a running loop, else the check is asked.
-func (u *upstream) present(ctx context.Context) (string, error) {
-	u.et.mu.Lock()
-	f := u.et.feeds[feedKey{u.args.key, u.principal}]
-	u.et.mu.Unlock()
-	if f != nil {
-		f.mu.Lock()
-		live, head := f.live, f.head
-		f.mu.Unlock()
-		if live {
-			return head, nil
-		}
-	}
-	now, _, err := u.now(ctx)
-	if err != nil {
-		return "", err
-	}
-	return u.text(now), nil
+	r.src.Close()
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 )
 
 // oneWorker leaves the engine one worker, so that who occupies it holds up everybody.
@@ -126,7 +127,7 @@ func hangs(w *world, source, cause string) {
 	case "unsubscribing":
 		w.unsubscribe(reader, to(reader))
 		w.settle(time.Second)
-		if n := len(w.types["e"].feeds); n != 1 { // alice's
+		if n := w.types["e"].feeds.Len(); n != 1 { // alice's
 			t.Errorf("%d feeds", n)
 		}
 		return
@@ -172,7 +173,7 @@ func TestFoundIsBounded(t *testing.T) {
 			}
 			return feed.bytes, sum
 		}
-		if bytes, sum := kept(); bytes != sum || bytes < maxFoundBytes || bytes > maxFoundBytes+pullBytes+each+1024 {
+		if bytes, sum := kept(); bytes != sum || bytes < maxFoundBytes || bytes > maxFoundBytes+topic.PullBytes+each+1024 {
 			t.Errorf("%d bytes are kept, %d are counted", sum, bytes)
 		}
 		w.r.on(nil)

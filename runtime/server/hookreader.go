@@ -2,11 +2,13 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"sync/atomic"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -16,10 +18,10 @@ import (
 // it.
 type hookReader interface {
 	delivery.Reader
-	// arguments are those under the present definition; nil when the type is gone.
-	arguments() *arguments
+	// arguments are those under the present definition; false when the type is gone.
+	arguments() (arguments, bool)
 	// latest are the last ones that arguments returned.
-	latest() *arguments
+	latest() arguments
 	// attach tells the handle that is to be woken.
 	attach(h *delivery.Handle)
 }
@@ -29,7 +31,8 @@ type wakeup struct {
 	handle *delivery.Handle // set before anything reads or parks
 }
 
-func (b *wakeup) ring() { b.handle.Wake() }
+// Ring implements [topic.Bell].
+func (b *wakeup) Ring() { b.handle.Wake() }
 
 func (b *wakeup) attach(h *delivery.Handle) { b.handle = h }
 
@@ -40,57 +43,57 @@ type binding struct {
 	bound atomic.Pointer[arguments]
 }
 
-func (b *binding) arguments() *arguments {
-	d, a := b.et.current(), b.bound.Load()
+func (b *binding) arguments() (a arguments, ok bool) {
+	d, a := b.et.current(), b.latest()
 	if d == nil {
-		return nil
+		return arguments{}, false
 	}
 	if a.def == d {
-		return a
+		return a, true
 	}
-	next, err := d.reparse(a.json)
+	next, err := d.reparse(a.JSON)
 	if err != nil {
-		return nil // redefine ends the subscription
+		return arguments{}, false // redefine ends the subscription
 	}
-	b.bound.Store(next)
-	return next
+	b.bound.Store(&next)
+	return next, true
 }
 
-func (b *binding) latest() *arguments { return b.bound.Load() }
+func (b *binding) latest() arguments { return *b.bound.Load() }
 
 // A hookLog reads the type's own log for a webhook subscription.
 type hookLog struct {
 	binding
 	wakeup
 	principal string
-	reader
+	id        string
+	reader    topic.Reader
 }
 
-func newHookLog(et *eventType, sub Subscription, a *arguments) *hookLog {
-	r := &hookLog{principal: sub.Principal}
+func newHookLog(et *eventType, sub Subscription, a arguments) *hookLog {
+	r := &hookLog{principal: sub.Principal, id: sub.ID}
 	r.et = et
-	r.bound.Store(a)
-	r.reader = reader{topic: et.topic, args: a, id: sub.ID, slot: -1}
-	r.reader.bell = r
+	r.bound.Store(&a)
+	r.reader = et.topic.Reader(a.Arguments, sub.ID, r, 0)
 	return r
 }
 
 // Read implements [delivery.Reader].
 func (r *hookLog) Read(ctx context.Context, after store.Position, limit int) (delivery.Found, error) {
-	a := r.arguments()
-	if a == nil {
+	a, ok := r.arguments()
+	if !ok {
 		return delivery.Found{Upto: after}, nil
 	}
-	at := reader{topic: r.topic, args: a, id: r.id, pos: after, slot: -1}
-	p, err := at.next(hook.WithPrincipal(ctx, r.principal), nil, limit, 16*readChunk)
+	at := r.reader.Topic().Reader(a.Arguments, r.id, nil, after)
+	p, err := at.Next(hook.WithPrincipal(ctx, r.principal), nil, topic.Batch(limit))
 	if err != nil {
 		return delivery.Found{}, err
 	}
-	f := delivery.Found{Upto: at.pos, More: p.more, Gap: p.gap}
-	for i := range p.out {
-		f.Items = append(f.Items, hookItem(r.et.server, p.out[i].rec.entry.Position, &p.out[i]))
+	f := delivery.Found{Upto: at.Position(), More: p.More, Gap: p.Gap}
+	for i := range p.Out {
+		f.Items = append(f.Items, hookItem(r.et.server, p.Out[i].Entry().Position, &p.Out[i]))
 	}
-	if p.gap && len(f.Items) > 0 {
+	if p.Gap && len(f.Items) > 0 {
 		// What was found before the gap comes first; the gap is met again after it.
 		f.Gap, f.Upto = false, f.Items[len(f.Items)-1].Position
 	}
@@ -99,96 +102,50 @@ func (r *hookLog) Read(ctx context.Context, after store.Position, limit int) (de
 
 // Park implements [delivery.Reader].
 func (r *hookLog) Park(after store.Position) bool {
-	a := r.arguments()
-	if a == nil {
-		return true // the end is on its way
-	}
-	t := r.topic
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if a.def != t.def || t.head > after {
-		return false
-	}
-	if r.bucket == nil {
-		r.args, r.slot = a, -1
-		t.index.attach(&r.reader)
-	}
-	r.pos, r.first, r.parked = after, 0, true
-	t.index.park(&r.reader)
-	return true
+	a, ok := r.arguments()
+	return !ok || r.reader.ParkAt(a.Arguments, after) // without any the end is on its way
 }
 
 // Unpark implements [delivery.Reader].
-func (r *hookLog) Unpark() store.Position {
-	r.topic.mu.Lock()
-	defer r.topic.mu.Unlock()
-	r.topic.settle(&r.reader)
-	return r.pos
-}
+func (r *hookLog) Unpark() store.Position { return r.reader.Unpark() }
 
 // Passed implements [delivery.Reader].
-func (r *hookLog) Passed() store.Position {
-	r.topic.mu.Lock()
-	defer r.topic.mu.Unlock()
-	switch {
-	case !r.parked:
-		return 0
-	case r.first > 0:
-		return r.first - 1
-	default:
-		return max(r.pos, r.topic.head)
-	}
-}
+func (r *hookLog) Passed() store.Position { return r.reader.Passed() }
 
 // Cursor implements [delivery.Reader].
 func (r *hookLog) Cursor(p store.Position) *string {
-	d := r.bound.Load().def
-	if d.info.NoReplay {
-		return nil
-	}
-	c := wire.Cursor{Kind: wire.LogCursor, Name: d.nameHash, Epoch: r.topic.log.Epoch(), Position: uint64(p)}.String()
-	return &c
+	return cursorText(r.reader.Topic().Cursor(&r.latest().def.Type, p))
 }
 
 // Close implements [delivery.Reader].
-func (r *hookLog) Close() { r.topic.detach(&r.reader) }
+func (r *hookLog) Close() { r.reader.Close() }
+
+// cursorText reads a cursor that is JSON; nil for null.
+func cursorText(cursor []byte) *string {
+	var s *string
+	if json.Unmarshal(cursor, &s) != nil {
+		return nil
+	}
+	return s
+}
 
 // hookItem is an outcome as the engine sends it. What cannot be sent is the author's to hear of
 // (OCC-4).
-func hookItem(s *Server, at store.Position, o *outcome) delivery.Item {
-	it := delivery.Item{Position: at, EventID: o.rec.entry.EventID}
-	if o.err != nil {
-		s.log.Internal(context.Background(), "delivering to a webhook", fault.Unseen{Err: o.err})
+func hookItem(s *Server, at store.Position, o *topic.Outcome) delivery.Item {
+	it := delivery.Item{Position: at, EventID: o.Entry().EventID}
+	if o.Err() != nil {
+		s.log.Internal(context.Background(), "delivering to a webhook", fault.Unseen{Err: o.Err()})
 		return it
 	}
-	rec, v := o.rec, o.v
-	it.Body = func(cursor *string) ([]byte, error) { return rec.hookBody(v, cursor) }
+	sent := *o
+	it.Body = func(cursor *string) ([]byte, error) {
+		b := sent.Body(cursor)
+		if len(b) > wire.MaxBody {
+			return nil, webhook.ErrTooLarge
+		}
+		return b, nil
+	}
 	return it
-}
-
-// hookBody encodes the occurrence as it is posted. The cursor differs between attempts, all else
-// was fixed at append (HOOK-1).
-func (r *record) hookBody(v *variant, cursor *string) ([]byte, error) {
-	b := make([]byte, 0, len(v.data)+len(r.entry.Meta)+320)
-	b = r.appendOccurrence(b, v)
-	b = append(b, `,"cursor":`...)
-	if cursor == nil {
-		b = append(b, nullCursor...)
-	} else {
-		b = appendString(b, *cursor)
-	}
-	b = append(b, `,"_meta":{`...)
-	n := len(b)
-	if b = r.appendMeta(b); len(b) == n {
-		b = b[:n-len(`,"_meta":{`)]
-	} else {
-		b = append(b, '}')
-	}
-	b = append(b, '}')
-	if len(b) > wire.MaxBody {
-		return nil, webhook.ErrTooLarge
-	}
-	return b, nil
 }
 
 // A hookVoid is the reader of a subscription that only gets its terminated envelope.

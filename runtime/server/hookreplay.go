@@ -10,6 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -24,8 +25,8 @@ func (w *webhooks) replay(ctx context.Context, id, cursor string) error {
 	if h == nil {
 		return fault.NotFound("subscription")
 	}
-	a := h.reader.arguments()
-	if a == nil {
+	a, ok := h.reader.arguments()
+	if !ok {
 		return fault.NotFound("event")
 	}
 	switch {
@@ -52,35 +53,35 @@ func badCursor(cursor, why string) error {
 
 // checkCursor refuses a cursor that is none of the subscription's. What retention has dropped, and
 // what an earlier life of a memory log has given out, is one all the same.
-func (w *webhooks) checkCursor(h *subscription, a *arguments, cursor string) error {
+func (w *webhooks) checkCursor(h *subscription, a arguments, cursor string) error {
 	c, err := wire.ParseCursor(cursor)
 	d := a.def
 	switch {
 	case err != nil:
 		return badCursor(cursor, "is malformed")
-	case c.Name != d.nameHash:
+	case c.Name != d.NameHash:
 		return badCursor(cursor, "belongs to another event type")
 	}
 	if d.check == nil && c.Kind != wire.LogCursor {
 		return badCursor(cursor, "is not one of a log")
 	}
 	if d.check != nil {
-		if _, ok := newUpstream(h.et, a, h.principal).parse(cursor); !ok {
+		if !h.et.feeds.Owns(d.check, a.Arguments, h.principal, cursor) {
 			return badCursor(cursor, "belongs to other arguments or to another principal")
 		}
 	}
 	if d.check != nil && !d.emits {
 		return nil
 	}
-	_, head := h.et.topic.bounds()
-	if c.Epoch == h.et.topic.log.Epoch() && c.Position > uint64(head) {
+	_, head := h.et.topic.Bounds()
+	if c.Epoch == h.et.topic.Epoch() && c.Position > uint64(head) {
 		return badCursor(cursor, fmt.Sprintf("is of position %d, beyond the head %d", c.Position, head))
 	}
 	return nil
 }
 
 // rewind replays from the type's own log.
-func (w *webhooks) rewind(ctx context.Context, h *subscription, a *arguments, cursor string) error {
+func (w *webhooks) rewind(ctx context.Context, h *subscription, a arguments, cursor string) error {
 	unlock, err := w.keys.Lock(ctx, h.id)
 	if err != nil {
 		return err
@@ -92,15 +93,15 @@ func (w *webhooks) rewind(ctx context.Context, h *subscription, a *arguments, cu
 	if err := w.checkCursor(h, a, cursor); err != nil {
 		return err
 	}
-	_, head := h.et.topic.bounds()
-	from, err := resolveCursor(ctx, h.et.topic, a.def, head, replay{cursor: &cursor})
+	_, head := h.et.topic.Bounds()
+	from, err := h.et.topic.Start(ctx, &a.def.Type, head, topic.Replay{Cursor: &cursor})
 	if err != nil {
 		return err
 	}
-	if err := h.handle.Rewind(ctx, min(from.pos, h.handle.Progress().Base)); err != nil {
+	if err := h.handle.Rewind(ctx, min(from.Position, h.handle.Progress().Base)); err != nil {
 		return err
 	}
-	if from.truncated {
+	if from.Truncated {
 		h.handle.Gap()
 	}
 	return nil
@@ -110,7 +111,7 @@ func (w *webhooks) rewind(ctx context.Context, h *subscription, a *arguments, cu
 // new reader takes the place of the old one. It is opened first, within a bounded time and without
 // the key: a check that hangs holds up nobody, and the feed that both share stays in use
 // throughout.
-func (w *webhooks) restart(ctx context.Context, h *subscription, a *arguments, cursor string) error {
+func (w *webhooks) restart(ctx context.Context, h *subscription, a arguments, cursor string) error {
 	if err := w.checkCursor(h, a, cursor); err != nil {
 		return err
 	}
@@ -119,7 +120,7 @@ func (w *webhooks) restart(ctx context.Context, h *subscription, a *arguments, c
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, replayTime, errReplayTime)
 	defer cancel()
-	reader, truncated, err := openHookFeed(limited, h.et, h.sub(), a, replay{cursor: &cursor})
+	reader, truncated, err := openHookFeed(limited, h.et, h.sub(), a, cursor, false)
 	if err != nil {
 		if cause := context.Cause(limited); ctx.Err() == nil && cause != nil {
 			return cause
@@ -141,7 +142,7 @@ var errReplayTime = fmt.Errorf("the check has not answered within %s: %w", repla
 
 // replace puts a subscription with another reader in the place of h: another life of the same one,
 // for which its members need not be asked. After an error h goes on.
-func (w *webhooks) replace(ctx context.Context, h *subscription, a *arguments, reader hookReader, cursor string) (*subscription, error) {
+func (w *webhooks) replace(ctx context.Context, h *subscription, a arguments, reader hookReader, cursor string) (*subscription, error) {
 	unlock, err := w.keys.Lock(ctx, h.id)
 	if err != nil {
 		return nil, err

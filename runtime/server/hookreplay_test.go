@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -50,7 +51,7 @@ func (m *hangingMailbox) register(t testing.TB, s *Server) {
 // fall lets the subscription of the principal fall out of its feed's log, so that going back to
 // its start means asking the check.
 func (m *hangingMailbox) fall(w *world, principal string) {
-	for i := range feedEntries + 100 {
+	for i := range feed.Entries + 100 {
 		m.put(principal, mail(fmt.Sprint("old", i)))
 	}
 	w.settle(time.Minute)
@@ -103,8 +104,8 @@ func TestSRV8ReplayHangs(t *testing.T) {
 					t.Error(err)
 				}
 				w.settle(time.Minute)
-				if n := len(w.r.all()) - before; n != feedEntries+102 {
-					t.Errorf("%d deliveries after a replay that succeeds, want %d", n, feedEntries+102)
+				if n := len(w.r.all()) - before; n != feed.Entries+102 {
+					t.Errorf("%d deliveries after a replay that succeeds, want %d", n, feed.Entries+102)
 				}
 				w.unsubscribe("slow", plain)
 				w.nothingLeft(nil)
@@ -367,7 +368,7 @@ func TestSUB1HangingCheck(t *testing.T) {
 		began := time.Now()
 		_, rerr := call(w.Server, "slow", wire.MethodSubscribe, params(plain, secretA, ""))
 		wantError(t, rerr, -32603, "*")
-		if rerr.Message != "UpstreamError" || time.Since(began) != askTime {
+		if rerr.Message != "UpstreamError" || time.Since(began) != feed.AskTime {
 			t.Errorf("%+v after %s", rerr, time.Since(began))
 		}
 		w.nothingLeft(nil)

@@ -28,11 +28,11 @@ const (
 // After an error nothing of it is left. truncated tells that a check could not go on from cursor.
 // The caller holds the key and a place in the quotas, and is a member. Nothing is delivered before
 // hold.
-func (w *webhooks) start(ctx context.Context, et *eventType, a *arguments, r store.Subscription, cursor string, from origin, hold time.Time) (h *subscription, truncated bool, err error) {
+func (w *webhooks) start(ctx context.Context, et *eventType, a arguments, r store.Subscription, cursor string, from origin, hold time.Time) (h *subscription, truncated bool, err error) {
 	sub := Subscription{ID: r.ID, Principal: r.Principal, Event: r.Event, Mode: wire.ModeWebhook}
 	h = &subscription{id: r.ID, principal: r.Principal, url: r.URL, et: et, generation: r.Generation, charge: w.charge(a), dialect: wire.Dialect(r.Codes)}
 	if a.def.check != nil {
-		if h.reader, truncated, err = openHookFeed(ctx, et, sub, a, replay{cursor: &cursor, later: true}); err != nil {
+		if h.reader, truncated, err = openHookFeed(ctx, et, sub, a, cursor, true); err != nil {
 			return nil, false, err
 		}
 	} else {
@@ -48,7 +48,7 @@ func (w *webhooks) start(ctx context.Context, et *eventType, a *arguments, r sto
 }
 
 // catchUp ends a subscription whose type was changed while nobody could see it.
-func (w *webhooks) catchUp(h *subscription, a *arguments) {
+func (w *webhooks) catchUp(h *subscription, a arguments) {
 	et := h.et
 	if d := et.current(); d == nil {
 		w.end(h, fault.NotFound("event"))

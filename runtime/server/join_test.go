@@ -79,8 +79,8 @@ func TestSRV5FailedBothLeavesNoFeed(t *testing.T) {
 		synctest.Wait()
 		asked := len(m.questions())
 		time.Sleep(time.Minute)
-		if n := len(m.questions()); n != asked || len(e.et.feeds) != 0 || len(s.streams) != 0 {
-			t.Errorf("%d checks after it, %d feeds, %d streams", n-asked, len(e.et.feeds), len(s.streams))
+		if n := len(m.questions()); n != asked || e.et.feeds.Len() != 0 || len(s.streams) != 0 {
+			t.Errorf("%d checks after it, %d feeds, %d streams", n-asked, e.et.feeds.Len(), len(s.streams))
 		}
 	})
 }

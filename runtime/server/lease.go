@@ -32,7 +32,7 @@ type membership struct {
 }
 
 // join makes the caller a holder; on an error it is none.
-func (m *memberships) join(ctx context.Context, sub Subscription, a *arguments) error {
+func (m *memberships) join(ctx context.Context, sub Subscription, a arguments) error {
 	if a.def.onSubscribe == nil && a.def.onUnsubscribe == nil {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (m *memberships) join(ctx context.Context, sub Subscription, a *arguments) 
 			return nil
 		}
 		if f := a.def.onSubscribe; f != nil {
-			if err := a.def.guard("OnSubscribe", func() error { return f(ctx, sub, a.typed()) }); err != nil {
+			if err := a.def.guard("OnSubscribe", func() error { return f(ctx, sub, a.Typed()) }); err != nil {
 				return err
 			}
 		}
@@ -72,7 +72,7 @@ func (m *memberships) join(ctx context.Context, sub Subscription, a *arguments) 
 }
 
 // leave gives up what join made; it may call OnUnsubscribe.
-func (m *memberships) leave(sub Subscription, a *arguments) {
+func (m *memberships) leave(sub Subscription, a arguments) {
 	m.mu.Lock()
 	ms := m.byID[sub.ID]
 	if ms == nil {
@@ -98,7 +98,7 @@ func (m *memberships) leave(sub Subscription, a *arguments) {
 		if f := a.def.onUnsubscribe; f != nil {
 			ctx, cancel := m.server.hookContext(hookTime)
 			defer cancel()
-			if err := a.def.guard("OnUnsubscribe", func() error { f(hook.WithPrincipal(ctx, sub.Principal), sub, a.typed()); return nil }); err != nil {
+			if err := a.def.guard("OnUnsubscribe", func() error { f(hook.WithPrincipal(ctx, sub.Principal), sub, a.Typed()); return nil }); err != nil {
 				m.server.log.Internal(ctx, "OnUnsubscribe", err)
 			}
 		}
@@ -113,7 +113,7 @@ func (m *memberships) leave(sub Subscription, a *arguments) {
 // A lease stands for a poller that may come again (POLL-8).
 type lease struct {
 	sub     Subscription
-	args    *arguments // bare
+	args    arguments // bare
 	et      *eventType
 	charge  int
 	expires time.Time     // guarded by leases.mu, as are timer and ended
@@ -136,7 +136,7 @@ const leaseOverhead = 768
 
 // renew takes or prolongs the lease of sub for at least d from now; the first time it calls
 // OnSubscribe. What is kept is charged to the principal (CAP-5).
-func (ls *leases) renew(ctx context.Context, et *eventType, sub Subscription, a *arguments, d time.Duration) error {
+func (ls *leases) renew(ctx context.Context, et *eventType, sub Subscription, a arguments, d time.Duration) error {
 	until := time.Now().Add(d)
 	ls.mu.Lock()
 	if ls.closed {
@@ -162,7 +162,7 @@ func (ls *leases) renew(ctx context.Context, et *eventType, sub Subscription, a 
 		return nil
 	}
 	l := &lease{sub: sub, args: a.bare(), et: et, expires: until, ready: make(chan struct{}),
-		charge: leaseOverhead + len(sub.Principal) + len(a.json)}
+		charge: leaseOverhead + len(sub.Principal) + len(a.JSON)}
 	if err := ls.server.holdings.take(sub.Principal, l.charge); err != nil {
 		ls.mu.Unlock()
 		if sub.Principal == "" && a.def.onSubscribe == nil && a.def.onUnsubscribe == nil {
@@ -271,9 +271,9 @@ func (ls *leases) each(f func(Subscription)) {
 }
 
 // identity names the caller's subscription in a mode (SRV-2).
-func identity(mode, principal string, a *arguments) Subscription {
+func identity(mode, principal string, a arguments) Subscription {
 	name := a.def.info.Name
-	return Subscription{ID: wire.SubscriptionID(mode, principal, "", name, a.canonical()), Principal: principal, Event: name, Mode: mode}
+	return Subscription{ID: wire.SubscriptionID(mode, principal, "", name, a.Canonical()), Principal: principal, Event: name, Mode: mode}
 }
 
 // asRefusal makes an error of OnSubscribe presentable: the author's typed one, or internal.

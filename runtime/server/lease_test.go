@@ -68,7 +68,7 @@ func TestSUB4RefreshOfLargeArguments(t *testing.T) {
 		tag := strings.Repeat("x", 1000)
 		long, short := `{"minLevel":1000000000,"tag":"`+tag+`"}`, `{ "tag":"`+tag+`", "minLevel" : 1e9 }`
 		first := w.subscribe("alice", params(plain, secretA, `,"arguments":`+long))
-		w.types["e"].def.options.maxArguments = 100 // what an operator may set with the next start
+		w.types["e"].def.MaxArguments = 100 // what an operator may set with the next start
 		if again := w.subscribe("alice", params(plain, secretA, `,"arguments":`+short)); again.ID != first.ID {
 			t.Error("a refresh is another subscription")
 		}

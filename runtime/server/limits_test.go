@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -71,8 +73,8 @@ var limits = map[string]limit{
 		wantInvalid(t, `{"minLevel":9007199254740991}`, "", "")
 		wantInvalid(t, `{"minLevel":9007199254740993}`, "/minLevel", "is beyond ±9007199254740991, the integers that every peer represents exactly")
 	}},
-	"Glob pattern": {value: bytesText(maxPattern), exceed: func(t *testing.T) {
-		wantInvalid(t, `{"service":"`+strings.Repeat("*", maxPattern+1)+`"}`, "/service", "is a pattern of 1025 bytes, at most 1024")
+	"Glob pattern": {value: bytesText(topic.MaxPattern), exceed: func(t *testing.T) {
+		wantInvalid(t, `{"service":"`+strings.Repeat("*", topic.MaxPattern+1)+`"}`, "/service", "is a pattern of 1025 bytes, at most 1024")
 	}},
 	"Kept for one principal":               {value: bytesText(defaultShare), test: "server.TestMemoryShares"},
 	"Kept for callers without a principal": {value: bytesText(defaultTotal / anonymousShare), test: "server.TestMemoryShares"},
@@ -116,21 +118,20 @@ var limits = map[string]limit{
 			}
 		})
 	}},
-	"Cursor": {value: bytesText(maxCursor), exceed: func(t *testing.T) {
+	"Cursor": {value: bytesText(topic.MaxCursor), exceed: func(t *testing.T) {
 		s := newServer(t, Options{})
 		register(t, s, "e", Hooks[filterArgs, incident]{})
 		if err := RegisterCheck(s, incidentType("c"), (&mailbox{}).check, Hooks[filterArgs, incident]{}); err != nil {
 			t.Fatal(err)
 		}
 		// It would be a cursor of the check, were it shorter.
-		d := s.types["c"].current()
-		a, err := d.parse(nil)
+		own, err := wire.ParseCursor(*poll(t, s, `{"name":"c"}`).Cursor)
 		if err != nil {
 			t.Fatal(err)
 		}
-		u := newUpstream(s.types["c"], a, "")
-		for _, n := range []int{maxCursor, 4 << 20} {
-			long := u.text(checkpoint{upstream: strings.Repeat("c", n)})
+		for _, n := range []int{topic.MaxCursor, 4 << 20} {
+			own.Upstream = strings.Repeat("c", n)
+			long := own.String()
 			for _, name := range []string{"e", "c"} {
 				p := fmt.Sprintf(`{"name":%q,"cursor":%q}`, name, long)
 				if r := poll(t, s, p); !*r.Truncated || len(*r.Cursor) > 100 {
@@ -146,9 +147,9 @@ var limits = map[string]limit{
 			wantError(t, rerr, -32602, fmt.Sprintf(`{"errors":[{"path":"/cursor","message":"is a cursor of %d bytes, at most 32768"}]}`, len(long)))
 		}
 	}},
-	"Cursor of an upstream": {value: bytesText(maxUpstream), exceed: func(t *testing.T) {
+	"Cursor of an upstream": {value: bytesText(feed.MaxUpstream), exceed: func(t *testing.T) {
 		s := newServer(t, Options{})
-		size := maxUpstream
+		size := feed.MaxUpstream
 		check := func(context.Context, filterArgs, string) (events.Page[incident], error) {
 			return events.Page[incident]{Cursor: strings.Repeat("c", size)}, nil
 		}
@@ -186,15 +187,15 @@ var limits = map[string]limit{
 			t.Errorf("every %v", o.Heartbeat)
 		}
 	}},
-	"Given to a stream at once":            {value: bytesText(pullBytes), test: "server.TestPassesInBytes"},
-	"Results of Transform kept for a type": {value: bytesText(maxVariantBytes), test: "server.TestVariantsAreBounded"},
+	"Given to a stream at once":            {value: bytesText(topic.PullBytes), test: "server.TestPassesInBytes"},
+	"Results of Transform kept for a type": {value: bytesText(topic.MaxVariantBytes), test: "internal/topic.TestVariantsAreBounded"},
 	"Webhook subscriptions of a principal": {value: "100", exceed: func(t *testing.T) {
 		exceedWebhooks(t, func(o *Options) {}, 100, func(int) string { return "ada" })
 	}},
 	"Webhook subscriptions": {value: "100,000", exceed: func(t *testing.T) {
 		exceedWebhooks(t, func(o *Options) { o.Webhook.Quota.Total = 5 }, 5, func(i int) string { return fmt.Sprint("p", i) })
 	}},
-	"Test of one subscriber under the append lock": {value: fmt.Sprint(maxCost, " ns"), test: "server.TestMayMatchIsBounded"},
+	"Test of one subscriber under the append lock": {value: fmt.Sprint(topic.MaxCost, " ns"), test: "internal/topic.TestMayMatchIsBounded"},
 
 	// Of the carriers.
 	"Body of a request over HTTP":         {value: "4 MiB", test: "transport.TestDirectParity"},
@@ -219,7 +220,7 @@ var limits = map[string]limit{
 	"Retry-After of an endpoint":                                  {value: "15 min", test: "delivery.TestHOOK3Schedule"},
 	"Found by a check for a webhook subscription and unsettled":   {value: fmt.Sprintf("2,048 occurrences, %s", bytesText(maxFoundBytes)), test: "server.TestFoundIsBounded"},
 	"Unsettled occurrences of a subscription":                     {value: "1,024", test: "delivery.TestHOOK8UnsettledBound"},
-	"Waiting for a check in events/subscribe":                     {value: secondsText(askTime), test: "server.TestSUB1HangingCheck"},
+	"Waiting for a check in events/subscribe":                     {value: secondsText(feed.AskTime), test: "server.TestSUB1HangingCheck"},
 	"Waiting for the response before the first delivery":          {value: secondsText(maxReplyTime), test: "server.TestSUB1ResponseFirst"},
 }
 

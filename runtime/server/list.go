@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -22,8 +23,8 @@ func (s *Server) listEvents(ctx context.Context, r *Request) (json.RawMessage, e
 	last := s.lastOrder
 	s.mu.Unlock()
 	if p.Cursor != "" {
-		if n := len(p.Cursor); n > maxCursor {
-			return nil, events.Invalid(events.FieldError{Path: "/cursor", Message: fmt.Sprintf("is a cursor of %d bytes, at most %d", n, maxCursor)})
+		if n := len(p.Cursor); n > topic.MaxCursor {
+			return nil, events.Invalid(events.FieldError{Path: "/cursor", Message: fmt.Sprintf("is a cursor of %d bytes, at most %d", n, topic.MaxCursor)})
 		}
 		after, ok := listPosition(p.Cursor, order, last)
 		if !ok {
@@ -67,7 +68,7 @@ func (s *Server) listEvents(ctx context.Context, r *Request) (json.RawMessage, e
 // listPosition reads a cursor of this list: the place of the last type shown, which may have been
 // removed since.
 func listPosition(cursor string, order []*eventType, last uint64) (uint64, bool) {
-	c, err := parseCursor(cursor)
+	c, err := topic.ParseCursor(cursor)
 	if err != nil || c.Kind != wire.ListCursor || c.Epoch != 0 || c.Upstream != "" || c.Position == 0 || c.Position > last {
 		return 0, false
 	}

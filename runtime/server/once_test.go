@@ -92,7 +92,7 @@ func TestEmitOnce(t *testing.T) {
 		if err := e.EmitTo(t.Context(), []string{"sub_2", "sub_1"}, incident{ID: "b"}, events.WithID("a")); !errors.Is(err, events.ErrIDReused) {
 			t.Errorf("other data for the same targets: %v", err)
 		}
-		if _, head := e.et.topic.bounds(); head != 3 || m.n.Load() != 3+4 {
+		if _, head := e.et.topic.Bounds(); head != 3 || m.n.Load() != 3+4 {
 			t.Errorf("head %d, %d repeats", head, m.n.Load())
 		}
 		// A generated id is an id like any other once it is known; without one nothing is a repeat.

@@ -7,14 +7,16 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A pollAnswer is a poll's result before it is encoded.
 type pollAnswer struct {
-	out       []outcome
+	out       []topic.Outcome
 	cursor    []byte // JSON
 	truncated bool
 	more      bool
@@ -26,8 +28,8 @@ type pollAnswer struct {
 func (a *pollAnswer) encode(stateless bool) json.RawMessage {
 	size := 160 + len(a.cursor)
 	for i := range a.out {
-		if a.out[i].err == nil {
-			size += len(a.out[i].v.data) + 256
+		if a.out[i].Err() == nil {
+			size += len(a.out[i].Data()) + 256
 		}
 	}
 	b := make([]byte, 0, size)
@@ -38,13 +40,13 @@ func (a *pollAnswer) encode(stateless bool) json.RawMessage {
 	b = append(b, `"events":[`...)
 	n := len(b)
 	for _, o := range a.out {
-		if o.err != nil {
+		if o.Err() != nil {
 			continue
 		}
 		if len(b) > n {
 			b = append(b, ',')
 		}
-		b = append(b, o.rec.pollItem(o.v)...)
+		b = append(b, o.Item()...)
 	}
 	b = append(b, `],"cursor":`...)
 	b = append(b, a.cursor...)
@@ -58,16 +60,16 @@ func (a *pollAnswer) encode(stateless bool) json.RawMessage {
 }
 
 // pageOverhead is more than what a page takes beside its occurrences.
-const pageOverhead = maxCursor + 256
+const pageOverhead = topic.MaxCursor + 256
 
 // pollRequest is one poll after all checks.
 type pollRequest struct {
 	et     *eventType
-	args   *arguments
+	args   arguments
 	sub    Subscription
 	limit  int
 	bytes  int // of the occurrences together
-	replay replay
+	replay topic.Replay
 	wait   time.Duration
 	head   store.Position // of the log when the request arrived
 }
@@ -98,9 +100,9 @@ func (s *Server) pollAnswer(ctx context.Context, principal string, p *wire.PollP
 	if err := et.refuses(); err != nil {
 		return nil, err
 	}
-	q := &pollRequest{et: et, limit: s.options.MaxEvents, bytes: s.options.MaxPage - pageOverhead, replay: replayOf(p.Cursor, p.MaxAgeMs), wait: s.options.DefaultWait}
+	q := &pollRequest{et: et, limit: s.options.MaxEvents, bytes: s.options.MaxPage - pageOverhead, replay: topic.ReplayOf(p.Cursor, p.MaxAgeMs), wait: s.options.DefaultWait}
 	if et.topic != nil {
-		_, q.head = et.topic.bounds()
+		_, q.head = et.topic.Bounds()
 	}
 	if q.args, err = d.parse(p.Arguments); err != nil {
 		return nil, err
@@ -112,7 +114,7 @@ func (s *Server) pollAnswer(ctx context.Context, principal string, p *wire.PollP
 		q.limit = int(min(*p.MaxEvents, int64(s.options.MaxEventsCap)))
 	}
 	if p.TimeoutMs != nil {
-		q.wait = milliseconds(*p.TimeoutMs)
+		q.wait = topic.Milliseconds(*p.TimeoutMs)
 	}
 	q.wait = max(min(q.wait, s.options.MaxWait), 0)
 	if p.Cursor == nil && !d.info.NoReplay {
@@ -122,12 +124,7 @@ func (s *Server) pollAnswer(ctx context.Context, principal string, p *wire.PollP
 	if err := s.leases.renew(ctx, et, q.sub, q.args, q.wait+d.options.lease); err != nil {
 		return nil, asRefusal(err)
 	}
-	var a *pollAnswer
-	if d.check != nil {
-		a, err = s.pollCheck(ctx, q)
-	} else {
-		a, err = s.pollLog(ctx, q)
-	}
+	a, err := s.answer(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -135,108 +132,132 @@ func (s *Server) pollAnswer(ctx context.Context, principal string, p *wire.PollP
 		a.nextPoll = d.options.nextPoll
 	}
 	for _, o := range a.out {
-		if o.err != nil {
-			s.log.Internal(ctx, "delivering to a poll", fault.Unseen{Err: o.err})
+		if o.Err() != nil {
+			s.log.Internal(ctx, "delivering to a poll", fault.Unseen{Err: o.Err()})
 		}
 	}
 	return a, nil
 }
 
-// pollLog answers from the type's own log, and waits there when it may.
-func (s *Server) pollLog(ctx context.Context, q *pollRequest) (*pollAnswer, error) {
-	t, d := q.et.topic, q.args.def
-	st, err := resolveCursor(ctx, t, d, q.head, q.replay)
+// A polled source reads for one poll.
+type polled interface {
+	topic.Parker
+	// Fill reads what there is, up to the bound.
+	Fill(ctx context.Context, into []topic.Outcome, b topic.Bound) (topic.Pulled, error)
+}
+
+// answer reads what there is and waits for more where it may (POLL-9).
+func (s *Server) answer(ctx context.Context, q *pollRequest) (*pollAnswer, error) {
+	a := &pollAnswer{}
+	r := &pollReader{s: s, q: q, a: a, ctx: ctx, deadline: time.Now().Add(q.wait)}
+	replays, err := r.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r := reader{topic: t, args: q.args, id: q.sub.ID, pos: st.pos, slot: -1}
-	a := &pollAnswer{truncated: st.truncated}
-	defer func() { a.cursor = logCursor(d, t.log.Epoch(), r.pos) }()
-	scan := s.options.ScanLimit
-	read := func() error {
-		for {
-			p, err := r.nextWithin(ctx, a.out, q.limit, q.bytes, scan)
-			if err != nil {
-				return err
-			}
-			a.out, a.more = p.out, p.more
-			if !p.gap {
-				break
-			}
-			a.truncated = a.truncated || !d.info.NoReplay
-		}
-		if a.more && len(a.out) >= q.limit {
-			// More entries are no news when none of them matches.
-			more, err := r.waiting(ctx, scan)
-			a.more = more
-			return err
-		}
-		return nil
+	defer r.source.Close()
+	if replays {
+		loop{source: r.source, wake: r.wake, stop: s.closing}.run(ctx, r.turn)
 	}
-	if err := read(); err != nil || q.wait == 0 || len(a.out) > 0 || a.more {
-		return a, err
+	if r.check != nil {
+		a.nextPoll = r.check.NextPoll()
 	}
-	return a, s.holdPoll(ctx, q, &r, a, read)
+	a.cursor = r.source.Cursor()
+	return a, r.err
 }
 
-// holdPoll parks until something matches or the time is over (POLL-9).
-func (s *Server) holdPoll(ctx context.Context, q *pollRequest, r *reader, a *pollAnswer, read func() error) error {
-	timer := time.NewTimer(q.wait)
-	defer timer.Stop()
-	r.wake = make(chan struct{}, 1)
-	defer func() { r.topic.detach(r) }()
-	for {
-		if r.args.def != q.et.current() {
-			r.topic.detach(r)
-			if err := q.rebind(r); err != nil {
-				return err
-			}
-		}
-		if r.topic.park(r) {
-			over := false
-			select {
-			case <-ctx.Done():
-				r.topic.unpark(r)
-				return ctx.Err()
-			case <-s.closing:
-				over = true
-			case <-timer.C:
-				over = true
-			case <-r.wake:
-			}
-			r.topic.unpark(r)
-			if q.et.current() == nil {
-				return fault.NotFound("event")
-			}
-			if over {
-				q.wait = 0
-			}
-			if r.args.def != q.et.current() {
-				r.topic.detach(r)
-				if err := q.rebind(r); err != nil {
-					return err
-				}
-			}
-		}
-		if err := read(); err != nil || len(a.out) > 0 || q.wait == 0 {
-			return err
-		}
-		if a.more {
-			return nil // a long scan: the caller comes back with its cursor
-		}
-	}
+// A pollReader is the state of one poll.
+type pollReader struct {
+	s        *Server
+	q        *pollRequest
+	a        *pollAnswer
+	ctx      context.Context
+	deadline time.Time
+
+	source polled
+	log    *topic.Reader // one of these two is the source
+	check  *feed.Poll
+	wake   topic.Wake // nil for a poll that is not held
+	err    error
 }
 
-// rebind takes the arguments under the type's present definition.
-func (q *pollRequest) rebind(r *reader) error {
-	d := q.et.current()
-	if d == nil {
-		return fault.NotFound("event")
+// open finds the start: in the type's own log, or upstream, where the cursor says where to ask and
+// nothing is remembered. Without replays there is nothing to read.
+func (r *pollReader) open(ctx context.Context) (replays bool, err error) {
+	q := r.q
+	if q.wait > 0 {
+		r.wake = topic.NewWake()
 	}
-	args, err := d.reparse(q.args.json)
+	if q.args.def.check == nil {
+		st, err := q.et.topic.Start(ctx, &q.args.def.Type, q.head, q.replay)
+		if err != nil {
+			return false, err
+		}
+		log := q.et.topic.Reader(q.args.Arguments, q.sub.ID, r.wake, st.Position)
+		r.log, r.source, r.a.truncated = &log, &log, st.Truncated
+		return true, nil
+	}
+	r.check, r.a.truncated, err = q.et.feeds.Poll(ctx, q.et.seat(q.sub, r.wake), q.args.def.check, q.args.Arguments, feed.Start{Replay: q.replay, Head: q.head})
 	if err != nil {
-		return err
+		return false, err
 	}
-	q.args, r.args = args, args
-	return nil
+	r.source = r.check
+	return r.check.Replays(), nil
+}
+
+// turn reads, and says whether to wait for more.
+func (r *pollReader) turn() (turn, time.Time) {
+	if !r.resume() {
+		return over, time.Time{}
+	}
+	q, a := r.q, r.a
+	got, err := r.source.Fill(r.ctx, a.out, topic.Bound{Outcomes: q.limit, Bytes: q.bytes, Scan: r.s.options.ScanLimit})
+	a.out, a.more = got.Out, got.More
+	a.truncated = a.truncated || got.Gap
+	switch {
+	case err != nil:
+		r.err = err
+		return over, time.Time{}
+	case len(a.out) > 0 || a.more: // after a long scan the caller comes back with its cursor
+		return over, time.Time{}
+	case r.check != nil && a.truncated, !time.Now().Before(r.deadline), r.s.isClosed():
+		return over, time.Time{}
+	}
+	until := r.deadline
+	if r.check != nil {
+		wait := r.check.NextPoll()
+		if wait <= 0 {
+			wait = q.args.def.options.nextPoll
+		}
+		if next := time.Now().Add(wait); next.Before(until) {
+			until = next
+		}
+	}
+	return rest, until
+}
+
+// resume looks at what may have changed while the poll waited; false when it is over. A poll of a log
+// goes on under another definition; one of a check leaves that to the caller's next poll.
+func (r *pollReader) resume() bool {
+	q := r.q
+	if r.err = r.ctx.Err(); r.err != nil {
+		return false
+	}
+	d := q.et.current()
+	switch {
+	case d == q.args.def:
+		return true
+	case d == nil:
+		r.err = fault.NotFound("event")
+		return false
+	case r.check != nil:
+		return false
+	}
+	args, err := d.reparse(q.args.JSON)
+	if err != nil {
+		r.err = err
+		return false
+	}
+	r.log.Rebind(args.Arguments)
+	q.args = args
+	return true
 }

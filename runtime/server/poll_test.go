@@ -79,7 +79,7 @@ func TestPollCap(t *testing.T) {
 	}
 }
 
-// Trap 12, POLL-7: a long filtered scan stops, says so, and has moved the cursor. reader.nextWithin carries the
+// Trap 12, POLL-7: a long filtered scan stops, says so, and has moved the cursor. topic.Reader.Next carries the
 // trap, and checkPoll.read for checks.
 func TestPollScanBound(t *testing.T) {
 	s := newServer(t, Options{ScanLimit: 100})

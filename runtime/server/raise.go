@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -121,7 +122,7 @@ const nobody = "-"
 // mark appends an entry that concerns nobody, so that the cursor after it is a new one. Marks are
 // no occurrences: every one is appended, and no author can emit under their id, which is none.
 func (et *eventType) mark(ctx context.Context) error {
-	_, err := et.topic.log.Append(ctx, store.Entry{Timestamp: events.NewTime(time.Now().UTC()), Data: json.RawMessage(`{}`), Targets: []string{nobody}})
+	_, err := et.topic.Append(ctx, store.Entry{Timestamp: events.NewTime(time.Now().UTC()), Data: json.RawMessage(`{}`), Targets: []string{nobody}}, nil, false)
 	return err
 }
 
@@ -194,9 +195,9 @@ func (st *Stream) signals(into []Frame) []Frame {
 	st.mu.Unlock()
 	for _, e := range raised {
 		if e == nil {
-			into = append(into, activeFrame(st.source.cursor(), true, st.tail))
+			into = append(into, frame.Active(st.source.Cursor(), true, st.tail))
 		} else {
-			into = append(into, errorFrame(wire.NotificationError, fault.Object(e, st.dialect), st.tail))
+			into = append(into, frame.Error(wire.NotificationError, fault.Object(e, st.dialect), st.tail))
 		}
 	}
 	return into

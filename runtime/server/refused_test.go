@@ -16,6 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -45,14 +46,11 @@ func (w *world) state() map[string]string {
 	types := slices.Clone(s.order)
 	s.mu.Unlock()
 	for _, et := range types {
-		et.mu.Lock()
-		put("feeds of "+et.name, slices.Collect(maps.Keys(et.feeds)))
-		et.mu.Unlock()
+		put("feeds of "+et.name, et.feeds.Len())
 		if et.topic != nil {
-			et.topic.mu.Lock()
-			put("readers of "+et.name, slices.Sorted(maps.Keys(et.topic.index.byID)))
-			put("prepared for "+et.name, len(et.topic.pending))
-			et.topic.mu.Unlock()
+			h := et.topic.Holding()
+			put("readers of "+et.name, h.Readers)
+			put("prepared for "+et.name, h.Prepared)
 		}
 	}
 	put("live", s.Subscriptions())
@@ -129,7 +127,7 @@ var refusals = []refusalCase{
 	{name: "an argument twice", arguments: `{"tag":"a","tag":"a"}`, kind: wire.InvalidParams},
 	{name: "oversized arguments", arguments: `{"tag":"` + strings.Repeat("x", defaultMaxArguments) + `"}`, kind: wire.InvalidParams},
 	{name: "nested arguments", arguments: `{"any":` + strings.Repeat("[", 600) + strings.Repeat("]", 600) + `}`, kind: wire.InvalidParams},
-	{name: "an oversized pattern", arguments: `{"service":"` + strings.Repeat("*", maxPattern+1) + `"}`, kind: wire.InvalidParams},
+	{name: "an oversized pattern", arguments: `{"service":"` + strings.Repeat("*", topic.MaxPattern+1) + `"}`, kind: wire.InvalidParams},
 	{name: "invalid UTF-8", arguments: "{\"tag\":\"\xff\"}", kind: wire.InvalidParams},
 	{name: "an integer too large", arguments: `{"minLevel":9007199254740993}`, kind: wire.InvalidParams},
 	{name: "AUTH-1 a refusal", principal: "forbidden", kind: wire.Forbidden},

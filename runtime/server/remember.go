@@ -10,6 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/evolve"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -73,26 +74,26 @@ func (s *Server) recall(ctx context.Context, d *definition) (*recollection, erro
 }
 
 // apply keeps payloads of other schemas from being replayed.
-func (m *recollection) apply(t *topic) {
+func (m *recollection) apply(t *topic.Topic) {
 	if t == nil || m.log == nil {
 		return
 	}
-	t.raise(m.old.Floor)
+	t.Raise(m.old.Floor)
 	if m.payload {
-		_, head := t.bounds()
-		t.raise(head)
+		_, head := t.Bounds()
+		t.Raise(head)
 	}
 }
 
 // commit makes the store remember the definition. Until then a crash forgets nothing of what is
 // still to be done.
-func (m *recollection) commit(t *topic) {
+func (m *recollection) commit(t *topic.Topic) {
 	if m.log == nil {
 		return
 	}
 	now := remembered{InputSchema: m.d.info.InputSchema, PayloadSchema: m.d.info.PayloadSchema}
 	if t != nil {
-		now.Floor = store.Position(t.floor.Load())
+		now.Floor = t.Floor()
 	}
 	data, err := json.Marshal(now)
 	if same, sameErr := json.Marshal(m.old); err == nil && sameErr == nil && bytes.Equal(same, data) {

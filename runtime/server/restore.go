@@ -203,8 +203,8 @@ func (w *webhooks) takeUp(et *eventType, d *definition, r *store.Subscription) (
 		r.Progress = store.Progress{Upstream: cursor}
 		return cursor, moved, false
 	}
-	oldest, head := et.topic.bounds()
-	epoch := et.topic.log.Epoch()
+	oldest, head := et.topic.Bounds()
+	epoch := et.topic.Epoch()
 	switch {
 	case d.info.NoReplay:
 		r.Progress = store.Progress{Epoch: epoch, Base: head}

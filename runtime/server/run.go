@@ -9,7 +9,9 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -50,11 +52,14 @@ type run struct {
 	hooks   context.Context // also ends with the stream
 
 	frames   []Frame
-	outcomes []outcome
+	outcomes []topic.Outcome
 	nextBeat time.Time
 	nextAuth time.Time // zero: never
 	retry    time.Time // zero: not waiting to read again
 	failing  bool      // the log cannot be read: wait for retry, do not park
+
+	final json.RawMessage // what Run returns
+	err   error
 }
 
 func (r *run) loop() (json.RawMessage, error) {
@@ -67,51 +72,52 @@ func (r *run) loop() (json.RawMessage, error) {
 	if err := r.ctx.Err(); err != nil {
 		return nil, err
 	}
-	r.frames = append(r.frames, activeFrame(st.source.cursor(), st.truncated, st.tail))
+	r.frames = append(r.frames, frame.Active(st.source.Cursor(), st.truncated, st.tail))
 	if err := r.flush(); err != nil {
 		return nil, err
 	}
-	timer := time.NewTimer(time.Until(r.deadline()))
-	defer timer.Stop()
-	for {
-		if ended, reason := st.outcome(); ended {
-			return r.finish(reason)
-		}
-		if err := r.ctx.Err(); err != nil {
-			return nil, err
-		}
-		now := time.Now()
-		if !r.circumstances(now) {
-			continue
-		}
-		more := r.collect()
-		r.frames = st.signals(r.frames)
-		if now = time.Now(); !now.Before(r.nextBeat) {
-			r.frames = append(r.frames, heartbeatFrame(st.source.cursor(), st.tail))
-			if r.nextBeat = r.nextBeat.Add(options.Heartbeat); r.nextBeat.Before(now) {
-				r.nextBeat = now.Add(options.Heartbeat)
-			}
-		}
-		if ended, _ := st.outcome(); ended && len(r.frames) == 0 {
-			continue
-		}
-		if err := r.ctx.Err(); err != nil {
-			return nil, err
-		}
-		if err := r.flush(); err != nil {
-			return nil, err
-		}
-		if more || !r.failing && !st.source.park() {
-			continue
-		}
-		timer.Reset(time.Until(r.deadline()))
-		select {
-		case <-r.ctx.Done():
-		case <-st.wake:
-		case <-timer.C:
-		}
-		st.source.unpark()
+	loop{source: st.source, wake: st.wake}.run(r.ctx, r.turn)
+	return r.final, r.err
+}
+
+// turn writes what there is to write.
+func (r *run) turn() (turn, time.Time) {
+	st := r.st
+	if ended, reason := st.outcome(); ended {
+		r.final, r.err = r.finish(reason)
+		return over, time.Time{}
 	}
+	if r.err = r.ctx.Err(); r.err != nil {
+		return over, time.Time{}
+	}
+	if !r.circumstances(time.Now()) {
+		return again, time.Time{}
+	}
+	more := r.collect()
+	r.frames = st.signals(r.frames)
+	if now := time.Now(); !now.Before(r.nextBeat) {
+		r.frames = append(r.frames, frame.Heartbeat(st.source.Cursor(), st.tail))
+		every := st.server.options.Heartbeat
+		if r.nextBeat = r.nextBeat.Add(every); r.nextBeat.Before(now) {
+			r.nextBeat = now.Add(every)
+		}
+	}
+	if ended, _ := st.outcome(); ended && len(r.frames) == 0 {
+		return again, time.Time{}
+	}
+	if r.err = r.ctx.Err(); r.err != nil {
+		return over, time.Time{}
+	}
+	if r.err = r.flush(); r.err != nil {
+		return over, time.Time{}
+	}
+	switch {
+	case more:
+		return again, time.Time{}
+	case r.failing:
+		return pause, r.deadline()
+	}
+	return rest, r.deadline()
 }
 
 // circumstances looks at what may end or change the stream; false when it did.
@@ -128,7 +134,7 @@ func (r *run) circumstances(now time.Time) bool {
 	}
 	args := st.arguments()
 	if d != args.def {
-		next, err := d.reparse(args.json)
+		next, err := d.reparse(args.JSON)
 		if err == nil {
 			err = st.source.rebind(r.hooks, next)
 		}
@@ -157,40 +163,40 @@ func (r *run) circumstances(now time.Time) bool {
 func (r *run) collect() (more bool) {
 	st := r.st
 	r.retry, r.failing = time.Time{}, false
-	p, err := st.source.pull(r.hooks, r.outcomes[:0])
-	r.outcomes = p.out
-	if p.gap && len(p.out) == 0 {
-		r.frames = append(r.frames, activeFrame(st.source.cursor(), true, st.tail))
+	p, err := st.source.Pull(r.hooks, r.outcomes[:0])
+	r.outcomes = p.Out
+	if p.Gap && len(p.Out) == 0 {
+		r.frames = append(r.frames, frame.Active(st.source.Cursor(), true, st.tail))
 	}
-	for i := range p.out {
-		r.frames = append(r.frames, r.frame(&p.out[i]))
+	for i := range p.Out {
+		r.frames = append(r.frames, r.frame(&p.Out[i]))
 	}
-	if p.gap && len(p.out) > 0 {
-		r.frames = append(r.frames, activeFrame(st.source.cursor(), true, st.tail))
+	if p.Gap && len(p.Out) > 0 {
+		r.frames = append(r.frames, frame.Active(st.source.Cursor(), true, st.tail))
 	}
-	for _, f := range p.failed {
+	for _, f := range p.Failed {
 		st.server.log.Internal(r.hooks, "checking "+st.sub.Event, f)
-		r.frames = append(r.frames, errorFrame(wire.NotificationError, fault.Object(f, st.dialect), st.tail))
+		r.frames = append(r.frames, frame.Error(wire.NotificationError, fault.Object(f, st.dialect), st.tail))
 	}
-	if p.retry > 0 {
-		r.retry = time.Now().Add(p.retry)
+	if p.Retry > 0 {
+		r.retry = time.Now().Add(p.Retry)
 	}
 	if err != nil && r.hooks.Err() == nil {
 		st.server.log.Internal(r.hooks, "reading "+st.sub.Event, err)
-		r.frames = append(r.frames, errorFrame(wire.NotificationError, fault.Object(err, st.dialect), st.tail))
+		r.frames = append(r.frames, frame.Error(wire.NotificationError, fault.Object(err, st.dialect), st.tail))
 		r.retry, r.failing = time.Now().Add(retryRead), true
 		return false
 	}
-	return p.more || err != nil
+	return p.More || err != nil
 }
 
 // frame is an outcome on this stream: the event, or the error that replaces it (OCC-4).
-func (r *run) frame(o *outcome) Frame {
-	if o.err != nil {
-		r.st.server.log.Internal(r.hooks, "delivering to a stream", fault.Unseen{Err: o.err})
-		return errorFrame(wire.NotificationError, fault.Object(o.err, r.st.dialect), r.st.tail)
+func (r *run) frame(o *topic.Outcome) Frame {
+	if o.Err() != nil {
+		r.st.server.log.Internal(r.hooks, "delivering to a stream", fault.Unseen{Err: o.Err()})
+		return frame.Error(wire.NotificationError, fault.Object(o.Err(), r.st.dialect), r.st.tail)
 	}
-	return Frame{Head: o.rec.frameHead(o.v), Tail: r.st.tail}
+	return Frame{Head: o.Head(), Tail: r.st.tail}
 }
 
 // deadline is when the stream has something to do without a signal.
@@ -232,10 +238,10 @@ func (r *run) finish(reason *events.Error) (json.RawMessage, error) {
 		if err := r.ctx.Err(); err != nil {
 			return nil, err
 		}
-		r.frames = append(r.frames[:0], errorFrame(wire.NotificationTerminated, fault.Object(reason, st.dialect), st.tail))
+		r.frames = append(r.frames[:0], frame.Error(wire.NotificationTerminated, fault.Object(reason, st.dialect), st.tail))
 		if err := r.flush(); err != nil {
 			return nil, err
 		}
 	}
-	return finalResult(st.id, st.stateless), nil
+	return frame.FinalResult(st.id, st.stateless), nil
 }

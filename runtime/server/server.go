@@ -6,10 +6,9 @@
 // [Emitter]; [WebhookOptions] switches webhooks on, and operators look after them with [Admin].
 // Carriers, that is package transport, meet [Server.Call], [Server.Open], [Stream] and [Carrier].
 //
-// Inside, every event type has a log and every consumer is a reader with a position (topic.go,
-// reader.go): replay and live delivery are the same loop of reading, matching, transforming and
-// writing. A reader at the head parks in the match index (index.go) until an append concerns it.
-// Occurrences that a check finds go through a feed (feed.go), whose log is read in the same way. A
+// Inside, every event type has a log and every consumer is a reader with a position (package
+// internal/topic). Occurrences that a check finds go through a feed (package internal/feed), whose log
+// is read in the same way. Streams, followers and held polls read in one loop (loop.go). A
 // webhook subscription is a reader too (hookreader.go, hookfeed.go), which package delivery turns;
 // webhook.go says what begins, keeps and ends it.
 package server
@@ -27,6 +26,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/evolve"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
@@ -101,16 +102,23 @@ func New(srv *mcp.Server, o Options) (*Server, error) {
 type eventType struct {
 	server *Server
 	name   string
-	order  uint64 // place in the list, unique
-	topic  *topic // of emitted occurrences; nil for a check source
+	order  uint64       // place in the list, unique
+	topic  *topic.Topic // of emitted occurrences; nil for a check source
 
-	mu      sync.Mutex
-	def     *definition // nil once removed
-	feeds   map[feedKey]*feed
-	origins origins // for a type with both sources
+	feeds feed.Feeds // of its check
+
+	mu  sync.Mutex
+	def *definition // nil once removed
 
 	terminated *events.Error // an operator has closed the type
 }
+
+// Topic, Begin and Log implement [feed.Host].
+func (et *eventType) Topic() *topic.Topic { return et.topic }
+
+func (et *eventType) Begin() (done func(), ok bool) { return et.server.running.Done, et.server.begin() }
+
+func (et *eventType) Log() *fault.Log { return &et.server.log }
 
 // current returns the definition, nil once the type is removed.
 func (et *eventType) current() *definition {
@@ -141,23 +149,22 @@ func (s *Server) register(d *definition) (*eventType, error) {
 	case back != nil && back.sameSource(d):
 		return back, s.revive(back, d, m)
 	}
-	et = &eventType{server: s, name: d.info.Name, def: d, feeds: map[feedKey]*feed{}}
+	et = &eventType{server: s, name: d.info.Name, def: d}
+	et.feeds.Init(et)
+	et.feeds.Adopt(d.check)
 	if d.emits {
-		t := newTopic(d, recordSlots)
 		logs := s.options.Store
 		if d.info.NoReplay {
 			logs = memory.New() // what is never replayed need not outlive the process
 		}
 		lo := d.options.retention.logOptions()
-		lo.Appended = t.appended
-		log, err := logs.OpenLog(context.Background(), d.info.Name, lo)
+		et.topic, err = topic.Open(&d.Type, topic.Options{Slots: recordSlots, Open: func(appended func([]store.Entry)) (store.EventLog, error) {
+			lo.Appended = appended
+			return logs.OpenLog(context.Background(), d.info.Name, lo)
+		}})
 		if err != nil {
 			return nil, fmt.Errorf("registering event %q: opening its log: %w", d.info.Name, err)
 		}
-		if err := t.start(log); err != nil {
-			return nil, fmt.Errorf("registering event %q: reading its log: %w", d.info.Name, err)
-		}
-		et.topic = t
 	}
 	if err := s.restore(et, m); err != nil {
 		return nil, fmt.Errorf("registering event %q: %w", d.info.Name, err)
@@ -168,23 +175,6 @@ func (s *Server) register(d *definition) (*eventType, error) {
 
 // recordSlots is how many of a log's newest entries stay decoded and encoded.
 const recordSlots = 512
-
-// start binds the topic to its log.
-func (t *topic) start(log store.EventLog) error {
-	_, head, err := log.Bounds(context.Background())
-	if err != nil {
-		return err
-	}
-	epoch := log.Epoch()
-	t.log = log
-	if t.cursorOf == nil {
-		t.cursorOf = func(d *definition, e *store.Entry) []byte { return logCursor(d, epoch, e.Position) }
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.head = max(t.head, head)
-	return nil
-}
 
 // list appends et to the list and tells the listeners.
 func (s *Server) list(et *eventType) {
@@ -245,15 +235,12 @@ func (s *Server) redefine(et *eventType, d *definition, m *recollection) error {
 func (et *eventType) adopt(d *definition, reset bool) {
 	et.mu.Lock()
 	et.def, et.terminated = d, nil
-	feeds := et.feeds
-	et.feeds = map[feedKey]*feed{}
+	stop := et.feeds.Adopt(d.check)
 	et.mu.Unlock()
 	if et.topic != nil {
-		et.topic.redefine(d, reset)
+		et.topic.Redefine(&d.Type, reset)
 	}
-	for _, f := range feeds {
-		f.stop()
-	}
+	stop()
 }
 
 // revive registers a removed type again; its log goes on, since logs are opened once.
@@ -283,8 +270,7 @@ func (s *Server) Remove(name string) error {
 	s.mu.Unlock()
 	et.mu.Lock()
 	et.def = nil
-	feeds := et.feeds
-	et.feeds = map[feedKey]*feed{}
+	stop := et.feeds.Adopt(nil)
 	et.mu.Unlock()
 	for _, st := range s.streamsOf(et) {
 		st.end(fault.NotFound("event"))
@@ -294,11 +280,9 @@ func (s *Server) Remove(name string) error {
 		s.hooks.closeLog(et)
 	}
 	if et.topic != nil {
-		et.topic.signalAll()
+		et.topic.SignalAll()
 	}
-	for _, f := range feeds {
-		f.stop()
-	}
+	stop()
 	s.leases.endType(et)
 	s.notifyListChanged()
 	return nil

@@ -9,7 +9,10 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -28,10 +31,10 @@ type Stream struct {
 	truncated bool
 	source    source
 	noSlot    bool // it counts against no cap (PUSH-10)
-	wake      chan struct{}
+	wake      topic.Wake
 
 	mu      sync.Mutex
-	args    *arguments
+	args    arguments
 	running bool
 	ended   bool
 	reason  *events.Error   // of the end; nil for one without terminated
@@ -40,29 +43,11 @@ type Stream struct {
 	free    sync.Once
 }
 
-// A source is where a stream reads: the type's log or a feed.
+// A source is where a subscription reads: the type's log or a feed.
 type source interface {
-	// pull returns what is ready, up to a bound.
-	pull(ctx context.Context, into []outcome) (pulled, error)
-	// park prepares to wait for the stream's wake signal; false when there is something to do.
-	park() bool
-	// unpark ends the waiting.
-	unpark()
-	// cursor is the position that is passed, as JSON. Not while parked.
-	cursor() []byte
+	topic.Source
 	// rebind goes on with arguments of another definition.
-	rebind(ctx context.Context, a *arguments) error
-	// close gives everything back.
-	close()
-}
-
-// pulled is what a source has ready.
-type pulled struct {
-	pull
-	// failed are upstream failures since the last pull (PUSH-5).
-	failed []error
-	// retry is when to pull again without a signal; 0 for not at all.
-	retry time.Duration
+	rebind(ctx context.Context, a arguments) error
 }
 
 // Open accepts an events/stream request after all checks of ERR-2; on an error, always a bare
@@ -94,7 +79,7 @@ func (s *Server) open(ctx context.Context, r *Request) (*Stream, error) {
 	}
 	var head store.Position
 	if et.topic != nil {
-		_, head = et.topic.bounds()
+		_, head = et.topic.Bounds()
 	}
 	a, err := d.parse(p.Arguments)
 	if err != nil {
@@ -109,8 +94,8 @@ func (s *Server) open(ctx context.Context, r *Request) (*Stream, error) {
 	if err := s.takeSlot(r.Principal, d); err != nil {
 		return nil, err
 	}
-	st := &Stream{server: s, et: et, sub: identity(wire.ModePush, r.Principal, a), id: r.ID, tail: streamTail(r.ID),
-		stateless: r.Stateless, dialect: s.dialect(r.DeclaresExtension), expires: r.Expires, args: a, wake: make(chan struct{}, 1)}
+	st := &Stream{server: s, et: et, sub: identity(wire.ModePush, r.Principal, a), id: r.ID, tail: frame.Tail(r.ID),
+		stateless: r.Stateless, dialect: s.dialect(r.DeclaresExtension), expires: r.Expires, args: a, wake: topic.NewWake()}
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -124,7 +109,7 @@ func (s *Server) open(ctx context.Context, r *Request) (*Stream, error) {
 		st.release(false)
 		return nil, asRefusal(err)
 	}
-	if err := st.position(ctx, a, head, replayOf(p.Cursor, p.MaxAgeMs)); err != nil {
+	if err := st.position(ctx, a, head, topic.ReplayOf(p.Cursor, p.MaxAgeMs)); err != nil {
 		st.release(true)
 		return nil, err
 	}
@@ -134,37 +119,32 @@ func (s *Server) open(ctx context.Context, r *Request) (*Stream, error) {
 var errShuttingDown = errors.New("server is shutting down")
 
 // position finds the start and makes the source.
-func (st *Stream) position(ctx context.Context, a *arguments, head store.Position, w replay) error {
+func (st *Stream) position(ctx context.Context, a arguments, head store.Position, w topic.Replay) error {
 	if a.def.check != nil {
-		src, truncated, err := openFeed(ctx, seat{et: st.et, sub: st.sub, wake: st.wake}, a, head, w)
+		src, truncated, err := openCheck(ctx, st.et, st.sub, st.wake, a, feed.Start{Replay: w, Head: head})
 		if err != nil {
 			return err
 		}
 		st.source, st.truncated = src, truncated
 		return nil
 	}
-	start, err := resolveCursor(ctx, st.et.topic, a.def, head, w)
+	start, err := st.et.topic.Start(ctx, &a.def.Type, head, w)
 	if err != nil {
 		return err
 	}
-	st.truncated = start.truncated
-	st.source = &logSource{reader: reader{topic: st.et.topic, args: a, id: st.sub.ID, wake: st.wake, pos: start.pos, slot: -1}}
+	st.truncated = start.Truncated
+	st.source = &logSource{st.et.topic.Reader(a.Arguments, st.sub.ID, st.wake, start.Position)}
 	return nil
 }
 
 // arguments are the stream's under the definition it runs by.
-func (st *Stream) arguments() *arguments {
+func (st *Stream) arguments() arguments {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.args
 }
 
-func (st *Stream) signal() {
-	select {
-	case st.wake <- struct{}{}:
-	default:
-	}
-}
+func (st *Stream) signal() { st.wake.Ring() }
 
 // end ends the stream from the server's side; the first reason counts. nil: no terminated.
 func (st *Stream) end(reason *events.Error) {
@@ -207,7 +187,7 @@ func (st *Stream) release(joined bool) {
 	st.free.Do(func() {
 		s := st.server
 		if st.source != nil {
-			st.source.close()
+			st.source.Close()
 		}
 		if !st.noSlot {
 			s.freeSlot(st.sub.Principal, st.et.name)
@@ -223,25 +203,29 @@ func (st *Stream) release(joined bool) {
 }
 
 // logSource reads the type's own log.
-type logSource struct {
-	reader
-}
+type logSource struct{ topic.Reader }
 
-func (l *logSource) pull(ctx context.Context, into []outcome) (pulled, error) {
-	p, err := l.next(ctx, into, pullBatch, 16*readChunk)
-	return pulled{pull: p}, err
-}
-
-func (l *logSource) park() bool { return l.topic.park(&l.reader) }
-
-func (l *logSource) unpark() { l.topic.unpark(&l.reader) }
-
-func (l *logSource) cursor() []byte { return logCursor(l.args.def, l.topic.log.Epoch(), l.pos) }
-
-func (l *logSource) rebind(_ context.Context, a *arguments) error {
-	l.topic.detach(&l.reader)
-	l.args = a
+func (l *logSource) rebind(_ context.Context, a arguments) error {
+	l.Rebind(a.Arguments)
 	return nil
 }
 
-func (l *logSource) close() { l.topic.detach(&l.reader) }
+// checkSource reads a check.
+type checkSource struct{ feed.Source }
+
+func (c checkSource) rebind(ctx context.Context, a arguments) error {
+	return c.Rebind(ctx, a.def.check, a.Arguments)
+}
+
+// openCheck finds the start of a subscription to a check.
+func openCheck(ctx context.Context, et *eventType, sub Subscription, bell topic.Bell, a arguments, start feed.Start) (asking, bool, error) {
+	src, truncated, err := feed.Open(ctx, et.seat(sub, bell), a.def.check, a.Arguments, start)
+	if err != nil {
+		return nil, false, err
+	}
+	return checkSource{src}, truncated, nil
+}
+
+func (et *eventType) seat(sub Subscription, bell topic.Bell) feed.Seat {
+	return feed.Seat{Feeds: &et.feeds, ID: sub.ID, Principal: sub.Principal, Bell: bell}
+}

@@ -94,7 +94,7 @@ func TestHeartbeat(t *testing.T) {
 	})
 }
 
-// Trap 3 is carried by Server.open, which asks for the head before anything else, and by topic.park, which
+// Trap 3 is carried by Server.open, which asks for the head before anything else, and by topic.Reader.ParkAt, which
 // looks at it again under the lock.
 //
 // Trap 3, PUSH-1: emit at every interleaving of opening, replay and live; active comes first,

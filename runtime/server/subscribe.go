@@ -11,6 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
 	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -21,13 +22,13 @@ import (
 // A subscribeRequest is one events/subscribe after the checks that need nothing but the request.
 type subscribeRequest struct {
 	et      *eventType
-	args    *arguments
+	args    arguments
 	sub     Subscription
 	url     *url.URL
 	rawURL  string
 	secret  webhook.Secret
 	dialect wire.Dialect
-	replay  replay
+	replay  topic.Replay
 	head    store.Position // of the log when the request arrived
 	ttl     *int64
 	forever bool
@@ -55,9 +56,9 @@ func (s *Server) subscribe(ctx context.Context, r *Request) (json.RawMessage, er
 		return nil, err
 	}
 	q := &subscribeRequest{et: et, rawURL: p.Delivery.URL, dialect: s.dialect(r.DeclaresExtension),
-		replay: replayOf(p.Cursor, p.MaxAgeMs), ttl: p.TTLMs, forever: p.NoExpiry, reply: r.AfterReply}
+		replay: topic.ReplayOf(p.Cursor, p.MaxAgeMs), ttl: p.TTLMs, forever: p.NoExpiry, reply: r.AfterReply}
 	if et.topic != nil {
-		_, q.head = et.topic.bounds()
+		_, q.head = et.topic.Bounds()
 	}
 	if err := s.hooks.read(ctx, q, d, &p); err != nil {
 		return nil, err
@@ -86,9 +87,9 @@ func secretReason(err error) string {
 	return "is not valid"
 }
 
-func webhookSubscription(principal, url string, a *arguments) Subscription {
+func webhookSubscription(principal, url string, a arguments) Subscription {
 	name := a.def.info.Name
-	return Subscription{ID: wire.SubscriptionID(wire.ModeWebhook, principal, url, name, a.canonical()), Principal: principal, Event: name, Mode: wire.ModeWebhook}
+	return Subscription{ID: wire.SubscriptionID(wire.ModeWebhook, principal, url, name, a.Canonical()), Principal: principal, Event: name, Mode: wire.ModeWebhook}
 }
 
 // read checks arguments, url and secret, and reports all that is wrong with their form at once. The
@@ -127,21 +128,21 @@ func (w *webhooks) read(ctx context.Context, q *subscribeRequest, d *definition,
 
 // parse reads the arguments of a subscribe. Those of a subscription that is there already were
 // accepted before, and stay so when it is refreshed (CAP-5).
-func (w *webhooks) parse(principal string, d *definition, p *wire.SubscribeParams) (*arguments, error) {
+func (w *webhooks) parse(principal string, d *definition, p *wire.SubscribeParams) (arguments, error) {
 	a, err := d.parse(p.Arguments)
 	if err == nil {
 		return a, nil
 	}
 	canonical, invalid := wire.Canonical(p.Arguments)
 	if invalid != nil {
-		return nil, err
+		return arguments{}, err
 	}
 	id := wire.SubscriptionID(wire.ModeWebhook, principal, p.Delivery.URL, p.Name, canonical)
 	if w.get(id) == nil && !w.isPending(id) {
-		return nil, err
+		return arguments{}, err
 	}
 	if a, invalid = d.reparse(p.Arguments); invalid != nil {
-		return nil, err
+		return arguments{}, err
 	}
 	return a, nil
 }
@@ -311,7 +312,7 @@ func (w *webhooks) begin(ctx context.Context, q *subscribeRequest) (_ *subscribe
 		return nil, asRefusal(err)
 	}
 	now := time.Now()
-	r := store.Subscription{ID: q.sub.ID, Principal: q.sub.Principal, URL: q.rawURL, Event: q.sub.Event, Arguments: q.args.canonical(),
+	r := store.Subscription{ID: q.sub.ID, Principal: q.sub.Principal, URL: q.rawURL, Event: q.sub.Event, Arguments: q.args.Canonical(),
 		Secrets: secretsOf(ring), Codes: int(q.dialect), Generation: newGeneration(),
 		CreatedAt: now, RefreshedAt: now, ExpiresAt: w.o.grantTTL(q.ttl, q.forever, now), Progress: at.progress,
 		NotBefore: now.Add(replyTime)}
@@ -366,13 +367,13 @@ type beginning struct {
 // place fixes the start as of the request's arrival (SUB-1).
 func (w *webhooks) place(ctx context.Context, q *subscribeRequest) (b beginning, err error) {
 	if q.args.def.check != nil {
-		b.cursor, b.truncated, err = fixCursor(ctx, q.et, q.sub, q.args, q.head, q.replay)
+		b.cursor, b.truncated, err = q.et.feeds.Fix(ctx, q.args.def.check, q.args.Arguments, q.sub.Principal, q.head, q.replay)
 		b.progress.Upstream = b.cursor
 		return b, err
 	}
-	from, err := resolveCursor(ctx, q.et.topic, q.args.def, q.head, q.replay)
-	b.progress = store.Progress{Epoch: q.et.topic.log.Epoch(), Base: from.pos}
-	b.truncated = from.truncated
+	from, err := q.et.topic.Start(ctx, &q.args.def.Type, q.head, q.replay)
+	b.progress = store.Progress{Epoch: q.et.topic.Epoch(), Base: from.Position}
+	b.truncated = from.Truncated
 	return b, err
 }
 

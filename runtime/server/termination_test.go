@@ -96,8 +96,8 @@ func TestTermination(t *testing.T) {
 					if got := hooks.lines(); len(got)%2 != 0 || got[0] != "on" || got[1] != "off" {
 						t.Errorf("hooks: %q", got)
 					}
-					if n := len(e.et.topic.index.byID); n != 0 {
-						t.Errorf("%d readers left in the index", n)
+					if left := e.et.topic.Holding().Readers; len(left) != 0 {
+						t.Errorf("readers left in the index: %v", left)
 					}
 				})
 			})

@@ -20,7 +20,7 @@ import (
 )
 
 // Trap 2: concurrent emitters and a poller: the poller sees every event once, each emitter's in
-// order, and no cursor skips one. The trap is carried by topic.appended, which moves the head under the lock of
+// order, and no cursor skips one. The trap is carried by Topic.appended, which moves the head under the lock of
 // the append, and by what the log does (TestAppendedIsWithinAppend in package memory, storetest).
 func TestConcurrentEmitters(t *testing.T) {
 	s := newServer(t, Options{})
@@ -292,7 +292,7 @@ func TestParkedReaders(t *testing.T) {
 				l.cancel()
 				<-l.done
 			}
-			if t := s.types["e"].topic; len(t.index.shapes) != 0 || len(t.index.byID) != 0 {
+			if h := s.types["e"].topic.Holding(); h.Shapes != 0 || len(h.Readers) != 0 {
 				failed = "the index keeps readers that are gone"
 			}
 		})

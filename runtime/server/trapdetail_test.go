@@ -8,27 +8,34 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
+// parked is a reader with its bell.
+type parked struct {
+	topic.Reader
+	args arguments
+	wake topic.Wake
+}
+
 // parkedAt is a reader of the type "e" that waits at a position; ok is what park said.
-func parkedAt(t *testing.T, s *Server, arguments string, ahead int) (r *reader, ok bool) {
+func parkedAt(t *testing.T, s *Server, arguments string, ahead store.Position) (r *parked, ok bool) {
 	t.Helper()
 	et := s.types["e"]
 	a, err := et.current().parse([]byte(arguments))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, head := et.topic.bounds()
-	r = &reader{topic: et.topic, args: a, id: fmt.Sprint("sub_", arguments), wake: make(chan struct{}, 1), pos: head, slot: -1}
-	for range ahead {
-		r.pos++
-	}
-	t.Cleanup(func() { r.topic.detach(r) })
-	return r, r.topic.park(r)
+	_, head := et.topic.Bounds()
+	wake := topic.NewWake()
+	r = &parked{et.topic.Reader(a.Arguments, fmt.Sprint("sub_", arguments), wake, head+ahead), a, wake}
+	t.Cleanup(r.Close)
+	return r, r.Park()
 }
 
-func woken(r *reader) bool {
+func woken(r *parked) bool {
 	select {
 	case <-r.wake:
 		return true
@@ -37,8 +44,8 @@ func woken(r *reader) bool {
 	}
 }
 
-// Trap 3: what is appended between a read and the parking that follows is met. topic.park and
-// hookLog.Park carry it: both look at the head again, under the lock of the append.
+// Trap 3: what is appended between a read and the parking that follows is met. Reader.ParkAt
+// carries it, for a webhook's reader too: it looks at the head again, under the lock of the append.
 func TestTrap3ParkLooksAgain(t *testing.T) {
 	s := newServer(t, Options{})
 	e := register(t, s, "e", Hooks[filterArgs, incident]{})
@@ -46,9 +53,9 @@ func TestTrap3ParkLooksAgain(t *testing.T) {
 	if !ok {
 		t.Fatal("a reader at the head does not park")
 	}
-	r.topic.unpark(r)
+	r.Unpark()
 	emit(t, e, incident{ID: "x1"})
-	if r.topic.park(r) {
+	if r.Park() {
 		t.Error("a reader behind the head parks, and passes what it has not read")
 	}
 	hook := newHookLog(s.types["e"], Subscription{ID: "sub_hook"}, r.args)
@@ -62,7 +69,7 @@ func TestTrap3ParkLooksAgain(t *testing.T) {
 }
 
 // Trap 3, EVOL-3: a reader whose arguments are of an earlier definition does not park, since its place
-// in the index would be that of other rules. topic.park and topic.redefine carry it.
+// in the index would be that of other rules. Reader.ParkAt and Topic.Redefine carry it.
 func TestTrap3ParkUnderOneDefinition(t *testing.T) {
 	s := newServer(t, Options{})
 	e := register(t, s, "e", Hooks[filterArgs, incident]{})
@@ -71,18 +78,18 @@ func TestTrap3ParkUnderOneDefinition(t *testing.T) {
 	if !woken(r) {
 		t.Error("the parked reader does not hear of the change")
 	}
-	if r.topic.park(r) {
+	if r.Park() {
 		t.Error("it parks under the earlier definition")
 	}
 	hook := newHookLog(s.types["e"], Subscription{ID: "sub_hook"}, r.args)
-	if !hook.Park(e.et.topic.head) || hook.args.def != s.types["e"].current() {
+	if !hook.Park(e.et.topic.Head()) || hook.latest().def != s.types["e"].current() {
 		t.Error("a webhook's reader does not take over the definition")
 	}
 	hook.Close()
 }
 
 // Trap 15: a reader that has read an entry before the append tells of it stays parked: it is not woken
-// for what it has. topic.appended carries it.
+// for what it has. Topic.appended carries it.
 func TestTrap15ReadBeforeTold(t *testing.T) {
 	s := newServer(t, Options{})
 	e := register(t, s, "e", Hooks[filterArgs, incident]{})
@@ -91,16 +98,15 @@ func TestTrap15ReadBeforeTold(t *testing.T) {
 		t.Fatal("it does not park")
 	}
 	emit(t, e, incident{ID: "x1"})
-	if woken(r) || r.slot < 0 || r.first != 0 {
-		t.Errorf("woken for what it has read: first %d, slot %d", r.first, r.slot)
+	if h := e.et.topic.Holding(); woken(r) || h.Parked != 1 || r.Passed() != 1 {
+		t.Errorf("woken for what it has read: %+v, passed %d", h, r.Passed())
 	}
 	emit(t, e, incident{ID: "x2"})
-	if !woken(r) || r.slot >= 0 || r.first != 2 {
-		t.Errorf("not woken for the next one: first %d, slot %d", r.first, r.slot)
+	if h := e.et.topic.Holding(); !woken(r) || h.Parked != 0 || r.Passed() != 1 {
+		t.Errorf("not woken for the next one: %+v, passed %d", h, r.Passed())
 	}
-	r.topic.unpark(r)
-	if r.pos != 1 {
-		t.Errorf("it jumps to %d", r.pos)
+	if at := r.Unpark(); at != 1 {
+		t.Errorf("it jumps to %d", at)
 	}
 }
 
@@ -114,7 +120,7 @@ func TestTrap15ManyValues(t *testing.T) {
 	both, _ := parkedAt(t, s, `{"tag":"t1","severity":"P1"}`, 0)
 	notBoth, _ := parkedAt(t, s, `{"tag":"t1","severity":"P2"}`, 0)
 	i := incident{ID: "x1", Severity: "P1"}
-	for n := range maxComposites + 10 {
+	for n := range topic.MaxComposites + 10 {
 		i.Tags = append(i.Tags, fmt.Sprint("t", n))
 	}
 	emit(t, e, i)

@@ -187,10 +187,10 @@ func (w *webhooks) enlist(h *subscription) {
 
 // charge is what is kept of a subscription's arguments, in bytes. What else is kept of one is of
 // fixed size, and the quotas bound their number.
-func (w *webhooks) charge(a *arguments) int {
-	n := a.variable()
+func (w *webhooks) charge(a arguments) int {
+	n := a.Variable()
 	if !w.server.options.Store.Durable() {
-		n += len(a.canonical()) // the record is in memory too
+		n += len(a.Canonical()) // the record is in memory too
 	}
 	return n
 }
@@ -277,18 +277,14 @@ func (w *webhooks) open(ctx context.Context, et *eventType) (fresh *delivery.Log
 		return nil, nil
 	}
 	t := et.topic
-	fresh, err = w.engine.OpenLog(ctx, et.name, func() store.Position {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		return t.head
-	})
+	fresh, err = w.engine.OpenLog(ctx, et.name, t.Head)
 	if err != nil {
 		return nil, err
 	}
 	w.mu.Lock()
 	w.logs[et] = fresh
 	w.mu.Unlock()
-	t.advanced.Store(fresh)
+	t.Advancing(fresh)
 	return fresh, nil
 }
 
@@ -299,7 +295,7 @@ func (w *webhooks) closeLog(et *eventType) {
 	delete(w.logs, et)
 	w.mu.Unlock()
 	if l != nil {
-		et.topic.advanced.Store(nil)
+		et.topic.Advancing(nil)
 		l.Close()
 	}
 }

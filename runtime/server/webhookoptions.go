@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
@@ -170,7 +171,7 @@ func (o *WebhookOptions) grantTTL(ms *int64, noExpiry bool, now time.Time) time.
 	case ms != nil && *ms <= 0:
 		ttl = o.MinTTL
 	case ms != nil:
-		ttl = min(max(milliseconds(*ms), o.MinTTL), o.MaxTTL)
+		ttl = min(max(topic.Milliseconds(*ms), o.MinTTL), o.MaxTTL)
 	}
 	// The response tells it in milliseconds: what is told is what holds.
 	return now.Add(ttl).Truncate(time.Millisecond)

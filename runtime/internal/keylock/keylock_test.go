@@ -3,6 +3,7 @@ package keylock
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,7 +13,7 @@ import (
 func TestLocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l Locks[string]
-		holders, most := 0, 0
+		var holders, most atomic.Int64
 		for range 20 {
 			go func() {
 				unlock, err := l.Lock(t.Context(), "a")
@@ -20,10 +21,9 @@ func TestLocks(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				holders++
-				most = max(most, holders)
+				most.Store(max(most.Load(), holders.Add(1)))
 				time.Sleep(time.Second)
-				holders--
+				holders.Add(-1)
 				unlock()
 			}()
 		}
@@ -42,8 +42,8 @@ func TestLocks(t *testing.T) {
 		}
 		other()
 		time.Sleep(30 * time.Second)
-		if most != 1 || len(l.held) != 0 {
-			t.Errorf("%d at once, %d keys are kept", most, len(l.held))
+		if most.Load() != 1 || len(l.held) != 0 {
+			t.Errorf("%d at once, %d keys are kept", most.Load(), len(l.held))
 		}
 	})
 }

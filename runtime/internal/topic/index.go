@@ -1,4 +1,4 @@
-package server
+package topic
 
 import (
 	"strconv"
@@ -12,15 +12,15 @@ import (
 // The topic's lock guards it.
 type index struct {
 	shapes []*shape
-	byID   map[string][]*reader // all attached readers, for targeted occurrences
+	byID   map[string][]*Reader // all attached readers, for targeted occurrences
 }
 
 // Bounds of the index. Beyond maxShapes a reader is kept under the first rule of its shape only;
-// an occurrence with more than maxComposites combinations of array elements is compared with every
+// an occurrence with more than MaxComposites combinations of array elements is compared with every
 // bucket of the shape instead.
 const (
 	maxShapes     = 32
-	maxComposites = 64
+	MaxComposites = 64
 )
 
 type shape struct {
@@ -33,11 +33,11 @@ type bucket struct {
 	key    string
 	values []string  // the keys that make up key, by rule of the shape
 	refs   int       // attached readers
-	parked []*reader // those of them that wait
+	parked []*Reader // those of them that wait
 }
 
 // attach gives r its bucket.
-func (x *index) attach(r *reader) {
+func (x *index) attach(r *Reader) {
 	rules, key := r.args.shape, r.args.composite
 	s := x.find(rules)
 	if s == nil && len(x.shapes) >= maxShapes && len(rules) > 1 {
@@ -57,13 +57,13 @@ func (x *index) attach(r *reader) {
 	b.refs++
 	r.bucket = b
 	if x.byID == nil {
-		x.byID = map[string][]*reader{}
+		x.byID = map[string][]*Reader{}
 	}
 	r.twin = len(x.byID[r.id])
 	x.byID[r.id] = append(x.byID[r.id], r)
 }
 
-func (x *index) detach(r *reader) {
+func (x *index) detach(r *Reader) {
 	x.unpark(r)
 	b := r.bucket
 	r.bucket = nil
@@ -110,12 +110,12 @@ next:
 	return nil
 }
 
-func (x *index) park(r *reader) {
+func (x *index) park(r *Reader) {
 	r.slot = len(r.bucket.parked)
 	r.bucket.parked = append(r.bucket.parked, r)
 }
 
-func (x *index) unpark(r *reader) {
+func (x *index) unpark(r *Reader) {
 	if r.slot < 0 {
 		return
 	}
@@ -129,7 +129,7 @@ func (x *index) unpark(r *reader) {
 }
 
 // wake calls woken for every parked reader that rec matches, and unparks it.
-func (x *index) wake(rec *record, woken func(*reader)) {
+func (x *index) wake(rec *record, woken func(*Reader)) {
 	if rec.entry.Targets != nil {
 		for _, id := range rec.entry.Targets {
 			for _, r := range x.byID[id] {
@@ -159,7 +159,7 @@ func (x *index) wake(rec *record, woken func(*reader)) {
 	}
 }
 
-func (x *index) wakeBucket(b *bucket, rec *record, woken func(*reader)) {
+func (x *index) wakeBucket(b *bucket, rec *record, woken func(*Reader)) {
 	// From the end: unparking moves the last one into the free slot.
 	for i := len(b.parked) - 1; i >= 0; i-- {
 		r := b.parked[i]
@@ -172,7 +172,7 @@ func (x *index) wakeBucket(b *bucket, rec *record, woken func(*reader)) {
 }
 
 // each calls f for all attached readers.
-func (x *index) each(f func(*reader)) {
+func (x *index) each(f func(*Reader)) {
 	for _, same := range x.byID {
 		for _, r := range same {
 			f(r)
@@ -204,7 +204,7 @@ func composites(rules []int, ps []place, buckets int) ([]string, bool) {
 		}
 		n = min(n, 1<<30)
 	}
-	if n > maxComposites && n > buckets {
+	if n > MaxComposites && n > buckets {
 		return nil, false
 	}
 	keys := [][]byte{nil}

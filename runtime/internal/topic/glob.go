@@ -1,4 +1,4 @@
-package server
+package topic
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package server
+package topic
 
 import (
 	"encoding/json"
@@ -15,7 +15,7 @@ import (
 )
 
 // The operators of x-match, place by place (trap 9 for numbers: 1, 1.0 and 1e0 are one; matchKey and
-// decimal.key carry it here, wire.Canonical and definition.compile for whole arguments).
+// decimal.key carry it here, wire.Canonical and Type.compile for whole arguments).
 func TestMatchRules(t *testing.T) {
 	for _, tc := range []struct {
 		op           events.MatchOp
@@ -53,7 +53,7 @@ func TestMatchRules(t *testing.T) {
 		{"min", `"b"`, `{"a":{"b":"c"}}`, true},
 		{"min", `1`, `{"a":{"b":1e900}}`, true},
 	} {
-		r, err := newRule(events.MatchRule{Argument: "x", Path: "/a/b", Op: tc.op})
+		r, err := NewRule(events.MatchRule{Argument: "x", Path: "/a/b", Op: tc.op})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,12 +66,12 @@ func TestMatchRules(t *testing.T) {
 			t.Fatal(err)
 		}
 		test := newTest(0, &r, arg)
-		if got := test.matches(&places([]rule{r}, payload)[0]); got != tc.want {
+		if got := test.matches(&places([]Rule{r}, payload)[0]); got != tc.want {
 			t.Errorf("%s %s against %s: %v", r.Op, tc.arg, tc.payload, got)
 		}
 	}
 	for _, bad := range []events.MatchRule{{Argument: "x", Path: "a"}, {Argument: "x", Path: "/a", Op: "like"}} {
-		if _, err := newRule(bad); err == nil {
+		if _, err := NewRule(bad); err == nil {
 			t.Errorf("%+v was taken", bad)
 		}
 	}
@@ -103,25 +103,25 @@ func TestGlobProperty(t *testing.T) {
 func TestIndexProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const n = 7 // rules: more shapes than maxShapes
-		d := &definition{}
+		d := &Type{}
 		for i := range n {
-			r, _ := newRule(events.MatchRule{Argument: fmt.Sprint("a", i), Path: fmt.Sprint("/a", i)})
-			d.rules = append(d.rules, r)
+			r, _ := NewRule(events.MatchRule{Argument: fmt.Sprint("a", i), Path: fmt.Sprint("/a", i)})
+			d.Rules = append(d.Rules, r)
 		}
 		var x index
-		var all []*reader
+		var all []*Reader
 		for i := range rapid.IntRange(1, 120).Draw(t, "readers") {
-			a := &arguments{def: d}
+			a := &Arguments{Of: d}
 			var composite []byte
 			for r := range n {
 				if rapid.IntRange(0, 2).Draw(t, "constrained") == 0 {
-					test := newTest(r, &d.rules[r], rapid.SampledFrom([]any{"x", "y"}).Draw(t, "value"))
+					test := newTest(r, &d.Rules[r], rapid.SampledFrom([]any{"x", "y"}).Draw(t, "value"))
 					a.tests, a.shape = append(a.tests, test), append(a.shape, r)
 					composite = appendKey(composite, test.text)
 				}
 			}
 			a.composite = string(composite)
-			r := &reader{args: a, id: fmt.Sprint(i), slot: -1}
+			r := &Reader{args: a, id: fmt.Sprint(i), slot: -1}
 			x.attach(r)
 			all = append(all, r)
 			if rapid.IntRange(0, 9).Draw(t, "parked") > 0 {
@@ -142,16 +142,16 @@ func TestIndexProperty(t *testing.T) {
 					payload[fmt.Sprint("a", r)] = list
 				}
 			}
-			rec := &record{def: d, places: places(d.rules, payload), entry: store.Entry{}}
+			rec := &record{typ: d, places: places(d.Rules, payload), entry: store.Entry{}}
 			if rapid.Bool().Draw(t, "targeted") {
 				rec.entry.Targets = []string{"0", "3", "none"}
 			}
-			woken := map[*reader]bool{}
-			waiting := map[*reader]bool{}
+			woken := map[*Reader]bool{}
+			waiting := map[*Reader]bool{}
 			for _, r := range all {
 				waiting[r] = r.slot >= 0
 			}
-			x.wake(rec, func(r *reader) {
+			x.wake(rec, func(r *Reader) {
 				if woken[r] {
 					t.Fatal("woken twice")
 				}

@@ -1,4 +1,4 @@
-package server
+package topic
 
 import (
 	"context"
@@ -8,17 +8,16 @@ import (
 	"sync/atomic"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A record is a log entry with what readers need of it, computed once: the places that rules look
 // at, the decoded payload for the author's Match, the encoded forms and what Transform made of it.
 type record struct {
 	entry  store.Entry
-	def    *definition
+	typ    *Type
 	cursor []byte // JSON of the cursor after the entry: a string or null
 	places []place
 	plain  variant
@@ -46,31 +45,31 @@ type variant struct {
 // bytes those of a topic do together, encoded forms included.
 const (
 	cachedVariants  = 1024
-	maxVariantBytes = 16 << 20
+	MaxVariantBytes = 16 << 20
 	variantOverhead = 256
 	formsOfAPayload = 3 // data, frame and poll item
 )
 
-func newRecord(d *definition, e store.Entry, cursor []byte) *record {
-	return recordAt(d, e, cursor, placesOf(d, e.Data, nil))
+func newRecord(typ *Type, e store.Entry, cursor []byte) *record {
+	return recordAt(typ, e, cursor, placesOf(typ, e.Data, nil))
 }
 
-func recordAt(d *definition, e store.Entry, cursor []byte, ps []place) *record {
-	r := &record{entry: e, def: d, cursor: cursor, places: ps}
+func recordAt(typ *Type, e store.Entry, cursor []byte, ps []place) *record {
+	r := &record{entry: e, typ: typ, cursor: cursor, places: ps}
 	r.plain.done, r.plain.data = true, e.Data
 	return r
 }
 
 // placesOf are the places of an encoded payload; decoded may be nil.
-func placesOf(d *definition, data json.RawMessage, decoded any) []place {
-	if len(d.rules) == 0 {
+func placesOf(typ *Type, data json.RawMessage, decoded any) []place {
+	if len(typ.Rules) == 0 {
 		return nil
 	}
 	if decoded == nil {
 		// What was validated at append always decodes; other bytes match no rule.
 		decoded, _ = validate.Decode(data)
 	}
-	return places(d.rules, decoded)
+	return places(typ.Rules, decoded)
 }
 
 // targets reports whether the occurrence is for the subscription.
@@ -87,14 +86,14 @@ func (r *record) targets(id string) bool {
 }
 
 // accepts asks the author's Match.
-func (r *record) accepts(ctx context.Context, a *arguments) (ok bool, err error) {
-	if r.def.match == nil {
+func (r *record) accepts(ctx context.Context, a *Arguments) (ok bool, err error) {
+	if r.typ.Match == nil {
 		return true, nil
 	}
 	r.mu.Lock()
 	p := r.payload
 	if p == nil {
-		if p, err = r.def.decodePayload(r.entry.Data); err == nil {
+		if p, err = r.typ.DecodePayload(r.entry.Data); err == nil {
 			r.payload = p
 		}
 	}
@@ -102,28 +101,24 @@ func (r *record) accepts(ctx context.Context, a *arguments) (ok bool, err error)
 	if err != nil {
 		return false, fmt.Errorf("decoding payload for Match: %w", err)
 	}
-	err = r.def.guard("Match", func() error {
-		ok = r.def.match(ctx, p, a.typed())
-		return nil
-	})
-	return ok, err
+	return r.typ.Match(ctx, p, a.Typed())
 }
 
 // variant returns the payload for the arguments: Transform's result, computed once for all
 // subscriptions with the same canonical arguments (OCC-4).
-func (r *record) variant(ctx context.Context, a *arguments) (*variant, error) {
-	if r.def.transform == nil {
+func (r *record) variant(ctx context.Context, a *Arguments) (*variant, error) {
+	if r.typ.Transform == nil {
 		return &r.plain, nil
 	}
 	r.mu.Lock()
-	v := r.variants[a.key]
+	v := r.variants[a.Key]
 	if v == nil {
 		v = &variant{}
 		if r.variants == nil {
 			r.variants = map[string]*variant{}
 		}
 		if len(r.variants) < cachedVariants && !r.evicted {
-			r.variants[a.key] = v
+			r.variants[a.Key] = v
 		}
 	}
 	r.mu.Unlock()
@@ -132,28 +127,28 @@ func (r *record) variant(ctx context.Context, a *arguments) (*variant, error) {
 	if v.done {
 		return v, v.err
 	}
-	data, err := r.transformed(hook.Impersonal{Context: ctx}, a)
+	data, err := r.transformed(ctx, a)
 	if err != nil && ctx.Err() != nil {
 		return nil, ctx.Err() // the caller went away; the next one computes it
 	}
 	v.done, v.data, v.err = true, data, err
-	r.charge(a.key, v)
+	r.charge(a.Key, v)
 	return v, err
 }
 
-func (r *record) transformed(ctx context.Context, a *arguments) (json.RawMessage, error) {
-	p, err := r.def.decodePayload(r.entry.Data)
+func (r *record) transformed(ctx context.Context, a *Arguments) (json.RawMessage, error) {
+	p, err := r.typ.DecodePayload(r.entry.Data)
 	if err != nil {
 		return nil, fmt.Errorf("decoding payload for Transform: %w", err)
 	}
-	if err := r.def.guard("Transform", func() error { return r.def.transform(ctx, p, a.typed()) }); err != nil {
+	if err := r.typ.Transform(ctx, p, a.Typed()); err != nil {
 		return nil, err
 	}
 	data, err := events.Encode(p)
 	if err != nil {
 		return nil, fmt.Errorf("encoding Transform's result: %w", err)
 	}
-	if _, err := r.def.encodable(data); err != nil {
+	if err := r.typ.Encodable(data); err != nil {
 		return nil, fmt.Errorf("result of Transform: %w", err)
 	}
 	return data, nil
@@ -165,9 +160,7 @@ func (r *record) frameHead(v *variant) []byte {
 		return *h
 	}
 	b := make([]byte, 0, len(v.data)+len(r.entry.Meta)+len(r.cursor)+256)
-	b = append(b, framePrefix...)
-	b = append(b, wire.NotificationEvent...)
-	b = append(b, frameParams...)
+	b = append(b, frame.EventOpening...)
 	b = r.appendOccurrence(b, v)
 	b = append(b, `,"cursor":`...)
 	b = append(b, r.cursor...)
@@ -185,26 +178,35 @@ func (r *record) pollItem(v *variant) []byte {
 	if h := v.item.Load(); h != nil {
 		return *h
 	}
-	b := make([]byte, 0, len(v.data)+len(r.entry.Meta)+192)
+	b := r.appendItem(make([]byte, 0, len(v.data)+len(r.entry.Meta)+192), v, nil)
+	v.item.Store(&b)
+	return b
+}
+
+// appendItem appends the occurrence as an object of its own, with a cursor unless that is nil.
+func (r *record) appendItem(b []byte, v *variant, cursor []byte) []byte {
 	b = r.appendOccurrence(b, v)
+	if cursor != nil {
+		b = append(b, `,"cursor":`...)
+		b = append(b, cursor...)
+	}
+	before := len(b)
 	b = append(b, `,"_meta":{`...)
 	n := len(b)
 	if b = r.appendMeta(b); len(b) == n {
-		b = b[:n-len(`,"_meta":{`)]
+		b = b[:before]
 	} else {
 		b = append(b, '}')
 	}
-	b = append(b, '}')
-	v.item.Store(&b)
-	return b
+	return append(b, '}')
 }
 
 // appendOccurrence opens the object and appends its members up to data.
 func (r *record) appendOccurrence(b []byte, v *variant) []byte {
 	b = append(b, `{"eventId":`...)
-	b = appendString(b, r.entry.EventID)
+	b = frame.AppendString(b, r.entry.EventID)
 	b = append(b, `,"name":`...)
-	b = append(b, r.def.nameJSON...)
+	b = append(b, r.typ.NameJSON...)
 	b = append(b, `,"timestamp":"`...)
 	b = append(b, r.entry.Timestamp.String()...)
 	b = append(b, `","data":`...)
@@ -217,11 +219,11 @@ func (r *record) appendMeta(b []byte) []byte {
 	if m := r.entry.Meta; len(m) > 2 {
 		b = append(b, m[1:len(m)-1]...)
 	}
-	if r.def.echo != nil {
+	if r.typ.Echo != nil {
 		if len(b) > n {
 			b = append(b, ',')
 		}
-		b = append(b, r.def.echo...)
+		b = append(b, r.typ.Echo...)
 	}
 	return b
 }
@@ -233,9 +235,9 @@ func (c recordCache) slot(p store.Position) *atomic.Pointer[record] {
 	return &c[int(p%store.Position(len(c)))]
 }
 
-func (c recordCache) get(p store.Position, d *definition) *record {
+func (c recordCache) get(p store.Position, typ *Type) *record {
 	r := c.slot(p).Load()
-	if r == nil || r.entry.Position != p || r.def != d {
+	if r == nil || r.entry.Position != p || r.typ != typ {
 		return nil
 	}
 	return r
@@ -245,7 +247,7 @@ func (c recordCache) get(p store.Position, d *definition) *record {
 func (c recordCache) put(r *record) {
 	slot := c.slot(r.entry.Position)
 	old := slot.Load()
-	if old == nil || old.entry.Position < r.entry.Position || old.def != r.def {
+	if old == nil || old.entry.Position < r.entry.Position || old.typ != r.typ {
 		switch {
 		case !slot.CompareAndSwap(old, r):
 			r.drop(true) // it was never there
@@ -277,7 +279,7 @@ func (r *record) charge(key string, v *variant) {
 		r.charged += n
 	}
 	r.mu.Unlock()
-	if kept && r.budget.bytes.Add(int64(n)) > maxVariantBytes {
+	if kept && r.budget.bytes.Add(int64(n)) > MaxVariantBytes {
 		r.budget.trim()
 	}
 }
@@ -285,7 +287,7 @@ func (r *record) charge(key string, v *variant) {
 func (b *variantBudget) trim() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for b.bytes.Load() > maxVariantBytes {
+	for b.bytes.Load() > MaxVariantBytes {
 		var oldest *record
 		for i := range b.cache {
 			r := b.cache[i].Load()

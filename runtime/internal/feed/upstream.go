@@ -1,4 +1,4 @@
-package server
+package feed
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -23,46 +24,70 @@ type checkpoint struct {
 	offset   uint32 // with afterGap when the page that it counts in was truncated
 }
 
+// MaxUpstream bounds an upstream's own cursor, in bytes, which is a part of ours.
+const MaxUpstream = 16 << 10
+
 // afterGap marks an offset into a page that the upstream called truncated.
 const afterGap = 1 << 31
 
 // An upstream asks a check for one feed's principal and arguments, without any state of its own:
 // polls use it directly, feeds in their loop.
 type upstream struct {
-	et        *eventType
-	args      *arguments
+	feeds     *Feeds
+	check     *Check
+	args      *topic.Arguments
 	principal string // "" when the check is shared
 	hash      uint64 // of the feed, for cursors
 }
 
-func newUpstream(et *eventType, a *arguments, principal string) *upstream {
-	if a.def.options.sharedCheck {
+func (f *Feeds) upstream(c *Check, a *topic.Arguments, principal string) *upstream {
+	if c.Shared {
 		principal = ""
 	}
 	h := sha256.New()
-	for _, part := range []string{a.def.info.Name, string(a.canonical()), principal} {
+	for _, part := range []string{a.Of.Name, string(a.Canonical()), principal} {
 		var n [8]byte
 		binary.BigEndian.PutUint64(n[:], uint64(len(part)))
 		h.Write(n[:])
 		h.Write([]byte(part))
 	}
-	return &upstream{et: et, args: a, principal: principal, hash: binary.BigEndian.Uint64(h.Sum(nil))}
+	return &upstream{feeds: f, check: c, args: a, principal: principal, hash: binary.BigEndian.Uint64(h.Sum(nil))}
 }
 
 // text is the cursor of a checkpoint.
 func (u *upstream) text(c checkpoint) string {
-	return wire.Cursor{Kind: wire.CheckCursor, Name: u.args.def.nameHash, Feed: u.hash, Upstream: c.upstream, Offset: c.offset}.String()
+	return wire.Cursor{Kind: wire.CheckCursor, Name: u.args.Of.NameHash, Feed: u.hash, Upstream: c.upstream, Offset: c.offset}.String()
 }
 
 // parse reads a cursor of this feed, of a check or of both sources; false for any other (CUR-7).
 func (u *upstream) parse(text string) (wire.Cursor, bool) {
-	c, err := parseCursor(text)
+	c, err := topic.ParseCursor(text)
 	kind := wire.CheckCursor
-	if u.args.def.emits {
+	if u.check.Emits {
 		kind = wire.BothCursor
 	}
-	ok := err == nil && c.Kind == kind && c.Name == u.args.def.nameHash && c.Feed == u.hash && c.Upstream != ""
+	ok := err == nil && c.Kind == kind && c.Name == u.args.Of.NameHash && c.Feed == u.hash && c.Upstream != ""
 	return c, ok
+}
+
+// wish splits a request's cursor: an upstream place, nil for now; stale when the cursor is none of
+// this feed's.
+func (u *upstream) wish(w topic.Replay) (_ topic.Replay, place *checkpoint, stale bool) {
+	if w.Cursor == nil {
+		return w, nil, false
+	}
+	c, ok := u.parse(*w.Cursor)
+	if !ok {
+		w.Cursor = nil
+		return w, nil, true
+	}
+	return w, &checkpoint{c.Upstream, c.Offset}, false
+}
+
+// parseOwn reads a cursor that text made.
+func (u *upstream) parseOwn(text string) (checkpoint, bool) {
+	c, err := wire.ParseCursor(text)
+	return checkpoint{c.Upstream, c.Offset}, err == nil
 }
 
 // A step is what one question to the upstream gave.
@@ -77,66 +102,61 @@ type step struct {
 var errNoCursor = errors.New("the check returned a page without a cursor")
 
 // ask runs the check once. Its errors are presentable (PUSH-5).
-func (u *upstream) ask(ctx context.Context, cursor string) (f found, err error) {
-	d := u.args.def
-	err = d.guard("Check", func() error {
-		var err error
-		f, err = d.check(hook.WithPrincipal(ctx, u.principal), u.args.typed(), cursor)
-		return err
-	})
+func (u *upstream) ask(ctx context.Context, cursor string) (p Page, err error) {
+	p, err = u.check.Ask(hook.WithPrincipal(ctx, u.principal), u.args.Typed(), cursor)
 	switch {
 	case err != nil:
-	case f.cursor == "":
+	case p.Cursor == "":
 		err = errNoCursor
-	case len(f.cursor) > maxUpstream:
-		err = fmt.Errorf("the check returned a cursor of %d bytes, at most %d", len(f.cursor), maxUpstream)
+	case len(p.Cursor) > MaxUpstream:
+		err = fmt.Errorf("the check returned a cursor of %d bytes, at most %d", len(p.Cursor), MaxUpstream)
 	}
-	return f, fault.AsUpstream(ctx, err)
+	return p, fault.AsUpstream(ctx, err)
 }
 
 // now asks where the upstream's head is (CUR-2).
 func (u *upstream) now(ctx context.Context) (checkpoint, time.Duration, error) {
-	f, err := u.ask(ctx, "")
-	return checkpoint{upstream: f.cursor}, f.nextPoll, err
+	p, err := u.ask(ctx, "")
+	return checkpoint{upstream: p.Cursor}, p.NextPoll, err
 }
 
 // step asks for what follows c. Items that cannot be occurrences are logged and passed over.
 func (u *upstream) step(ctx context.Context, c checkpoint) (step, error) {
-	f, err := u.ask(ctx, c.upstream)
+	p, err := u.ask(ctx, c.upstream)
 	if err != nil {
 		return step{}, err
 	}
-	s := step{next: checkpoint{upstream: f.cursor}, more: f.hasMore, truncated: f.truncated, nextPoll: f.nextPoll}
+	s := step{next: checkpoint{upstream: p.Cursor}, more: p.HasMore, truncated: p.Truncated, nextPoll: p.NextPoll}
 	// A page after a gap is another page than the one before it: an offset into the one says nothing
 	// about the other, and a page after a gap that is asked for again goes on where it was left.
 	skip, kind := int(c.offset&^afterGap), c.offset&afterGap
 	var mark uint32
-	if f.truncated {
+	if p.Truncated {
 		mark = afterGap
 	}
 	switch {
 	case kind != mark:
 		skip = 0
-	case f.truncated:
+	case p.Truncated:
 		s.truncated = false // told already
 	}
-	if f.cursor == c.upstream {
+	if p.Cursor == c.upstream {
 		// The upstream did not move: the items count from the same cursor the next time.
-		s.next.offset = max(uint32(len(f.items)), uint32(skip)) | mark
+		s.next.offset = max(uint32(len(p.Items)), uint32(skip)) | mark
 		s.more = false
 	}
 	checked := time.Now().UTC()
-	for i := skip; i < len(f.items); i++ {
-		e, err := u.entry(&f.items[i], c.upstream, i, checked)
+	for i := skip; i < len(p.Items); i++ {
+		e, err := u.entry(&p.Items[i], c.upstream, i, checked)
 		if err != nil {
-			u.et.server.log.Internal(ctx, "checking "+u.args.def.info.Name, err)
+			u.feeds.host.Log().Internal(ctx, "checking "+u.args.Of.Name, err)
 			continue
 		}
-		if u.args.def.emits && !u.et.origins.fromCheck(u.hash, e.EventID) {
+		if u.check.Emits && !u.feeds.origins.fromCheck(u.hash, e.EventID) {
 			continue
 		}
 		after := checkpoint{c.upstream, uint32(i+1) | mark}
-		if i == len(f.items)-1 {
+		if i == len(p.Items)-1 {
 			after = s.next
 		}
 		e.Cursor = u.text(after)
@@ -146,27 +166,27 @@ func (u *upstream) step(ctx context.Context, c checkpoint) (step, error) {
 }
 
 // entry makes a log entry of an item (OCC-2).
-func (u *upstream) entry(it *foundItem, cursor string, i int, checked time.Time) (store.Entry, error) {
-	e := store.Entry{EventID: it.id, Data: it.data}
-	if it.err != nil {
-		return e, fmt.Errorf("item %d: %w: %w", i, events.ErrInvalidPayload, it.err)
+func (u *upstream) entry(it *Item, cursor string, i int, checked time.Time) (store.Entry, error) {
+	e := store.Entry{EventID: it.ID, Data: it.Data}
+	if it.Err != nil {
+		return e, fmt.Errorf("item %d: %w: %w", i, events.ErrInvalidPayload, it.Err)
 	}
-	if _, err := u.args.def.encodable(it.data); err != nil {
+	if err := u.args.Of.Encodable(it.Data); err != nil {
 		return e, fmt.Errorf("item %d: %w", i, err)
 	}
 	if e.EventID == "" {
-		e.EventID = derivedID(u.args.def.info.Name, cursor, i, it.data)
+		e.EventID = derivedID(u.args.Of.Name, cursor, i, it.Data)
 	} else if err := wire.CheckEventID(e.EventID); err != nil {
 		return e, fmt.Errorf("item %d: %w", i, err)
 	}
-	if it.text != "" {
+	if it.Text != "" {
 		var err error
-		if e.Timestamp, err = events.ParseTime(it.text); err != nil {
+		if e.Timestamp, err = events.ParseTime(it.Text); err != nil {
 			return e, fmt.Errorf("item %d: %w", i, err)
 		}
 		return e, nil
 	}
-	at := it.time
+	at := it.Time
 	if at.IsZero() {
 		at = checked
 	}
@@ -205,7 +225,7 @@ const maxSkips = 64
 // replayFrom takes the first step from c and passes over what is too old to be replayed (CUR-5,
 // CUR-6). It returns where that leads.
 func (u *upstream) replayFrom(ctx context.Context, c checkpoint, maxAge *time.Duration) (s step, from checkpoint, fromText string, err error) {
-	limit, limited := replayLimit(u.args.def, maxAge)
+	limit, limited := topic.ReplayLimit(u.args.Of, maxAge)
 	from, fromText = c, u.text(c)
 	truncated := false
 	for i := 0; ; i++ {

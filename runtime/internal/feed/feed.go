@@ -1,10 +1,12 @@
-package server
+package feed
 
 import (
 	"context"
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
@@ -15,11 +17,12 @@ import (
 type feed struct {
 	*upstream
 	key   feedKey
-	topic *topic
-	gate  chan struct{} // capacity 1: one stream at a time finds its start
-	kick  chan struct{} // capacity 1: check now
+	topic *topic.Topic
+	log   store.EventLog // of topic
+	gate  chan struct{}  // capacity 1: one stream at a time finds its start
+	kick  chan struct{}  // capacity 1: check now
 
-	holders int // guarded by eventType.mu
+	holders int // guarded by Feeds.mu
 
 	mu       sync.Mutex
 	live     bool
@@ -38,27 +41,34 @@ type feedKey struct{ arguments, principal string }
 
 // Bounds of a feed's log. What a reader misses here it asks the upstream for.
 const (
-	feedEntries = 1024
-	feedSlots   = 64
+	Entries   = 1024
+	feedSlots = 64
 	// maxBackoff is the longest pause after failed checks, unless the type's interval is longer.
 	maxBackoff = time.Minute
 )
 
-// acquireFeed returns the feed of the upstream, made when there is none.
-func (u *upstream) acquireFeed() *feed {
-	key := feedKey{u.args.key, u.principal}
-	et := u.et
-	et.mu.Lock()
-	defer et.mu.Unlock()
-	f := et.feeds[key]
-	if f == nil || f.args.def != u.args.def {
+// acquire returns the feed of the upstream, made when there is none.
+func (u *upstream) acquire() *feed {
+	key := feedKey{u.args.Key, u.principal}
+	all := u.feeds
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	f := all.byKey[key]
+	if f == nil || f.check != u.check {
 		f = &feed{upstream: u, key: key, gate: make(chan struct{}, 1), kick: make(chan struct{}, 1)}
-		t := newTopic(u.args.def, feedSlots)
-		t.cursorOf = func(_ *definition, e *store.Entry) []byte { return appendString(nil, e.Cursor) }
-		_ = t.start(memory.NewLog(store.LogOptions{MaxCount: feedEntries, Appended: t.appended})) // it never fails
-		f.topic = t
-		if et.def == u.args.def {
-			et.feeds[key] = f // otherwise the type was changed meanwhile: serve this stream alone
+		f.topic, _ = topic.Open(u.args.Of, topic.Options{
+			Slots:    feedSlots,
+			CursorOf: func(_ *topic.Type, e *store.Entry) []byte { return frame.AppendString(nil, e.Cursor) },
+			Open: func(appended func([]store.Entry)) (store.EventLog, error) {
+				f.log = memory.NewLog(store.LogOptions{MaxCount: Entries, Appended: appended})
+				return f.log, nil // which cannot fail
+			},
+		})
+		if all.check == u.check {
+			if all.byKey == nil {
+				all.byKey = map[feedKey]*feed{}
+			}
+			all.byKey[key] = f // otherwise the type was changed meanwhile: serve this stream alone
 		}
 	}
 	f.holders++
@@ -67,13 +77,14 @@ func (u *upstream) acquireFeed() *feed {
 
 // release gives the feed back; the last holder stops it.
 func (f *feed) release() {
-	f.et.mu.Lock()
+	all := f.feeds
+	all.mu.Lock()
 	f.holders--
 	last := f.holders == 0
-	if last && f.et.feeds[f.key] == f {
-		delete(f.et.feeds, f.key)
+	if last && all.byKey[f.key] == f {
+		delete(all.byKey, f.key)
 	}
-	f.et.mu.Unlock()
+	all.mu.Unlock()
 	if last {
 		f.stop()
 	}
@@ -95,13 +106,17 @@ func (f *feed) goLive(c checkpoint, text string, s *step, wait time.Duration) {
 	defer f.mu.Unlock()
 	f.base, f.head, f.at = text, text, c
 	f.live = true
-	if f.stopped || !f.et.server.begin() {
+	if f.stopped {
+		return
+	}
+	done, ok := f.feeds.host.Begin()
+	if !ok {
 		return // its holders are about to end
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	f.cancel = cancel
 	go func() {
-		defer f.et.server.running.Done()
+		defer done()
 		if s != nil {
 			f.take(ctx, s)
 		}
@@ -113,7 +128,7 @@ func (f *feed) goLive(c checkpoint, text string, s *step, wait time.Duration) {
 func (f *feed) run(ctx context.Context, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	pause := f.args.def.options.nextPoll
+	pause := f.check.Interval
 	backoff := pause
 	for {
 		select {
@@ -153,7 +168,7 @@ func (f *feed) fail(err error) {
 	f.failures++
 	f.failure = err
 	f.mu.Unlock()
-	f.topic.signalAll()
+	f.topic.SignalAll()
 }
 
 // take appends what a step found and moves the head.
@@ -162,16 +177,14 @@ func (f *feed) take(ctx context.Context, s *step) {
 		f.mu.Lock()
 		f.gaps++
 		f.mu.Unlock()
-		f.topic.signalAll()
+		f.topic.SignalAll()
 	}
 	for i := range s.entries {
-		f.topic.expect(s.entries[i].Data, nil)
-		if _, err := f.topic.log.Append(ctx, s.entries[i]); err != nil {
-			f.topic.forget(s.entries[i].Data)
+		if _, err := f.topic.Append(ctx, s.entries[i], nil, false); err != nil {
 			return // ctx: a memory log fails for nothing else
 		}
 	}
-	_, pos, _ := f.topic.log.Bounds(ctx) // a memory log never fails
+	_, pos, _ := f.log.Bounds(ctx) // a memory log never fails
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.head, f.headPos, f.at = f.text(s.next), pos, s.next
@@ -188,7 +201,7 @@ func (f *feed) cursorAt(pos store.Position) (string, bool) {
 	case pos == 0:
 		return base, true
 	}
-	b, err := f.topic.log.Read(context.Background(), pos-1, 1)
+	b, err := f.log.Read(context.Background(), pos-1, 1)
 	if err != nil || b.Gap || len(b.Entries) == 0 {
 		return "", false
 	}
@@ -206,7 +219,7 @@ func (f *feed) find(cursor string) (store.Position, bool) {
 	if cursor == head {
 		return headPos, true
 	}
-	oldest, _, _ := f.topic.log.Bounds(context.Background()) // a memory log never fails
+	oldest, _, _ := f.log.Bounds(context.Background()) // a memory log never fails
 	if cursor == base && oldest == 1 {
 		return 0, true
 	}
@@ -219,8 +232,8 @@ func (f *feed) positionOf(eventID string) (store.Position, bool) {
 }
 
 func (f *feed) scan(is func(*store.Entry) bool) (store.Position, bool) {
-	oldest, _, _ := f.topic.log.Bounds(context.Background()) // a memory log never fails
-	b, err := f.topic.log.Read(context.Background(), oldest-1, feedEntries)
+	oldest, _, _ := f.log.Bounds(context.Background()) // a memory log never fails
+	b, err := f.log.Read(context.Background(), oldest-1, Entries)
 	if err != nil {
 		return 0, false
 	}

@@ -1,4 +1,4 @@
-package server
+package topic
 
 import (
 	"encoding/json"
@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"pgregory.net/rapid"
 
@@ -84,11 +83,11 @@ var hostileType = []events.MatchRule{
 	{Argument: "min", Path: "/text", Op: events.MatchMin},
 }
 
-func hostileRules(t testing.TB) []rule {
-	rules := make([]rule, len(hostileType))
+func hostileRules(t testing.TB) []Rule {
+	rules := make([]Rule, len(hostileType))
 	for i, m := range hostileType {
 		var err error
-		if rules[i], err = newRule(m); err != nil {
+		if rules[i], err = NewRule(m); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -137,65 +136,26 @@ func TestMayMatchIsBounded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a := &arguments{tests: []test{newTest(v.rule, &rules[v.rule], value)}}
+			a := &Arguments{tests: []test{newTest(v.rule, &rules[v.rule], value)}}
 			exact, may := a.matches(ps), a.mayMatch(ps)
 			cost := a.tests[0].cost(&ps[v.rule])
-			if exact && !may || cost <= maxCost && exact != may {
+			if exact && !may || cost <= MaxCost && exact != may {
 				t.Errorf("%.30s against %.30s: matches %v, may match %v", v.value, p, exact, may)
 			}
-			if dear[[2]int{i, j}] != (cost > maxCost) {
+			if dear[[2]int{i, j}] != (cost > MaxCost) {
 				t.Errorf("%.30s against %.30s costs %d", v.value, p, cost)
 			}
 		}
 	}
 }
 
-// Trap 15 beside hostile patterns: a reader whose test is too dear for the append lock is woken as
-// a hint, finds out for itself and parks again; the others get what they match and read nothing
-// else.
-func TestHostilePatternsBesideOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, Options{})
-		e := register(t, s, "e", Hooks[filterArgs, incident]{})
-		var hostile []*live
-		for i := range 20 {
-			hostile = append(hostile, stream(t, s, fmt.Sprintf(`{"name":"e","arguments":{"service":"*%sb%d"}}`, strings.Repeat("a?", 500), i)))
-		}
-		other := stream(t, s, `{"name":"e","arguments":{"service":"*z"}}`)
-		synctest.Wait()
-		text := strings.Repeat("a", 64<<10)
-		emit(t, e, incident{ID: "none", Service: text})
-		emit(t, e, incident{ID: "other", Service: "z"})
-		emit(t, e, incident{ID: "third", Service: text + "b3"})
-		synctest.Wait()
-		wantStrings(t, "other", other.ids(), "other")
-		for i, l := range hostile {
-			want := []string{}
-			if i == 3 {
-				want = append(want, "third")
-			}
-			if got := l.ids(); !slices.Equal(got, want) {
-				t.Errorf("stream %d got %v, want %v", i, got, want)
-			}
-		}
-		topic := s.types["e"].topic
-		topic.mu.Lock()
-		defer topic.mu.Unlock()
-		topic.index.each(func(r *reader) {
-			if r.slot < 0 {
-				t.Errorf("the reader of %v does not wait", r.args.tests[0].text)
-			}
-		})
-	})
-}
-
 // Readers of one subscription id leave in any order.
 func TestTwinsDetach(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var x index
-		var all []*reader
+		var all []*Reader
 		for range rapid.IntRange(1, 8).Draw(t, "readers") {
-			r := &reader{args: &arguments{}, id: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "id"), slot: -1}
+			r := &Reader{args: &Arguments{}, id: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "id"), slot: -1}
 			x.attach(r)
 			x.park(r)
 			all = append(all, r)
@@ -205,7 +165,7 @@ func TestTwinsDetach(t *testing.T) {
 			x.detach(all[i])
 			all = slices.Delete(all, i, i+1)
 			woken := 0
-			x.wake(&record{entry: store.Entry{Targets: []string{"a", "b"}}}, func(r *reader) {
+			x.wake(&record{entry: store.Entry{Targets: []string{"a", "b"}}}, func(r *Reader) {
 				if !slices.Contains(all, r) {
 					t.Fatal("a reader that is gone is woken")
 				}

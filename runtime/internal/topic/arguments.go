@@ -1,4 +1,4 @@
-package server
+package topic
 
 import (
 	"container/list"
@@ -17,14 +17,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-// arguments are one subscription's arguments, validated and compiled to a filter. They are shared by
+// Arguments are one subscription's arguments, validated and compiled to a filter. They are shared by
 // all subscriptions with the same bytes and never change. What they keep is a small multiple of
 // their JSON: the author's struct, which may be any multiple of it, is only held while it is used.
-type arguments struct {
-	def       *definition
-	json      json.RawMessage // canonical, or as it came where that is shorter
-	plain     bool            // json is canonical
-	key       string          // hash of the canonical form
+type Arguments struct {
+	Of        *Type
+	JSON      json.RawMessage // canonical, or as it came where that is shorter
+	plain     bool            // JSON is canonical
+	Key       string          // hash of the canonical form
 	value     atomic.Pointer[weak.Pointer[decoded]]
 	tests     []test
 	shape     []int  // rules that are tested for equality, ascending
@@ -34,52 +34,52 @@ type arguments struct {
 // decoded holds the author's struct, a *A.
 type decoded struct{ a any }
 
-// typed returns the author's struct. It is decoded again when nobody has used it for a while.
-func (a *arguments) typed() any {
+// Typed returns the author's struct. It is decoded again when nobody has used it for a while.
+func (a *Arguments) Typed() any {
 	if w := a.value.Load(); w != nil {
 		if t := w.Value(); t != nil {
 			return t.a
 		}
 	}
-	v, err := a.def.decodeArguments(a.json)
+	v, err := a.Of.DecodeArguments(a.JSON)
 	if err != nil {
-		panic(fmt.Sprintf("server: accepted arguments of %s do not decode: %v", a.def.info.Name, err))
+		panic(fmt.Sprintf("mcp events: accepted arguments of %s do not decode: %v", a.Of.Name, err))
 	}
 	a.keep(v)
 	return v
 }
 
-func (a *arguments) keep(v any) {
+func (a *Arguments) keep(v any) {
 	w := weak.Make(&decoded{v})
 	a.value.Store(&w)
 }
 
-// canonical is the RFC 8785 form, by which equal arguments are known (SUB-4).
-func (a *arguments) canonical() json.RawMessage {
+// Canonical is the RFC 8785 form, by which equal arguments are known (SUB-4).
+func (a *Arguments) Canonical() json.RawMessage {
 	if a.plain {
-		return a.json
+		return a.JSON
 	}
-	c, err := wire.Canonical(a.json)
+	c, err := wire.Canonical(a.JSON)
 	if err != nil {
-		panic(fmt.Sprintf("server: accepted arguments of %s have no canonical form: %v", a.def.info.Name, err))
+		panic(fmt.Sprintf("mcp events: accepted arguments of %s have no canonical form: %v", a.Of.Name, err))
 	}
 	return c
 }
 
-// bare returns arguments that can do no more than be decoded: what is kept of a poller.
-func (a *arguments) bare() *arguments {
-	return &arguments{def: a.def, json: a.json, plain: a.plain, key: a.key}
+// Bare returns arguments that can do no more than be decoded: what is kept of a poller.
+func (a *Arguments) Bare() *Arguments {
+	return &Arguments{Of: a.Of, JSON: a.JSON, plain: a.plain, Key: a.Key}
 }
 
-// size is what is kept of a subscription's arguments, in bytes; variable the part of it that grows
-// with them.
-func (a *arguments) size() int {
-	n := int(unsafe.Sizeof(*a)) + len(a.key) + len(a.composite) + 8*len(a.shape) + a.variable()
+// size is what is kept of a subscription's arguments, in bytes.
+func (a *Arguments) size() int {
+	n := int(unsafe.Sizeof(*a)) + len(a.Key) + len(a.composite) + 8*len(a.shape) + a.Variable()
 	return n + len(a.tests)*int(unsafe.Sizeof(test{})+unsafe.Sizeof(ordered{}))
 }
 
-func (a *arguments) variable() int {
-	n := len(a.json)
+// Variable is the part of what is kept, in bytes, that grows with the arguments.
+func (a *Arguments) Variable() int {
+	n := len(a.JSON)
 	for i := range a.tests {
 		n += a.tests[i].size()
 	}
@@ -97,7 +97,7 @@ type argumentsCache struct {
 
 type cachedArguments struct {
 	raw string
-	*arguments
+	*Arguments
 }
 
 // Bounds of one type's cache.
@@ -109,26 +109,26 @@ const (
 // cachedOverhead is what an entry of the cache costs beside its arguments, in bytes.
 const cachedOverhead = 512
 
-// parse validates the raw arguments of a request. Its errors are InvalidParams with paths into the
+// Parse validates the raw arguments of a request. Its errors are InvalidParams with paths into the
 // arguments, or to /arguments when they are too large (CAP-5).
-func (d *definition) parse(raw json.RawMessage) (*arguments, error) {
-	c := &d.arguments
+func (t *Type) Parse(raw json.RawMessage) (*Arguments, error) {
+	c := &t.arguments
 	c.mu.Lock()
 	if e := c.byRaw[string(raw)]; e != nil {
 		c.recent.MoveToFront(e)
-		a := e.Value.(*cachedArguments).arguments
+		a := e.Value.(*cachedArguments).Arguments
 		c.mu.Unlock()
 		return a, nil
 	}
 	c.mu.Unlock()
-	if err := d.bounded(len(raw), ""); err != nil {
+	if err := t.bounded(len(raw), ""); err != nil {
 		return nil, err
 	}
-	a, err := d.compile(raw)
+	a, err := t.compile(raw)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.bounded(len(a.canonical()), " when its numbers are written out"); err != nil {
+	if err := t.bounded(len(a.Canonical()), " when its numbers are written out"); err != nil {
 		return nil, err
 	}
 	if err := a.boundedPatterns(); err != nil {
@@ -138,27 +138,27 @@ func (d *definition) parse(raw json.RawMessage) (*arguments, error) {
 	return a, nil
 }
 
-// reparse takes over arguments that were accepted before, by an earlier definition or an earlier
+// Reparse takes over arguments that were accepted before, by an earlier definition or an earlier
 // process: they are exempt from bounds that are newer than they are (CAP-5).
-func (d *definition) reparse(raw json.RawMessage) (*arguments, error) { return d.compile(raw) }
+func (t *Type) Reparse(raw json.RawMessage) (*Arguments, error) { return t.compile(raw) }
 
-func (d *definition) bounded(n int, how string) error {
-	if n <= d.options.maxArguments {
+func (t *Type) bounded(n int, how string) error {
+	if n <= t.MaxArguments {
 		return nil
 	}
 	return events.Invalid(events.FieldError{Path: "/arguments",
-		Message: fmt.Sprintf("is %d bytes of JSON%s, at most %d", n, how, d.options.maxArguments)})
+		Message: fmt.Sprintf("is %d bytes of JSON%s, at most %d", n, how, t.MaxArguments)})
 }
 
-// maxPattern bounds a glob, in bytes.
-const maxPattern = 1024
+// MaxPattern bounds a glob, in bytes.
+const MaxPattern = 1024
 
-func (a *arguments) boundedPatterns() error {
+func (a *Arguments) boundedPatterns() error {
 	var faults []events.FieldError
 	for i := range a.tests {
-		if t := &a.tests[i]; t.op == events.MatchGlob && len(t.text) > maxPattern {
-			faults = append(faults, events.FieldError{Path: wire.Pointer(a.def.rules[t.rule].Argument),
-				Message: fmt.Sprintf("is a pattern of %d bytes, at most %d", len(t.text), maxPattern)})
+		if t := &a.tests[i]; t.op == events.MatchGlob && len(t.text) > MaxPattern {
+			faults = append(faults, events.FieldError{Path: wire.Pointer(a.Of.Rules[t.rule].Argument),
+				Message: fmt.Sprintf("is a pattern of %d bytes, at most %d", len(t.text), MaxPattern)})
 		}
 	}
 	if len(faults) > 0 {
@@ -167,7 +167,16 @@ func (a *arguments) boundedPatterns() error {
 	return nil
 }
 
-func (c *argumentsCache) add(raw json.RawMessage, a *arguments) {
+// Forget drops the arguments that the type has seen last: none are looked up without being read anew.
+func (t *Type) Forget() {
+	c := &t.arguments
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.byRaw, c.bytes = nil, 0
+	c.recent.Init()
+}
+
+func (c *argumentsCache) add(raw json.RawMessage, a *Arguments) {
 	entry := &cachedArguments{string(raw), a}
 	if entry.size() > maxCachedBytes/16 {
 		return
@@ -189,46 +198,46 @@ func (c *argumentsCache) add(raw json.RawMessage, a *arguments) {
 	}
 }
 
-func (e *cachedArguments) size() int { return cachedOverhead + len(e.raw) + e.arguments.size() }
+func (e *cachedArguments) size() int { return cachedOverhead + len(e.raw) + e.Arguments.size() }
 
-func (d *definition) compile(raw json.RawMessage) (*arguments, error) {
+func (t *Type) compile(raw json.RawMessage) (*Arguments, error) {
 	canonical, err := wire.Canonical(raw)
 	if err != nil {
 		return nil, fault.InvalidArguments(err)
 	}
 	hash := sha256.Sum256(canonical)
-	a := &arguments{def: d, json: slices.Clip(canonical), plain: true, key: string(hash[:])}
+	a := &Arguments{Of: t, JSON: slices.Clip(canonical), plain: true, Key: string(hash[:])}
 	source := raw
 	if len(source) == 0 || string(source) == "null" {
 		source = canonical // absent, null and {} are equal
 	}
 	if len(source) < len(canonical) {
-		a.json, a.plain = slices.Clone(source), false
+		a.JSON, a.plain = slices.Clone(source), false
 	}
 	value, err := validate.Decode(source)
 	if err != nil {
 		return nil, fault.InvalidArguments(err)
 	}
-	if err := d.input.ValidateValue(value); err != nil {
+	if err := t.Input.ValidateValue(value); err != nil {
 		return nil, fault.InvalidArguments(err)
 	}
-	v, err := d.decodeArguments(a.json) // what typed decodes again: one value for all hooks
+	v, err := t.DecodeArguments(a.JSON) // what Typed decodes again: one value for all hooks
 	if err != nil {
 		return nil, fault.InvalidArguments(err)
 	}
 	a.keep(v)
 	members, _ := value.(map[string]any)
 	var composite []byte
-	for i := range d.rules {
-		v, ok := members[d.rules[i].Argument]
+	for i := range t.Rules {
+		v, ok := members[t.Rules[i].Argument]
 		if !ok || v == nil {
 			continue
 		}
-		t := newTest(i, &d.rules[i], v)
-		a.tests = append(a.tests, t)
-		if t.op == events.MatchEqual {
+		made := newTest(i, &t.Rules[i], v)
+		a.tests = append(a.tests, made)
+		if made.op == events.MatchEqual {
 			a.shape = append(a.shape, i)
-			composite = appendKey(composite, t.text)
+			composite = appendKey(composite, made.text)
 		}
 	}
 	a.tests, a.shape, a.composite = slices.Clip(a.tests), slices.Clip(a.shape), string(composite)
@@ -236,7 +245,7 @@ func (d *definition) compile(raw json.RawMessage) (*arguments, error) {
 }
 
 // equal returns the keys that the rules are tested for, which are of the shape.
-func (a *arguments) equal(rules []int) []string {
+func (a *Arguments) equal(rules []int) []string {
 	keys := make([]string, len(rules))
 	for i, rule := range rules {
 		for j := range a.tests {
@@ -250,10 +259,10 @@ func (a *arguments) equal(rules []int) []string {
 
 // mayMatch decides as matches does, but takes a bounded time: a test that would take longer counts as
 // met. It is what may run under the append lock.
-func (a *arguments) mayMatch(ps []place) bool {
+func (a *Arguments) mayMatch(ps []place) bool {
 	for i := range a.tests {
 		t := &a.tests[i]
-		if p := &ps[t.rule]; t.cost(p) <= maxCost && !t.matches(p) {
+		if p := &ps[t.rule]; t.cost(p) <= MaxCost && !t.matches(p) {
 			return false
 		}
 	}
@@ -261,7 +270,7 @@ func (a *arguments) mayMatch(ps []place) bool {
 }
 
 // matches evaluates the x-match rules on a payload's places.
-func (a *arguments) matches(ps []place) bool {
+func (a *Arguments) matches(ps []place) bool {
 	for i := range a.tests {
 		if t := &a.tests[i]; !t.matches(&ps[t.rule]) {
 			return false

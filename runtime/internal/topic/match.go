@@ -1,4 +1,4 @@
-package server
+package topic
 
 import (
 	"crypto/sha256"
@@ -14,24 +14,25 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-// A rule is a compiled events.MatchRule.
-type rule struct {
+// A Rule is a compiled events.MatchRule.
+type Rule struct {
 	events.MatchRule
 	steps []string // of the JSON Pointer, unescaped
 }
 
-func newRule(m events.MatchRule) (rule, error) {
+// NewRule compiles a rule, or says what is wrong with it.
+func NewRule(m events.MatchRule) (Rule, error) {
 	switch m.Op {
 	case "":
 		m.Op = events.MatchEqual
 	case events.MatchEqual, events.MatchIn, events.MatchGlob, events.MatchPrefix, events.MatchMin, events.MatchMax:
 	default:
-		return rule{}, fmt.Errorf("x-match of argument %q has the unknown op %q", m.Argument, m.Op)
+		return Rule{}, fmt.Errorf("x-match of argument %q has the unknown op %q", m.Argument, m.Op)
 	}
-	r := rule{MatchRule: m}
+	r := Rule{MatchRule: m}
 	if m.Path != "" {
 		if m.Path[0] != '/' {
-			return rule{}, fmt.Errorf("x-match of argument %q: %q is not a JSON Pointer", m.Argument, m.Path)
+			return Rule{}, fmt.Errorf("x-match of argument %q: %q is not a JSON Pointer", m.Argument, m.Path)
 		}
 		unescape := strings.NewReplacer("~1", "/", "~0", "~")
 		for _, step := range strings.Split(m.Path[1:], "/") {
@@ -56,7 +57,7 @@ type place struct {
 const manyKeys = 8
 
 // places evaluates every rule's pointer on a payload as validate.Decode returns it.
-func places(rules []rule, payload any) []place {
+func places(rules []Rule, payload any) []place {
 	if len(rules) == 0 {
 		return nil
 	}
@@ -196,7 +197,7 @@ type test struct {
 }
 
 // newTest compiles the value that an argument has.
-func newTest(i int, r *rule, value any) test {
+func newTest(i int, r *Rule, value any) test {
 	t := test{rule: i, op: r.Op}
 	switch r.Op {
 	case events.MatchEqual:
@@ -269,9 +270,9 @@ func (t *test) cost(p *place) int {
 // compareCost is the cost of comparing n values of length bytes together with one of size bytes each.
 func compareCost(n, length, size int) int { return 16*n + min(length, n*size)/16 }
 
-// maxCost bounds what is evaluated for one test of one reader while the append lock is held, in
+// MaxCost bounds what is evaluated for one test of one reader while the append lock is held, in
 // nanoseconds; waking the reader costs about as much.
-const maxCost = 512
+const MaxCost = 512
 
 // An ordered value is one that min and max compare: a number, an RFC 3339 instant or other text.
 type ordered struct {

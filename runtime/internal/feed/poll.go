@@ -1,0 +1,143 @@
+package feed
+
+import (
+	"context"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// A Poll reads for one poll: it asks the check from the poll's cursor, and nothing is remembered. For a
+// type with both sources the type's log is read after it.
+type Poll struct {
+	walk
+	emits bool
+	emit  topic.Reader // of the type's log, if emits
+	found *step        // at hand; nil when the upstream is to be asked
+	next  time.Duration
+}
+
+// Poll places a poll; truncated tells that its cursor could not be honoured. Where it has none, it
+// is at the upstream's head and there is nothing to read.
+func (f *Feeds) Poll(ctx context.Context, at Seat, c *Check, a *topic.Arguments, start Start) (p *Poll, truncated bool, err error) {
+	p = &Poll{walk: walk{u: f.upstream(c, a, at.Principal), id: at.ID}, emits: c.Emits}
+	w, place, truncated := p.u.wish(start.Replay)
+	if c.Emits {
+		t := f.host.Topic()
+		from, err := resolveBoth(ctx, t, a.Of, start.Head, w)
+		if err != nil {
+			return nil, false, err
+		}
+		truncated = truncated || from.Truncated
+		p.emit = t.Reader(a, at.ID, at.Bell, from.Position)
+	}
+	if place == nil {
+		now, wait, err := p.u.now(ctx)
+		if err != nil {
+			return nil, false, err
+		}
+		p.next, p.last = wait, p.u.text(now)
+		return p, truncated, nil
+	}
+	s, _, text, err := p.u.replayFrom(ctx, *place, w.MaxAge)
+	if err != nil {
+		return nil, false, err
+	}
+	p.last, p.found = text, &s
+	return p, truncated, nil
+}
+
+// Replays tells whether there is something to read: the poll has a cursor.
+func (p *Poll) Replays() bool { return p.found != nil }
+
+// NextPoll is when the upstream wants to be asked again; 0 where it does not say.
+func (p *Poll) NextPoll() time.Duration { return p.next }
+
+// Fill reads what there is, asking as long as the upstream has more, up to the bound.
+func (p *Poll) Fill(ctx context.Context, into []topic.Outcome, b topic.Bound) (topic.Pulled, error) {
+	got := topic.Pulled{Out: into}
+	scanned := 0
+	for {
+		if p.found == nil {
+			s, err := p.u.step(ctx, p.at)
+			if err != nil {
+				return got, err
+			}
+			p.found = &s
+		}
+		s := p.found
+		p.found = nil
+		got.Gap = got.Gap || s.truncated
+		p.next = s.nextPoll
+		p.take(s)
+		out, done, err := p.read(ctx, got.Out, topic.Bound{Outcomes: b.Outcomes, Bytes: b.Bytes, Scan: len(s.entries)})
+		got.Out = out
+		if err != nil {
+			return got, err
+		}
+		scanned += len(s.entries) + topic.ReadChunk // an empty page costs as well
+		if !done || s.more && (len(out) == b.Outcomes || scanned >= b.Scan) {
+			got.More = true
+			return got, nil
+		}
+		if !s.more {
+			return got, p.fillEmitted(ctx, &got, b)
+		}
+	}
+}
+
+// fillEmitted appends what was emitted, as far as there is room.
+func (p *Poll) fillEmitted(ctx context.Context, into *topic.Pulled, b topic.Bound) error {
+	if !p.emits {
+		return nil
+	}
+	for len(into.Out) < b.Outcomes {
+		n := len(into.Out)
+		got, err := p.emit.Next(ctx, into.Out, b)
+		if err != nil {
+			return err
+		}
+		kept := got.Out[:n]
+		for _, o := range got.Out[n:] {
+			if p.u.feeds.origins.fromEmit(p.u.hash, o.Entry().EventID) {
+				kept = append(kept, o)
+			}
+		}
+		into.Out, into.More = kept, got.More
+		into.Gap = into.Gap || got.Gap
+		if !got.Gap && (!got.More || len(got.Out) < b.Outcomes) {
+			return nil
+		}
+	}
+	more, err := p.emit.Waiting(ctx, b.Scan)
+	into.More = more
+	return err
+}
+
+// Park implements [topic.Source]: an emit ends the waiting, beside what the caller waits for.
+func (p *Poll) Park() bool { return !p.emits || p.emit.Park() }
+
+// Unpark implements [topic.Source]. What was emitted is met by reading on.
+func (p *Poll) Unpark() store.Position {
+	if !p.emits {
+		return 0
+	}
+	return p.emit.Unpark()
+}
+
+// Cursor implements [topic.Source].
+func (p *Poll) Cursor() []byte {
+	if !p.emits {
+		return frame.AppendString(nil, p.last)
+	}
+	return bothCursor(p.emit.Topic(), p.emit.Position(), p.last)
+}
+
+// Close implements [topic.Source].
+func (p *Poll) Close() {
+	if p.emits {
+		p.emit.Close()
+	}
+}

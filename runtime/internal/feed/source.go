@@ -1,0 +1,294 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// A feedSource is a subscription's reader of a check. Joined, it reads the feed's log. Behind the
+// log (or ahead of it) it walks the upstream itself, until it meets the log.
+type feedSource struct {
+	seat   Seat
+	f      *feed
+	reader topic.Reader // of the feed's log
+	joined bool
+
+	walk              // its last cursor also counts while joined
+	next    time.Time // of the next question, while not joined
+	backoff time.Duration
+
+	failures, gaps uint64 // told to the subscription
+}
+
+func newSource(at Seat, u *upstream) *feedSource {
+	f := u.acquire()
+	return &feedSource{seat: at, f: f, reader: f.topic.Reader(u.args, at.ID, at.Bell, 0), walk: walk{u: f.upstream, id: at.ID, cursors: true}}
+}
+
+// start places the reader; one stream of the feed at a time.
+func (s *feedSource) start(ctx context.Context, place *checkpoint, w topic.Replay, later bool) (truncated bool, err error) {
+	f := s.f
+	select {
+	case f.gate <- struct{}{}:
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	defer func() { <-f.gate }()
+	s.failures, s.gaps, _ = f.state()
+	f.mu.Lock()
+	live, head, headPos := f.live, f.head, f.headPos
+	f.mu.Unlock()
+	if place == nil {
+		if live {
+			s.join(headPos)
+			s.last = head
+			return false, nil
+		}
+		now, wait, err := f.now(ctx)
+		if err != nil {
+			return false, err
+		}
+		if wait <= 0 {
+			wait = f.check.Interval
+		}
+		s.joined, s.last = true, f.text(now)
+		f.goLive(now, s.last, nil, wait)
+		return false, nil
+	}
+	s.last, s.at = f.text(*place), *place
+	if live {
+		if pos, ok := f.find(s.last); ok {
+			s.join(pos)
+			return s.skipOld(ctx, w)
+		}
+	}
+	if later {
+		if s.joined = !live; s.joined {
+			f.goLive(*place, s.last, nil, 0)
+		}
+		return false, nil
+	}
+	found, from, text, err := f.replayFrom(ctx, *place, w.MaxAge)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return false, ctx.Err()
+	case err != nil && live:
+		return false, nil // told and tried again by pull
+	case err != nil:
+		s.joined = true
+		f.goLive(*place, s.last, nil, 0) // told and tried again by the loop
+		return false, nil
+	}
+	truncated = found.truncated
+	s.last = text
+	if !live {
+		found.truncated = false // told by this stream's active
+		wait := found.nextPoll
+		if wait <= 0 {
+			wait = f.check.Interval
+		}
+		if found.more {
+			wait = 0
+		}
+		s.joined = true
+		f.goLive(from, text, &found, wait)
+		return truncated, nil
+	}
+	s.at, s.backlog, s.after = from, found.entries, found.next
+	if len(s.backlog) == 0 {
+		s.at = found.next
+	}
+	return truncated, nil
+}
+
+// skipOld passes over entries of the feed's log that are too old to be replayed.
+func (s *feedSource) skipOld(ctx context.Context, w topic.Replay) (truncated bool, err error) {
+	limit, ok := topic.ReplayLimit(s.f.args.Of, w.MaxAge)
+	if !ok {
+		return false, nil
+	}
+	_, head, _ := s.f.log.Bounds(ctx) // a memory log never fails
+	pos, err := s.f.topic.FirstSince(ctx, s.reader.Position(), head, limit)
+	if err != nil || pos == s.reader.Position() {
+		return false, err
+	}
+	s.reader.Skip(pos)
+	s.note()
+	return true, nil
+}
+
+// note updates last after pos moved.
+func (s *feedSource) note() {
+	if c, ok := s.f.cursorAt(s.reader.Position()); ok {
+		s.last = c
+	}
+}
+
+func (s *feedSource) Pull(ctx context.Context, into []topic.Outcome) (topic.Pulled, error) {
+	var p topic.Pulled
+	failures, gaps, failure := s.f.state()
+	if s.joined && failures != s.failures {
+		p.Failed = append(p.Failed, failure)
+	}
+	s.failures = failures
+	if gaps != s.gaps {
+		s.gaps = gaps
+		if s.joined {
+			p.Out, p.Gap, p.More = into, true, true
+			return p, nil
+		}
+	}
+	if !s.joined {
+		return s.catchUp(ctx, into, p)
+	}
+	got, err := s.reader.Pull(ctx, into)
+	got.Failed = p.Failed
+	p = got
+	if got.Gap {
+		// The log has moved on; the upstream still knows.
+		p.Gap = false
+		s.leaveLog()
+	} else if s.joined {
+		s.note()
+	}
+	return p, err
+}
+
+// leaveLog goes on from last by asking the upstream.
+func (s *feedSource) leaveLog() {
+	s.reader.Close()
+	s.joined, s.backlog, s.next, s.backoff = false, nil, time.Time{}, 0
+	if c, ok := s.f.parseOwn(s.last); ok {
+		s.at, s.after = c, c
+	}
+}
+
+// catchUp reads the backlog and asks for more until the feed's log is met.
+func (s *feedSource) catchUp(ctx context.Context, into []topic.Outcome, p topic.Pulled) (topic.Pulled, error) {
+	p.Out = into
+	if len(s.backlog) == 0 {
+		if s.meet("") {
+			p.More = true
+			return p, nil
+		}
+		if rest := time.Until(s.next); rest > 0 {
+			p.Retry = rest
+			return p, nil
+		}
+		return s.ask(ctx, p)
+	}
+	b := topic.Batch(topic.PullBatch)
+	b.Scan = topic.PullBatch
+	out, done, err := s.read(ctx, into, b)
+	p.Out = out
+	if err != nil {
+		return p, err
+	}
+	if done {
+		s.meet(s.lastID)
+	}
+	p.More = true
+	return p, nil
+}
+
+// ask takes the next step of the walk.
+func (s *feedSource) ask(ctx context.Context, p topic.Pulled) (topic.Pulled, error) {
+	found, err := s.f.step(ctx, s.at)
+	if err != nil {
+		if ctx.Err() != nil {
+			return p, ctx.Err()
+		}
+		interval := s.f.check.Interval
+		s.backoff = min(max(2*s.backoff, interval), max(maxBackoff, interval))
+		s.next = time.Now().Add(s.backoff)
+		p.Failed, p.Retry = append(p.Failed, err), s.backoff
+		return p, nil
+	}
+	s.backoff = 0
+	p.Gap, p.More = found.truncated, true
+	s.take(&found)
+	if len(s.backlog) == 0 && !found.more && !s.meet("") {
+		// The loop has not come as far as this stream's cursor: let it.
+		s.f.checkNow()
+		s.next = time.Now().Add(max(found.nextPoll, s.f.check.Interval/8))
+	}
+	return p, nil
+}
+
+// join makes the feed's log what is read, from behind pos.
+func (s *feedSource) join(pos store.Position) {
+	s.joined, s.backlog = true, nil
+	s.reader.Skip(pos)
+}
+
+// meet joins the feed's log where it has the reader's cursor, or the event that was passed last.
+func (s *feedSource) meet(eventID string) bool {
+	pos, ok := s.f.find(s.f.text(s.at))
+	if !ok && eventID != "" {
+		pos, ok = s.f.positionOf(eventID)
+	}
+	if !ok {
+		return false
+	}
+	s.join(pos)
+	s.note()
+	return true
+}
+
+// Park implements [topic.Source].
+func (s *feedSource) Park() bool {
+	if !s.joined {
+		return true // Pull has said when to come back
+	}
+	if !s.reader.Park() {
+		return false
+	}
+	// What was signalled before the reader was in the index is still to be told.
+	if failures, gaps, _ := s.f.state(); failures != s.failures || gaps != s.gaps {
+		s.Unpark()
+		return false
+	}
+	return true
+}
+
+// Unpark implements [topic.Source].
+func (s *feedSource) Unpark() store.Position {
+	if s.joined {
+		s.reader.Unpark()
+		s.note()
+	}
+	return 0
+}
+
+// Asks implements [Source].
+func (s *feedSource) Asks() bool { return !s.joined }
+
+// Cursor implements [topic.Source].
+func (s *feedSource) Cursor() []byte { return frame.AppendString(nil, s.last) }
+
+// Rebind implements [Source].
+func (s *feedSource) Rebind(ctx context.Context, c *Check, a *topic.Arguments) error {
+	place, ok := s.f.parseOwn(s.last)
+	if !ok {
+		return errors.New("the feed's cursor cannot be read back")
+	}
+	fresh := newSource(s.seat, s.seat.Feeds.upstream(c, a, s.seat.Principal))
+	if _, err := fresh.start(ctx, &place, topic.Replay{}, false); err != nil {
+		fresh.f.release()
+		return err
+	}
+	s.Close()
+	*s = *fresh
+	return nil
+}
+
+// Close implements [topic.Source].
+func (s *feedSource) Close() {
+	s.reader.Close()
+	s.f.release()
+}

@@ -1,0 +1,92 @@
+// Package frame is the bytes of a push stream: one JSON-RPC notification each, compact JSON.
+package frame
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A Frame is one complete JSON-RPC notification, compact JSON: Head followed by Tail. Head is
+// shared by all streams that carry the same event, Tail is the stream's own.
+type Frame struct {
+	Head, Tail []byte
+}
+
+// Every head begins with these bytes and has the params' opening after the method.
+const (
+	opening = `{"jsonrpc":"2.0","method":"`
+	params  = `","params":`
+)
+
+// EventOpening begins the head of an event; the members of params follow.
+const EventOpening = opening + wire.NotificationEvent + params
+
+// Method returns the notification's method.
+func (f Frame) Method() string {
+	rest := f.Head[len(opening):]
+	return string(rest[:bytes.IndexByte(rest, '"')])
+}
+
+// Params returns a copy of the notification's params, for connections that send messages rather
+// than bytes.
+func (f Frame) Params() json.RawMessage {
+	rest := f.Head[len(opening):]
+	rest = rest[bytes.IndexByte(rest, '"')+len(params):]
+	p := make(json.RawMessage, 0, len(rest)+len(f.Tail)-1)
+	p = append(p, rest...)
+	return append(p, f.Tail[:len(f.Tail)-1]...)
+}
+
+// AppendString appends s, an eventId or cursor, as JSON.
+func AppendString(b []byte, s string) []byte {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c < 0x20 || c > 0x7e || c == '"' || c == '\\' {
+			q, err := json.Marshal(s)
+			if err != nil {
+				return append(b, `""`...)
+			}
+			return append(b, q...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
+}
+
+// Tail closes every frame of a stream: the subscription id is the last member of _meta, and
+// _meta the last of params. The id's bytes are those of the request (PUSH-2).
+func Tail(id json.RawMessage) []byte {
+	return fmt.Appendf(nil, `%q:%s}}}`, wire.MetaSubscriptionID, id)
+}
+
+// control makes a frame that is no event: params are members without braces.
+func control(method, members string, tail []byte) Frame {
+	return Frame{Head: []byte(opening + method + params + "{" + members + `,"_meta":{`), Tail: tail}
+}
+
+// Active tells where a stream begins, and with truncated that something before it is lost (PUSH-1, PUSH-7).
+func Active(cursor []byte, truncated bool, tail []byte) Frame {
+	return control(wire.NotificationActive, fmt.Sprintf(`"cursor":%s,"truncated":%t`, cursor, truncated), tail)
+}
+
+// Heartbeat tells what a stream has passed (PUSH-4).
+func Heartbeat(cursor []byte, tail []byte) Frame {
+	return control(wire.NotificationHeartbeat, `"cursor":`+string(cursor), tail)
+}
+
+// Error is an error notification, or the one that ends a stream, by its method (PUSH-5, PUSH-6).
+func Error(method string, e *wire.ErrorObject, tail []byte) Frame {
+	b, _ := json.Marshal(e) // its data is JSON already
+	return control(method, `"error":`+string(b), tail)
+}
+
+// FinalResult is the result of a stream that the server ended (D9).
+func FinalResult(id json.RawMessage, stateless bool) json.RawMessage {
+	if !stateless {
+		return json.RawMessage(`{"_meta":{}}`)
+	}
+	return fmt.Appendf(nil, `{"resultType":%q,"_meta":{%q:%s}}`, wire.ResultComplete, wire.MetaSubscriptionID, id)
+}

@@ -1,0 +1,253 @@
+// Package topic is the log kernel: an event type's log with its readers. An entry gets its position in
+// the log's append; a reader has a position of its own and goes on from it, so that replay and live
+// delivery are the same loop of reading, matching, transforming and writing. A reader at the head
+// parks in the match index (index.go) until an append concerns it.
+//
+// Start at [Topic] and [Reader]. What the kernel knows of an event type is [Type], of a subscription
+// [Arguments], of an occurrence for a subscription [Outcome].
+package topic
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// A Topic is a log with its readers: those that wait at the head are parked in the match index,
+// and an append wakes the ones that it concerns.
+type Topic struct {
+	log store.EventLog
+	// cursorOf gives the cursor after an entry as JSON.
+	cursorOf func(typ *Type, e *store.Entry) []byte
+
+	mu      sync.Mutex
+	typ     *Type // readers attached here have arguments of it
+	head    store.Position
+	index   index
+	pending map[string][]*prepared // by eventId
+
+	floor    atomic.Uint64             // entries up to it are treated as evicted
+	advanced atomic.Pointer[Advancing] // told of appends
+	records  recordCache
+	variants variantBudget
+}
+
+// An Advancing is told of appends, under the topic's lock: it must not block.
+type Advancing interface{ Advanced() }
+
+// Options say how a topic keeps its log.
+type Options struct {
+	// Open opens the log, whose Appended callback is appended.
+	Open func(appended func([]store.Entry)) (store.EventLog, error)
+	// Slots is how many of the newest entries stay decoded and encoded.
+	Slots int
+	// CursorOf gives the cursor after an entry as JSON; nil for one of the log's position.
+	CursorOf func(typ *Type, e *store.Entry) []byte
+}
+
+// Open makes a topic of an event type's log.
+func Open(typ *Type, o Options) (*Topic, error) {
+	t := &Topic{typ: typ, records: make(recordCache, o.Slots), cursorOf: o.CursorOf}
+	t.variants.cache = t.records
+	log, err := o.Open(t.appended)
+	if err != nil {
+		return nil, err
+	}
+	_, head, err := log.Bounds(context.Background())
+	if err != nil {
+		return nil, fmt.Errorf("reading it: %w", err)
+	}
+	epoch := log.Epoch()
+	t.log = log
+	if t.cursorOf == nil {
+		t.cursorOf = func(typ *Type, e *store.Entry) []byte { return logCursor(typ, epoch, e.Position) }
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.head = max(t.head, head)
+	return t, nil
+}
+
+// Epoch is the log's.
+func (t *Topic) Epoch() uint64 { return t.log.Epoch() }
+
+// Head is the position of the last entry that readers were told of.
+func (t *Topic) Head() store.Position {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.head
+}
+
+// Advancing makes l be told of appends from now on; nil for nobody.
+func (t *Topic) Advancing(l Advancing) {
+	if l == nil {
+		t.advanced.Store(nil)
+		return
+	}
+	t.advanced.Store(&l)
+}
+
+// prepared is what an append needs of a payload and what takes time to find out.
+type prepared struct {
+	typ    *Type
+	data   json.RawMessage
+	places []place
+}
+
+// Append appends an entry; decoded is its data decoded, nil when nobody has done so. With once an
+// entry that repeats what the log holds is not appended again: fresh is false then, and the data
+// decides whether that is an error (OCC-5). What is evicted or of another schema is not repeated.
+func (t *Topic) Append(ctx context.Context, e store.Entry, decoded any, once bool) (fresh bool, err error) {
+	defer t.expect(&e, decoded)()
+	if !once {
+		_, err := t.log.Append(ctx, e)
+		return true, err
+	}
+	_, fresh, err = t.log.AppendOnce(ctx, e, t.Floor())
+	return fresh, err
+}
+
+// expect prepares for the append of e that follows, until forget is called: how long that takes is up
+// to the payload, so it is done before the append lock is held.
+func (t *Topic) expect(e *store.Entry, decoded any) (forget func()) {
+	t.mu.Lock()
+	typ := t.typ
+	t.mu.Unlock()
+	if len(typ.Rules) == 0 {
+		return func() {}
+	}
+	p := &prepared{typ, e.Data, placesOf(typ, e.Data, decoded)}
+	id := e.EventID
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.pending == nil {
+		t.pending = map[string][]*prepared{}
+	}
+	t.pending[id] = append(t.pending[id], p)
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		rest := slices.DeleteFunc(t.pending[id], func(o *prepared) bool { return o == p })
+		if len(rest) == 0 {
+			delete(t.pending, id)
+		} else {
+			t.pending[id] = rest
+		}
+	}
+}
+
+// expected is what was prepared for the entry; the zero value when nobody expected it. Emits of one
+// eventId may be under way at once, and only one of them is appended.
+func (t *Topic) expected(e *store.Entry) prepared {
+	for _, p := range t.pending[e.EventID] {
+		if bytes.Equal(p.data, e.Data) {
+			return *p
+		}
+	}
+	return prepared{}
+}
+
+// appended is the log's Appended callback: it moves the head and wakes whom the entries concern.
+func (t *Topic) appended(entries []store.Entry) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range entries {
+		e := &entries[i]
+		p := t.expected(e)
+		if p.typ != t.typ { // nobody expected it, or the type was changed meanwhile
+			p = prepared{typ: t.typ, places: placesOf(t.typ, e.Data, nil)}
+		}
+		rec := recordAt(p.typ, *e, t.cursorOf(t.typ, e), p.places)
+		rec.budget = &t.variants
+		t.records.put(rec)
+		t.head = e.Position
+		t.index.wake(rec, func(r *Reader) {
+			if e.Position <= r.pos {
+				t.index.park(r) // it has read this one before we were told
+				return
+			}
+			r.first = e.Position
+			r.bell.Ring()
+		})
+	}
+	if l := t.advanced.Load(); l != nil {
+		(*l).Advanced()
+	}
+}
+
+// Redefine makes typ the type of the topic. All readers leave the index and are woken; they
+// park again with arguments of it. With reset, entries so far count as evicted.
+func (t *Topic) Redefine(typ *Type, reset bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.typ = typ
+	if reset {
+		t.Raise(t.head)
+	}
+	var all []*Reader
+	t.index.each(func(r *Reader) { all = append(all, r) })
+	for _, r := range all {
+		r.settle()
+		t.index.detach(r)
+		r.bell.Ring()
+	}
+}
+
+// SignalAll wakes every attached reader to look at its circumstances.
+func (t *Topic) SignalAll() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.index.each(func(r *Reader) { r.bell.Ring() })
+}
+
+// Raise makes everything up to p count as evicted.
+func (t *Topic) Raise(p store.Position) {
+	for {
+		old := t.floor.Load()
+		if uint64(p) <= old || t.floor.CompareAndSwap(old, uint64(p)) {
+			return
+		}
+	}
+}
+
+// Floor is up to where entries count as evicted.
+func (t *Topic) Floor() store.Position { return store.Position(t.floor.Load()) }
+
+// Bounds are the log's, with the floor applied. While the log cannot say what it still holds, they
+// are what the topic knows by itself: reading on tells of the failure.
+func (t *Topic) Bounds() (oldest, head store.Position) {
+	oldest, head, err := t.log.Bounds(context.Background())
+	if err != nil {
+		oldest, head = 1, t.Head()
+	}
+	return max(oldest, t.Floor()+1), head
+}
+
+// Read is the log's Read with the floor applied.
+func (t *Topic) Read(ctx context.Context, after store.Position, limit int) (store.Batch, error) {
+	floor := t.Floor()
+	gap := after < floor
+	b, err := t.log.Read(ctx, max(after, floor), limit)
+	if gap {
+		b.Gap = true
+	}
+	b.Oldest = max(b.Oldest, floor+1)
+	return b, err
+}
+
+// record returns the entry's record under typ, from the cache when it is there.
+func (t *Topic) record(e *store.Entry, typ *Type) *record {
+	if rec := t.records.get(e.Position, typ); rec != nil {
+		return rec
+	}
+	rec := newRecord(typ, *e, t.cursorOf(typ, e))
+	rec.budget = &t.variants
+	t.records.put(rec)
+	return rec
+}

@@ -1,0 +1,314 @@
+package topic
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The payload and arguments of these tests.
+type (
+	incident struct {
+		ID   string `json:"id"`
+		Tag  string `json:"tag,omitzero"`
+		Text string `json:"text,omitzero"`
+	}
+	filter struct {
+		Tag   *string  `json:"tag,omitzero"`
+		Level *float64 `json:"level,omitzero"`
+	}
+)
+
+func newType(t testing.TB) *Type {
+	t.Helper()
+	input, err := validate.Compile(json.RawMessage(`{"type":"object"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule, err := NewRule(events.MatchRule{Argument: "tag", Path: "/tag"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Type{Name: "e", NameHash: 7, NameJSON: []byte(`"e"`), MaxArguments: 64 << 10, Input: input, Rules: []Rule{rule},
+		DecodeArguments: func(raw json.RawMessage) (any, error) { a := new(filter); return a, events.Decode(raw, a) },
+		DecodePayload:   func(raw json.RawMessage) (any, error) { p := new(incident); return p, events.Decode(raw, p) },
+		Encodable:       func(json.RawMessage) error { return nil }}
+}
+
+func open(t testing.TB, typ *Type, wrap func(store.EventLog) store.EventLog, o store.LogOptions) *Topic {
+	t.Helper()
+	topic, err := Open(typ, Options{Slots: 64, Open: func(appended func([]store.Entry)) (store.EventLog, error) {
+		o.Appended = appended
+		log := store.EventLog(memory.NewLog(o))
+		if wrap != nil {
+			log = wrap(log)
+		}
+		return log, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return topic
+}
+
+func parse(t testing.TB, typ *Type, raw string) *Arguments {
+	t.Helper()
+	a, err := typ.Parse(json.RawMessage(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func add(t testing.TB, topic *Topic, i incident) {
+	t.Helper()
+	data, err := events.Encode(&i)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := topic.Append(t.Context(), store.Entry{EventID: i.ID, Timestamp: events.NewTime(time.Now()), Data: data}, nil, true); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func pull(t testing.TB, s Source) (ids []string, p Pulled) {
+	t.Helper()
+	p, err := s.Pull(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range p.Out {
+		ids = append(ids, p.Out[i].Entry().EventID)
+	}
+	return ids, p
+}
+
+// A reader gets what matches, in order; parked at the head it is woken for nothing else, passes what
+// does not concern it without reading it, and never gaps, whatever is evicted meanwhile (trap 15).
+func TestReader(t *testing.T) {
+	typ := newType(t)
+	topic := open(t, typ, nil, store.LogOptions{MaxCount: 4})
+	wake := NewWake()
+	r := topic.Reader(parse(t, typ, `{"tag":"a"}`), "sub", wake, 0)
+	defer r.Close()
+	add(t, topic, incident{ID: "1", Tag: "a"})
+	add(t, topic, incident{ID: "2", Tag: "b"})
+	if r.Park() {
+		t.Fatal("parked with entries ahead")
+	}
+	if ids, p := pull(t, &r); !slices.Equal(ids, []string{"1"}) || p.More || p.Gap || r.Position() != 2 {
+		t.Fatalf("%v %+v, at %d", ids, p, r.Position())
+	}
+	if !r.Park() || r.Passed() != 2 {
+		t.Fatalf("not parked at the head, passed %d", r.Passed())
+	}
+	for i := range 10 {
+		add(t, topic, incident{ID: fmt.Sprint("x", i), Tag: "b"})
+	}
+	if len(wake) != 0 || r.Passed() != 12 {
+		t.Fatalf("woken %d times for others, passed %d", len(wake), r.Passed())
+	}
+	add(t, topic, incident{ID: "3", Tag: "a"})
+	if len(wake) != 1 || r.Passed() != 12 || r.Unpark() != 12 {
+		t.Fatalf("woken %d times, passed %d", len(wake), r.Passed())
+	}
+	if ids, p := pull(t, &r); !slices.Equal(ids, []string{"3"}) || p.Gap {
+		t.Fatalf("%v %+v", ids, p)
+	}
+}
+
+// A reader that is not parked when entries are evicted is told of the gap before what follows (PUSH-7).
+func TestReaderGap(t *testing.T) {
+	typ := newType(t)
+	topic := open(t, typ, nil, store.LogOptions{MaxCount: 2})
+	r := topic.Reader(parse(t, typ, `{}`), "sub", nil, 0)
+	for i := range 5 {
+		add(t, topic, incident{ID: fmt.Sprint("x", i)})
+	}
+	if ids, p := pull(t, &r); len(ids) != 0 || !p.Gap || !p.More {
+		t.Fatalf("%v %+v", ids, p)
+	}
+	if ids, p := pull(t, &r); !slices.Equal(ids, []string{"x3", "x4"}) || p.Gap {
+		t.Fatalf("%v %+v", ids, p)
+	}
+}
+
+// After a change of the type its readers are out of the index, woken, and park only with arguments of
+// it; with a reset what was there before counts as evicted (EVOL-2, EVOL-3).
+func TestRedefine(t *testing.T) {
+	typ := newType(t)
+	topic := open(t, typ, nil, store.LogOptions{})
+	add(t, topic, incident{ID: "1"})
+	wake := NewWake()
+	r := topic.Reader(parse(t, typ, `{"tag":"a"}`), "sub", wake, 1)
+	if !r.Park() {
+		t.Fatal("not parked")
+	}
+	next := newType(t)
+	topic.Redefine(next, true)
+	if h := topic.Holding(); len(h.Readers) != 0 || len(wake) != 1 {
+		t.Fatalf("%v stay, woken %d times", h.Readers, len(wake))
+	}
+	if r.Unpark(); r.Park() {
+		t.Fatal("parked with arguments of the old type")
+	}
+	r.Rebind(parse(t, next, `{"tag":"a"}`))
+	if !r.Park() {
+		t.Fatal("not parked with arguments of the new type")
+	}
+	r.Close()
+	if oldest, head := topic.Bounds(); oldest != 2 || head != 1 {
+		t.Errorf("from %d to %d", oldest, head)
+	}
+}
+
+// Emits of one eventId with other data under way at once: each entry has the places of its own data,
+// and nothing of what was prepared stays (OCC-5).
+func TestConcurrentEmitsOfOneID(t *testing.T) {
+	typ := newType(t)
+	topic := open(t, typ, nil, store.LogOptions{})
+	a, b := store.Entry{EventID: "x", Data: []byte(`{"id":"x","tag":"a"}`)}, store.Entry{EventID: "x", Data: []byte(`{"id":"x","tag":"b"}`)}
+	forgetA := topic.expect(&a, nil)
+	forgetB := topic.expect(&b, nil)
+	for _, e := range []store.Entry{a, b} {
+		want := placesOf(typ, e.Data, nil)
+		if got := topic.expected(&e); !slices.Equal(got.places[0].keys, want[0].keys) {
+			t.Errorf("%s is expected with %v", e.Data, got.places)
+		}
+	}
+	if p := topic.expected(&store.Entry{EventID: "x", Data: []byte(`{}`)}); p.typ != nil {
+		t.Error("other data was expected")
+	}
+	forgetA()
+	if p := topic.expected(&b); p.typ != typ {
+		t.Error("the other emit was forgotten")
+	}
+	if forgetB(); len(topic.pending) != 0 {
+		t.Errorf("%d payloads are still expected", len(topic.pending))
+	}
+}
+
+// Hooks see one value for equal arguments, whichever notation came first and however often the
+// author's struct is made again (trap 9). Arguments.Typed carries the trap, and Type.compile.
+func TestTypedArgumentsStayEqual(t *testing.T) {
+	typ := newType(t)
+	for _, raw := range []string{`{"level":-0}`, `{"level":-0.0}`, `{ "level" : 0e0 }`} {
+		a := parse(t, typ, raw)
+		first := fmt.Sprint(*a.Typed().(*filter).Level)
+		a.value.Store(nil)
+		if again := fmt.Sprint(*a.Typed().(*filter).Level); first != "0" || again != "0" {
+			t.Errorf("%s is %s, then %s", raw, first, again)
+		}
+	}
+}
+
+// What the records of a type keep of Transform's results is bounded in bytes, and each subscription
+// gets its own all the same.
+func TestVariantsAreBounded(t *testing.T) {
+	typ := newType(t)
+	typ.Transform = func(_ context.Context, p, a any) error {
+		p.(*incident).Text = fmt.Sprint(*a.(*filter).Level, "v", strings.Repeat("v", 200_000))
+		return nil
+	}
+	topic := open(t, typ, nil, store.LogOptions{})
+	for i := range 5 {
+		add(t, topic, incident{ID: fmt.Sprint("x", i)})
+	}
+	kept := func() (bytes, records int) {
+		for i := range topic.records {
+			if r := topic.records[i].Load(); r != nil {
+				records++
+				for _, v := range r.variants {
+					bytes += formsOfAPayload*len(v.data) + variantOverhead
+				}
+			}
+		}
+		return bytes, records
+	}
+	for i := range 60 {
+		level := i % 50 // some come again
+		r := topic.Reader(parse(t, typ, fmt.Sprintf(`{"level":%d}`, level)), "sub", nil, 0)
+		p, err := r.Next(t.Context(), nil, Bound{10, 8 << 20, PullScan})
+		if err != nil || len(p.Out) != 5 || !strings.Contains(string(p.Out[4].Item()), fmt.Sprintf(`"text":"%dv`, level)) {
+			t.Fatalf("%d occurrences for level %d: %v", len(p.Out), level, err)
+		}
+	}
+	if bytes, records := kept(); bytes > MaxVariantBytes || bytes < MaxVariantBytes/2 || records != 5 || int64(bytes) != topic.variants.bytes.Load() {
+		t.Errorf("%d records keep %d bytes, counted %d", records, bytes, topic.variants.bytes.Load())
+	}
+	for i := range 100 {
+		add(t, topic, incident{ID: fmt.Sprint("y", i)})
+	}
+	if n := topic.variants.bytes.Load(); n != 0 {
+		t.Errorf("%d bytes stay counted for records that are gone", n)
+	}
+}
+
+// A store that does not answer is none that can be appended to; the places that were prepared are
+// dropped.
+type refusingLog struct{ store.EventLog }
+
+var errRefused = errors.New("refused")
+
+func (refusingLog) Append(context.Context, store.Entry) (store.Position, error) { return 0, errRefused }
+
+func (refusingLog) AppendOnce(context.Context, store.Entry, store.Position) (store.Position, bool, error) {
+	return 0, false, errRefused
+}
+
+func TestExpectedIsForgotten(t *testing.T) {
+	typ := newType(t)
+	topic := open(t, typ, func(l store.EventLog) store.EventLog { return refusingLog{l} }, store.LogOptions{})
+	for _, once := range []bool{false, true} {
+		if _, err := topic.Append(t.Context(), store.Entry{EventID: "x", Data: []byte(`{"id":"x"}`)}, nil, once); !errors.Is(err, errRefused) {
+			t.Fatal(err)
+		}
+		if len(topic.pending) != 0 {
+			t.Errorf("%d payloads are still expected", len(topic.pending))
+		}
+	}
+}
+
+// An occurrence has three forms, which differ in the cursor only; the frame's head is closed by the
+// stream's tail.
+func TestForms(t *testing.T) {
+	typ := newType(t)
+	typ.Echo = []byte(`"echo":"1"`)
+	topic := open(t, typ, nil, store.LogOptions{})
+	at, err := events.ParseTime("2026-01-02T03:04:05Z")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := topic.Append(t.Context(), store.Entry{EventID: "x", Timestamp: at, Data: []byte(`{"id":"x"}`), Meta: []byte(`{"k":1}`)}, nil, true); err != nil {
+		t.Fatal(err)
+	}
+	r := topic.Reader(parse(t, typ, `{}`), "sub", nil, 0)
+	_, p := pull(t, &r)
+	o := &p.Out[0]
+	const members = `{"eventId":"x","name":"e","timestamp":"2026-01-02T03:04:05Z","data":{"id":"x"}`
+	cursor := "c"
+	for form, want := range map[string]string{
+		string(o.Item()):        members + `,"_meta":{"k":1,"echo":"1"}}`,
+		string(o.Body(&cursor)): members + `,"cursor":"c","_meta":{"k":1,"echo":"1"}}`,
+		string(o.Body(nil)):     members + `,"cursor":null,"_meta":{"k":1,"echo":"1"}}`,
+		string(o.Head()):        `{"jsonrpc":"2.0","method":"notifications/events/event","params":` + members + `,"cursor":` + string(r.Cursor()) + `,"_meta":{"k":1,"echo":"1",`,
+	} {
+		if form != want {
+			t.Errorf("%s\nwant %s", form, want)
+		}
+	}
+}
