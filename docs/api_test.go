@@ -27,6 +27,8 @@ var tolerated = []string{
 	"gen.Request",
 	"gen.Request.Reading",
 	"mcpe.WebhookOptions",
+	"server.Carrier",
+	"server.Frame",
 	"server.Message",
 	"server.Notification",
 	"server.Outlet",

@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
 // MCPE-HAN-1, trap 14: what cannot stand in an environment is left out of it; a text with a zero byte or
 // beyond the kernel's bound would keep the command from being run. variables carries it.
 func TestBashVariables(t *testing.T) {
-	e := &wire.MCPEEvent{ID: "evt_1", Type: "e", Data: json.RawMessage(`{}`),
-		Metadata: wire.MCPEMetadata{Priority: "high", Timestamp: "now", Tags: []string{"a\x00LD_PRELOAD=x", "b"}}}
+	e := &mcpewire.Event{ID: "evt_1", Type: "e", Data: json.RawMessage(`{}`),
+		Metadata: mcpewire.Metadata{Priority: "high", Timestamp: "now", Tags: []string{"a\x00LD_PRELOAD=x", "b"}}}
 	env := variables(e, []byte(`{"id":"evt_1"}`))
 	for _, v := range env {
 		if strings.ContainsRune(v, 0) || strings.HasPrefix(v, "MCPE_EVENT_TAGS=") {
@@ -42,7 +42,7 @@ func TestBashLargeEvents(t *testing.T) {
 		t.Skip(err)
 	}
 	for input, want := range map[string]string{inputArgs: "does not fit an argument", inputEnv: "does not fit the environment", inputStdin: ""} {
-		r := &run{handler: &wire.MCPEHandler{Command: "true", Input: input, Timeout: 1000}}
+		r := &run{handler: &mcpewire.Handler{Command: "true", Input: input, Timeout: 1000}}
 		r.event.Data = json.RawMessage(`"` + strings.Repeat("x", maxVariable) + `"`)
 		err := b.run(t.Context(), r)
 		if got := ""; err != nil {
@@ -62,7 +62,7 @@ func TestBashTimeouts(t *testing.T) {
 		t.Skip(err)
 	}
 	for asked, want := range map[int64]time.Duration{0: time.Minute, -1: time.Minute, 1000: time.Second, 1e9: 2 * time.Minute} {
-		h := &wire.MCPEHandler{}
+		h := &mcpewire.Handler{}
 		h.Timeout = asked
 		if got := b.timeout(h); got != want {
 			t.Errorf("%d: %s, want %s", asked, got, want)

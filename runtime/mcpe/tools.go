@@ -94,7 +94,7 @@ func (a *Adapter) handler(name string, serve func(context.Context, *call) (any, 
 // refused is a refusal as a tool's result (MCPE-TOOL-4).
 func refused(tool string, err *refusal) *mcp.CallToolResult {
 	content := struct {
-		Success *bool          `json:"success,omitempty"`
+		Success *bool            `json:"success,omitempty"`
 		Error   mcpewire.Refusal `json:"error"`
 	}{Error: err.Refusal}
 	if tool == wire.MCPEToolUnsubscribe {
