@@ -7,8 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
@@ -45,37 +47,21 @@ type form struct {
 // by the new one and decode there.
 func TestVerdictsHoldForGeneratedCode(t *testing.T) {
 	forms := loadForms(t)
-	var decodings, readings [][2]int // old and new, by index
-	for i, old := range forms {
-		for j, new := range forms {
-			if old.family != new.family && (i*7+j)%12 != 0 {
-				continue // of what nobody changes into each other, a part will do
+	// Each processor has forms of its own: under the race detector one would take a minute.
+	passed := make([]struct{ decodings, readings [][2]int }, len(forms)) // old and new, by index
+	var wg sync.WaitGroup
+	for i := range min(runtime.GOMAXPROCS(0), len(forms)) {
+		wg.Go(func() {
+			for ; i < len(forms); i += runtime.GOMAXPROCS(0) {
+				p := &passed[i]
+				p.decodings, p.readings = verdicts(t, forms, i)
 			}
-			found := categories(breaking.Compare(old.set, new.set, everything))
-			if !found[breaking.Wire] {
-				decodings = append(decodings, [2]int{i, j})
-				if !found[breaking.Strict] {
-					for _, v := range new.values {
-						if err := old.payload.Validate([]byte(v)); err != nil {
-							t.Errorf("payload %s to %s: no change, but %s is not valid by the old schema: %v", old.text, new.text, v, err)
-							break
-						}
-					}
-				}
-			}
-			if found := categories(breaking.Compare(old.args, new.args, everything)); !found[breaking.Wire] {
-				if found[breaking.Strict] {
-					continue // who sends members that are not declared was warned
-				}
-				readings = append(readings, [2]int{i, j})
-				for _, v := range old.values {
-					if err := new.input.Validate([]byte(v)); err != nil {
-						t.Errorf("arguments %s to %s: no change, but %s is not valid by the new schema: %v", old.text, new.text, v, err)
-						break
-					}
-				}
-			}
-		}
+		})
+	}
+	wg.Wait()
+	var decodings, readings [][2]int
+	for _, p := range passed {
+		decodings, readings = append(decodings, p.decodings...), append(readings, p.readings...)
 	}
 	// Who calls everything breaking passes as well.
 	if len(decodings) < 3*len(forms) || len(readings) < 2*len(forms) {
@@ -85,6 +71,42 @@ func TestVerdictsHoldForGeneratedCode(t *testing.T) {
 	for _, line := range decodeAll(t, forms, decodings, readings) {
 		t.Error(line)
 	}
+}
+
+// verdicts compares form i as the old version with the others, and returns the pairs that may be decoded
+// and read.
+func verdicts(t *testing.T, forms []*form, i int) (decodings, readings [][2]int) {
+	old := forms[i]
+	for j, new := range forms {
+		if old.family != new.family && (i*7+j)%12 != 0 {
+			continue // of what nobody changes into each other, a part will do
+		}
+		found := categories(breaking.Compare(old.set, new.set, everything))
+		if !found[breaking.Wire] {
+			decodings = append(decodings, [2]int{i, j})
+			if !found[breaking.Strict] {
+				for _, v := range new.values {
+					if err := old.payload.Validate([]byte(v)); err != nil {
+						t.Errorf("payload %s to %s: no change, but %s is not valid by the old schema: %v", old.text, new.text, v, err)
+						break
+					}
+				}
+			}
+		}
+		if found := categories(breaking.Compare(old.args, new.args, everything)); !found[breaking.Wire] {
+			if found[breaking.Strict] {
+				continue // who sends members that are not declared was warned
+			}
+			readings = append(readings, [2]int{i, j})
+			for _, v := range old.values {
+				if err := new.input.Validate([]byte(v)); err != nil {
+					t.Errorf("arguments %s to %s: no change, but %s is not valid by the new schema: %v", old.text, new.text, v, err)
+					break
+				}
+			}
+		}
+	}
+	return decodings, readings
 }
 
 var everything = breaking.Options{Rules: rule.Selection{Use: []string{breaking.Wire, breaking.Strict}}, Now: today}
