@@ -54,6 +54,8 @@ type start struct {
 	// from is the service whose webhooks become events, "" for none, and events are the event types to start with.
 	from   string
 	events []string
+	// chosen is events as somebody has answered, by commas; "" where nobody was asked.
+	chosen string
 }
 
 // generatedDir is the out of the scaffold's mcpe.yaml.
@@ -87,10 +89,11 @@ func newInit(c *command) *cobra.Command {
 			if err := s.webhooks(given); err != nil {
 				return refuse(err)
 			}
-			return c.init(cmd.Context(), s, c.questions(func(flag string) bool {
-				// Webhooks come by HTTP, and each is emitted.
-				return given(flag) || s.from != "" && flag != "module"
-			}))
+			all := initQuestions
+			if s.from != "" {
+				all = fromQuestions(s.from)
+			}
+			return c.init(cmd.Context(), s, c.questions(all, given))
 		},
 	}
 	flags := cmd.Flags()
@@ -123,6 +126,10 @@ func (s *start) webhooks(given func(flag string) bool) error {
 		return fmt.Errorf("--from %s: webhooks are emitted as they come, and --source is %s", s.from, s.source)
 	}
 	s.transport, s.source = "http", "emit"
+	s.chosen = strings.Join(s.events, ",")
+	if len(s.events) == 0 {
+		s.chosen = strings.Join(starter.Defaults(s.from), ",")
+	}
 	return nil
 }
 
@@ -180,7 +187,7 @@ func (s start) scaffold(v version) (templates.Scaffold, error) {
 	t.Name = templates.ProgramName(t.Module)
 	if s.from != "" {
 		var err error
-		if t.From, err = startFrom(s.from, s.events); err != nil {
+		if t.From, err = startFrom(s.from, splitEvents(s.chosen)); err != nil {
 			return t, fmt.Errorf("--from %s: %w", s.from, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/starter"
 	"github.com/mcpe-gen/mcpe-gen/templates"
 )
 
@@ -29,13 +30,40 @@ var initQuestions = []question{
 	{flag: "source", text: "Where events come from", choices: templates.Sources, answer: func(s *start) *string { return &s.source }},
 }
 
+// fromQuestions are those of init --from: webhooks come by HTTP and are emitted, so that the event types remain.
+func fromQuestions(service string) []question {
+	known := starter.Names(service)
+	text := fmt.Sprintf("Event types of %s, by commas", service)
+	if len(known) <= 8 {
+		text += " (of " + strings.Join(known, ", ") + ")"
+	} else {
+		text += fmt.Sprintf(" (%d, such as %s; docs of the service list them)", len(known), strings.Join(known[:3], ", "))
+	}
+	return []question{initQuestions[0], {flag: "events", text: text, answer: func(s *start) *string { return &s.chosen },
+		check: func(answer string) error {
+			_, err := starter.New(service, splitEvents(answer))
+			return err
+		}}}
+}
+
+// splitEvents reads names that commas separate.
+func splitEvents(text string) []string {
+	var names []string
+	for name := range strings.SplitSeq(text, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // questions are those to ask: none unless a person is there to answer, and no flag twice.
-func (c *command) questions(given func(flag string) bool) []question {
+func (c *command) questions(all []question, given func(flag string) bool) []question {
 	if c.quiet || c.format != "text" || !isTerminal(os.Stdin) || !isTerminal(c.stderr) {
 		return nil
 	}
 	var open []question
-	for _, q := range initQuestions {
+	for _, q := range all {
 		if !given(q.flag) {
 			open = append(open, q)
 		}

@@ -3,7 +3,6 @@ package ingress_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,12 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/metric/noop"
-
 	"github.com/mcpe-gen/mcpe-gen/runtime/ingress"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
@@ -359,105 +353,4 @@ func TestUnspeakableID(t *testing.T) {
 		}
 	}
 	f.wants(4)
-}
-
-// Deliveries that no route takes are told to the operator in three ways; a terminal never sees their bytes.
-func TestUnmapped(t *testing.T) {
-	counts := &counter{n: map[string]int64{}}
-	var told []ingress.Delivery
-	f := newFixture(t, gitHub(t), ingress.Options{
-		Unmapped: func(_ context.Context, d ingress.Delivery) { told = append(told, d) },
-		Meter:    counts,
-	}, fromIssues())
-	body := "{\"action\":\"\\u001b[31m\u202e" + strings.Repeat("x", 1000) + "\"}"
-	if status := f.post(gitHubHeader("d-1", body), body); status != 202 {
-		t.Errorf("status %d", status)
-	}
-	f.post(nil, opened)
-	f.post(gitHubHeader("d-1", opened), opened)
-	if len(told) != 1 || told[0].Event != "issues" || told[0].ID != "d-1" {
-		t.Errorf("told %+v", told)
-	}
-	if text := f.log.String(); !strings.Contains(text, "no route takes") || strings.ContainsAny(text, "\x1b\u202e") || len(text) > 4000 {
-		t.Errorf("the log: %q", text)
-	}
-	if want := map[string]int64{"unmapped": 1, "refused": 1, "emitted": 1}; !maps.Equal(counts.n, want) {
-		t.Errorf("counted %v, want %v", counts.n, want)
-	}
-}
-
-// A counter is a meter of one counter, which counts outcomes.
-type counter struct {
-	noop.Meter
-	n map[string]int64
-}
-
-type instrument struct {
-	noop.Int64Counter
-	of *counter
-}
-
-func (c *counter) Int64Counter(string, ...metric.Int64CounterOption) (metric.Int64Counter, error) {
-	return &instrument{of: c}, nil
-}
-
-func (c *instrument) Add(_ context.Context, n int64, o ...metric.AddOption) {
-	set := metric.NewAddConfig(o).Attributes()
-	outcome, _ := set.Value(attribute.Key("mcpe.outcome"))
-	c.of.n[outcome.AsString()] += n
-}
-
-// What is wrong with routes is told before anything is served.
-func TestNewHandlerRefuses(t *testing.T) {
-	f := newFixture(t, gitHub(t), ingress.Options{}, fromIssues())
-	hmac, err := ingress.NewHMAC(ingress.HMACOptions{Secrets: []string{"s"}, Header: "X"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	field := func(target, source string) ingress.From {
-		return ingress.From{Provider: "github", Fields: []ingress.Field{{Target: "/a/b", Source: "/x"}, {Target: target, Source: source}}}
-	}
-	bad := issueOpened
-	bad.PayloadSchema = json.RawMessage(`{"type":"nothing"}`)
-	for name, make := range map[string]func() (*ingress.Handler, error){
-		"no service": func() (*ingress.Handler, error) { return ingress.NewHandler(nil, ingress.Options{}) },
-		"no routes":  func() (*ingress.Handler, error) { return ingress.NewHandler(gitHub(t), ingress.Options{}) },
-		"empty route": func() (*ingress.Handler, error) {
-			return ingress.NewHandler(gitHub(t), ingress.Options{}, ingress.Route{})
-		},
-		"no emitter": func() (*ingress.Handler, error) {
-			return ingress.NewHandler(gitHub(t), ingress.Options{}, ingress.To((*server.Emitter[issue])(nil), issueOpened, fromIssues()))
-		},
-		"provider": func() (*ingress.Handler, error) {
-			return ingress.NewHandler(hmac, ingress.Options{}, ingress.To(f.emitter, issueOpened, fromIssues()))
-		},
-		"no id": func() (*ingress.Handler, error) {
-			return ingress.NewHandler(hmac, ingress.Options{}, ingress.To(f.emitter, issueOpened, ingress.From{Provider: "hmac"}))
-		},
-		"id": func() (*ingress.Handler, error) {
-			return ingress.NewHandler(hmac, ingress.Options{}, ingress.To(f.emitter, issueOpened, ingress.From{Provider: "hmac", ID: "a b"}))
-		},
-		"schema": func() (*ingress.Handler, error) {
-			return ingress.NewHandler(gitHub(t), ingress.Options{}, ingress.To(f.emitter, bad, fromIssues()))
-		},
-		"target twice": func() (*ingress.Handler, error) {
-			return ingress.NewHandler(gitHub(t), ingress.Options{}, ingress.To(f.emitter, issueOpened, field("/a/b", "/y")))
-		},
-		"target below": func() (*ingress.Handler, error) {
-			return ingress.NewHandler(gitHub(t), ingress.Options{}, ingress.To(f.emitter, issueOpened, field("/a/b/c", "/y")))
-		},
-		"target above": func() (*ingress.Handler, error) {
-			return ingress.NewHandler(gitHub(t), ingress.Options{}, ingress.To(f.emitter, issueOpened, field("/a", "/y")))
-		},
-		"no pointer": func() (*ingress.Handler, error) {
-			return ingress.NewHandler(gitHub(t), ingress.Options{}, ingress.To(f.emitter, issueOpened, field("c", "/y")))
-		},
-		"no source": func() (*ingress.Handler, error) {
-			return ingress.NewHandler(gitHub(t), ingress.Options{}, ingress.To(f.emitter, issueOpened, field("/c", "/~")))
-		},
-	} {
-		if h, err := make(); err == nil || h != nil {
-			t.Errorf("%s is accepted", name)
-		}
-	}
 }

@@ -74,6 +74,14 @@ func Names(service string) []string {
 	return names
 }
 
+// Defaults are the event types that a service starts with where none are named.
+func Defaults(service string) []string {
+	if names := defaults[service]; names != nil {
+		return names
+	}
+	return Names(service)
+}
+
 // New makes the event file of a service with the named event types in the order given, or with its defaults when
 // none is. The error is an [UnknownError].
 func New(service string, events []string) (*Starter, error) {
@@ -82,9 +90,7 @@ func New(service string, events []string) (*Starter, error) {
 		return nil, fmt.Errorf("%q is not one of %s", service, strings.Join(Services, ", "))
 	}
 	if len(events) == 0 {
-		if events = defaults[service]; events == nil {
-			events = Names(service)
-		}
+		events = Defaults(service)
 	}
 	s := &Starter{Provider: p, Package: strings.ReplaceAll(service, "-", "")}
 	if len(s.Package) > 8 || service == "hmac" {
