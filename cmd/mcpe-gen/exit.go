@@ -16,6 +16,7 @@ const (
 	exitDiagnostics = 3 // errors in event files; with --strict also warnings
 	exitDrift       = 4 // --check found files to create, update or delete
 	exitBreaking    = 5 // breaking found changes that break somebody
+	exitConform     = 6 // conform found a requirement that does not hold
 )
 
 // An exit ends a run with a code. A nil err means that everything worth saying has been said.

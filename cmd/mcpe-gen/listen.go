@@ -58,10 +58,7 @@ func newListen(c *command) *cobra.Command {
 	flags.SortFlags = false
 	flags.StringArrayVar(&o.Args, "arg", nil, "argument of the subscription as `KEY=VALUE`; may be repeated")
 	flags.StringVar(&o.Mode, "mode", "auto", "delivery mode: `"+strings.Join(listen.Modes, "|")+"`")
-	flags.StringVar(&o.Receiver.Listen, "listen", "", "`address` to receive webhooks on, such as :8443")
-	flags.StringVar(&o.Receiver.PublicURL, "public-url", "", "https `URL` at which servers reach --listen (default: https:// and its address)")
-	flags.StringVar(&o.Receiver.Cert, "tls-cert", "", "certificate `file` for --listen")
-	flags.StringVar(&o.Receiver.Key, "tls-key", "", "key `file` for --tls-cert")
+	receiverFlags(cmd, &o.Receiver)
 	flags.StringVar(&o.Target.Token, "token", os.Getenv(tokenVariable), tokenUsage)
 	flags.BoolVar(&o.JSON, "json", false, "print one JSON object a line (as --format json does)")
 	flags.StringVar(&o.Forward, "forward", "", "post every event to this `URL`")
@@ -69,10 +66,20 @@ func newListen(c *command) *cobra.Command {
 	flags.IntVarP(&o.Count, "count", "n", 0, "end after this `number` of events (default: never)")
 	hideDefault(cmd, "token")
 	completeWords(cmd, "mode", listen.Modes...)
-	for _, file := range []string{"cursor-file", "tls-cert", "tls-key"} {
+	_ = cmd.MarkFlagFilename("cursor-file")
+	return cmd
+}
+
+// receiverFlags are the flags of the verbs that receive webhooks.
+func receiverFlags(cmd *cobra.Command, r *peer.Receiver) {
+	flags := cmd.Flags()
+	flags.StringVar(&r.Listen, "listen", "", "`address` to receive webhooks on, such as :8443")
+	flags.StringVar(&r.PublicURL, "public-url", "", "https `URL` at which servers reach --listen (default: https:// and its address)")
+	flags.StringVar(&r.Cert, "tls-cert", "", "certificate `file` for --listen")
+	flags.StringVar(&r.Key, "tls-key", "", "key `file` for --tls-cert")
+	for _, file := range []string{"tls-cert", "tls-key"} {
 		_ = cmd.MarkFlagFilename(file)
 	}
-	return cmd
 }
 
 // addressed takes the arguments; dash is how many stand before "--", or negative.

@@ -103,11 +103,13 @@ with --format sarif as one SARIF log.
 
 Exit codes:
   0  done; warnings do not count, unless --strict is given
-  1  an internal failure, or a file that could not be read or written
+  1  an internal failure, a file that could not be read or written, or a server
+     that could not be reached
   2  a mistake in the command line or in mcpe.yaml
   3  errors in event files, or warnings with --strict
   4  generate --check found files to create, update or delete
-  5  breaking found changes that break somebody`
+  5  breaking found changes that break somebody
+  6  conform found a requirement that does not hold`
 
 // newRoot is the command tree.
 func newRoot(c *command) *cobra.Command {
@@ -143,7 +145,7 @@ func newRoot(c *command) *cobra.Command {
 	root.SetHelpCommand(newHelp())
 	root.SetUsageTemplate(usageTemplate)
 
-	root.AddCommand(newInit(c), newGenerate(c), newLint(c), newBreaking(c), newRules(c), newExplain(c), newInspect(c), newSchema(c), newImport(c), newExport(c), newDocs(c), newListen(c),
+	root.AddCommand(newInit(c), newGenerate(c), newLint(c), newBreaking(c), newRules(c), newExplain(c), newInspect(c), newSchema(c), newImport(c), newExport(c), newDocs(c), newListen(c), newConform(c),
 		newVersion(c), newCompletion(c))
 	return root
 }

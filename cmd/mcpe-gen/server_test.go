@@ -21,6 +21,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
@@ -44,7 +45,7 @@ func newPeer(file string, o server.Options) (*peerServer, error) {
 		return nil, fmt.Errorf("%v", found)
 	}
 	p := &peerServer{mcp: mcp.NewServer(&mcp.Implementation{Name: "peer", Version: "1"}, nil)}
-	o.PageSize, o.NextPoll = 2, 20*time.Millisecond
+	o.PageSize, o.NextPoll, o.Heartbeat = 2, 20*time.Millisecond, time.Second
 	es, err := server.New(p.mcp, o)
 	if err != nil {
 		return nil, err
@@ -118,7 +119,8 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 		o.Store = memory.New()
 		o.Principal = func(context.Context, *mcp.RequestExtra) string { return "me" }
 		o.Webhook = &server.WebhookOptions{Guard: netguard.Options{
-			AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, TLS: &tls.Config{RootCAs: roots}}}
+			AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, TLS: &tls.Config{RootCAs: roots}},
+			Delivery: delivery.Options{Schedule: []time.Duration{0, 200 * time.Millisecond, time.Second}}}
 	}
 	p, err := newPeer(ts.MkAbs(args[0]), o)
 	ts.Check(err)

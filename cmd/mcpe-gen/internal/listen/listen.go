@@ -1,8 +1,8 @@
 // Package listen is the terminal tail behind `mcpe-gen listen`: it subscribes to one event type of
 // any server that speaks the Events extension, prints what arrives, and may pass it on to a URL.
 //
-// Start with [Run]. What is shown is in display.go, the choice of an event in pick.go, arguments in
-// arguments.go, passing on in forward.go and receiving by webhook in webhook.go. A delivery mode that
+// Start with [Run]. What is shown is in display.go, the choice of an event in pick.go, passing on
+// in forward.go and receiving by webhook in webhook.go. A delivery mode that
 // the client learns is one more entry of [Modes].
 package listen
 
@@ -25,7 +25,7 @@ import (
 )
 
 // Modes are the delivery modes that can be asked for; auto leaves it to the client, which takes webhook
-// only where there is a [Receiver].
+// only where there is a [peer.Receiver].
 var Modes = []string{"auto", wire.ModePoll, wire.ModePush, wire.ModeWebhook}
 
 // Options says what to listen to and what to do with it.
@@ -38,7 +38,7 @@ type Options struct {
 	// Mode is one of Modes.
 	Mode string
 	// Receiver is where webhooks come in.
-	Receiver Receiver
+	Receiver peer.Receiver
 	// JSON prints one object a line.
 	JSON bool
 	// Forward is the URL that every occurrence is posted to; empty posts none.
@@ -73,13 +73,11 @@ func (o Options) Check() error {
 	if !slices.Contains(Modes, o.Mode) {
 		return usagef("--mode %s: must be %s", o.Mode, strings.Join(Modes, ", "))
 	}
-	if err := o.Receiver.check(o.Mode); err != nil {
+	if err := o.checkReceiver(); err != nil {
 		return err
 	}
-	for _, a := range o.Args {
-		if key, _, ok := strings.Cut(a, "="); !ok || key == "" {
-			return usagef("--arg %s: must be KEY=VALUE", a)
-		}
+	if err := peer.CheckPairs(o.Args); err != nil {
+		return usagef("%v", err)
 	}
 	if o.Forward != "" && !peer.IsURL(o.Forward) {
 		return usagef("--forward %s: must be a URL that begins with http:// or https://", o.Forward)
@@ -104,7 +102,7 @@ func Run(ctx context.Context, o Options) error {
 		co.Cursors = cursors
 	}
 	var err error
-	if co.Webhook, err = o.Receiver.open(); err != nil {
+	if co.Webhook, err = o.receive(); err != nil {
 		return err
 	}
 	err = o.run(ctx, co)
@@ -134,9 +132,9 @@ func (o Options) run(ctx context.Context, co client.Options) error {
 	if err != nil {
 		return err
 	}
-	args, err := arguments(o.Args, d.InputSchema)
+	args, err := peer.Arguments(o.Args, d.InputSchema)
 	if err != nil {
-		return err
+		return usagef("%v", err)
 	}
 	so := []client.SubscribeOption{client.WithMode(o.Mode)}
 	if o.CursorFile != "" {
@@ -166,7 +164,7 @@ func (o Options) refused(err error, d client.Descriptor) error {
 		return usagef("%s is not delivered by %s; the server offers %s", d.Name, strings.Join(mode.Supported, " or "), plain.Text(strings.Join(mode.Offered, ", ")))
 	}
 	if errors.Is(err, events.ErrInvalidParams) {
-		return usagef("%s refuses the arguments: %s; %s takes %s", o.Target, explain(err), d.Name, describeArguments(d.InputSchema))
+		return usagef("%s refuses the arguments: %s; %s takes %s", o.Target, explain(err), d.Name, peer.DescribeArguments(d.InputSchema))
 	}
 	return fmt.Errorf("subscribing to %s: %w", d.Name, err)
 }

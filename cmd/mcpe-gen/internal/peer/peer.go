@@ -1,5 +1,5 @@
 // Package peer connects mcpe-gen to somebody's MCP server: one at a URL, or one that it starts as a
-// child process. The verbs import and listen share it.
+// child process. The verbs import, listen and conform share it.
 package peer
 
 import (
@@ -67,14 +67,14 @@ func (t Target) Connect(ctx context.Context, o client.Options) (*client.Client, 
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, t.hinted(fmt.Errorf("connecting to %s: %w", t, err))
+		return nil, t.Hinted(fmt.Errorf("connecting to %s: %w", t, err))
 	}
 	return c, nil
 }
 
-// hinted adds to the failure of a connection what is probably meant: MCP servers are mostly served at
+// Hinted adds to the failure of a connection what is probably meant: MCP servers are mostly served at
 // /mcp, and only that answers.
-func (t Target) hinted(err error) error {
+func (t Target) Hinted(err error) error {
 	u, parse := url.Parse(t.URL)
 	if t.URL == "" || parse != nil || strings.Trim(u.Path, "/") != "" || strings.Contains(err.Error(), "nauthorized") {
 		return err

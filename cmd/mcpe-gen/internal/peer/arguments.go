@@ -1,4 +1,4 @@
-package listen
+package peer
 
 import (
 	"encoding/json"
@@ -54,10 +54,20 @@ func (in input) types() []string {
 	return nil
 }
 
-// arguments makes the JSON arguments of KEY=VALUE pairs, with the types that the schema asks for; an
-// array may be given by giving its key several times. What the schema refuses is a usage error, so
-// that a mistake is explained before the server is asked.
-func arguments(pairs []string, schema json.RawMessage) (json.RawMessage, error) {
+// CheckPairs refuses arguments that are not KEY=VALUE.
+func CheckPairs(pairs []string) error {
+	for _, a := range pairs {
+		if key, _, ok := strings.Cut(a, "="); !ok || key == "" {
+			return fmt.Errorf("--arg %s: must be KEY=VALUE", a)
+		}
+	}
+	return nil
+}
+
+// Arguments makes the JSON arguments of KEY=VALUE pairs, with the types that the schema asks for; an
+// array may be given by giving its key several times. What the schema refuses is an error, so that a
+// mistake is explained before the server is asked.
+func Arguments(pairs []string, schema json.RawMessage) (json.RawMessage, error) {
 	var root input
 	// A schema of another form than expected helps less; the server has the last word.
 	_ = json.Unmarshal(schema, &root)
@@ -74,7 +84,7 @@ func arguments(pairs []string, schema json.RawMessage) (json.RawMessage, error) 
 		in := root.resolve(root).Properties[k].resolve(root)
 		raw, err := argument(in, values[k])
 		if err != nil {
-			return nil, usagef("--arg %s=%s: %v", k, values[k][0], err)
+			return nil, fmt.Errorf("--arg %s=%s: %v", k, values[k][0], err)
 		}
 		args[k] = raw
 	}
@@ -91,7 +101,7 @@ func arguments(pairs []string, schema json.RawMessage) (json.RawMessage, error) 
 		for _, f := range bad.Fields {
 			parts = append(parts, plain.Text(strings.TrimSpace(f.Path+" "+f.Message)))
 		}
-		return nil, usagef("the arguments do not fit: %s; it takes %s", strings.Join(parts, "; "), describeArguments(schema))
+		return nil, fmt.Errorf("the arguments do not fit: %s; it takes %s", strings.Join(parts, "; "), DescribeArguments(schema))
 	}
 	return raw, nil
 }
@@ -118,9 +128,9 @@ func argument(in input, values []string) (json.RawMessage, error) {
 	return json.RawMessage(v), nil
 }
 
-// describeArguments lists the arguments of a schema: severity=P1|P2, service=string; required ones
+// DescribeArguments lists the arguments of a schema: severity=P1|P2, service=string; required ones
 // are marked.
-func describeArguments(schema json.RawMessage) string {
+func DescribeArguments(schema json.RawMessage) string {
 	var root input
 	if json.Unmarshal(schema, &root) != nil || len(root.resolve(root).Properties) == 0 {
 		return "no arguments"

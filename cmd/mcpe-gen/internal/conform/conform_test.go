@@ -1,0 +1,300 @@
+package conform
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/xml"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/wrongserver"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
+)
+
+const token = "the-token-of-the-test"
+
+// quick is the pace of a server that has something to say every few milliseconds. Nothing that is right
+// may be too slow for it on a busy machine, so what waits for something to come waits long.
+var quick = pace{heartbeat: 10 * time.Second, settle: 250 * time.Millisecond, quiet: 150 * time.Millisecond,
+	poll: 10 * time.Millisecond}
+
+// wrong starts the wrong server with a fault and returns how to judge it.
+func wrong(t *testing.T, f wrongserver.Fault) Options {
+	t.Helper()
+	o := Options{Wait: 10 * time.Second, pace: &quick, Target: peer.Target{Token: token}, SSRF: f.SSRF}
+	w := wrongserver.Options{Fault: f.Name, Token: token, Interval: 15 * time.Millisecond,
+		Heartbeat: 60 * time.Millisecond}
+	if f.Webhook {
+		o.door, w.Client = door(t)
+		w.AllowHost = strings.TrimPrefix(o.door.URL, "https://")
+	}
+	if f.Stdio {
+		o.Target = peer.Target{Command: []string{os.Args[0], "-test.run=^$"}}
+		t.Setenv("WRONG_SERVER", f.Name)
+		return o
+	}
+	s := wrongserver.New(w)
+	t.Cleanup(s.Close)
+	web := httptest.NewServer(s)
+	t.Cleanup(web.Close)
+	o.Target.URL = web.URL
+	return o
+}
+
+// door is an open receiver and a client that trusts it.
+func door(t *testing.T) (*peer.Door, *http.Client) {
+	t.Helper()
+	web := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(web.Close)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(web.Certificate())
+	d := &peer.Door{Listener: l, TLS: &tls.Config{Certificates: web.TLS.Certificates},
+		URL: "https://" + l.Addr().String()}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return d, &http.Client{Transport: transport}
+}
+
+// TestMain is the wrong server on standard input and output when a test asks for it.
+func TestMain(m *testing.M) {
+	if fault, ok := os.LookupEnv("WRONG_SERVER"); ok {
+		s := wrongserver.New(wrongserver.Options{Fault: fault, Interval: 15 * time.Millisecond,
+			Heartbeat: 60 * time.Millisecond})
+		io.WriteString(os.Stdout, "the wrong server is listening\n")
+		s.ServeStdio(os.Stdin, os.Stdout)
+		s.Close()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func judge(t *testing.T, o Options) *Report {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	report, err := Run(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// Each fault is named by its requirement.
+func TestFaults(t *testing.T) {
+	if len(wrongserver.Faults) < 25 {
+		t.Fatalf("%d faults", len(wrongserver.Faults))
+	}
+	for _, f := range wrongserver.Faults {
+		t.Run(f.Name, func(t *testing.T) {
+			if !f.Stdio {
+				t.Parallel()
+			}
+			o := wrong(t, f)
+			if f.ID == "PUSH-4" {
+				short := quick
+				short.heartbeat = 300 * time.Millisecond
+				o.pace = &short
+			}
+			// SUB-1 makes the subscription that others are tried on, POLL-1 and POLL-6 have errors of the families.
+			o.only = func(c check) bool { return c.id == f.ID || c.id == "SUB-1" || c.id == "POLL-1" || c.id == "POLL-6" }
+			report := judge(t, o)
+			for _, found := range report.Findings {
+				if found.Outcome != Fail {
+					continue
+				}
+				if found.Expected == "" || found.Got == "" || found.Request == "" && f.Name != "no capability" {
+					t.Errorf("a finding that does not say what is wrong: %+v", found)
+				}
+				if found.ID == f.ID {
+					return
+				}
+			}
+			var b bytes.Buffer
+			_ = report.WriteText(&b, true, func(_ Outcome, s string) string { return s })
+			t.Errorf("%s was not found:\n%s", f.ID, b.String())
+		})
+	}
+}
+
+// Without a fault there is nothing to find, and little to skip.
+func TestNoFault(t *testing.T) {
+	for name, f := range map[string]wrongserver.Fault{"http": {Webhook: true, SSRF: true}, "stdio": {Stdio: true}} {
+		t.Run(name, func(t *testing.T) {
+			for _, found := range judge(t, wrong(t, f)).Findings {
+				webhook := strings.Contains(found.Got, "--listen") || strings.Contains(found.Got, "webhook") ||
+					strings.Contains(found.Got, "--ssrf")
+				only := strings.HasPrefix(found.Got, "only for a server") || strings.HasPrefix(found.Got,
+					"no descriptor has a fingerprint")
+				if found.Outcome == Fail || found.Outcome == Skip && !only && !(f.Stdio && webhook) {
+					t.Errorf("%+v", found)
+				}
+			}
+		})
+	}
+}
+
+// Every check is broken by a fault, so that none passes whatever the server does.
+func TestEveryCheckHasAFault(t *testing.T) {
+	broken := map[string]bool{}
+	for _, f := range wrongserver.Faults {
+		broken[f.ID] = true
+	}
+	for _, c := range checks() {
+		if !c.advice && !broken[c.id] {
+			t.Errorf("%s, %s: no fault breaks it", c.id, c.title)
+		}
+	}
+}
+
+// Tokens and secrets stay out of every form of the report.
+func TestSecretsStayOut(t *testing.T) {
+	f := wrongserver.Fault{Name: "the endpoint's text in the error", Webhook: true}
+	o := wrong(t, f)
+	report := judge(t, o)
+	var b bytes.Buffer
+	_ = json.NewEncoder(&b).Encode(report)
+	_ = report.WriteJUnit(&b)
+	if !strings.Contains(b.String(), redacted) {
+		t.Error("no secret was in the report to be hidden")
+	}
+	if strings.Contains(b.String(), token) || strings.Contains(b.String(), "whsec_") {
+		t.Errorf("a secret is in the report: %s", b.String())
+	}
+}
+
+func TestShown(t *testing.T) {
+	r := &run{}
+	r.hide(`to"ken`)
+	for in, want := range map[string]string{
+		"a to\"ken b":             "a [redacted] b",
+		`a to\"ken b`:             "a [redacted] b",
+		"\x1b[2J\u202e":           `\x1b[2J\u202e`,
+		strings.Repeat("ü", 5000): strings.Repeat("ü", maxShown/2) + "…",
+	} {
+		if got := r.shown([]byte(in)); got != want {
+			t.Errorf("%q: %q", in, got)
+		}
+	}
+}
+
+func TestJUnit(t *testing.T) {
+	r := Report{Target: "http://a.example/",
+		Findings: []Finding{{ID: "POLL-2", Title: "a < b", Outcome: Fail, Expected: "x", Got: "y"},
+			{ID: "POLL-3", Title: "t", Outcome: Skip, Got: "why"}, {ID: "D10", Title: "t", Outcome: Advice, Expected: "x"},
+			{ID: "D2", Title: "t", Outcome: Pass}}}
+	r.count()
+	var b bytes.Buffer
+	if err := r.WriteJUnit(&b); err != nil {
+		t.Fatal(err)
+	}
+	var back junitSuite
+	if err := xml.Unmarshal(b.Bytes(), &back); err != nil {
+		t.Fatal(err)
+	}
+	if back.Tests != 4 || back.Failures != 1 || back.Skipped != 1 || back.Cases[0].Failure == nil ||
+		back.Cases[1].Skipped.Message != "why" || back.Cases[2].Failure != nil {
+		t.Errorf("%s", b.String())
+	}
+}
+
+// What is no MCP server with events is unreachable, in one clear line.
+func TestUnreachable(t *testing.T) {
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w,
+			"<html>hello</html>")
+	}))
+	defer page.Close()
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var c struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+		}
+		_ = json.NewDecoder(r.Body).Decode(&c)
+		w.Header().Set("Content-Type", "application/json")
+		if c.Method == methodDiscover {
+			io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(c.ID)+`,"result":{"capabilities":{"tools":{}}}}`)
+			return
+		}
+		io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(c.ID)+`,"error":{"code":-32601,"message":"no"}}`)
+	}))
+	defer other.Close()
+	redirect := httptest.NewServer(http.RedirectHandler(page.URL, http.StatusMovedPermanently))
+	defer redirect.Close()
+	locked := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	defer locked.Close()
+	for url, want := range map[string]string{
+		page.URL + "/x": "is no MCP server: it answers 200 text/html", page.URL: "did you mean",
+		other.URL:    "is an MCP server without events",
+		redirect.URL: "redirects (301)", locked.URL: "give --token", "http://127.0.0.1:1/mcp": "refused",
+	} {
+		_, err := Run(t.Context(), Options{Target: peer.Target{URL: url}, Wait: time.Second})
+		if _, ok := err.(*Unreachable); !ok || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	for _, command := range [][]string{{"no-such-command-of-mcpe-gen"}, {os.Args[0], "-test.run=^$"}} {
+		_, err := Run(t.Context(), Options{Target: peer.Target{Command: command}, Wait: time.Second})
+		if _, ok := err.(*Unreachable); !ok {
+			t.Errorf("%s: %v", command, err)
+		}
+	}
+}
+
+// An interrupted run ends its subscriptions all the same.
+func TestInterrupted(t *testing.T) {
+	o := wrong(t, wrongserver.Fault{Webhook: true})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan struct{}, 100)
+	inner := o.Target.URL
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Mcp-Method") == "events/unsubscribe" {
+			ended <- struct{}{}
+		}
+		out, _ := http.NewRequestWithContext(r.Context(), r.Method, inner, r.Body)
+		out.Header = r.Header.Clone()
+		res, err := http.DefaultClient.Do(out)
+		if err != nil {
+			return
+		}
+		defer res.Body.Close()
+		w.Header().Set("Content-Type", res.Header.Get("Content-Type"))
+		io.Copy(flushing{w}, res.Body)
+		if r.Header.Get("Mcp-Method") == "events/subscribe" {
+			cancel()
+		}
+	}))
+	defer proxy.Close()
+	o.Target.URL = proxy.URL
+	report, err := Run(ctx, o)
+	if err == nil || report == nil {
+		t.Fatalf("%v, %v", report, err)
+	}
+	if len(ended) == 0 {
+		t.Error("the subscription was not ended")
+	}
+}
+
+type flushing struct{ http.ResponseWriter }
+
+func (f flushing) Write(b []byte) (int, error) {
+	n, err := f.ResponseWriter.Write(b)
+	_ = http.NewResponseController(f.ResponseWriter).Flush()
+	return n, err
+}

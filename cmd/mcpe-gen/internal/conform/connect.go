@@ -1,0 +1,117 @@
+package conform
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+const (
+	methodDiscover   = "server/discover"
+	methodInitialize = "initialize"
+	handshakeTimeout = 10 * time.Second
+)
+
+// An Unreachable tells that there is no MCP server with events to judge.
+type Unreachable struct{ Err error }
+
+// Error says what was found instead.
+func (e *Unreachable) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *Unreachable) Unwrap() error { return e.Err }
+
+// connect begins to speak with the server: by server/discover, and with one that does not know it by
+// initialize.
+func (r *run) connect(ctx context.Context, stderr io.Writer) error {
+	t := r.o.Target
+	if t.URL != "" {
+		r.link = newHTTPLink(t.URL, t.Token)
+	} else {
+		l, err := newStdioLink(t.Command, stderr)
+		if err != nil {
+			return &Unreachable{err}
+		}
+		r.link = l
+	}
+	var err error
+	if r.o.Revision != wire.RevisionLegacy {
+		if err = r.handshake(ctx, wire.RevisionStateless, methodDiscover, nil); err == nil {
+			return nil
+		}
+	}
+	if r.o.Revision != wire.RevisionStateless && worthInitialize(err) {
+		err = r.handshake(ctx, wire.RevisionLegacy, methodInitialize,
+			map[string]any{"protocolVersion": wire.RevisionLegacy, "capabilities": declared, "clientInfo": clientInfo})
+		if err == nil {
+			return r.link.notify(ctx, "notifications/initialized", nil)
+		}
+	}
+	return &Unreachable{r.explain(ctx, t, err)}
+}
+
+// worthInitialize reports whether a server that has refused server/discover may be one of the older era.
+func worthInitialize(err error) bool {
+	page, ok := errors.AsType[*notMCP](err)
+	return err == nil || !ok || page.status >= 400 && page.status != 401 && page.status != 403
+}
+
+// handshake asks for the server's capabilities.
+func (r *run) handshake(ctx context.Context, revision, method string, params map[string]any) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, handshakeTimeout, fmt.Errorf("no answer to %s within %v", method,
+		handshakeTimeout))
+	defer cancel()
+	r.revision = revision
+	if method == methodDiscover {
+		r.link.settle(revision, "")
+	} else {
+		r.link.settle("", "")
+	}
+	x, err := r.send(ctx, request{id: r.nextID(), method: method, params: params})
+	if err != nil {
+		return err
+	}
+	if x.answer.err != nil {
+		return fmt.Errorf("it refuses %s with error %d", method, x.answer.err.Code)
+	}
+	var result struct {
+		ProtocolVersion string                     `json:"protocolVersion"`
+		Capabilities    map[string]json.RawMessage `json:"capabilities"`
+	}
+	if err := json.Unmarshal(x.answer.result, &result); err != nil || result.Capabilities == nil {
+		return fmt.Errorf("its answer to %s has no capabilities", method)
+	}
+	if method == methodInitialize {
+		if r.revision = result.ProtocolVersion; r.revision == "" {
+			return fmt.Errorf("its answer to %s has no protocolVersion", method)
+		}
+		if r.revision >= wire.RevisionStateless {
+			r.revision = wire.RevisionLegacy
+		}
+	}
+	r.link.settle(r.revision, r.session)
+	r.hello, r.capabilities = x, result.Capabilities
+	return nil
+}
+
+// explain words why there is nothing to judge.
+func (r *run) explain(ctx context.Context, t peer.Target, err error) error {
+	page, ok := errors.AsType[*notMCP](err)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case ok && (page.status == 401 || page.status == 403) && t.Token == "":
+		return fmt.Errorf("%s refuses callers without a token (%d); give --token", t, page.status)
+	case ok && page.status >= 300 && page.status < 400:
+		return fmt.Errorf("%s redirects (%d); name the server's own URL", t, page.status)
+	case ok:
+		return t.Hinted(fmt.Errorf("%s is no MCP server: %w", t, page))
+	}
+	return t.Hinted(fmt.Errorf("connecting to %s: %w", t, err))
+}

@@ -1,0 +1,192 @@
+package conform
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// An httpLink posts to a server's endpoint.
+type httpLink struct {
+	url, token string
+	client     *http.Client
+	flows      sync.WaitGroup
+
+	mu                sync.Mutex
+	revision, session string
+}
+
+// A notMCP is an answer that no MCP server gives.
+type notMCP struct {
+	status      int
+	contentType string
+	reason      string
+}
+
+func (e *notMCP) Error() string {
+	return fmt.Sprintf("it answers %s: %s", strings.TrimSpace(fmt.Sprint(e.status, " ", wire.Shown(e.contentType))),
+		e.reason)
+}
+
+func newHTTPLink(url, token string) *httpLink {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost = 4
+	transport.ResponseHeaderTimeout = 40 * time.Second
+	return &httpLink{url: url, token: token, client: &http.Client{Transport: transport,
+		// A redirect would carry the token elsewhere, and the report would be about another server.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+}
+
+func (l *httpLink) settle(revision, session string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.revision, l.session = revision, session
+}
+
+func (l *httpLink) post(ctx context.Context, method string, anonymous bool, body []byte) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, l.url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	revision, session := l.revision, l.session
+	l.mu.Unlock()
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	if revision != "" && method != "initialize" {
+		r.Header.Set("Mcp-Protocol-Version", revision)
+	}
+	if revision >= wire.RevisionStateless {
+		r.Header.Set("Mcp-Method", method)
+	}
+	if session != "" {
+		r.Header.Set("Mcp-Session-Id", session)
+	}
+	if l.token != "" && !anonymous {
+		r.Header.Set("Authorization", "Bearer "+l.token)
+	}
+	return l.client.Do(r)
+}
+
+func (l *httpLink) start(ctx context.Context, q request, body []byte) (*flow, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	res, err := l.post(ctx, q.method, q.anonymous, body)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	f := newFlow(q.id, cancel)
+	f.status, f.contentType, f.session = res.StatusCode, res.Header.Get("Content-Type"), res.Header.Get("Mcp-Session-Id")
+	l.flows.Go(func() {
+		defer cancel()
+		defer res.Body.Close()
+		f.finish(f.read(res))
+	})
+	return f, nil
+}
+
+// read takes the messages of an HTTP answer.
+func (f *flow) read(res *http.Response) error {
+	kind, _, _ := mime.ParseMediaType(f.contentType)
+	bad := func(reason string) error { return &notMCP{f.status, f.contentType, reason} }
+	switch kind {
+	case "application/json":
+		data, err := io.ReadAll(io.LimitReader(res.Body, maxMessage+1))
+		if err != nil {
+			return err
+		}
+		if len(data) > maxMessage {
+			return bad(fmt.Sprintf("more than %d bytes", maxMessage))
+		}
+		m, err := parse(data)
+		if err != nil {
+			return bad(err.Error())
+		}
+		f.add(m)
+		return nil
+	case "text/event-stream":
+		return f.readEvents(res.Body, bad)
+	}
+	return bad("neither application/json nor text/event-stream")
+}
+
+// readEvents reads server-sent events to the end of the body or the response.
+func (f *flow) readEvents(body io.Reader, bad func(string) error) error {
+	in := bufio.NewReaderSize(body, 64<<10)
+	var data []byte
+	size := 0
+	for {
+		line, err := readLine(in)
+		if size += len(line); err == errTooLong || size > maxMessage {
+			return bad(fmt.Sprintf("an SSE event of more than %d bytes", maxMessage))
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if value, ok := bytes.CutPrefix(line, []byte("data:")); ok {
+			if len(data) > 0 {
+				data = append(data, '\n')
+			}
+			data = append(data, bytes.TrimPrefix(value, []byte(" "))...)
+		}
+		if len(line) > 0 {
+			continue
+		}
+		size = 0
+		if len(data) == 0 {
+			continue
+		}
+		m, err := parse(bytes.Clone(data))
+		if err != nil {
+			return bad(err.Error())
+		}
+		data = data[:0]
+		f.add(m)
+		if m.isResponse() {
+			return nil
+		}
+	}
+}
+
+func (l *httpLink) notify(ctx context.Context, method string, params map[string]any) error {
+	res, err := l.post(ctx, method, false, notification(method, params))
+	if err != nil {
+		return err
+	}
+	io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10))
+	return res.Body.Close()
+}
+
+// close ends the session, if there is one.
+func (l *httpLink) close() {
+	l.mu.Lock()
+	session := l.session
+	l.mu.Unlock()
+	if session != "" {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		if r, err := http.NewRequestWithContext(ctx, http.MethodDelete, l.url, nil); err == nil {
+			r.Header.Set("Mcp-Session-Id", session)
+			if l.token != "" {
+				r.Header.Set("Authorization", "Bearer "+l.token)
+			}
+			if res, err := l.client.Do(r); err == nil {
+				res.Body.Close()
+			}
+		}
+	}
+	l.flows.Wait()
+	l.client.CloseIdleConnections()
+}

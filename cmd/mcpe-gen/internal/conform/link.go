@@ -1,0 +1,151 @@
+package conform
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// Bounds of what is read from a server and kept.
+const (
+	maxMessage = 4 << 20
+	maxKept    = 2000
+)
+
+// A link carries raw messages to the server and back.
+type link interface {
+	// start sends a request; its flow brings what belongs to it until the response.
+	start(ctx context.Context, q request, body []byte) (*flow, error)
+	// notify sends a notification.
+	notify(ctx context.Context, method string, params map[string]any) error
+	// settle takes over what the handshake agreed on.
+	settle(revision, session string)
+	close()
+}
+
+// A flow is what comes back for one request. Messages are kept up to a bound; whoever waits is woken.
+type flow struct {
+	id          json.RawMessage
+	status      int
+	contentType string
+	session     string
+	stop        context.CancelFunc
+
+	mu      sync.Mutex
+	kept    []message
+	dropped int
+	ended   bool
+	err     error
+	changed chan struct{} // closed and replaced with every change
+}
+
+func newFlow(id json.RawMessage, stop context.CancelFunc) *flow {
+	return &flow{id: id, stop: stop, changed: make(chan struct{})}
+}
+
+func (f *flow) add(m message) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.kept) >= maxKept && !m.isResponse() {
+		f.dropped++
+		return
+	}
+	f.kept = append(f.kept, m)
+	f.wake()
+}
+
+// finish ends the flow; err is nil when the server ended it in order.
+func (f *flow) finish(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.ended {
+		f.ended, f.err = true, err
+		f.wake()
+	}
+}
+
+func (f *flow) wake() {
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// messages are those that came until now, and whether that is all.
+func (f *flow) messages() (kept []message, ended bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.kept[:len(f.kept):len(f.kept)], f.ended, f.err
+}
+
+// await returns the first message for which want is true. Without one it is false when the flow has
+// ended or ctx has.
+func (f *flow) await(ctx context.Context, want func(message) bool) (message, bool) {
+	next := 0
+	for {
+		f.mu.Lock()
+		kept, ended, changed := f.kept, f.ended, f.changed
+		f.mu.Unlock()
+		for ; next < len(kept); next++ {
+			if want(kept[next]) {
+				return kept[next], true
+			}
+		}
+		if ended {
+			return message{}, false
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return message{}, false
+		}
+	}
+}
+
+// response waits for the answer.
+func (f *flow) response(ctx context.Context, request []byte) (*exchange, error) {
+	x := &exchange{request: request, status: f.status, contentType: f.contentType}
+	m, ok := f.await(ctx, message.isResponse)
+	kept, ended, err := f.messages()
+	for _, k := range kept {
+		if !k.isResponse() {
+			x.before = append(x.before, k)
+		}
+	}
+	switch {
+	case ok:
+		x.answer = m
+		return x, nil
+	case ended && err != nil:
+		return x, err
+	case ended:
+		return x, fmt.Errorf("the answer ended without a response")
+	}
+	return x, context.Cause(ctx)
+}
+
+var errTooLong = errors.New("a line that is too long")
+
+// readLine is the next line without its end; one of more than maxMessage bytes is passed over and is
+// errTooLong. A last line without an end counts.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		if len(line) <= maxMessage {
+			line = append(line, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+		case err != nil && (err != io.EOF || len(line) == 0):
+			return nil, err
+		case len(line) > maxMessage:
+			return nil, errTooLong
+		default:
+			return bytes.TrimSpace(line), nil
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package conform
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A request is one JSON-RPC request as it will be sent.
+type request struct {
+	id     json.RawMessage
+	method string
+	params map[string]any
+	// undeclared leaves the extension out of the caller's capabilities (CAP-3).
+	undeclared bool
+	// anonymous sends no token (SUB-2).
+	anonymous bool
+}
+
+// declared are the capabilities of a client that knows the extension (CAP-3).
+var declared = map[string]any{"extensions": map[string]any{wire.ExtensionID: map[string]any{}}}
+
+// clientInfo is who we say that we are.
+var clientInfo = map[string]any{"name": "mcpe-gen conform", "version": "1"}
+
+// Keys of _meta by which the stateless revision does without a handshake.
+const (
+	metaRevision     = "io.modelcontextprotocol/protocolVersion"
+	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
+	metaClient       = "io.modelcontextprotocol/clientInfo"
+)
+
+// encode is the request's bytes.
+func (q request) encode(revision string) []byte {
+	params := maps.Clone(q.params)
+	if params == nil {
+		params = map[string]any{}
+	}
+	if revision >= wire.RevisionStateless {
+		capabilities := declared
+		if q.undeclared {
+			capabilities = map[string]any{}
+		}
+		params["_meta"] = map[string]any{metaRevision: revision, metaCapabilities: capabilities, metaClient: clientInfo}
+	}
+	return encode(struct {
+		JSONRPC string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Method  string          `json:"method"`
+		Params  map[string]any  `json:"params"`
+	}{"2.0", q.id, q.method, params})
+}
+
+// notification is the bytes of a notification.
+func notification(method string, params map[string]any) []byte {
+	return encode(struct {
+		JSONRPC string         `json:"jsonrpc"`
+		Method  string         `json:"method"`
+		Params  map[string]any `json:"params,omitempty"`
+	}{"2.0", method, params})
+}
+
+// encode writes JSON as it stands in examples, without escapes for HTML. What conform sends is made of
+// its own values and of text that was read as JSON, so it cannot fail.
+func encode(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(fmt.Sprintf("conform: a request that is no JSON: %v", err))
+	}
+	return bytes.TrimSpace(b.Bytes())
+}
+
+// A message is one that the server sent: a response, or a notification of a stream.
+type message struct {
+	raw    json.RawMessage
+	id     json.RawMessage
+	method string
+	params json.RawMessage
+	result json.RawMessage
+	err    *wire.ErrorObject
+}
+
+// parse reads a message, or says what is wrong with it.
+func parse(raw []byte) (message, error) {
+	var m struct {
+		JSONRPC string            `json:"jsonrpc"`
+		ID      json.RawMessage   `json:"id"`
+		Method  string            `json:"method"`
+		Params  json.RawMessage   `json:"params"`
+		Result  json.RawMessage   `json:"result"`
+		Error   *wire.ErrorObject `json:"error"`
+	}
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return message{}, fmt.Errorf("not a JSON-RPC message: %w", err)
+	}
+	switch response := m.Result != nil || m.Error != nil; {
+	case m.JSONRPC != "2.0":
+		return message{}, fmt.Errorf("jsonrpc is %q, not \"2.0\"", wire.Shown(m.JSONRPC))
+	case response == (m.Method != ""), m.Result != nil && m.Error != nil:
+		return message{}, fmt.Errorf("neither a response nor a request")
+	}
+	return message{raw: raw, id: m.ID, method: m.Method, params: m.Params, result: m.Result, err: m.Error}, nil
+}
+
+// isResponse tells a response from a notification.
+func (m message) isResponse() bool { return m.method == "" }
+
+// subscription is the subscription id of a notification of a stream (PUSH-2).
+func (m message) subscription() json.RawMessage {
+	var p struct {
+		Meta map[string]json.RawMessage `json:"_meta"`
+	}
+	_ = json.Unmarshal(m.params, &p)
+	return p.Meta[wire.MetaSubscriptionID]
+}
+
+// An exchange is a request and what came back.
+type exchange struct {
+	request []byte
+	// answer is the response; its raw is nil when there was none.
+	answer message
+	// before are the messages that came before the response.
+	before []message
+	// status and contentType are those of HTTP; 0 and "" on stdio.
+	status      int
+	contentType string
+}
+
+// result decodes the answer's result.
+func (x *exchange) result(to any) error {
+	if x.answer.err != nil {
+		return x.wrong("a result", "error %d", x.answer.err.Code)
+	}
+	if err := json.Unmarshal(x.answer.result, to); err != nil {
+		return x.wrong("a result of the method's form", "%v", err)
+	}
+	return nil
+}
+
+// wrong is the violation that the exchange shows.
+func (x *exchange) wrong(expected, got string, args ...any) *violation {
+	return &violation{request: x.request, answer: x.answer.raw, expected: expected, got: fmt.Sprintf(got, args...)}
+}

@@ -1,0 +1,223 @@
+package conform
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"log"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A receiver is called back by the server under test, on paths that nobody can guess.
+type receiver struct {
+	url string
+	web *http.Server
+
+	mu        sync.Mutex
+	callbacks map[string]*callback // by the last part of the path
+}
+
+// What a callback does with a challenge.
+type manner int
+
+const (
+	echoes    manner = iota // answers as it should
+	mistakes                // answers with another challenge
+	fails                   // answers 500
+	redirects               // answers 302 to another callback
+)
+
+// A callback is one endpoint and what was posted to it.
+type callback struct {
+	url, name string
+	manner    manner
+	next      string // where redirects leads
+
+	mu      sync.Mutex
+	secret  string // the newest
+	secrets []string
+	refuse  int // how many occurrences are answered 503
+	posts   []post
+	changed chan struct{}
+}
+
+// A post is one request to a callback.
+type post struct {
+	header  http.Header
+	body    []byte
+	at      time.Time
+	kind    string // the type of an envelope, "" for an occurrence
+	refused bool
+}
+
+// marker stands in what a failing callback answers, and never in what the server passes on (ERR-1).
+const marker = "mcpe-gen-conform-endpoint-text"
+
+const maxPosts = 500
+
+func newReceiver(d *peer.Door) *receiver {
+	r := &receiver{url: strings.TrimSuffix(d.URL, "/"), callbacks: map[string]*callback{}}
+	r.web = &http.Server{Handler: r, TLSConfig: d.TLS, ReadTimeout: 20 * time.Second,
+		ErrorLog: log.New(io.Discard, "", 0)} // who connects without TLS is no affair of the report
+	l := d.Listener
+	if d.TLS != nil {
+		l = tls.NewListener(l, d.TLS)
+	}
+	go func() { _ = r.web.Serve(l) }()
+	return r
+}
+
+func (r *receiver) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if r.web.Shutdown(ctx) != nil {
+		r.web.Close()
+	}
+}
+
+// letters make secrets whose text needs no escape in JSON, so that they can be found and hidden.
+const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+func newSecret() string {
+	text := make([]byte, 40) // of base64, 30 bytes
+	rand.Read(text)
+	for i, b := range text {
+		text[i] = letters[int(b)%len(letters)]
+	}
+	return wire.SecretPrefix + string(text)
+}
+
+// open makes a callback, whose first secret is kept out of the report.
+func (r *run) callback(m manner) *callback {
+	c := &callback{manner: m, name: rand.Text(), changed: make(chan struct{})}
+	c.url = r.receiver.url + "/" + c.name
+	r.rotate(c)
+	r.receiver.mu.Lock()
+	defer r.receiver.mu.Unlock()
+	r.receiver.callbacks[c.name] = c
+	return c
+}
+
+// rotate gives the callback a new secret beside the ones before.
+func (r *run) rotate(c *callback) {
+	secret := newSecret()
+	r.hide(secret)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.secret = secret
+	c.secrets = append(c.secrets, secret)
+}
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	name := req.URL.Path[strings.LastIndexByte(req.URL.Path, '/')+1:]
+	r.mu.Lock()
+	c := r.callbacks[name]
+	r.mu.Unlock()
+	if c == nil {
+		http.NotFound(w, req)
+		return
+	}
+	body, err := io.ReadAll(io.LimitReader(req.Body, wire.MaxBody+1))
+	if err != nil {
+		return
+	}
+	c.answer(w, post{header: req.Header.Clone(), body: body, at: time.Now()})
+}
+
+func (c *callback) answer(w http.ResponseWriter, p post) {
+	var e struct {
+		Type      string          `json:"type"`
+		Challenge json.RawMessage `json:"challenge"`
+	}
+	_ = json.Unmarshal(p.body, &e)
+	p.kind = e.Type
+	c.mu.Lock()
+	if p.kind == "" && c.refuse > 0 {
+		c.refuse--
+		p.refused = true
+	}
+	if len(c.posts) < maxPosts {
+		c.posts = append(c.posts, p)
+		close(c.changed)
+		c.changed = make(chan struct{})
+	}
+	c.mu.Unlock()
+	switch {
+	case p.refused:
+		http.Error(w, marker, http.StatusServiceUnavailable)
+	case p.kind != wire.EnvelopeVerification:
+		w.WriteHeader(http.StatusNoContent)
+	case c.manner == fails:
+		w.Header().Set("X-Conform", marker)
+		http.Error(w, marker, http.StatusInternalServerError)
+	case c.manner == redirects:
+		w.Header().Set("Location", c.next)
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	case c.manner == mistakes:
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, `{"challenge":"`+marker+`"}`)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		w.Write(encode(map[string]json.RawMessage{"challenge": e.Challenge}))
+	}
+}
+
+// received are the posts until now.
+func (c *callback) received() []post {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.posts[:len(c.posts):len(c.posts)]
+}
+
+// await returns the first post from the index on for which want is true.
+func (c *callback) await(ctx context.Context, from int, most time.Duration, want func(post) bool) (post, bool) {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	for {
+		c.mu.Lock()
+		posts, changed := c.posts, c.changed
+		c.mu.Unlock()
+		for ; from < len(posts); from++ {
+			if want(posts[from]) {
+				return posts[from], true
+			}
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return post{}, false
+		}
+	}
+}
+
+// signed checks a post by one secret.
+func (p post) signed(secret string) error {
+	s, err := webhook.ParseSecret(secret)
+	if err != nil {
+		return err
+	}
+	_, err = webhook.Verifier{Secrets: []webhook.Secret{s}}.Verify(p.header, p.body)
+	return err
+}
+
+// exchange shows a post as what was received.
+func (p post) exchange(from *exchange) *exchange {
+	h := map[string]string{}
+	for _, name := range []string{"Content-Type", wire.HeaderWebhookID, wire.HeaderWebhookTimestamp,
+		wire.HeaderWebhookSignature, wire.HeaderSubscriptionID} {
+		if v := p.header.Get(name); v != "" {
+			h[name] = v
+		}
+	}
+	shown := append(encode(h), ' ')
+	return &exchange{request: from.request, answer: message{raw: append(shown, p.body...)}}
+}

@@ -1,0 +1,179 @@
+package conform
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/gen/sample"
+	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A subject is an event type that is tried.
+type subject struct {
+	wire.Descriptor
+	// args are arguments that fit, and bad ones that do not; bad is nil when none were found.
+	args, bad json.RawMessage
+	payload   *validate.Schema
+	// replay tells that cursors are not null, as the first answer showed.
+	replay bool
+
+	// stream is the one that is watched, opened by the request at began.
+	stream *flow
+	opened []byte
+	began  time.Time
+
+	mu    sync.Mutex
+	first *string      // the cursor of the first poll, before every occurrence in seen
+	seen  []occurrence // by the watcher, in order
+}
+
+// An occurrence is one as it came.
+type occurrence struct {
+	raw  json.RawMessage
+	from *exchange
+}
+
+func (s *subject) has(mode string) bool { return s != nil && slices.Contains(s.Delivery, mode) }
+
+// maxPages bounds how much of a list is read.
+const maxPages = 100
+
+// catalog reads the event types as far as they can be read; what is wrong with the list is for checks.
+func (r *run) catalog(ctx context.Context) error {
+	params := map[string]any{}
+	for range maxPages {
+		x, err := r.call(ctx, wire.MethodList, params)
+		if r.listed == nil {
+			r.listed = x
+		}
+		if err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return nil
+		}
+		if x.answer.err != nil {
+			if x.answer.err.Code == wire.Sketch.Code(wire.MethodNotFound) && !r.advertised() {
+				return &Unreachable{fmt.Errorf("%s is an MCP server without events", r.o.Target)}
+			}
+			return nil
+		}
+		page, err := wire.DecodeListPage(x.answer.result)
+		if err != nil {
+			return nil
+		}
+		for _, raw := range page.Entries {
+			if d, err := wire.DecodeDescriptor(raw); err == nil && d.Name != "" && len(r.types) < 1000 {
+				r.types = append(r.types, newSubject(d))
+			}
+		}
+		if page.NextCursor == "" {
+			return nil
+		}
+		params = map[string]any{"cursor": page.NextCursor}
+	}
+	return nil
+}
+
+// advertised reports whether the capability stands in either place (D1).
+func (r *run) advertised() bool {
+	_, sketch := r.capabilities[wire.CapabilityKey]
+	return sketch || member(r.capabilities["extensions"], wire.ExtensionID) != nil
+}
+
+func newSubject(d wire.Descriptor) *subject {
+	s := &subject{Descriptor: d, args: json.RawMessage(`{}`)}
+	if in, err := validate.Compile(d.InputSchema); err == nil {
+		if in.Validate(s.args) != nil {
+			if v, ok := sample.Value(d.InputSchema); ok {
+				s.args = v
+			}
+		}
+		s.bad = unfit(in, d.InputSchema)
+	}
+	s.payload, _ = validate.Compile(d.PayloadSchema)
+	return s
+}
+
+// unfit finds arguments that the schema refuses.
+func unfit(in *validate.Schema, schema json.RawMessage) json.RawMessage {
+	var root struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	_ = json.Unmarshal(schema, &root)
+	var tries []string
+	for name := range root.Properties {
+		for _, value := range []string{`{"no":"such value"}`, `12345.5`, `"\u0000"`, `[]`} {
+			tries = append(tries, fmt.Sprintf(`{%s:%s}`, encode(name), value))
+		}
+	}
+	slices.Sort(tries)
+	for _, try := range append(tries, `{"mcpeGenConformNoSuchArgument":1}`, `{}`) {
+		if in.Validate(json.RawMessage(try)) != nil {
+			return json.RawMessage(try)
+		}
+	}
+	return nil
+}
+
+// choose picks the event types that are tried, before it is known which of them occur.
+func (r *run) choose() error {
+	if r.o.Event == "" {
+		return nil
+	}
+	i := slices.IndexFunc(r.types, func(s *subject) bool { return s.Name == r.o.Event })
+	if i < 0 {
+		var names []string
+		for _, s := range r.types[:min(len(r.types), 20)] {
+			names = append(names, wire.Shown(s.Name))
+		}
+		return usagef("%s has no event type %q; it has %s", r.o.Target, r.o.Event, strings.Join(names, ", "))
+	}
+	chosen := r.types[i]
+	if len(r.o.Args) > 0 {
+		args, err := peer.Arguments(r.o.Args, chosen.InputSchema)
+		if err != nil {
+			return usagef("%v", err)
+		}
+		chosen.args = args
+	}
+	r.types = []*subject{chosen}
+	return nil
+}
+
+// offered are the event types with the mode.
+func (r *run) offered(mode string) []*subject {
+	var list []*subject
+	for _, s := range r.types {
+		if s.has(mode) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// lacking is an event type without the mode, or nil.
+func (r *run) lacking(mode string) *subject {
+	for _, s := range r.types {
+		if !s.has(mode) {
+			return s
+		}
+	}
+	return nil
+}
+
+// params are those of a subscription to the type.
+func (s *subject) params(more map[string]any) map[string]any {
+	p := map[string]any{"name": s.Name, "arguments": s.args}
+	for k, v := range more {
+		p[k] = v
+	}
+	return p
+}

@@ -1,0 +1,336 @@
+package wrongserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// An event is an occurrence of tick.
+type event struct {
+	position int
+	at       time.Time
+}
+
+// emit appends an event at every interval.
+func (s *Server) emit() {
+	ticker := time.NewTicker(s.o.Interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case at := <-ticker.C:
+			s.mu.Lock()
+			s.log = append(s.log, event{len(s.log) + 1, at})
+			close(s.appended)
+			s.appended = make(chan struct{})
+			s.mu.Unlock()
+		}
+	}
+}
+
+// after are the events above a position, the channel that the next one closes, and the head.
+func (s *Server) after(position int) ([]event, chan struct{}, int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.log[min(position, len(s.log)):]), s.appended, len(s.log)
+}
+
+func cursorOf(name string, position int) string { return name + ":" + strconv.Itoa(position) }
+
+// position reads a cursor.
+func position(name, cursor string) (p int, known bool) {
+	own, digits, _ := strings.Cut(cursor, ":")
+	p, err := strconv.Atoi(digits)
+	return p, own == name && err == nil && p >= 0
+}
+
+// occurrence is the event as it is sent.
+func (s *Server) occurrence(e event) map[string]any {
+	o := map[string]any{"eventId": fmt.Sprintf("evt_%d", e.position), "name": "tick",
+		"timestamp": e.at.UTC().Format(time.RFC3339Nano), "data": map[string]any{"seq": e.position}}
+	switch {
+	case s.is("no eventId"):
+		delete(o, "eventId")
+	case s.is("another name"):
+		o["name"] = "tock"
+	case s.is("a timestamp without a zone"):
+		o["timestamp"] = e.at.Format("2006-01-02T15:04:05")
+	case s.is("an eventId with spaces"):
+		o["eventId"] = fmt.Sprintf("event %d", e.position)
+	case s.is("one eventId for all"):
+		o["eventId"] = "evt"
+	case s.is("data that does not fit"):
+		o["data"] = map[string]any{"seq": "one"}
+	}
+	return o
+}
+
+// answer is what a request other than a stream returns.
+func (s *Server) answer(ctx context.Context, c call) (any, error) {
+	switch c.Method {
+	case "server/discover":
+		return s.discover(), nil
+	case wire.MethodList:
+		return s.list(c)
+	case wire.MethodPoll:
+		if err := s.check(c, wire.ModePoll); err != nil {
+			return nil, err
+		}
+		return s.poll(ctx, c)
+	case wire.MethodStream:
+		return nil, s.mayStream(c)
+	case wire.MethodSubscribe:
+		return s.subscribe(ctx, c)
+	case wire.MethodUnsubscribe:
+		return s.unsubscribe(c)
+	}
+	return nil, refuse(wire.MethodNotFound, nil)
+}
+
+func (s *Server) discover() any {
+	capability := map[string]any{"listChanged": false}
+	if s.is("listChanged is a word") {
+		capability["listChanged"] = "no"
+	}
+	capabilities := map[string]any{"events": capability, "extensions": map[string]any{wire.ExtensionID: capability}}
+	if s.is("no capability") {
+		capabilities = map[string]any{}
+	}
+	return map[string]any{"resultType": "complete", "supportedVersions": []string{wire.RevisionStateless},
+		"capabilities": capabilities}
+}
+
+// modes are the types and how they are delivered.
+var modes = map[string][]string{"tick": {"poll", "push", "webhook"}, "spare": {"poll"}, "hook": {"webhook"}}
+
+func (s *Server) list(c call) (any, error) {
+	s.mu.Lock()
+	if c.cursor() == nil {
+		s.lists++
+	}
+	lists := s.lists
+	s.mu.Unlock()
+	if s.is("the extension has to be declared") && !bytes.Contains(c.Params["_meta"], []byte(wire.ExtensionID)) {
+		return nil, refuse(wire.MethodNotFound, nil)
+	}
+	if s.is("unknown members are refused") && c.Params["mcpeGenConform"] != nil {
+		return nil, s32602
+	}
+	names := []string{"tick", "spare", "hook"}
+	if s.is("another order each time") && lists%2 == 0 {
+		slices.Reverse(names)
+	}
+	r := map[string]any{"resultType": "complete"}
+	switch cursor := c.cursor(); {
+	case cursor == nil:
+		r["nextCursor"] = "2"
+		names = names[:2]
+	case *cursor == "2":
+		names = names[2:]
+		if s.is("the list goes in a circle") {
+			r["nextCursor"] = "2"
+		}
+		if s.is("a type is listed twice") {
+			names = append(names, "tick")
+		}
+	case !s.is("any page cursor is taken"):
+		return nil, s32602
+	}
+	if s.is("another resultType") {
+		r["resultType"] = "done"
+	}
+	var list []any
+	for _, name := range names {
+		d := map[string]any{"name": name, "description": "What happens.", "delivery": modes[name],
+			"inputSchema": map[string]any{"type": "object",
+				"properties": map[string]any{"every": map[string]any{"type": "integer"}}, "additionalProperties": false},
+			"payloadSchema": map[string]any{"type": "object",
+				"properties": map[string]any{"seq": map[string]any{"type": "integer"}},
+				"required":   []string{"seq"}}}
+		switch {
+		case s.is("no description"):
+			delete(d, "description")
+		case s.is("no delivery") && name == "spare":
+			d["delivery"] = []string{}
+		case s.is("a schema that is none") && name == "spare":
+			d["payloadSchema"] = map[string]any{"type": "number of things"}
+		}
+		list = append(list, d)
+	}
+	r["events"] = list
+	return r, nil
+}
+
+// check refuses params in the order of ERR-2, as far as all methods share it.
+func (s *Server) check(c call, mode string) error {
+	name := c.text("name")
+	offered, known := modes[name]
+	switch {
+	case name == "" && s.is("no name is an internal error"):
+		return refuse(wire.Internal, nil)
+	case name == "":
+		return s32602
+	case !known && mode == wire.ModePoll && s.is("an unknown event is polled"):
+		return nil
+	case !known && s.is("NotFound without kind"):
+		return refuse(wire.NotFound, nil)
+	case !known:
+		return refuse(wire.NotFound, map[string]string{"kind": "event"})
+	case !slices.Contains(offered, mode) && s.is("another mode is an unknown method"):
+		return refuse(wire.MethodNotFound, nil)
+	case !slices.Contains(offered, mode) && s.is("push is not asked for") && mode == wire.ModePush:
+		return nil
+	case !slices.Contains(offered, mode):
+		e := refuse(wire.Unsupported, map[string]string{"feature": "deliveryMode", "value": mode})
+		if s.is("codes of both families") {
+			e.Code = wire.SEP.Code(wire.Unsupported)
+		}
+		return e
+	}
+	var args map[string]json.RawMessage
+	if raw := c.Params["arguments"]; raw != nil && json.Unmarshal(raw, &args) != nil &&
+		!s.is("arguments are not checked") {
+		return s32602
+	}
+	for key, value := range args {
+		if _, err := strconv.ParseInt(string(value), 10, 64); (key != "every" || err != nil) &&
+			!s.is("arguments are not checked") {
+			return s32602
+		}
+	}
+	if age, _, err := c.number("maxAgeMs"); err != nil || age < 0 && !s.is("maxAgeMs may be negative") {
+		return s32602
+	}
+	return nil
+}
+
+// start is where a cursor leads, for a caller that wants maxAgeMs.
+func (s *Server) start(c call, head int) (from int, truncated bool) {
+	cursor := c.cursor()
+	if cursor == nil {
+		return head, false
+	}
+	from, known := position(c.text("name"), *cursor)
+	if !known || from > head {
+		return head, true
+	}
+	if age, absent, _ := c.number("maxAgeMs"); !absent && !s.is("maxAgeMs is ignored") {
+		events, _, _ := s.after(from)
+		for _, e := range events {
+			if time.Since(e.at) > time.Duration(min(age, 1<<40))*time.Millisecond && c.text("name") == "tick" {
+				from, truncated = e.position, true
+			}
+		}
+	}
+	return from, truncated
+}
+
+func (s *Server) poll(ctx context.Context, c call) (any, error) {
+	name := c.text("name")
+	if name == "" || modes[name] == nil {
+		name = "spare" // with the fault that an unknown event is polled
+	}
+	limit, absent, err := c.number("maxEvents")
+	if err != nil || !absent && limit < 1 && !s.is("maxEvents may be 0") || s.is("a large maxEvents is an error") &&
+		limit > 1000 {
+		return nil, s32602
+	}
+	if absent || limit < 1 || s.is("maxEvents is ignored") {
+		limit = 50
+	}
+	wait, _, err := c.number("timeoutMs")
+	if err != nil || s.is("timeoutMs is an error") && wait > 0 {
+		return nil, s32602
+	}
+	cursor := c.cursor()
+	if cursor != nil {
+		if _, known := position(name, *cursor); !known {
+			foreign := strings.Contains(*cursor, ":") && modes[strings.Split(*cursor, ":")[0]] != nil
+			if foreign && s.is("a foreign cursor is an error") || !foreign && s.is("a malformed cursor is an error") {
+				return nil, s32602
+			}
+		}
+	}
+	_, appended, head := s.after(0)
+	from, truncated := s.start(c, head)
+	if s.is("a malformed cursor goes unnoticed") && cursor != nil {
+		if _, known := position(name, *cursor); !known {
+			truncated = false
+		}
+	}
+	if cursor == nil && s.is("history without a cursor") {
+		from = max(head-2, 0)
+	}
+	if cursor != nil && wait > 0 && name == "tick" {
+		if list, _, _ := s.after(from); len(list) == 0 {
+			select {
+			case <-appended:
+			case <-ctx.Done():
+			case <-time.After(time.Duration(wait) * time.Millisecond):
+			}
+		}
+	} else if cursor != nil && wait > 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Duration(min(wait, 30_000)) * time.Millisecond):
+		}
+	}
+	return s.page(name, cursor, from, int(min(limit, 1000)), truncated), nil
+}
+
+// page is a poll's result.
+func (s *Server) page(name string, cursor *string, from, limit int, truncated bool) any {
+	var found []event
+	next := from
+	if name == "tick" {
+		if s.is("what was passed is forgotten") {
+			s.mu.Lock()
+			s.passed = max(s.passed, from)
+			from = s.passed
+			s.mu.Unlock()
+		}
+		found, _, _ = s.after(from)
+	}
+	more := len(found) > limit
+	list := []any{}
+	for _, e := range found[:min(len(found), limit)] {
+		o := s.occurrence(e)
+		if s.is("a cursor in a poll's occurrence") {
+			o["cursor"] = cursorOf(name, e.position)
+		}
+		list = append(list, o)
+		next = e.position
+	}
+	if s.is("a page too far") && more {
+		next++
+	}
+	if s.is("the cursor stands still") {
+		next = from
+	}
+	s.mu.Lock()
+	s.polls++
+	odd := s.polls%2 == 1
+	s.mu.Unlock()
+	r := map[string]any{"resultType": "complete", "events": list, "cursor": cursorOf(name, next), "truncated": truncated,
+		"hasMore": more && !s.is("hasMore is lost"), "nextPollMs": 20}
+	switch {
+	case s.is("events are null") && len(list) == 0:
+		r["events"] = nil
+	case s.is("no nextPollMs"):
+		delete(r, "nextPollMs")
+	case s.is("truncated is a number"):
+		r["truncated"] = 0
+	case s.is("a cursor now and then") && odd:
+		r["cursor"] = nil
+	}
+	return r
+}

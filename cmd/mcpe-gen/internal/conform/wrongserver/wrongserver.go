@@ -1,0 +1,247 @@
+// Package wrongserver is a small MCP server with events that does right, but for one fault of [Faults]
+// that it was given: the fixture by which the tests of package conform show that each fault is found.
+//
+// It shares nothing with the runtime but the facts of package wire and the signatures of package
+// webhook, so that a mistake of the runtime's is not one of the judge's too. It is for tests only.
+package wrongserver
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// Options configure a Server.
+type Options struct {
+	// Fault is the Name of the fault, "" for none.
+	Fault string
+	// Token is what the caller with a principal sends; callers without one are nobody.
+	Token string
+	// AllowHost is the one host whose callbacks are not refused, and Client calls them.
+	AllowHost string
+	Client    *http.Client
+	// Interval is the time between two events, Heartbeat between two heartbeats.
+	Interval, Heartbeat time.Duration
+}
+
+// A Server serves the types tick, by all modes, spare, by poll, and hook, by webhook. Only tick occurs.
+type Server struct {
+	o    Options
+	ctx  context.Context
+	stop context.CancelFunc
+	work sync.WaitGroup
+
+	mu       sync.Mutex
+	log      []event // of tick, from position 1
+	appended chan struct{}
+	lists    int
+	polls    int
+	passed   int // the largest position that a poll asked from
+	streams  int
+	broken   bool
+	subs     map[string]*subscription
+}
+
+// New begins to emit; a few events are there from the beginning. Close ends it.
+func New(o Options) *Server {
+	s := &Server{o: o, appended: make(chan struct{}), subs: map[string]*subscription{}}
+	for i := range 3 {
+		s.log = append(s.log, event{i + 1, time.Now()})
+	}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.work.Go(s.emit)
+	return s
+}
+
+// Close ends everything that the server has begun.
+func (s *Server) Close() {
+	s.stop()
+	s.work.Wait()
+}
+
+func (s *Server) is(fault string) bool { return s.o.Fault == fault }
+
+// A call is a request as it came.
+type call struct {
+	ID     json.RawMessage            `json:"id"`
+	Method string                     `json:"method"`
+	Params map[string]json.RawMessage `json:"params"`
+	// principal tells that the caller is somebody.
+	principal bool
+}
+
+// text is a member that is a string, "" when it is none.
+func (c call) text(name string) string {
+	var s string
+	_ = json.Unmarshal(c.Params[name], &s)
+	return s
+}
+
+// cursor is the member cursor, nil for absent and null.
+func (c call) cursor() *string {
+	var s *string
+	_ = json.Unmarshal(c.Params["cursor"], &s)
+	return s
+}
+
+// number is a member that is an integer; absent when it is not there.
+func (c call) number(name string) (n int64, absent bool, err error) {
+	raw, ok := c.Params[name]
+	if !ok || string(raw) == "null" {
+		return 0, true, nil
+	}
+	if n, err = strconv.ParseInt(string(raw), 10, 64); err != nil {
+		return 0, false, s32602
+	}
+	return n, false, nil
+}
+
+// A refusal is a JSON-RPC error.
+type refusal struct {
+	Code    int64  `json:"code"`
+	Message string `json:"message"`
+	Data    any    `json:"data,omitempty"`
+}
+
+func (r *refusal) Error() string { return r.Message }
+
+func refuse(k wire.Kind, data any) *refusal {
+	return &refusal{wire.Sketch.Code(k), k.String(), data}
+}
+
+var s32602 = refuse(wire.InvalidParams, nil)
+
+// response is the message of an answer.
+func (s *Server) response(c call, result any, err error) []byte {
+	id := c.ID
+	switch {
+	case s.is("ids become strings") && !strings.HasPrefix(string(id), `"`):
+		id = fmt.Appendf(nil, "%q", id)
+	case s.is("ids become numbers") && strings.HasPrefix(string(id), `"`):
+		if n := strings.Trim(string(id), `"`); json.Valid([]byte(n)) {
+			id = []byte(n)
+		}
+	}
+	m := map[string]any{"jsonrpc": "2.0", "id": id}
+	if err != nil {
+		m["error"] = err
+	} else {
+		m["result"] = result
+	}
+	b, _ := json.Marshal(m)
+	return b
+}
+
+// ServeHTTP is the stateless revision over Streamable HTTP.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+	var c call
+	if r.Method != http.MethodPost || err != nil || json.Unmarshal(body, &c) != nil {
+		http.Error(w, "no message", http.StatusBadRequest)
+		return
+	}
+	c.principal = s.o.Token != "" && r.Header.Get("Authorization") == "Bearer "+s.o.Token
+	s.mu.Lock()
+	broken := s.broken
+	s.mu.Unlock()
+	if broken {
+		http.Error(w, "broken", http.StatusInternalServerError)
+		return
+	}
+	if c.Method == wire.MethodStream {
+		if err := s.mayStream(c); err == nil {
+			s.serveStream(w, r, c)
+			return
+		}
+	}
+	result, err := s.answer(r.Context(), c)
+	w.Header().Set("Content-Type", "application/json")
+	w.Write(s.response(c, result, err))
+}
+
+// serveStream writes a stream as server-sent events.
+func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, c call) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	if s.is("a stream with another status") {
+		w.WriteHeader(http.StatusAccepted)
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	s.stream(ctx, c, func(m []byte) error {
+		if _, err := fmt.Fprintf(w, "data: %s\n\n", m); err != nil {
+			return err
+		}
+		return http.NewResponseController(w).Flush()
+	})
+	if r.Context().Err() != nil && s.is("a break stops the server") {
+		s.mu.Lock()
+		s.broken = true
+		s.mu.Unlock()
+	}
+}
+
+// ServeStdio serves one connection of lines until in ends.
+func (s *Server) ServeStdio(in io.Reader, out io.Writer) {
+	var writing, calling sync.Mutex
+	var calls sync.WaitGroup
+	open := map[string]context.CancelFunc{}
+	write := func(m []byte) error {
+		writing.Lock()
+		defer writing.Unlock()
+		_, err := out.Write(append(m, '\n'))
+		return err
+	}
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		var c call
+		if json.Unmarshal(lines.Bytes(), &c) != nil {
+			continue
+		}
+		if c.Method == "notifications/cancelled" {
+			calling.Lock()
+			if cancel := open[string(c.Params["requestId"])]; cancel != nil && !s.is("cancelled streams go on") {
+				cancel()
+			}
+			calling.Unlock()
+			continue
+		}
+		ctx, cancel := context.WithCancel(s.ctx)
+		calling.Lock()
+		open[string(c.ID)] = cancel
+		calling.Unlock()
+		calls.Go(func() {
+			defer cancel()
+			if c.Method == wire.MethodStream && s.mayStream(c) == nil {
+				s.stream(ctx, c, write)
+				if ctx.Err() != nil && s.ctx.Err() == nil && s.is("cancelled requests are answered") {
+					_ = write(s.response(c, map[string]any{}, nil))
+				}
+				return
+			}
+			result, err := s.answer(ctx, c)
+			if ctx.Err() != nil {
+				if !s.is("cancelled polls are answered") {
+					return
+				}
+				err = refuse(wire.Internal, nil)
+			}
+			_ = write(s.response(c, result, err))
+		})
+	}
+	calling.Lock()
+	for _, cancel := range open {
+		cancel()
+	}
+	calling.Unlock()
+	calls.Wait()
+}
