@@ -31,15 +31,15 @@ func (s *Store) Callback(ctx context.Context, key string) (cb store.Callback, ok
 	if err := json.Unmarshal([]byte(record), &cb); err != nil {
 		return store.Callback{}, false, fmt.Errorf("%w: callback %q: %w", ErrCorrupt, key, err)
 	}
-	if cb.Secrets, err = s.open(callbackID(key), secrets); err != nil {
-		return store.Callback{}, false, err
+	if cb.Secrets, err = s.box.Open(callbackID(key), secrets); err != nil {
+		return store.Callback{}, false, classify(err)
 	}
 	return cb, true, nil
 }
 
 // PutCallback implements [store.CallbackStore]; the secrets are encrypted when the store has a key.
 func (s *Store) PutCallback(ctx context.Context, key string, cb store.Callback) error {
-	secrets, err := s.seal(callbackID(key), cb.Secrets)
+	secrets, err := s.box.Seal(callbackID(key), cb.Secrets)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	driver "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -33,6 +34,12 @@ func classify(err error) error {
 	}
 	if errors.Is(err, sql.ErrConnDone) {
 		return store.ErrClosed
+	}
+	if errors.Is(err, sealed.ErrKey) {
+		return fmt.Errorf("%w: %w", ErrKey, err)
+	}
+	if errors.Is(err, sealed.ErrForm) {
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	var e *driver.Error
 	if !errors.As(err, &e) {

@@ -16,8 +16,6 @@ package sqlite
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -26,6 +24,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -69,7 +68,7 @@ type Store struct {
 	write   *sql.DB
 	writer  *writer
 	sweeper *sweeper
-	aead    cipher.AEAD // nil without a key
+	box     sealed.Box
 
 	mu     sync.Mutex
 	logs   map[string]*Log
@@ -97,14 +96,8 @@ func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 			err = errors.Join(fmt.Errorf("open store %s: %w", named, classify(err)), s.closeDatabases())
 		}
 	}()
-	if len(o.Key) > 0 {
-		block, err := aes.NewCipher(o.Key)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrKey, err)
-		}
-		if s.aead, err = cipher.NewGCM(block); err != nil {
-			return nil, err
-		}
+	if s.box, err = sealed.New(o.Key); err != nil {
+		return nil, err
 	}
 	if path, err = resolve(path); err != nil {
 		return nil, err

@@ -52,7 +52,7 @@ func decodeSpans(text string) ([]store.Span, error) {
 
 // PutSubscription implements [store.SubscriptionStore].
 func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (uint64, error) {
-	secrets, err := s.seal(sub.ID, sub.Secrets)
+	secrets, err := s.box.Seal(sub.ID, sub.Secrets)
 	if err != nil {
 		return 0, err
 	}
@@ -113,7 +113,7 @@ func (s *Store) scan(row interface{ Scan(...any) error }) (sub store.Subscriptio
 	sub.NotBefore = fromNanos(notBefore)
 	p.Epoch, p.Base = uint64(epoch), store.Position(base)
 	h.SuspendedAt, h.FailedSince, h.LastDeliveryAt = fromNanos(suspendedAt), fromNanos(failedSince), fromNanos(lastDelivery)
-	if sub.Secrets, err = s.open(sub.ID, secrets); err != nil {
+	if sub.Secrets, err = s.box.Open(sub.ID, secrets); err != nil {
 		return sub, err
 	}
 	if p.Settled, err = decodeSpans(settled); err != nil {
