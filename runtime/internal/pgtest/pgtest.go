@@ -104,6 +104,23 @@ func Exec(t testing.TB, dsn string, statements ...string) {
 	}
 }
 
+// Query returns the text of the one value that a query finds.
+func Query(t testing.TB, dsn, sql string) (text string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	results, err := conn.PgConn().Exec(ctx, sql).ReadAll()
+	if err != nil || len(results) != 1 || len(results[0].Rows) != 1 {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return string(results[0].Rows[0][0])
+}
+
 // Cluster settings.
 var (
 	// Fast is for tests that do not crash the database.

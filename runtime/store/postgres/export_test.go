@@ -30,3 +30,10 @@ func (s *Store) Raw(t testing.TB, query string) (b []byte) {
 
 // Asked is how often the store asked for the heads of logs.
 func (s *Store) Asked() int64 { return s.questions.Load() }
+
+// Idle tells that no connection is in use and nobody has to be notified.
+func (s *Store) Idle() bool {
+	s.tail.mu.Lock()
+	defer s.tail.mu.Unlock()
+	return len(s.tail.marked) == 0 && !s.tail.sending && len(s.tail.changed) == 0 && s.pool.Stat().AcquiredConns() == 0
+}

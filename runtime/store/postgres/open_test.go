@@ -239,3 +239,25 @@ func TestREP5SynchronousCommit(t *testing.T) {
 		}
 	}
 }
+
+// What a pooler in transaction mode cannot carry over is not there: nothing stays in a session.
+func TestNothingStaysInSession(t *testing.T) {
+	s := open(t, pgtest.Schema(t), postgres.Options{Connections: 1, Pooled: true})
+	l := openLog(t, s, store.LogOptions{MaxAge: time.Hour})
+	for range 8 { // drivers begin to prepare what comes again
+		if _, _, err := l.AppendOnce(t.Context(), entry("x"), 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Cluster(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Read(t.Context(), 0, 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := s.Raw(t, `SELECT convert_to((SELECT count(*) FROM pg_prepared_statements WHERE name <> '') || ' ' ||
+		(SELECT count(*) FROM pg_listening_channels()) || ' ' || (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()), 'UTF8')`)
+	if string(got) != "0 0 0" {
+		t.Errorf("prepared statements, channels and advisory locks of the session: %s", got)
+	}
+}

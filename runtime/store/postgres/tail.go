@@ -33,6 +33,7 @@ type tail struct {
 
 	mu      sync.Mutex
 	marked  map[int64]bool // logs of own appends that nobody was told of
+	sending bool           // a notification is under way
 	wanted  map[int64]bool // logs to look at
 	all     bool           // look at all of them
 	changed chan struct{}  // capacity 1: marked has something
@@ -70,8 +71,11 @@ func (t *tail) notify() {
 		}
 		t.mu.Lock()
 		ids := t.marked
-		t.marked = map[int64]bool{}
+		t.marked, t.sending = map[int64]bool{}, len(ids) > 0
 		t.mu.Unlock()
+		if len(ids) == 0 {
+			continue // told with what came just before
+		}
 		text := everything
 		if len(ids) <= notifyMax {
 			var b []string
@@ -84,6 +88,9 @@ func (t *tail) notify() {
 		ctx, cancel := context.WithTimeout(t.s.ctx, 5*time.Second)
 		_, err := t.s.pool.Exec(ctx, "SELECT pg_notify($1, $2)", t.s.channel, t.name+" "+text)
 		cancel()
+		t.mu.Lock()
+		t.sending = false
+		t.mu.Unlock()
 		if err != nil && t.s.ctx.Err() == nil {
 			t.s.options.Logger.Debug("mcp events: a notification was lost", "error", err)
 		}
