@@ -15,13 +15,15 @@ import (
 	hooks "github.com/mcpe-gen/mcpe-gen/golden/ingress/want"
 	"github.com/mcpe-gen/mcpe-gen/runtime/ingress"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // The generated handler of an event file's `from:` emits what the fields say, and of a body that is the payload
 // what the payload describes.
 func TestGeneratedIngress(t *testing.T) {
-	es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "a", Version: "1"}, nil), server.Options{})
+	srv := mcp.NewServer(&mcp.Implementation{Name: "a", Version: "1"}, nil)
+	es, err := server.New(srv, server.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,16 +47,22 @@ func TestGeneratedIngress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	carrier := transport.NewHandler(srv, es, transport.HandlerOptions{Direct: true})
 	poll := func(name string, cursor any) (r wire.PollResult) {
-		params, _ := json.Marshal(map[string]any{"name": name, "cursor": cursor})
-		text, err := es.Call(t.Context(), server.Request{Method: wire.MethodPoll, Params: params})
-		if err == nil {
-			err = json.Unmarshal(text, &r)
+		params, _ := json.Marshal(map[string]any{"name": name, "cursor": cursor, "_meta": map[string]any{
+			mcp.MetaKeyProtocolVersion: wire.RevisionStateless, mcp.MetaKeyClientInfo: &mcp.Implementation{Name: "c", Version: "1"}, mcp.MetaKeyClientCapabilities: map[string]any{}}})
+		req := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"events/poll","params":`+string(params)+`}`))
+		for k, v := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+			"Mcp-Protocol-Version": wire.RevisionStateless, "Mcp-Method": wire.MethodPoll} {
+			req.Header.Set(k, v)
 		}
-		if err != nil {
-			t.Fatal(err)
+		w := httptest.NewRecorder()
+		carrier.ServeHTTP(w, req)
+		var answer struct{ Result wire.PollResult }
+		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
+			t.Fatalf("%s: %v", w.Body, err)
 		}
-		return r
+		return answer.Result
 	}
 	for _, c := range []struct{ event, github, body, want string }{
 		{"issue.opened", "issues", `{"action":"opened","repository":{"full_name":"a/b"},"issue":{"number":7,"milestone":null,"closed_at":null,"labels":[{"name":"bug"}]}}`,

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"runtime/debug"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -38,25 +38,22 @@ type Options struct {
 	NotificationTimeout time.Duration
 }
 
-// A Host is the server that the protocol is served on: a *server.Server. The interface keeps that
-// package out of programs that only hold conversations.
-type Host interface {
-	MCP() *mcp.Server
-	Authenticate(ctx context.Context, extra *mcp.RequestExtra) (principal string, expires time.Time)
-	AsPrincipal(ctx context.Context, principal string) context.Context
-	AdvertiseTopLevel(name string, value any)
-	OnNotification(method string, f func(ctx context.Context, n wire.Notification)) (stop func())
-	Send(session string, m wire.Message) bool
-	Closing() <-chan struct{}
-	Logger() *slog.Logger
+// A Server is the *server.Server that the protocol is served on; anything else is refused. The
+// interface keeps that package out of programs that only hold conversations.
+type Server interface {
+	Shutdown(ctx context.Context) error
 }
 
 // Register declares the capability and serves the protocol on es: requests, and notifications,
 // which are answered with conversation/context where the sender has a session (CONV-1, CONV-2).
 // It is called once, before the server runs.
-func Register[S any](es Host, h Handler[S], o Options) error {
+func Register[S any](es Server, h Handler[S], o Options) error {
 	if h.OnUserMessage == nil && h.OnAssistantResponse == nil {
 		return errors.New("conversation: the handler has no function")
+	}
+	inside := insideOf(es)
+	if inside == nil {
+		return fmt.Errorf("conversation: a %T is given, not a *server.Server", es)
 	}
 	if o.MaxPending <= 0 {
 		o.MaxPending = 64
@@ -64,7 +61,7 @@ func Register[S any](es Host, h Handler[S], o Options) error {
 	if o.NotificationTimeout <= 0 {
 		o.NotificationTimeout = 5 * time.Second
 	}
-	s := &service{es: es, options: o, slots: make(chan struct{}, o.MaxPending)}
+	s := &service{es: inside, options: o, slots: make(chan struct{}, o.MaxPending)}
 	for method, f := range map[string]func(context.Context, Message) (Answer[S], error){
 		MethodUserMessage: h.OnUserMessage, MethodAssistantResponse: h.OnAssistantResponse,
 	} {
@@ -76,8 +73,16 @@ func Register[S any](es Host, h Handler[S], o Options) error {
 			return err
 		}
 	}
-	es.AdvertiseTopLevel(CapabilityKey, Capability{OnUserMessage: h.OnUserMessage != nil, OnAssistantResponse: h.OnAssistantResponse != nil})
+	inside.AdvertiseTopLevel(CapabilityKey, Capability{OnUserMessage: h.OnUserMessage != nil, OnAssistantResponse: h.OnAssistantResponse != nil})
 	return nil
+}
+
+// insideOf is nil for what is no server.
+func insideOf(es Server) *port.Port {
+	if port.Of == nil {
+		return nil // no package server in this program
+	}
+	return port.Of(es)
 }
 
 // call runs the author's function and encodes what it returns; a panic is an error.
@@ -110,7 +115,7 @@ func call[S any](ctx context.Context, f func(context.Context, Message) (Answer[S
 
 // service is what is common to the methods.
 type service struct {
-	es      Host
+	es      *port.Port
 	options Options
 	slots   chan struct{} // one is held for each pending notification
 }
@@ -147,7 +152,7 @@ func (s *service) identify(method string) mcp.Middleware {
 		return func(ctx context.Context, m string, req mcp.Request) (mcp.Result, error) {
 			if m == method {
 				principal, _ := s.es.Authenticate(ctx, req.GetExtra())
-				ctx = s.es.AsPrincipal(ctx, principal)
+				ctx = port.AsPrincipal(ctx, principal)
 			}
 			return next(ctx, m, req)
 		}
@@ -185,7 +190,7 @@ func (s *service) notified(ctx context.Context, n wire.Notification, handle func
 	}
 	go func() {
 		defer func() { <-s.slots }()
-		ctx, cancel := context.WithTimeout(s.es.AsPrincipal(ctx, n.Principal), s.options.NotificationTimeout)
+		ctx, cancel := context.WithTimeout(port.AsPrincipal(ctx, n.Principal), s.options.NotificationTimeout)
 		defer cancel()
 		go func() {
 			select {

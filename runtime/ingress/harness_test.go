@@ -19,6 +19,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/ingress"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -107,7 +108,7 @@ func (f *fixture) answer(header map[string]string, body string) *httptest.Respon
 // poll returns a page after a cursor, which is JSON.
 func (f *fixture) poll(cursor string) wire.PollResult {
 	f.t.Helper()
-	res, err := f.events.Call(f.t.Context(), server.Request{Method: wire.MethodPoll,
+	res, err := port.Of(f.events).Call(f.t.Context(), port.Request{Method: wire.MethodPoll,
 		Params: json.RawMessage(`{"name":"issue.opened","cursor":` + cursor + `}`)})
 	if err != nil {
 		f.t.Fatal(err)

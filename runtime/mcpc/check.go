@@ -10,7 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -102,7 +102,7 @@ func (a *Adapter) awaken(p *peer) {
 	if _, listed := a.listed.LoadAndDelete(weak.Make(p.server)); listed && p.connection != "" {
 		// What tools/list has shown is no longer true: the result schemas are gone, by which clients
 		// check results. It is on its way before the answer by which the client learns of MCPC.
-		a.es.Send(p.connection, server.Message{Method: wire.NotificationToolsChanged, Params: json.RawMessage(`{}`)})
+		a.es.Send(p.connection, port.Message{Method: wire.NotificationToolsChanged, Params: json.RawMessage(`{}`)})
 	}
 }
 

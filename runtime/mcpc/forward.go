@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -57,7 +57,7 @@ func (a *Adapter) forward(p *peer) {
 
 // follow sends the occurrences of one type from now on, until the session or the type ends.
 func (a *Adapter) follow(ctx context.Context, p *peer, event string) {
-	f, err := a.es.Follow(ctx, server.FollowRequest{Event: event, Principal: p.principal, Mode: modeName})
+	f, err := a.es.Follow(ctx, port.FollowRequest{Event: event, Principal: p.principal, Mode: modeName})
 	if err != nil {
 		var refused *events.Error
 		if !errors.As(err, &refused) && ctx.Err() == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/mcpcclient"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
@@ -79,7 +80,7 @@ func TestCollected(t *testing.T) {
 			})
 			defer g.stop()
 			url := g.serve()
-			beginning := g.es.Head(task.Event.Name)
+			beginning := port.Of(g.es).Head(task.Event.Name)
 			ann := g.connect(url, "ann", version, mcpcclient.Options{SessionID: "s"})
 			res, id, err := ann.CallTool(t.Context(), &mcp.CallToolParams{Name: "count", Arguments: arguments{Steps: 2}}, "")
 			if err != nil {

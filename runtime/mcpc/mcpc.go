@@ -34,6 +34,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -67,7 +68,7 @@ type Options struct {
 
 // An Adapter serves MCPC on one event server. Its methods are safe for concurrent use.
 type Adapter struct {
-	es      *server.Server
+	es      *port.Port
 	o       Options
 	emitter *server.Emitter[record]
 
@@ -106,24 +107,24 @@ func New(es *server.Server, o Options) (*Adapter, error) {
 		o.Grace = 5 * time.Second
 	}
 	if o.Logger == nil {
-		o.Logger = es.Logger()
+		o.Logger = port.Of(es).Logger()
 	}
-	a := &Adapter{es: es, o: o, peers: map[string]*peer{}, tools: map[string]bool{}}
+	a := &Adapter{es: port.Of(es), o: o, peers: map[string]*peer{}, tools: map[string]bool{}}
 	a.ctx, a.cancel = context.WithCancelCause(context.Background())
 	var err error
-	if a.emitter, err = a.registerEvent(); err != nil {
+	if a.emitter, err = a.registerEvent(es); err != nil {
 		return nil, fmt.Errorf("mcpc.New: %w", err)
 	}
-	es.MCP().AddReceivingMiddleware(a.middleware)
+	a.es.MCP().AddReceivingMiddleware(a.middleware)
 	if o.ListCheckTool {
-		es.MCP().AddTool(checkTool(), func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		a.es.MCP().AddTool(checkTool(), func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return a.checked(wire.MCPCCheck), nil // the middleware answers first
 		})
 	}
-	a.stops = append(a.stops, es.OnSessionEnd(a.sessionEnds), es.OnListChanged(a.forwardAll))
+	a.stops = append(a.stops, a.es.OnSessionEnd(a.sessionEnds), a.es.OnListChanged(a.forwardAll))
 	go func() {
 		select {
-		case <-es.Closing():
+		case <-a.es.Closing():
 			a.end()
 		case <-a.ctx.Done():
 		}
@@ -173,8 +174,8 @@ func newID() string { return rand.Text() }
 
 // registerEvent declares mcpc.task. A record carries whose task it is on its way through the log;
 // nobody is shown that, nor the tasks of others.
-func (a *Adapter) registerEvent() (*server.Emitter[record], error) {
-	return server.Register(a.es, taskEvent, server.Hooks[task.Arguments, record]{
+func (a *Adapter) registerEvent(es *server.Server) (*server.Emitter[record], error) {
+	return server.Register(es, taskEvent, server.Hooks[task.Arguments, record]{
 		Authorize: a.authorize,
 		Match: func(ctx context.Context, r *record, args *task.Arguments) bool {
 			return r.Owner == server.PrincipalOf(ctx)

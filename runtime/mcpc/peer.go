@@ -11,7 +11,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -39,7 +39,7 @@ func (p *peer) lasting() bool { return p.connection != "" || p.session != "" }
 const crowd = 16
 
 // keyOf names the peer of a call.
-func keyOf(c server.Caller) (key string, limit int) {
+func keyOf(c port.Caller) (key string, limit int) {
 	switch {
 	case c.Connection != "":
 		return "connection " + c.Connection, 1
@@ -52,7 +52,7 @@ func keyOf(c server.Caller) (key string, limit int) {
 }
 
 // peerOf finds or makes the peer of a call; nil after the end.
-func (a *Adapter) peerOf(c server.Caller) *peer {
+func (a *Adapter) peerOf(c port.Caller) *peer {
 	key, _ := keyOf(c)
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
 	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -147,7 +148,7 @@ func (a *Adapter) start(ctx context.Context, req *mcp.CallToolRequest, tool stri
 			return failed("The server is shutting down."), nil
 		}
 		r.way = a.wayOf(r.peer, m)
-		r.begin(a.es.AsPrincipal(ctx, c.Principal), req)
+		r.begin(port.AsPrincipal(ctx, c.Principal), req)
 		err := a.enter(r, limit)
 		if err == errGone && !r.peer.lasting() {
 			r.cancel(nil)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -51,7 +52,7 @@ func (a *Adapter) deliver(ctx context.Context, connection string, text []mcp.Con
 		return err
 	}
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		if a.es.Send(connection, server.Message{Raw: raw}) {
+		if a.es.Send(connection, port.Message{Raw: raw}) {
 			return nil
 		}
 		if !a.es.Reachable(connection) {
@@ -72,7 +73,7 @@ func (a *Adapter) deliver(ctx context.Context, connection string, text []mcp.Con
 // Emit for the payload, [ErrUnreachable] for a session that is over or on HTTP, where clients read
 // the event type itself.
 func SendEvent[P any](ctx context.Context, a *Adapter, to Session, e *server.Emitter[P], p P) error {
-	event, data, err := server.Encode(e, p)
+	event, data, err := port.Encode((*server.UntypedEmitter)(e), &p)
 	if err != nil {
 		return fmt.Errorf("mcpc: %w", err)
 	}
@@ -82,7 +83,7 @@ func SendEvent[P any](ctx context.Context, a *Adapter, to Session, e *server.Emi
 // SendEventNamed is [SendEvent] for an event type by its name, such as one with a check, which has
 // no emitter. A P that is not the type's payload is events.ErrInvalidPayload.
 func SendEventNamed[P any](ctx context.Context, a *Adapter, to Session, event string, p P) error {
-	data, err := server.EncodePayload(a.es, event, p)
+	data, err := a.es.EncodePayload(event, &p)
 	if err != nil {
 		return fmt.Errorf("mcpc: %w", err)
 	}

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -115,17 +115,17 @@ func (a *Adapter) isBound(o *owner, session string) bool {
 }
 
 // message is a notification in the form that the options ask for (MCPE-NOTE-1).
-func (a *Adapter) message(method string, params any) server.Message {
+func (a *Adapter) message(method string, params any) port.Message {
 	raw := encode(params)
 	if !a.o.Envelope {
-		return server.Message{Method: method, Params: raw}
+		return port.Message{Method: method, Params: raw}
 	}
 	type inner struct {
 		Method string          `json:"method"`
 		Params json.RawMessage `json:"params"`
 	}
 	// The page's two members, and those without which it is no log message of MCP.
-	return server.Message{Method: wire.NotificationMessage, Params: encode(struct {
+	return port.Message{Method: wire.NotificationMessage, Params: encode(struct {
 		inner
 		Level  string `json:"level"`
 		Logger string `json:"logger"`

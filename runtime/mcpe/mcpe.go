@@ -35,6 +35,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
@@ -43,7 +44,7 @@ import (
 
 // An Adapter serves MCPE on one event server. Its methods are safe for concurrent use.
 type Adapter struct {
-	es      *server.Server
+	es      *port.Port
 	srv     *mcp.Server
 	o       Options
 	durable store.ScheduleStore // of principals
@@ -75,7 +76,7 @@ func New(srv *mcp.Server, es *server.Server, o Options) (*Adapter, error) {
 		return nil, errors.New("mcpe.New: no server given")
 	}
 	o.setDefaults()
-	a := &Adapter{es: es, srv: srv, o: o, durable: o.Store, passing: memory.NewSchedules(),
+	a := &Adapter{es: port.Of(es), srv: srv, o: o, durable: o.Store, passing: memory.NewSchedules(),
 		subs: map[string]*subscription{}, owners: map[string]*owner{}, watches: map[string]*watch{},
 		heads: map[string]string{}, known: map[string]bool{}, slots: make(chan struct{}, o.MaxHandlers), scope: rand.Text()}
 	if a.durable == nil {
@@ -93,17 +94,17 @@ func New(srv *mcp.Server, es *server.Server, o Options) (*Adapter, error) {
 		a.cancel()
 		return nil, fmt.Errorf("mcpe.New: restoring subscriptions: %w", err)
 	}
-	es.AddListenKey(wire.MetaMCPE)
-	es.Advertise(wire.MCPECapability, func(info *mcp.Implementation) any { return a.capabilities(info) })
+	a.es.AddListenKey(wire.MetaMCPE)
+	a.es.Advertise(wire.MCPECapability, func(info *mcp.Implementation) any { return a.capabilities(info) })
 	a.typesChanged()
 	a.addTools()
 	srv.AddReceivingMiddleware(a.tailorTools)
-	a.stops = append(a.stops, es.OnListChanged(a.typesChanged), es.OnOutlet(a.outletOpened))
+	a.stops = append(a.stops, a.es.OnListChanged(a.typesChanged), a.es.OnOutlet(a.outletOpened))
 	a.stops = append(a.stops, func() func() {
 		stop := make(chan struct{})
 		a.work.Go(func() {
 			select {
-			case <-es.Closing():
+			case <-a.es.Closing():
 				go a.Close()
 			case <-stop:
 			}
@@ -173,7 +174,7 @@ func (a *Adapter) storeOf(o *owner) store.ScheduleStore {
 }
 
 // ownerOf finds the client of a call; nil when there is none that could be told from others.
-func (a *Adapter) ownerOf(c server.Caller) *owner {
+func (a *Adapter) ownerOf(c port.Caller) *owner {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
@@ -231,7 +232,7 @@ func (a *Adapter) forget(o *owner) {
 
 // bind notes by which session a client called, so that its notifications find it, and delivers what
 // waited for it.
-func (a *Adapter) bind(o *owner, c server.Caller) {
+func (a *Adapter) bind(o *owner, c port.Caller) {
 	a.mu.Lock()
 	if c.Session != "" {
 		kept := []binding{{c.Session, c.ServerSession}}
@@ -247,7 +248,7 @@ func (a *Adapter) bind(o *owner, c server.Caller) {
 }
 
 // outletOpened delivers what waited for a peer that is reachable again.
-func (a *Adapter) outletOpened(out server.Outlet) {
+func (a *Adapter) outletOpened(out port.Outlet) {
 	if out.Session == "" && out.Key != wire.MetaMCPE {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -27,9 +28,9 @@ func TestQueueIsSettledWhenWritten(t *testing.T) {
 			}
 		}
 		// A listener takes everything and writes nothing.
-		var taken []server.Message
+		var taken []port.Message
 		listener := func() (closed func()) {
-			return g.es.OpenOutlet(server.Outlet{Principal: "alice", Key: wire.MetaMCPE, Send: func(m server.Message) bool {
+			return port.Of(g.es).OpenOutlet(port.Outlet{Principal: "alice", Key: wire.MetaMCPE, Send: func(m port.Message) bool {
 				taken = append(taken, m)
 				return true
 			}})

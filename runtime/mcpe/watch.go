@@ -11,8 +11,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -34,7 +34,7 @@ type watch struct {
 
 // A follower reads one event type for a watch.
 type follower struct {
-	*server.Follower
+	port.Follower
 	info   events.Info
 	source string
 	saving bool // the cursor is kept with the queues; guarded by taking
@@ -176,7 +176,7 @@ func (a *Adapter) reconcile(ctx context.Context, principal string, required []st
 // follow begins to read a type: where the queues have come, or now. w.changing is held.
 func (a *Adapter) follow(ctx context.Context, w *watch, info events.Info, queued bool) error {
 	f := &follower{info: info, source: w.principal + "\x00" + info.Name, limit: a.o.PublishRate.limiter(), done: make(chan struct{})}
-	r := server.FollowRequest{Event: info.Name, Principal: w.principal, Mode: modeName, Arguments: a.arguments(w.principal, info.Name)}
+	r := port.FollowRequest{Event: info.Name, Principal: w.principal, Mode: modeName, Arguments: a.arguments(w.principal, info.Name)}
 	a.mu.Lock()
 	head := a.heads[info.Name]
 	a.mu.Unlock()
@@ -274,7 +274,7 @@ func (a *Adapter) lost(w *watch, f *follower) {
 }
 
 // take gives occurrences to the subscriptions that they match.
-func (a *Adapter) take(w *watch, f *follower, found server.Followed) {
+func (a *Adapter) take(w *watch, f *follower, found port.Followed) {
 	f.taking.Lock()
 	defer f.taking.Unlock()
 	var kept, passing store.Intake

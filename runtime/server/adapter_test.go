@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -43,8 +45,8 @@ func TestFollow(t *testing.T) {
 			}
 		}
 		emit("before", "P1")
-		head := es.Head("incident.created")
-		f, err := es.Follow(ctx, server.FollowRequest{Event: "incident.created", Principal: "ann", Mode: "test", Arguments: json.RawMessage(`{"severity":"P1"}`)})
+		head := port.Of(es).Head("incident.created")
+		f, err := port.Of(es).Follow(ctx, port.FollowRequest{Event: "incident.created", Principal: "ann", Mode: "test", Arguments: json.RawMessage(`{"severity":"P1"}`)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,14 +64,14 @@ func TestFollow(t *testing.T) {
 		if subs := es.Subscriptions(); len(subs) != 1 || subs[0].Mode != "test" || subs[0].Principal != "ann" {
 			t.Errorf("subscriptions %+v", subs)
 		}
-		again, err := es.Follow(ctx, server.FollowRequest{Event: "incident.created", Principal: "ann", Mode: "test", Cursor: &head})
+		again, err := port.Of(es).Follow(ctx, port.FollowRequest{Event: "incident.created", Principal: "ann", Mode: "test", Cursor: &head})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if found, err := again.Next(ctx); err != nil || len(found.Occurrences) != 3 {
 			t.Errorf("from the head of before: %+v, %v", found, err)
 		}
-		st, err := es.Open(ctx, server.Request{Method: wire.MethodStream, Params: json.RawMessage(`{"name":"incident.created","cursor":null}`), ID: json.RawMessage(`1`), Principal: "ann", CanStream: true})
+		st, err := port.Of(es).Open(ctx, port.Request{Method: wire.MethodStream, Params: json.RawMessage(`{"name":"incident.created","cursor":null}`), ID: json.RawMessage(`1`), Principal: "ann", CanStream: true})
 		if err != nil {
 			t.Fatalf("a stream beside two followers: %v", err)
 		}
@@ -96,7 +98,7 @@ func TestFollowerEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				es, _ := adapted(t, server.Options{})
-				f, err := es.Follow(context.Background(), server.FollowRequest{Event: "incident.created", Principal: "ann", Mode: "test"})
+				f, err := port.Of(es).Follow(context.Background(), port.FollowRequest{Event: "incident.created", Principal: "ann", Mode: "test"})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -135,20 +137,45 @@ func TestFollowIsAuthorized(t *testing.T) {
 		if principal == "ann" {
 			args = json.RawMessage(`{"unknown":1}`)
 		}
-		_, err := es.Follow(ctx, server.FollowRequest{Event: "incident.created", Principal: principal, Mode: "test", Arguments: args})
-		may := es.MayFollow(ctx, principal, "incident.created", args)
+		_, err := port.Of(es).Follow(ctx, port.FollowRequest{Event: "incident.created", Principal: principal, Mode: "test", Arguments: args})
+		may := port.Of(es).MayFollow(ctx, principal, "incident.created", args)
 		var e, m *events.Error
 		if !errors.As(err, &e) || !errors.As(may, &m) || e.Kind != want || m.Kind != want {
 			t.Errorf("%s: Follow %v, MayFollow %v", principal, err, may)
 		}
 	}
-	if all, err := es.Types(ctx, "blind"); err != nil || len(all) != 0 {
+	if all, err := port.Of(es).Types(ctx, "blind"); err != nil || len(all) != 0 {
 		t.Errorf("Types for the blind: %v, %v", all, err)
 	}
-	if all, err := es.Types(ctx, "ann"); err != nil || len(all) != 1 || all[0].Name != "incident.created" {
+	if all, err := port.Of(es).Types(ctx, "ann"); err != nil || len(all) != 1 || all[0].Name != "incident.created" {
 		t.Errorf("Types: %v, %v", all, err)
 	}
 	if subs := es.Subscriptions(); len(subs) != 0 {
 		t.Errorf("a refusal left %+v", subs)
 	}
+}
+
+// pollOnce does for the examples what a carrier does with a client's request: it polls incident.created for P1 and returns the next cursor as JSON, and the ids found.
+func pollOnce(ctx context.Context, es *server.Server, cursor string) (next string, ids []string) {
+	params := fmt.Sprintf(`{"name":"incident.created","arguments":{"severity":"P1"},"cursor":%s}`, cursor)
+	res, err := port.Of(es).Call(ctx, port.Request{Method: wire.MethodPoll, Params: json.RawMessage(params)})
+	if err != nil {
+		fmt.Println(err)
+		return "null", nil
+	}
+	var r wire.PollResult
+	if err := json.Unmarshal(res, &r); err != nil {
+		fmt.Println(err)
+		return "null", nil
+	}
+	for _, e := range r.Events {
+		ids = append(ids, e.EventID)
+	}
+	return fmt.Sprintf("%q", *r.Cursor), ids
+}
+
+// subscribe does for the examples what a carrier does with a client's events/subscribe.
+func subscribe(ctx context.Context, es *server.Server, principal, params string) error {
+	_, err := port.Of(es).Call(ctx, port.Request{Method: wire.MethodSubscribe, Params: json.RawMessage(params), Principal: principal})
+	return err
 }

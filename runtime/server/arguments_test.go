@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -34,27 +35,27 @@ func TestArgumentsAreBounded(t *testing.T) {
 		}})
 		ways := map[string]func(args string) error{
 			"poll": func(args string) error {
-				_, err := s.Call(t.Context(), Request{Method: wire.MethodPoll, Principal: "ada", Params: json.RawMessage(`{"name":"e","arguments":` + args + `}`)})
+				_, err := s.inside().Call(t.Context(), port.Request{Method: wire.MethodPoll, Principal: "ada", Params: json.RawMessage(`{"name":"e","arguments":` + args + `}`)})
 				return err
 			},
 			"stream": func(args string) error {
-				st, err := s.Open(t.Context(), streamRequest("ada", `{"name":"e","arguments":`+args+`}`))
+				st, err := s.inside().Open(t.Context(), streamRequest("ada", `{"name":"e","arguments":`+args+`}`))
 				if err == nil {
 					st.Close()
 				}
 				return err
 			},
 			"subscribe": func(args string) error {
-				_, err := s.Call(t.Context(), Request{Method: wire.MethodSubscribe, Principal: "ada", Params: json.RawMessage(params(plain, secretA, `,"arguments":`+args))})
+				_, err := s.inside().Call(t.Context(), port.Request{Method: wire.MethodSubscribe, Principal: "ada", Params: json.RawMessage(params(plain, secretA, `,"arguments":`+args))})
 				return err
 			},
 			"follow": func(args string) error {
-				f, err := s.Follow(t.Context(), FollowRequest{Event: "e", Principal: "ada", Mode: "test", Arguments: json.RawMessage(args)})
+				f, err := s.inside().Follow(t.Context(), port.FollowRequest{Event: "e", Principal: "ada", Mode: "test", Arguments: json.RawMessage(args)})
 				if err == nil {
 					f.Close()
 				}
 				if err != nil {
-					return s.refusal(t.Context(), &Request{}, err)
+					return s.refusal(t.Context(), &port.Request{}, err)
 				}
 				return nil
 			},
@@ -166,7 +167,7 @@ func TestMemoryShares(t *testing.T) {
 			}})
 		register(t, s, "hookless", Hooks[filterArgs, incident]{})
 		pollOf := func(principal, event string, i int) error {
-			_, err := s.Call(context.Background(), Request{Method: wire.MethodPoll, Principal: principal,
+			_, err := s.inside().Call(context.Background(), port.Request{Method: wire.MethodPoll, Principal: principal,
 				Params: json.RawMessage(fmt.Sprintf(`{"name":%q,"arguments":{"tag":"%s%d"}}`, event, strings.Repeat("t", 1000), i))})
 			return err
 		}
@@ -237,7 +238,7 @@ func TestMemoryOfWebhooks(t *testing.T) {
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		args := func(i int) string { return fmt.Sprintf(`{"prefix":"%s%d"}`, strings.Repeat("p", 2000), i) }
 		sub := func(i int) error {
-			_, err := w.Call(t.Context(), Request{Method: wire.MethodSubscribe, Principal: "ada", Params: json.RawMessage(params(plain, secretA, `,"arguments":`+args(i)))})
+			_, err := w.inside().Call(t.Context(), port.Request{Method: wire.MethodSubscribe, Principal: "ada", Params: json.RawMessage(params(plain, secretA, `,"arguments":`+args(i)))})
 			return err
 		}
 		n := 0
@@ -344,10 +345,10 @@ func TestRetainedArguments(t *testing.T) {
 				s.leases.endWhere(func(*lease) bool { return true })
 				forget()
 				before = heap()
-				streams := make([]*Stream, n/2)
+				streams := make([]*pushStream, n/2)
 				for i := range streams {
 					var err error
-					if streams[i], err = s.Open(t.Context(), streamRequest("ada", `{"name":"e","arguments":`+json(n+i)+`}`)); err != nil {
+					if streams[i], err = opened(s.inside().Open(t.Context(), streamRequest("ada", `{"name":"e","arguments":`+json(n+i)+`}`))); err != nil {
 						t.Fatal(err)
 					}
 					s := streams[i].source.(*logSource)

@@ -18,9 +18,8 @@ import (
 // with [WithSharedCheck] runs for nobody, and so does Transform, whose result is shared.
 func PrincipalOf(ctx context.Context) string { return hook.Principal(ctx) }
 
-// Authenticate derives the caller of a request and when its token expires (AUTH-3, AUTH-4). For
-// carriers.
-func (s *Server) Authenticate(ctx context.Context, extra *mcp.RequestExtra) (principal string, expires time.Time) {
+// authenticate derives the caller of a request and when its token expires (AUTH-3, AUTH-4).
+func (s *Server) authenticate(ctx context.Context, extra *mcp.RequestExtra) (principal string, expires time.Time) {
 	if extra == nil {
 		extra = &mcp.RequestExtra{}
 	}
@@ -84,7 +83,7 @@ func (s *Server) refused(ctx context.Context, principal string, a arguments) *ev
 // named: streams and webhooks are terminated with Forbidden, or with what Authorize says now; poll
 // leases end (AUTH-2). It does not outlive itself: whether the principal may come back is the hooks' decision.
 func (s *Server) Revoke(ctx context.Context, principal string, names ...string) {
-	s.forStreams(principal, names, func(st *Stream) {
+	s.forStreams(principal, names, func(st *pushStream) {
 		e := s.refused(ctx, principal, st.arguments())
 		if e == nil {
 			e = events.Forbidden("access revoked")
@@ -106,7 +105,7 @@ func (s *Server) Revoke(ctx context.Context, principal string, names ...string) 
 // Recheck asks the hooks again, now, for the principal's live streams and webhook subscriptions to
 // the named events, or to all when none are named, and ends those that are refused (AUTH-2).
 func (s *Server) Recheck(ctx context.Context, principal string, names ...string) {
-	s.forStreams(principal, names, func(st *Stream) {
+	s.forStreams(principal, names, func(st *pushStream) {
 		if e := s.refused(ctx, principal, st.arguments()); e != nil {
 			st.end(e)
 		}
@@ -116,7 +115,7 @@ func (s *Server) Recheck(ctx context.Context, principal string, names ...string)
 	}
 }
 
-func (s *Server) forStreams(principal string, names []string, f func(*Stream)) {
+func (s *Server) forStreams(principal string, names []string, f func(*pushStream)) {
 	for _, st := range s.streamsOf(nil) {
 		if st.sub.Principal == principal && (len(names) == 0 || slices.Contains(names, st.sub.Event)) {
 			f(st)

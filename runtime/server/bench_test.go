@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -21,11 +23,11 @@ func BenchmarkPollIdle(b *testing.B) {
 	e := register(b, s, "e", Hooks[filterArgs, incident]{})
 	emit(b, e, incident{ID: "x"})
 	c := pollFrom(b, s, nil, "").Cursor
-	r := Request{Method: wire.MethodPoll, Stateless: true,
+	r := port.Request{Method: wire.MethodPoll, Stateless: true,
 		Params: json.RawMessage(fmt.Sprintf(`{"name":"e","arguments":{"severity":"P1"},"cursor":%q,"maxEvents":50}`, *c))}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := s.Call(context.Background(), r); err != nil {
+		if _, err := s.inside().Call(context.Background(), r); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -34,7 +36,7 @@ func BenchmarkPollIdle(b *testing.B) {
 // countingCarrier counts frames.
 type countingCarrier struct{ n *atomic.Int64 }
 
-func (c countingCarrier) Write(frames []Frame) error {
+func (c countingCarrier) Write(frames []frame.Frame) error {
 	c.n.Add(int64(len(frames)))
 	return nil
 }
@@ -44,7 +46,7 @@ func benchStreams(b *testing.B, s *Server, n int, params func(int) string) (fram
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	for i := range n {
-		st, err := s.Open(context.Background(), streamRequest("", params(i)))
+		st, err := s.inside().Open(context.Background(), streamRequest("", params(i)))
 		if err != nil {
 			b.Fatal(err)
 		}

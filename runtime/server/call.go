@@ -6,13 +6,11 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-// Call answers a request of any method but an events/stream that is to be carried: that one is
-// Open's. The result is complete JSON; the error is always a bare *jsonrpc.Error ready for the
-// wire. For carriers.
-func (s *Server) Call(ctx context.Context, r Request) (json.RawMessage, error) {
+func (s inside) Call(ctx context.Context, r port.Request) (json.RawMessage, error) {
 	var res json.RawMessage
 	var err error
 	switch r.Method {
@@ -37,7 +35,7 @@ func (s *Server) Call(ctx context.Context, r Request) (json.RawMessage, error) {
 
 // uncarried refuses an events/stream whose connection cannot carry it, after the checks that come
 // before the mode (ERR-2).
-func (s *Server) uncarried(ctx context.Context, r *Request) error {
+func (s *Server) uncarried(ctx context.Context, r *port.Request) error {
 	p, err := wire.DecodeStreamParams(r.Params)
 	if err != nil {
 		return fault.InvalidParams(err)

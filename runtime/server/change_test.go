@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -33,7 +34,7 @@ func listAs(t testing.TB, s *Server, principal, cursor string, canStream bool) l
 	if cursor == "" {
 		p = nil
 	}
-	raw, err := s.Call(context.Background(), Request{Method: wire.MethodList, Params: p, Principal: principal, Stateless: true, CanStream: canStream})
+	raw, err := s.inside().Call(context.Background(), port.Request{Method: wire.MethodList, Params: p, Principal: principal, Stateless: true, CanStream: canStream})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +129,7 @@ func TestDelivery(t *testing.T) {
 	wantError(t, err, -32014, `{"feature":"deliveryMode","value":"push"}`)
 	r := streamRequest("", `{"name":"all"}`)
 	r.CanStream = false
-	_, gerr := s.Open(t.Context(), r)
+	_, gerr := s.inside().Open(t.Context(), r)
 	wantError(t, asRPC(gerr), -32014, `{"feature":"deliveryMode","value":"push"}`)
 }
 
@@ -158,7 +159,7 @@ func TestChangeInPlace(t *testing.T) {
 				s := newServer(t, Options{})
 				e := register(t, s, "e", Hooks[filterArgs, incident]{})
 				changes := 0
-				stop := s.OnListChanged(func() { changes++ })
+				stop := s.inside().OnListChanged(func() { changes++ })
 				parked := stream(t, s, `{"name":"e","arguments":{"severity":"P1"}}`)
 				synctest.Wait()
 				typ := incidentType("e")
@@ -326,9 +327,9 @@ func TestVisibilityAndAuthorization(t *testing.T) {
 			for _, method := range []string{wire.MethodPoll, wire.MethodStream} {
 				var err error
 				if method == wire.MethodPoll {
-					_, err = s.Call(context.Background(), Request{Method: method, Principal: tc.principal, Params: json.RawMessage(tc.params)})
+					_, err = s.inside().Call(context.Background(), port.Request{Method: method, Principal: tc.principal, Params: json.RawMessage(tc.params)})
 				} else {
-					_, err = s.Open(context.Background(), streamRequest(tc.principal, tc.params))
+					_, err = s.inside().Open(context.Background(), streamRequest(tc.principal, tc.params))
 				}
 				wantError(t, asRPC(err), tc.code, tc.data)
 				if strings.Contains(string(asRPC(err).Data), "secret") {
@@ -369,9 +370,9 @@ func TestDialects(t *testing.T) {
 		want     int64
 	}{{CodesSketch, true, -32011}, {CodesSEP, false, -32023}, {CodesAuto, false, -32011}, {CodesAuto, true, -32023}} {
 		s := newServer(t, Options{Codes: tc.codes})
-		_, err := s.Call(t.Context(), Request{Method: wire.MethodPoll, Params: json.RawMessage(`{"name":"x"}`), DeclaresExtension: tc.declares})
+		_, err := s.inside().Call(t.Context(), port.Request{Method: wire.MethodPoll, Params: json.RawMessage(`{"name":"x"}`), DeclaresExtension: tc.declares})
 		wantError(t, asRPC(err), tc.want, `{"kind":"event"}`)
-		_, err = s.Call(t.Context(), Request{Method: "events/other", DeclaresExtension: tc.declares})
+		_, err = s.inside().Call(t.Context(), port.Request{Method: "events/other", DeclaresExtension: tc.declares})
 		wantError(t, asRPC(err), -32601, "")
 	}
 }

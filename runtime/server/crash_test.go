@@ -24,6 +24,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
@@ -165,7 +166,7 @@ func TestCrashChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := fmt.Sprintf(`{"name":"e","ttlMs":null,"arguments":{"severity":"P1"},"delivery":{"mode":"webhook","url":%q,"secret":%q}}`, url, secretA)
-	if _, err := s.Call(t.Context(), Request{Method: wire.MethodSubscribe, Params: json.RawMessage(p), Principal: "alice", AfterReply: answered}); err != nil {
+	if _, err := s.inside().Call(t.Context(), port.Request{Method: wire.MethodSubscribe, Params: json.RawMessage(p), Principal: "alice", AfterReply: answered}); err != nil {
 		t.Fatal(err)
 	}
 	fmt.Println("subscribed")

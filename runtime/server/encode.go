@@ -9,20 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 )
 
-// Encode validates and encodes a payload as e.Emit does, without emitting it, and names the event
-// type. Errors are Emit's. For adapters. It is no method, of which each event type would have its own.
-func Encode[P any](e *Emitter[P], p P) (event string, data json.RawMessage, err error) {
-	return e.et.encodeNamed(&p)
-}
-
-// EncodePayload is [Encode] for an event type that is registered by name, such as one with
-// a check; a name that is not is [events.ErrNotFound], a P that is not the type's payload is
-// [events.ErrInvalidPayload]. For adapters.
-func EncodePayload[P any](s *Server, event string, p P) (json.RawMessage, error) {
-	return s.encodePayload(event, &p)
-}
-
-// encodePayload is EncodePayload of p, a pointer to the payload.
+// encodePayload encodes p, a pointer to the payload of the named event type.
 func (s *Server) encodePayload(event string, p any) (json.RawMessage, error) {
 	s.mu.Lock()
 	et := s.types[event]
@@ -36,12 +23,6 @@ func (s *Server) encodePayload(event string, p any) (json.RawMessage, error) {
 		}
 	}
 	return et.encode(p)
-}
-
-// encodeNamed is encode with the event's name.
-func (et *eventType) encodeNamed(p any) (event string, data json.RawMessage, err error) {
-	data, err = et.encode(p)
-	return et.name, data, err
 }
 
 // encode checks p, a pointer to the payload, and encodes it.
@@ -59,38 +40,4 @@ func (et *eventType) encode(p any) (json.RawMessage, error) {
 		return fail(err)
 	}
 	return data, nil
-}
-
-// OnSessionEnd calls f when a client asks for the end of its session, before the session waits for
-// its calls, until stop is called. Whether the principal owns the session is f's to compare; f must
-// not block. For adapters.
-func (s *Server) OnSessionEnd(f func(session, principal string)) (stop func()) {
-	h := &s.adapters.hub
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.ended == nil {
-		h.ended = map[int]func(session, principal string){}
-	}
-	h.lastID++
-	id := h.lastID
-	h.ended[id] = f
-	return func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		delete(h.ended, id)
-	}
-}
-
-// EndSession tells adapters that the principal asked for the end of a session. For carriers.
-func (s *Server) EndSession(session, principal string) {
-	h := &s.adapters.hub
-	h.mu.Lock()
-	var tell []func(session, principal string)
-	for _, f := range h.ended {
-		tell = append(tell, f)
-	}
-	h.mu.Unlock()
-	for _, f := range tell {
-		f(session, principal)
-	}
 }

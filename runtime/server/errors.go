@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -22,7 +23,7 @@ func (s *Server) dialect(declaresExtension bool) wire.Dialect {
 }
 
 // refusal is the bare JSON-RPC error of a call; what is not meant for the caller is logged.
-func (s *Server) refusal(ctx context.Context, r *Request, err error) *jsonrpc.Error {
+func (s *Server) refusal(ctx context.Context, r *port.Request, err error) *jsonrpc.Error {
 	var j *jsonrpc.Error
 	if errors.As(err, &j) {
 		return j

@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A check asks an upstream with the upstream's own cursor; here that is a number of messages.
@@ -113,23 +111,4 @@ func ExampleEmitter_Emit() {
 	// true
 	// <nil>
 	// true
-}
-
-// pollOnce polls incident.created for P1 and returns the next cursor as JSON, and the ids found.
-func pollOnce(ctx context.Context, es *server.Server, cursor string) (next string, ids []string) {
-	params := fmt.Sprintf(`{"name":"incident.created","arguments":{"severity":"P1"},"cursor":%s}`, cursor)
-	res, err := es.Call(ctx, server.Request{Method: wire.MethodPoll, Params: json.RawMessage(params)})
-	if err != nil {
-		fmt.Println(err)
-		return "null", nil
-	}
-	var r wire.PollResult
-	if err := json.Unmarshal(res, &r); err != nil {
-		fmt.Println(err)
-		return "null", nil
-	}
-	for _, e := range r.Events {
-		ids = append(ids, e.EventID)
-	}
-	return fmt.Sprintf("%q", *r.Cursor), ids
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 type arguments struct {
@@ -46,28 +45,10 @@ func Example() {
 		return
 	}
 
-	// What a carrier does with a client's request; package transport has the carriers.
-	poll := func(cursor string) (cursorAfter string, ids []string) {
-		params := fmt.Sprintf(`{"name":"incident.created","arguments":{"severity":"P1"},"cursor":%s}`, cursor)
-		res, err := es.Call(ctx, server.Request{Method: wire.MethodPoll, Params: json.RawMessage(params)})
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		var r wire.PollResult
-		if err := json.Unmarshal(res, &r); err != nil {
-			fmt.Println(err)
-			return
-		}
-		for _, e := range r.Events {
-			ids = append(ids, e.EventID)
-		}
-		return fmt.Sprintf("%q", *r.Cursor), ids
-	}
-	cursor, _ := poll("null")
+	cursor, _ := pollOnce(ctx, es, "null")
 	created.Emit(ctx, payload{IncidentID: "INC-1", Severity: "P1"}, events.WithID("evt_1"))
 	created.Emit(ctx, payload{IncidentID: "INC-2", Severity: "P3"}, events.WithID("evt_2"))
-	_, ids := poll(cursor)
+	_, ids := pollOnce(ctx, es, cursor)
 	fmt.Println(ids)
 	// Output: [evt_1]
 }

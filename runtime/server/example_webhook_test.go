@@ -64,10 +64,9 @@ func ExampleWebhookOptions() {
 		return
 	}
 
-	// What a carrier does with a client's request; package transport has the carriers.
 	params := fmt.Sprintf(`{"name":"incident.created","arguments":{"severity":"P1"},"delivery":{"mode":"webhook","url":%q,"secret":%q}}`,
 		callback.URL+"/hook", secret.Text())
-	if _, err := es.Call(ctx, server.Request{Method: wire.MethodSubscribe, Params: json.RawMessage(params), Principal: "alice"}); err != nil {
+	if err := subscribe(ctx, es, "alice", params); err != nil {
 		fmt.Println(err)
 		return
 	}

@@ -9,39 +9,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A FollowRequest says what an adapter wants to read. For adapters.
-type FollowRequest struct {
-	// Event is the event type's name.
-	Event string
-	// Principal is who the adapter reads for: visibility, authorization, checks and hooks see it.
-	Principal string
-	// Mode is what hooks find in [Subscription.Mode]: the adapter's name.
-	Mode string
-	// Arguments are the subscription arguments; nil stands for none.
-	Arguments json.RawMessage
-	// Cursor is where to begin; nil stands for the moment of the call.
-	Cursor *string
-}
-
-// Followed is what [Follower.Next] found. For adapters.
-type Followed struct {
-	// Occurrences are in order, after the author's Match and Transform. Their Cursor is empty.
-	Occurrences []events.Occurrence
-	// Gap tells that occurrences before these were lost (PUSH-7).
-	Gap bool
-	// Cursor is the position after Occurrences; "" for a type without cursors.
-	Cursor string
-}
-
-// A Follower reads one event type for an adapter, as a push subscription does for a client: it is
-// in [Server.Subscriptions], hooks hear of it, and what ends a stream ends it (AUTH-2, EVOL-1).
-// Its methods are for one goroutine, but Close is for any.
-type Follower struct {
-	st     *Stream
+// A follower is a [port.Follower] over a stream that nobody carries.
+type follower struct {
+	st     *pushStream
 	run    run
 	cancel context.CancelFunc
 	next   sync.Mutex // held by Next
@@ -53,8 +28,8 @@ type Follower struct {
 }
 
 // Follow opens a follower after the checks that events/stream makes. Errors are [events.Error]s or
-// internal. The adapter calls Close. For adapters.
-func (s *Server) Follow(ctx context.Context, r FollowRequest) (*Follower, error) {
+// internal. The adapter calls Close.
+func (s inside) Follow(ctx context.Context, r port.FollowRequest) (port.Follower, error) {
 	ctx = hook.WithPrincipal(ctx, r.Principal)
 	et, d, err := s.lookup(ctx, r.Principal, r.Event)
 	if err != nil {
@@ -70,7 +45,7 @@ func (s *Server) Follow(ctx context.Context, r FollowRequest) (*Follower, error)
 	if err := s.authorized(ctx, r.Principal, a); err != nil {
 		return nil, err
 	}
-	st := &Stream{server: s, et: et, sub: identity(r.Mode, r.Principal, a), noSlot: true, args: a, wake: topic.NewWake()}
+	st := &pushStream{server: s.Server, et: et, sub: identity(r.Mode, r.Principal, a), noSlot: true, args: a, wake: topic.NewWake()}
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -88,7 +63,7 @@ func (s *Server) Follow(ctx context.Context, r FollowRequest) (*Follower, error)
 		st.release(true)
 		return nil, err
 	}
-	f := &Follower{st: st, closed: make(chan struct{})}
+	f := &follower{st: st, closed: make(chan struct{})}
 	hooks, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	f.cancel = cancel
 	f.run = run{st: st, ctx: hooks, hooks: hooks}
@@ -109,32 +84,29 @@ func (et *eventType) head() (head store.Position) {
 	return head
 }
 
-// Passed returns the cursor after what Next has returned so far, at first that of the beginning; ""
-// for a type without cursors. It may be called while Next runs.
-func (f *Follower) Passed() string {
+// Passed implements [port.Follower].
+func (f *follower) Passed() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.passed
 }
 
-func (f *Follower) pass(cursor string) {
+func (f *follower) pass(cursor string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.passed = cursor
 }
 
-func (f *Follower) cursor() (text string) {
+func (f *follower) cursor() (text string) {
 	_ = json.Unmarshal(f.st.source.Cursor(), &text)
 	return text
 }
 
-// Next waits for occurrences or a gap. It returns ctx's error when ctx ends, and the reason when
-// the subscription is over: an [events.Error], or [events.ErrClosed] when the server shuts down or
-// Close was called. What goes wrong upstream or with a single occurrence is logged.
-func (f *Follower) Next(ctx context.Context) (Followed, error) {
+// Next implements [port.Follower].
+func (f *follower) Next(ctx context.Context) (port.Followed, error) {
 	f.next.Lock()
 	defer f.next.Unlock()
-	var found Followed
+	var found port.Followed
 	var err error
 	loop{source: f.st.source, wake: f.st.wake, stop: f.closed}.run(ctx, func() (turn, time.Time) {
 		if err = f.ended(ctx); err != nil {
@@ -165,13 +137,13 @@ func (f *Follower) Next(ctx context.Context) (Followed, error) {
 		return pause, until
 	})
 	if err != nil {
-		return Followed{}, err
+		return port.Followed{}, err
 	}
 	return found, nil
 }
 
 // ended is why there is nothing more to read for Next.
-func (f *Follower) ended(ctx context.Context) error {
+func (f *follower) ended(ctx context.Context) error {
 	if ended, reason := f.st.outcome(); ended {
 		if reason != nil {
 			return reason
@@ -187,7 +159,7 @@ func (f *Follower) ended(ctx context.Context) error {
 }
 
 // pull makes one pass over the source. wait is how long to leave it alone after a failure.
-func (f *Follower) pull() (found Followed, more bool, wait time.Duration) {
+func (f *follower) pull() (found port.Followed, more bool, wait time.Duration) {
 	st := f.st
 	p, err := st.source.Pull(f.run.hooks, f.run.outcomes[:0])
 	f.run.outcomes = p.Out
@@ -212,8 +184,8 @@ func (f *Follower) pull() (found Followed, more bool, wait time.Duration) {
 	return found, p.More || err != nil, p.Retry
 }
 
-// Close ends the subscription. It may be called more than once, also while Next runs.
-func (f *Follower) Close() {
+// Close implements [port.Follower].
+func (f *follower) Close() {
 	f.once.Do(func() {
 		close(f.closed)
 		f.cancel()

@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -69,7 +70,7 @@ func FuzzRequest(f *testing.F) {
 	}
 
 	f.Fuzz(func(t *testing.T, method, flags byte, params []byte) {
-		r := Request{Method: methods[int(method)%len(methods)], Params: params, ID: json.RawMessage("1"), Principal: "alice",
+		r := port.Request{Method: methods[int(method)%len(methods)], Params: params, ID: json.RawMessage("1"), Principal: "alice",
 			Stateless: flags&fuzzLegacy == 0, DeclaresExtension: flags&fuzzDeclares != 0, CanStream: flags&fuzzCannotStream == 0}
 		if flags&fuzzNobody != 0 {
 			r.Principal = ""
@@ -77,13 +78,13 @@ func FuzzRequest(f *testing.F) {
 		var res json.RawMessage
 		var err error
 		if r.Method == wire.MethodStream && flags&fuzzCalled == 0 {
-			var st *Stream
-			if st, err = w.Open(t.Context(), r); err == nil {
+			var st *pushStream
+			if st, err = opened(w.inside().Open(t.Context(), r)); err == nil {
 				st.Close()
 				return
 			}
 		} else {
-			res, err = w.Call(t.Context(), r)
+			res, err = w.inside().Call(t.Context(), r)
 		}
 		if err != nil {
 			knownError(t, &r, err)
@@ -95,7 +96,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		if r.Method == wire.MethodSubscribe {
 			r.Method = wire.MethodUnsubscribe
-			if _, err := w.Call(t.Context(), r); err != nil {
+			if _, err := w.inside().Call(t.Context(), r); err != nil {
 				t.Fatalf("%q can be subscribed to but not unsubscribed from: %v", params, err)
 			}
 		}
@@ -103,7 +104,7 @@ func FuzzRequest(f *testing.F) {
 }
 
 // knownError holds err to the contract with carriers.
-func knownError(t *testing.T, r *Request, err error) {
+func knownError(t *testing.T, r *port.Request, err error) {
 	t.Helper()
 	e, bare := err.(*jsonrpc.Error)
 	if !bare {
@@ -153,7 +154,7 @@ func FuzzForeignCursor(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res, err := s.Call(t.Context(), Request{Method: wire.MethodPoll, Params: json.RawMessage(`{"name":"e","cursor":` + string(encoded) + `}`), ID: json.RawMessage("1")})
+		res, err := s.inside().Call(t.Context(), port.Request{Method: wire.MethodPoll, Params: json.RawMessage(`{"name":"e","cursor":` + string(encoded) + `}`), ID: json.RawMessage("1")})
 		if err != nil {
 			t.Fatalf("cursor %q: %v", text, err)
 		}

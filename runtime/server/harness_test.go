@@ -18,6 +18,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -99,9 +101,12 @@ func emit(t testing.TB, e *Emitter[incident], i incident, o ...events.EmitOption
 	}
 }
 
+// inside is what carriers and adapters reach.
+func (s *Server) inside() *port.Port { return s.port }
+
 // call sends params, given as JSON, and decodes the result.
 func call(s *Server, principal, method, params string) (json.RawMessage, *jsonrpc.Error) {
-	res, err := s.Call(context.Background(), Request{Method: method, Params: json.RawMessage(params), ID: json.RawMessage("1"),
+	res, err := s.inside().Call(context.Background(), port.Request{Method: method, Params: json.RawMessage(params), ID: json.RawMessage("1"),
 		Principal: principal, Stateless: true, CanStream: true})
 	if err != nil {
 		return nil, err.(*jsonrpc.Error) // a bare one is part of the contract
@@ -203,11 +208,11 @@ type recorder struct {
 	mu   sync.Mutex
 	got  []written
 	bad  error
-	gate func(n int, frames []Frame) error // when not nil, asked before each Write
+	gate func(n int, frames []frame.Frame) error // when not nil, asked before each Write
 	n    int
 }
 
-func (c *recorder) Write(frames []Frame) error {
+func (c *recorder) Write(frames []frame.Frame) error {
 	if c.gate != nil {
 		if err := c.gate(c.n, frames); err != nil {
 			return err
@@ -275,27 +280,33 @@ func (c *recorder) ids() []string {
 // live is a stream that runs.
 type live struct {
 	*recorder
-	st     *Stream
+	st     *pushStream
 	cancel context.CancelFunc
 	done   chan struct{}
 	final  json.RawMessage
 	err    error
 }
 
-func openStream(s *Server, principal, params string) (*Stream, *jsonrpc.Error) {
-	st, err := s.Open(context.Background(), streamRequest(principal, params))
+func openStream(s *Server, principal, params string) (*pushStream, *jsonrpc.Error) {
+	st, err := s.inside().Open(context.Background(), streamRequest(principal, params))
 	if err != nil {
 		return nil, err.(*jsonrpc.Error)
 	}
-	return st, nil
+	return st.(*pushStream), nil
 }
 
-func streamRequest(principal, params string) Request {
-	return Request{Method: wire.MethodStream, Params: json.RawMessage(params), ID: json.RawMessage("8"),
+// opened looks into what Open returns.
+func opened(s port.Stream, err error) (*pushStream, error) {
+	st, _ := s.(*pushStream)
+	return st, err
+}
+
+func streamRequest(principal, params string) port.Request {
+	return port.Request{Method: wire.MethodStream, Params: json.RawMessage(params), ID: json.RawMessage("8"),
 		Principal: principal, Stateless: true, CanStream: true}
 }
 
-func runStream(st *Stream) *live {
+func runStream(st *pushStream) *live {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &live{recorder: &recorder{id: string(st.id)}, st: st, cancel: cancel, done: make(chan struct{})}
 	go func() {

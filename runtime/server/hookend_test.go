@@ -17,6 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -386,7 +387,7 @@ func TestPresets(t *testing.T) {
 	if rerr != nil || string(raw) != `{"resultType":"complete"}` {
 		t.Errorf("D6: %s %v", raw, rerr)
 	}
-	raw, err := s.Call(t.Context(), Request{Method: wire.MethodUnsubscribe, Params: []byte(`{"name":"e","delivery":{"url":"x"}}`), Principal: "alice"})
+	raw, err := s.inside().Call(t.Context(), port.Request{Method: wire.MethodUnsubscribe, Params: []byte(`{"name":"e","delivery":{"url":"x"}}`), Principal: "alice"})
 	if err != nil || string(raw) != `{}` {
 		t.Errorf("D6, D3: %s %v", raw, err)
 	}

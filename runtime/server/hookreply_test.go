@@ -4,10 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -15,19 +19,20 @@ import (
 // that does not tell.
 func (w *world) subscribeBy(p string, tells bool) (s subscribed, replied func()) {
 	w.t.Helper()
-	var r reply
-	q := Request{Method: wire.MethodSubscribe, Params: json.RawMessage(p), Principal: "alice", Stateless: true}
+	text, release := w.inside().Issue(context.Background(), nil, nil)
+	ticket := w.inside().Ticket(&mcp.RequestExtra{Header: http.Header{port.TicketHeader: {text}}})
+	q := port.Request{Method: wire.MethodSubscribe, Params: json.RawMessage(p), Principal: "alice", Stateless: true}
 	if tells {
-		q.AfterReply = r.add
+		q.AfterReply = ticket.AfterReply
 	}
-	raw, err := w.Call(context.Background(), q)
+	raw, err := w.inside().Call(context.Background(), q)
 	if err == nil {
 		err = json.Unmarshal(raw, &s)
 	}
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return s, r.finish
+	return s, release
 }
 
 // TestSUB1ResponseFirst holds deliveries back until the response of the subscribe is written: that

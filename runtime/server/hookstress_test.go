@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -77,7 +78,7 @@ func TestStorm(t *testing.T) {
 							w.Admin().Replay(context.Background(), wire.SubscriptionID("webhook", principal, plain, "e", fmt.Appendf(nil, `{"minLevel":%d}`, level)), "")
 						default:
 							ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rand.IntN(3000))*time.Millisecond)
-							w.Call(ctx, Request{Method: wire.MethodSubscribe, Principal: principal, Params: json.RawMessage(params(plain, secretA,
+							w.inside().Call(ctx, port.Request{Method: wire.MethodSubscribe, Principal: principal, Params: json.RawMessage(params(plain, secretA,
 								fmt.Sprintf(`,"arguments":{"minLevel":%d},"ttlMs":%d`, level, 60_000+rand.IntN(2)*3_000_000)))})
 							cancel()
 						}

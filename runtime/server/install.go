@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,37 +10,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
-
-// TicketHeader is the header, in RequestExtra only and never on the wire, that ties a request in
-// the SDK to the carrier it came by. A carrier deletes it from every request that it receives.
-const TicketHeader = "X-Mcpe-Ticket"
-
-// A ticket is one request of a carrier on its way through the SDK.
-type ticket struct {
-	ctx   context.Context
-	id    json.RawMessage
-	claim func(ctx context.Context, ss *mcp.ServerSession, st *Stream) (json.RawMessage, error)
-	reply reply
-}
-
-// Issue makes a ticket for an events/* request that a carrier passes through the SDK under
-// [TicketHeader]. The request counts as one that can stream, its id is id with its digits
-// unchanged (the SDK's own would lose some), and it ends when ctx ends, also where the SDK does
-// not notice that the client went away (POLL-9). For events/stream the accepted stream is given
-// to claim, whose result is the request's; without a claim the method is Unsupported. The carrier
-// calls release, once or more, when the answer is written or never comes: webhook deliveries that the
-// request has made possible begin after that. For carriers.
-func (s *Server) Issue(ctx context.Context, id json.RawMessage, claim func(ctx context.Context, ss *mcp.ServerSession, st *Stream) (json.RawMessage, error)) (text string, release func()) {
-	text = rand.Text()
-	t := &ticket{ctx: ctx, id: id, claim: claim}
-	s.tickets.Store(text, t)
-	return text, func() {
-		s.tickets.Delete(text)
-		t.reply.finish()
-	}
-}
 
 // install registers the methods and the middleware.
 func (s *Server) install() error {
@@ -77,9 +48,9 @@ func (s *Server) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		switch r := res.(type) {
 		case *mcp.InitializeResult:
-			return &initializeResult{r, s.Capabilities(false), s}, nil
+			return &initializeResult{r, s.capabilities(false), s}, nil
 		case *mcp.DiscoverResult:
-			return &discoverResult{r, s.Capabilities(true), s}, nil
+			return &discoverResult{r, s.capabilities(true), s}, nil
 		case *mcp.ListToolsResult:
 			return s.shownTools(ctx, req, r), nil
 		}
@@ -113,34 +84,31 @@ func (s *Server) serve(ctx context.Context, method string, ss *mcp.ServerSession
 	if info == nil {
 		info = &requestInfo{} // another middleware has replaced the context
 	}
-	r := Request{Method: method, Stateless: info.stateless, DeclaresExtension: info.declaresExtension}
+	r := port.Request{Method: method, Stateless: info.stateless, DeclaresExtension: info.declaresExtension}
 	if p != nil {
 		r.Params = p.raw
 	}
-	var t *ticket
-	if info.extra != nil {
-		if v, ok := s.tickets.Load(info.extra.Header.Get(TicketHeader)); ok {
-			t = v.(*ticket)
-			r.ID, r.CanStream, r.AfterReply = t.id, true, t.reply.add
-			bound, cancel := context.WithCancel(ctx)
-			defer cancel()
-			defer context.AfterFunc(t.ctx, cancel)()
-			ctx = bound
-		}
+	t := s.port.Ticket(info.extra)
+	if t != nil {
+		r.ID, r.CanStream, r.AfterReply = t.ID, true, t.AfterReply
+		bound, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(t.Ctx, cancel)()
+		ctx = bound
 	}
-	r.Principal, r.Expires = s.Authenticate(ctx, info.extra)
-	if method != wire.MethodStream || t == nil || t.claim == nil {
-		res, err := s.Call(ctx, r)
+	r.Principal, r.Expires = s.authenticate(ctx, info.extra)
+	if method != wire.MethodStream || t == nil || t.Claim == nil {
+		res, err := inside{s}.Call(ctx, r)
 		if err != nil {
 			return nil, err
 		}
 		return newRawResult(res), nil
 	}
-	st, err := s.Open(ctx, r)
+	st, err := inside{s}.Open(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	res, err := t.claim(ctx, ss, st)
+	res, err := t.Claim(ctx, ss, st)
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +210,7 @@ type initializeResult struct {
 
 func (r *initializeResult) MarshalJSON() ([]byte, error) {
 	res := *r.InitializeResult
-	res.Capabilities = r.server.withExperimental(res.Capabilities, res.ServerInfo)
+	res.Capabilities = r.server.port.WithExperimental(res.Capabilities, res.ServerInfo)
 	return r.server.withCapability(&res, r.events)
 }
 
@@ -255,7 +223,7 @@ type discoverResult struct {
 func (r *discoverResult) MarshalJSON() ([]byte, error) {
 	res := *r.DiscoverResult
 	info, _ := res.Meta[mcp.MetaKeyServerInfo].(*mcp.Implementation)
-	res.Capabilities = r.server.withExperimental(res.Capabilities, info)
+	res.Capabilities = r.server.port.WithExperimental(res.Capabilities, info)
 	return r.server.withCapability(&res, r.events)
 }
 
@@ -276,7 +244,7 @@ func (s *Server) withCapability(result any, value json.RawMessage) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	others, err := s.topLevel()
+	others, err := s.port.TopLevel()
 	if err != nil {
 		return nil, err
 	}

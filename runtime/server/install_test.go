@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -73,8 +74,8 @@ const statelessMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-
 func TestCapabilities(t *testing.T) {
 	s := newServer(t, Options{})
 	s.mcp.AddTool(&mcp.Tool{Name: "x", InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
-	s.SetListChanged(true, false)
-	s.SetListChanged(false, false) // never taken back
+	s.inside().SetListChanged(true, false)
+	s.inside().SetListChanged(false, false) // never taken back
 	for _, tc := range []struct {
 		era, changed string
 		res          *jsonrpc.Response
@@ -165,13 +166,13 @@ func TestTickets(t *testing.T) {
 		if err := json.Unmarshal([]byte(params), p); err != nil {
 			t.Fatal(err)
 		}
-		return handle(t.Context(), method, &mcp.ServerRequest[*rawParams]{Params: p, Extra: &mcp.RequestExtra{Header: http.Header{TicketHeader: {text}},
+		return handle(t.Context(), method, &mcp.ServerRequest[*rawParams]{Params: p, Extra: &mcp.RequestExtra{Header: http.Header{port.TicketHeader: {text}},
 			TokenInfo: &auth.TokenInfo{UserID: "ann", Expiration: time.Now().Add(time.Hour)}}})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	const id = `9007199254740993`
-	text, release := s.Issue(ctx, json.RawMessage(id), func(ctx context.Context, _ *mcp.ServerSession, st *Stream) (json.RawMessage, error) {
-		if st.sub.Principal != "ann" || string(st.id) != id || !st.stateless || st.expires.IsZero() {
+	text, release := s.inside().Issue(ctx, json.RawMessage(id), func(ctx context.Context, _ *mcp.ServerSession, st port.Stream) (json.RawMessage, error) {
+		if st := st.(*pushStream); st.sub.Principal != "ann" || string(st.id) != id || !st.stateless || st.expires.IsZero() {
 			t.Errorf("%+v", st)
 		}
 		st.End()
@@ -186,7 +187,7 @@ func TestTickets(t *testing.T) {
 	if !strings.Contains(string(b), `"`+wire.MetaSubscriptionID+`":`+id) || !strings.Contains(string(b), "serverInfo") || !strings.Contains(string(b), `"resultType":"complete"`) {
 		t.Fatalf("final %s", b)
 	}
-	held, release2 := s.Issue(ctx, json.RawMessage("1"), nil)
+	held, release2 := s.inside().Issue(ctx, json.RawMessage("1"), nil)
 	first, err := run(held, wire.MethodPoll, `{"name":"e",`+statelessMeta+`}`)
 	if err != nil {
 		t.Fatal(err)

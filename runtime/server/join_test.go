@@ -24,7 +24,7 @@ func TestSRV3FailedJoinLeavesOthers(t *testing.T) {
 			},
 			OnUnsubscribe: func(context.Context, Subscription, *filterArgs) { hooks.add("off") },
 		})
-		opened := make(chan *Stream)
+		opened := make(chan *pushStream)
 		go func() {
 			st, rerr := openStream(s, "ann", `{"name":"e"}`)
 			if rerr != nil {
@@ -35,7 +35,7 @@ func TestSRV3FailedJoinLeavesOthers(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := s.Open(ctx, streamRequest("ann", `{"name":"e"}`)); err == nil {
+		if _, err := s.inside().Open(ctx, streamRequest("ann", `{"name":"e"}`)); err == nil {
 			t.Error("a stream whose caller has gone is opened")
 		}
 		st := <-opened

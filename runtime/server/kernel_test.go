@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
@@ -34,7 +35,7 @@ func TestHeartbeatWithinBacklog(t *testing.T) {
 			t.Fatal(rerr)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		rec := &recorder{id: "8", gate: func(int, []Frame) error { time.Sleep(700 * time.Millisecond); return nil }}
+		rec := &recorder{id: "8", gate: func(int, []frame.Frame) error { time.Sleep(700 * time.Millisecond); return nil }}
 		done := make(chan struct{})
 		go func() { defer close(done); st.Run(ctx, rec) }()
 		time.Sleep(time.Minute)
@@ -256,7 +257,7 @@ func TestPassesInBytes(t *testing.T) {
 		}
 		largest := 0
 		ctx, cancel := context.WithCancel(t.Context())
-		rec := &recorder{id: "8", gate: func(_ int, frames []Frame) error {
+		rec := &recorder{id: "8", gate: func(_ int, frames []frame.Frame) error {
 			n := 0
 			for _, f := range frames {
 				n += len(f.Head) + len(f.Tail)

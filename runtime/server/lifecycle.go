@@ -35,9 +35,6 @@ func (s *Server) Subscriptions() []Subscription {
 	return subs
 }
 
-// Closing is closed when Shutdown begins. For carriers.
-func (s *Server) Closing() <-chan struct{} { return s.closing }
-
 // Shutdown ends every stream with its final result and every held poll with what it has, lets
 // deliveries under way finish, keeps the others for the next start, and waits as long as ctx allows
 // (SRV-6). It is idempotent. Emit and registering return

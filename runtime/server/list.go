@@ -8,12 +8,13 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // listEvents answers events/list (LIST-1 to LIST-4).
-func (s *Server) listEvents(ctx context.Context, r *Request) (json.RawMessage, error) {
+func (s *Server) listEvents(ctx context.Context, r *port.Request) (json.RawMessage, error) {
 	p, err := wire.DecodeListParams(r.Params)
 	if err != nil {
 		return nil, fault.InvalidParams(err)
@@ -79,9 +80,7 @@ func listPosition(cursor string, order []*eventType, last uint64) (uint64, bool)
 	return c.Position, true
 }
 
-// OnListChanged calls f after every change of the set of event types or of a descriptor, from the
-// goroutine that makes the change, until stop is called (LIST-5). For carriers.
-func (s *Server) OnListChanged(f func()) (stop func()) {
+func (s inside) OnListChanged(f func()) (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listener++
@@ -111,17 +110,15 @@ func (s *Server) notifyListChanged() {
 	}
 }
 
-// SetListChanged tells what list_changed notifications the carriers can bring to clients: of
-// legacy sessions, of the stateless era. It only ever adds (CAP-1). For carriers.
-func (s *Server) SetListChanged(legacy, stateless bool) {
+func (s inside) SetListChanged(legacy, stateless bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changed[0] = s.changed[0] || legacy
 	s.changed[1] = s.changed[1] || stateless
 }
 
-// Capabilities is the value of the events capability, for both places where it is advertised (D1).
-func (s *Server) Capabilities(stateless bool) json.RawMessage {
+// capabilities is the value of the events capability, for both places where it is advertised (D1).
+func (s *Server) capabilities(stateless bool) json.RawMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if stateless && s.changed[1] || !stateless && s.changed[0] {

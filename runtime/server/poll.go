@@ -9,6 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -75,7 +76,7 @@ type pollRequest struct {
 }
 
 // poll answers events/poll in the order of ERR-2.
-func (s *Server) poll(ctx context.Context, r *Request) (json.RawMessage, error) {
+func (s *Server) poll(ctx context.Context, r *port.Request) (json.RawMessage, error) {
 	p, err := wire.DecodePollParams(r.Params)
 	if err != nil {
 		return nil, fault.InvalidParams(err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -43,7 +44,7 @@ func TestPollLegacy(t *testing.T) {
 	s := newServer(t, Options{})
 	register(t, s, "e", Hooks[filterArgs, incident]{})
 	for _, method := range []string{wire.MethodPoll, wire.MethodList} {
-		res, err := s.Call(context.Background(), Request{Method: method, Params: json.RawMessage(`{"name":"e"}`)})
+		res, err := s.inside().Call(context.Background(), port.Request{Method: method, Params: json.RawMessage(`{"name":"e"}`)})
 		if err != nil || strings.Contains(string(res), "resultType") {
 			t.Fatalf("%s: %s, %v", method, res, err)
 		}
@@ -139,7 +140,7 @@ func TestPollHeld(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		go func() { time.Sleep(time.Second); cancel() }()
-		_, err := s.Call(ctx, Request{Method: wire.MethodPoll, Params: json.RawMessage(`{"name":"e","cursor":"` + *r.Cursor + `","timeoutMs":9000}`)})
+		_, err := s.inside().Call(ctx, port.Request{Method: wire.MethodPoll, Params: json.RawMessage(`{"name":"e","cursor":"` + *r.Cursor + `","timeoutMs":9000}`)})
 		if err == nil {
 			t.Fatal("a client that went away got an answer")
 		}

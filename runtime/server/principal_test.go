@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -48,7 +49,7 @@ func TestTransformIsImpersonal(t *testing.T) {
 		emit(t, e, incident{ID: "ann"})
 		w.settle(time.Second)
 
-		r, err := w.Call(context.WithValue(t.Context(), requestValue{}, "dan's"), Request{Method: wire.MethodPoll, Principal: "dan",
+		r, err := w.inside().Call(context.WithValue(t.Context(), requestValue{}, "dan's"), port.Request{Method: wire.MethodPoll, Principal: "dan",
 			Params: json.RawMessage(fmt.Sprintf(`{"name":"e","cursor":%q}`, *c)), ID: json.RawMessage("1")})
 		if err != nil {
 			t.Fatal(err)
@@ -88,7 +89,7 @@ func TestTransformEndsWithItsCaller(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		p := json.RawMessage(fmt.Sprintf(`{"name":"e","cursor":%q}`, *c))
-		if _, err := s.Call(ctx, Request{Method: wire.MethodPoll, Params: p, ID: json.RawMessage("1")}); err == nil {
+		if _, err := s.inside().Call(ctx, port.Request{Method: wire.MethodPoll, Params: p, ID: json.RawMessage("1")}); err == nil {
 			t.Fatal("the poll outlived its context")
 		}
 		r := pollFrom(t, s, c, "")

@@ -23,7 +23,7 @@ type Target struct {
 }
 
 // find returns the live streams and webhook subscriptions of the target, and its type.
-func (a *Admin) find(t Target) (et *eventType, streams []*Stream, hooks []*subscription, err error) {
+func (a *Admin) find(t Target) (et *eventType, streams []*pushStream, hooks []*subscription, err error) {
 	if t.ID == "" {
 		a.s.mu.Lock()
 		et = a.s.types[t.Event]
@@ -180,7 +180,7 @@ func (a *Admin) Revoke(ctx context.Context, id string, e *events.Error) error {
 }
 
 // raise queues a signal for the stream: an error, or nil for a gap.
-func (st *Stream) raise(e *events.Error) {
+func (st *pushStream) raise(e *events.Error) {
 	st.mu.Lock()
 	st.raised = append(st.raised, e)
 	st.mu.Unlock()
@@ -188,7 +188,7 @@ func (st *Stream) raise(e *events.Error) {
 }
 
 // signals are the frames of what was raised.
-func (st *Stream) signals(into []Frame) []Frame {
+func (st *pushStream) signals(into []frame.Frame) []frame.Frame {
 	st.mu.Lock()
 	raised := st.raised
 	st.raised = nil

@@ -186,12 +186,12 @@ func (c *refusalCase) calls(w *world, f func(method string, rerr *jsonrpc.Error)
 			ctx, cancel = context.WithTimeout(ctx, time.Millisecond)
 			defer cancel()
 		}
-		var st *Stream
+		var st *pushStream
 		var err error
 		if method == wire.MethodStream {
-			st, err = w.Open(ctx, r)
+			st, err = opened(w.inside().Open(ctx, r))
 		} else {
-			_, err = w.Call(ctx, r)
+			_, err = w.inside().Call(ctx, r)
 		}
 		if st != nil {
 			st.Close()
@@ -439,7 +439,7 @@ func TestExpiredTokens(t *testing.T) {
 		for _, rest := range []time.Duration{-time.Hour, 0, time.Nanosecond, time.Minute} {
 			r := streamRequest("bob", `{"name":"e"}`)
 			r.Expires = time.Now().Add(rest)
-			s, err := w.Open(t.Context(), r)
+			s, err := opened(w.inside().Open(t.Context(), r))
 			if err != nil {
 				t.Fatal(err)
 			}

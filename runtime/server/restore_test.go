@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -39,13 +40,13 @@ func TestSUB11Restart(t *testing.T) {
 		}
 		e := register(t, w.Server, "e", h)
 		p1 := params(plain, secretA, `,"arguments":{"severity":"P1"},"ttlMs":36000000`)
-		raw, err := w.Call(t.Context(), Request{Method: wire.MethodSubscribe, Params: []byte(p1), Principal: "alice", Stateless: true, DeclaresExtension: true})
+		raw, err := w.inside().Call(t.Context(), port.Request{Method: wire.MethodSubscribe, Params: []byte(p1), Principal: "alice", Stateless: true, DeclaresExtension: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var s subscribed
 		json.Unmarshal(raw, &s)
-		_, err = w.Call(t.Context(), Request{Method: wire.MethodSubscribe, Params: []byte(params(plain, secretB, `,"arguments":{"severity":"P1"},"ttlMs":36000000`)), Principal: "alice", Stateless: true, DeclaresExtension: true})
+		_, err = w.inside().Call(t.Context(), port.Request{Method: wire.MethodSubscribe, Params: []byte(params(plain, secretB, `,"arguments":{"severity":"P1"},"ttlMs":36000000`)), Principal: "alice", Stateless: true, DeclaresExtension: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +88,7 @@ func TestSUB11Restart(t *testing.T) {
 	bubble(t, func(o *Options) { durably(o); o.Codes = CodesAuto }, func(w *world) {
 		t := w.t
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-		if _, err := w.Call(t.Context(), Request{Method: wire.MethodSubscribe, Params: []byte(params(plain, secretA, "")), Principal: "alice", DeclaresExtension: true}); err != nil {
+		if _, err := w.inside().Call(t.Context(), port.Request{Method: wire.MethodSubscribe, Params: []byte(params(plain, secretA, "")), Principal: "alice", DeclaresExtension: true}); err != nil {
 			t.Fatal(err)
 		}
 		w.restart(nil)

@@ -11,6 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -21,14 +22,8 @@ const retryRead = time.Second
 // keptFrames is how large a frame buffer an idle stream may keep.
 const keptFrames = 8
 
-// Run writes the stream to c until it ends, in the caller's goroutine. First comes active (PUSH-1),
-// then events in order and a heartbeat at every interval (PUSH-3, PUSH-4).
-//
-// When the server ends the stream, Run returns the JSON-RPC result that closes the request (D9),
-// after a terminated notification where there is a reason to tell (PUSH-6). When ctx ends, Run
-// returns its error and writes nothing more (PUSH-8); when Write fails, that error. Everything
-// that the stream holds is free when Run returns.
-func (st *Stream) Run(ctx context.Context, c Carrier) (final json.RawMessage, err error) {
+// Run implements [port.Stream].
+func (st *pushStream) Run(ctx context.Context, c port.Carrier) (final json.RawMessage, err error) {
 	st.mu.Lock()
 	if st.running {
 		st.mu.Unlock()
@@ -46,12 +41,12 @@ func (st *Stream) Run(ctx context.Context, c Carrier) (final json.RawMessage, er
 
 // A run is the state of one Run.
 type run struct {
-	st      *Stream
-	carrier Carrier
+	st      *pushStream
+	carrier port.Carrier
 	ctx     context.Context
 	hooks   context.Context // also ends with the stream
 
-	frames   []Frame
+	frames   []frame.Frame
 	outcomes []topic.Outcome
 	nextBeat time.Time
 	nextAuth time.Time // zero: never
@@ -191,12 +186,12 @@ func (r *run) collect() (more bool) {
 }
 
 // frame is an outcome on this stream: the event, or the error that replaces it (OCC-4).
-func (r *run) frame(o *topic.Outcome) Frame {
+func (r *run) frame(o *topic.Outcome) frame.Frame {
 	if o.Err() != nil {
 		r.st.server.log.Internal(r.hooks, "delivering to a stream", fault.Unseen{Err: o.Err()})
 		return frame.Error(wire.NotificationError, fault.Object(o.Err(), r.st.dialect), r.st.tail)
 	}
-	return Frame{Head: o.Head(), Tail: r.st.tail}
+	return frame.Frame{Head: o.Head(), Tail: r.st.tail}
 }
 
 // deadline is when the stream has something to do without a signal.

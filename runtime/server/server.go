@@ -27,6 +27,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/evolve"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
@@ -49,7 +50,7 @@ type Server struct {
 	order     []*eventType          // as events/list gives them
 	retired   map[string]*eventType // removed ones, whose logs go on when they come back
 	lastOrder uint64
-	streams   map[*Stream]struct{}
+	streams   map[*pushStream]struct{}
 	quota     map[quotaKey]int
 	listeners map[int]func()
 	listener  int
@@ -59,12 +60,11 @@ type Server struct {
 	leases   leases
 	holdings holdings
 	hooks    *webhooks // nil without webhook delivery
-	tickets  sync.Map  // ticket → *ticket
 	log      fault.Log
 	reads    sync.Map // name of a read tool → name of its event
 	repeats  metric.Int64Counter
 
-	adapters adapters
+	port *port.Port // for carriers and adapters
 }
 
 type quotaKey struct{ principal, event string }
@@ -76,7 +76,7 @@ func New(srv *mcp.Server, o Options) (*Server, error) {
 		return nil, errors.New("server.New: no mcp.Server given")
 	}
 	s := &Server{options: o.withDefaults(), mcp: srv, closing: make(chan struct{}),
-		types: map[string]*eventType{}, retired: map[string]*eventType{}, streams: map[*Stream]struct{}{},
+		types: map[string]*eventType{}, retired: map[string]*eventType{}, streams: map[*pushStream]struct{}{},
 		quota: map[quotaKey]int{}, listeners: map[int]func(){}}
 	s.log.Logger = s.options.Logger
 	s.members.server, s.leases.server, s.holdings.limits = s, s, s.options.Memory
@@ -84,6 +84,7 @@ func New(srv *mcp.Server, o Options) (*Server, error) {
 	if s.repeats, err = repeatCounter(&s.options); err != nil {
 		return nil, fmt.Errorf("server.New: %w", err)
 	}
+	s.port = &port.Port{Hub: new(port.Hub), Inside: inside{s}}
 	if o.Webhook != nil {
 		if s.hooks, err = newWebhooks(context.Background(), s); err != nil {
 			return nil, fmt.Errorf("server.New: %w", err)
@@ -310,10 +311,10 @@ func (s *Server) lookup(ctx context.Context, principal, name string) (*eventType
 	return et, d, nil
 }
 
-func (s *Server) streamsOf(et *eventType) []*Stream {
+func (s *Server) streamsOf(et *eventType) []*pushStream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var all []*Stream
+	var all []*pushStream
 	for st := range s.streams {
 		if et == nil || st.et == et {
 			all = append(all, st)

@@ -12,14 +12,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-// A Stream is an accepted events/stream request. Its carrier calls Run, or Close when it cannot.
-// For carriers.
-type Stream struct {
+// A pushStream is a [port.Stream], or what a follower reads.
+type pushStream struct {
 	server    *Server
 	et        *eventType
 	sub       Subscription
@@ -50,10 +50,7 @@ type source interface {
 	rebind(ctx context.Context, a arguments) error
 }
 
-// Open accepts an events/stream request after all checks of ERR-2; on an error, always a bare
-// *jsonrpc.Error, nothing is left behind. A cursor of null stands for the moment of this call
-// (PUSH-1). For carriers.
-func (s *Server) Open(ctx context.Context, r Request) (*Stream, error) {
+func (s inside) Open(ctx context.Context, r port.Request) (port.Stream, error) {
 	st, err := s.open(ctx, &r)
 	if err != nil {
 		return nil, s.refusal(ctx, &r, err)
@@ -61,7 +58,7 @@ func (s *Server) Open(ctx context.Context, r Request) (*Stream, error) {
 	return st, nil
 }
 
-func (s *Server) open(ctx context.Context, r *Request) (*Stream, error) {
+func (s *Server) open(ctx context.Context, r *port.Request) (*pushStream, error) {
 	p, err := wire.DecodeStreamParams(r.Params)
 	if err != nil {
 		return nil, fault.InvalidParams(err)
@@ -94,7 +91,7 @@ func (s *Server) open(ctx context.Context, r *Request) (*Stream, error) {
 	if err := s.takeSlot(r.Principal, d); err != nil {
 		return nil, err
 	}
-	st := &Stream{server: s, et: et, sub: identity(wire.ModePush, r.Principal, a), id: r.ID, tail: frame.Tail(r.ID),
+	st := &pushStream{server: s, et: et, sub: identity(wire.ModePush, r.Principal, a), id: r.ID, tail: frame.Tail(r.ID),
 		stateless: r.Stateless, dialect: s.dialect(r.DeclaresExtension), expires: r.Expires, args: a, wake: topic.NewWake()}
 	s.mu.Lock()
 	if s.closed {
@@ -119,7 +116,7 @@ func (s *Server) open(ctx context.Context, r *Request) (*Stream, error) {
 var errShuttingDown = errors.New("server is shutting down")
 
 // position finds the start and makes the source.
-func (st *Stream) position(ctx context.Context, a arguments, head store.Position, w topic.Replay) error {
+func (st *pushStream) position(ctx context.Context, a arguments, head store.Position, w topic.Replay) error {
 	if a.def.check != nil {
 		src, truncated, err := openCheck(ctx, st.et, st.sub, st.wake, a, feed.Start{Replay: w, Head: head})
 		if err != nil {
@@ -138,16 +135,16 @@ func (st *Stream) position(ctx context.Context, a arguments, head store.Position
 }
 
 // arguments are the stream's under the definition it runs by.
-func (st *Stream) arguments() arguments {
+func (st *pushStream) arguments() arguments {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.args
 }
 
-func (st *Stream) signal() { st.wake.Ring() }
+func (st *pushStream) signal() { st.wake.Ring() }
 
 // end ends the stream from the server's side; the first reason counts. nil: no terminated.
-func (st *Stream) end(reason *events.Error) {
+func (st *pushStream) end(reason *events.Error) {
 	st.mu.Lock()
 	if st.ended {
 		st.mu.Unlock()
@@ -162,18 +159,17 @@ func (st *Stream) end(reason *events.Error) {
 	st.signal()
 }
 
-// End ends the stream gracefully: Run finishes the write it is in and returns the final result,
-// without terminated (PUSH-8). It may be called at any time and more than once.
-func (st *Stream) End() { st.end(nil) }
+// End implements [port.Stream].
+func (st *pushStream) End() { st.end(nil) }
 
-func (st *Stream) outcome() (ended bool, reason *events.Error) {
+func (st *pushStream) outcome() (ended bool, reason *events.Error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.ended, st.reason
 }
 
-// Close gives back a stream that was opened and never run; after Run it does nothing.
-func (st *Stream) Close() {
+// Close implements [port.Stream].
+func (st *pushStream) Close() {
 	st.mu.Lock()
 	running := st.running
 	st.mu.Unlock()
@@ -183,7 +179,7 @@ func (st *Stream) Close() {
 }
 
 // release frees everything at once, the slot first; with joined it ends the membership.
-func (st *Stream) release(joined bool) {
+func (st *pushStream) release(joined bool) {
 	st.free.Do(func() {
 		s := st.server
 		if st.source != nil {

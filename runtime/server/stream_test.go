@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -28,7 +29,7 @@ func TestStreamTranscript(t *testing.T) {
 			}
 			r := streamRequest("", `{"name":"e","id":"ignored (CAP-4)"}`)
 			r.ID = json.RawMessage(id)
-			st, err := s.Open(context.Background(), r)
+			st, err := opened(s.inside().Open(context.Background(), r))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -179,7 +180,7 @@ func TestSlowReaderGap(t *testing.T) {
 			t.Fatal(rerr)
 		}
 		block := make(chan struct{})
-		l := &live{recorder: &recorder{id: "8", gate: func(n int, _ []Frame) error {
+		l := &live{recorder: &recorder{id: "8", gate: func(n int, _ []frame.Frame) error {
 			if n == 1 {
 				<-block
 			}

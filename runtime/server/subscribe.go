@@ -11,6 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
 	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
@@ -36,7 +37,7 @@ type subscribeRequest struct {
 }
 
 // subscribe answers events/subscribe in the order of ERR-2 (SUB-1 to SUB-8).
-func (s *Server) subscribe(ctx context.Context, r *Request) (json.RawMessage, error) {
+func (s *Server) subscribe(ctx context.Context, r *port.Request) (json.RawMessage, error) {
 	p, err := wire.DecodeSubscribeParams(r.Params)
 	if err != nil {
 		return nil, fault.InvalidParams(err)

@@ -15,10 +15,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-// Trap 10 is carried by Stream.end, where the first reason counts, by run.finish, and by run.loop, which asks
+// Trap 10 is carried by pushStream.end, where the first reason counts, by run.finish, and by run.loop, which asks
 // for the end before each write.
 //
 // Trap 10, PUSH-6, PUSH-8: whatever ends a stream, at whatever step, there is at most one terminal
@@ -51,14 +52,14 @@ func TestTermination(t *testing.T) {
 					})
 					r := streamRequest("ann", `{"name":"e"}`)
 					r.Expires = time.Now().Add(30 * time.Second)
-					st, err := s.Open(context.Background(), r)
+					st, err := opened(s.inside().Open(context.Background(), r))
 					if err != nil {
 						t.Fatal(err)
 					}
 					broken := errors.New("connection is gone")
 					ctx, cancel := context.WithCancel(context.Background())
 					l := &live{recorder: &recorder{id: "8"}, st: st, cancel: cancel, done: make(chan struct{})}
-					l.gate = func(n int, _ []Frame) error {
+					l.gate = func(n int, _ []frame.Frame) error {
 						if tc.end == nil && n == step {
 							return broken
 						}
@@ -84,7 +85,7 @@ func TestTermination(t *testing.T) {
 					}
 					synctest.Wait()
 					<-l.done
-					if _, rerr := s.Open(context.Background(), streamRequest("ann", `{"name":"e"}`)); rerr != nil && strings.Contains(rerr.Error(), "ResourceExhausted") {
+					if _, rerr := s.inside().Open(context.Background(), streamRequest("ann", `{"name":"e"}`)); rerr != nil && strings.Contains(rerr.Error(), "ResourceExhausted") {
 						t.Error("the slot is not free")
 					} else if rerr == nil {
 						for _, other := range s.streamsOf(nil) {
@@ -141,7 +142,7 @@ func TestShutdown(t *testing.T) {
 			t.Fatal(rerr)
 		}
 		stuck := make(chan struct{})
-		rec := &recorder{id: "8", gate: func(int, []Frame) error { <-stuck; return nil }}
+		rec := &recorder{id: "8", gate: func(int, []frame.Frame) error { <-stuck; return nil }}
 		done := make(chan struct{})
 		go func() { defer close(done); st.Run(context.Background(), rec) }()
 		synctest.Wait()
@@ -152,7 +153,7 @@ func TestShutdown(t *testing.T) {
 			t.Fatalf("Shutdown = %v after %v", err, time.Since(began))
 		}
 		select {
-		case <-s.Closing():
+		case <-s.closing:
 		default:
 			t.Error("Closing is open")
 		}
@@ -204,10 +205,10 @@ func TestAuthenticate(t *testing.T) {
 	until := time.Now().Add(time.Hour)
 	extra := &mcp.RequestExtra{TokenInfo: &auth.TokenInfo{UserID: "ann", Expiration: until}, Header: http.Header{"X-User": {"bob"}}}
 	s := newServer(t, Options{})
-	if p, e := s.Authenticate(t.Context(), extra); p != "ann" || !e.Equal(until) {
+	if p, e := s.authenticate(t.Context(), extra); p != "ann" || !e.Equal(until) {
 		t.Errorf("token: %q, %v", p, e)
 	}
-	if p, e := s.Authenticate(t.Context(), nil); p != "" || !e.IsZero() {
+	if p, e := s.authenticate(t.Context(), nil); p != "" || !e.IsZero() {
 		t.Errorf("nothing: %q, %v", p, e)
 	}
 	s = newServer(t, Options{Principal: func(_ context.Context, x *mcp.RequestExtra) string {
@@ -216,10 +217,10 @@ func TestAuthenticate(t *testing.T) {
 		}
 		return x.Header.Get("X-User")
 	}})
-	if p, _ := s.Authenticate(t.Context(), extra); p != "bob" {
+	if p, _ := s.authenticate(t.Context(), extra); p != "bob" {
 		t.Errorf("option: %q", p)
 	}
-	if p, _ := s.Authenticate(t.Context(), nil); p != "" {
+	if p, _ := s.authenticate(t.Context(), nil); p != "" {
 		t.Errorf("panic: %q", p)
 	}
 }

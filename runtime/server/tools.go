@@ -58,7 +58,7 @@ func (s *Server) unregistered(tools []readtool.Tool) []string {
 // shownTools is a page of tools/list without the read tools of event types that the caller cannot
 // see (LIST-4). What is left depends on the caller, so no cache may give it to another.
 func (s *Server) shownTools(ctx context.Context, req mcp.Request, page *mcp.ListToolsResult) *mcp.ListToolsResult {
-	principal, _ := s.Authenticate(ctx, req.GetExtra())
+	principal, _ := s.authenticate(ctx, req.GetExtra())
 	shown := *page
 	shown.Tools = make([]*mcp.Tool, 0, len(page.Tools)) // never null
 	for _, t := range page.Tools {
@@ -109,7 +109,7 @@ func checkTool(t *readtool.Tool) error {
 
 // readTool answers one call; refusals are tool errors, so that a model can read them.
 func (s *Server) readTool(ctx context.Context, t *readtool.Tool, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	principal, _ := s.Authenticate(ctx, req.Extra)
+	principal, _ := s.authenticate(ctx, req.Extra)
 	res, err := s.readNext(ctx, principal, t, req.Params.Arguments)
 	if err != nil {
 		s.log.Internal(ctx, "tool "+t.Tool.Name, err)

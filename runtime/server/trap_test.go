@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -75,7 +76,7 @@ func TestResumeFromAnyFrame(t *testing.T) {
 				t.Fatal(rerr)
 			}
 			ctx, cancel := context.WithCancel(context.Background())
-			rec := &recorder{id: "8", gate: func(i int, _ []Frame) error {
+			rec := &recorder{id: "8", gate: func(i int, _ []frame.Frame) error {
 				time.Sleep(time.Duration(stalls[i%len(stalls)]) * time.Millisecond) // a slow reader
 				return nil
 			}}

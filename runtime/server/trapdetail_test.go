@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -171,12 +172,12 @@ func TestTrap10GoneAndExpired(t *testing.T) {
 		register(t, s, "e", Hooks[filterArgs, incident]{})
 		r := streamRequest("ann", `{"name":"e"}`)
 		r.Expires = time.Now().Add(time.Minute)
-		st, err := s.Open(t.Context(), r)
+		st, err := s.inside().Open(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		c := &recorder{id: "8", gate: func(int, []Frame) error {
+		c := &recorder{id: "8", gate: func(int, []frame.Frame) error {
 			cancel()
 			time.Sleep(2 * time.Minute)
 			return nil
@@ -200,7 +201,7 @@ func TestTrap10ExpiryIsNoTermination(t *testing.T) {
 		register(t, s, "e", Hooks[filterArgs, incident]{})
 		r := streamRequest("ann", `{"name":"e"}`)
 		r.Expires = time.Now().Add(time.Second)
-		st, err := s.Open(t.Context(), r)
+		st, err := opened(s.inside().Open(t.Context(), r))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,11 +8,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // unsubscribe answers events/unsubscribe: it asks who it is and for the key, nothing else (SUB-9).
-func (s *Server) unsubscribe(ctx context.Context, r *Request) (json.RawMessage, error) {
+func (s *Server) unsubscribe(ctx context.Context, r *port.Request) (json.RawMessage, error) {
 	p, err := wire.DecodeUnsubscribeParams(r.Params)
 	if err != nil {
 		return nil, fault.InvalidParams(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -339,7 +340,7 @@ func TestVER3SingleFlight(t *testing.T) {
 		// The first goes away, the second verifies.
 		gone, cancel := context.WithCancel(t.Context())
 		wg.Go(func() {
-			_, err := w.Call(gone, Request{Method: wire.MethodSubscribe, Params: []byte(params(plain, secretA, "")), Principal: "bob", Stateless: true})
+			_, err := w.inside().Call(gone, port.Request{Method: wire.MethodSubscribe, Params: []byte(params(plain, secretA, "")), Principal: "bob", Stateless: true})
 			if err == nil {
 				t.Error("accepted for nobody")
 			}

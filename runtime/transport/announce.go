@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -215,7 +215,7 @@ func (h *handler) serveGET(w http.ResponseWriter, r *http.Request) {
 	if session := httpSession(r); session != "" {
 		var closed func()
 		_, a.expires = h.caller(r)
-		a.opened = func() { closed = h.es.OpenOutlet(server.Outlet{Session: session, Send: a.send}) }
+		a.opened = func() { closed = h.es.OpenOutlet(port.Outlet{Session: session, Send: a.send}) }
 		defer func() {
 			a.mu.Lock()
 			defer a.mu.Unlock()

@@ -13,7 +13,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -22,7 +23,7 @@ import (
 // the client has cancelled, and tells of list_changed.
 type conn struct {
 	mcp.Connection
-	es    *server.Server
+	es    *port.Port
 	lines *lineConn // below Connection; nil when it is some other kind
 	plain bool      // Connection is lines itself
 	out   *outbox
@@ -56,11 +57,11 @@ type call struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	release func()
-	gone    atomic.Bool    // cancelled by the client: nothing more is written
-	stream  *server.Stream // nil until open; guarded by conn.mu
+	gone    atomic.Bool // cancelled by the client: nothing more is written
+	stream  port.Stream // nil until open; guarded by conn.mu
 }
 
-func newConn(es *server.Server, inner mcp.Connection, lines *lineConn) *conn {
+func newConn(es *port.Port, inner mcp.Connection, lines *lineConn) *conn {
 	c := &conn{Connection: inner, es: es, lines: lines, plain: mcp.Connection(lines) == inner,
 		calls: map[jsonrpc.ID]*call{}, muted: map[jsonrpc.ID]int{}, listens: map[jsonrpc.ID]*listenCall{},
 		drained: make(chan struct{}), session: "conn " + rand.Text()}
@@ -143,7 +144,7 @@ func (c *conn) notified(req *jsonrpc.Request) {
 	c.mu.Lock()
 	session := c.session
 	c.mu.Unlock()
-	c.es.Notified(c.ctx, server.Notification{Method: req.Method, Params: req.Params, Principal: principal, Session: session})
+	c.es.Notified(c.ctx, port.Notification{Method: req.Method, Params: req.Params, Principal: principal, Session: session})
 }
 
 // rawID returns the bytes of a call's id, and whether the call came in a batch.
@@ -182,12 +183,12 @@ func (c *conn) acceptCall(req *jsonrpc.Request) {
 	} else {
 		ticket, k.release = c.es.Issue(k.ctx, raw, nil)
 	}
-	req.Extra = &mcp.RequestExtra{Header: http.Header{server.TicketHeader: {ticket}}}
+	req.Extra = &mcp.RequestExtra{Header: http.Header{port.TicketHeader: {ticket}}}
 }
 
 // run carries the stream of a call. It is called by the method's handler, whose own result nobody
 // sees: the SDK would drop it when the session is about to close, and add to it otherwise (D9).
-func (k *call) run(ctx context.Context, _ *mcp.ServerSession, st *server.Stream) (json.RawMessage, error) {
+func (k *call) run(ctx context.Context, _ *mcp.ServerSession, st port.Stream) (json.RawMessage, error) {
 	k.conn.mu.Lock()
 	k.stream = st
 	ending := k.conn.ending
@@ -220,14 +221,14 @@ func (k *call) finish(final json.RawMessage) {
 	c.settle(k)
 }
 
-// A lineCarrier writes the notifications of one call's stream. It is a server.Carrier.
+// A lineCarrier writes the notifications of one call's stream. It is a port.Carrier.
 type lineCarrier struct {
 	*call
 	ctx context.Context
 }
 
 // Write returns when the frames are written, or when the stream is over even if the sink is stuck.
-func (k *lineCarrier) Write(frames []server.Frame) error {
+func (k *lineCarrier) Write(frames []frame.Frame) error {
 	c := k.conn
 	if c.plain {
 		data := joinFrames(frames)

@@ -18,7 +18,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -26,7 +26,7 @@ import (
 // which builds a session for each request. It answers only what the SDK would accept; a request
 // that fails one of its checks goes to the SDK, so that both ways refuse with the same words.
 type direct struct {
-	es      *server.Server
+	es      *port.Port
 	sdk     http.Handler
 	callers *callers
 	facts   atomic.Pointer[serverFacts]
@@ -38,7 +38,7 @@ type serverFacts struct {
 	meta     json.RawMessage // what it adds to the _meta of every result, an object
 }
 
-func newDirect(es *server.Server, sdk http.Handler, callers *callers) *direct {
+func newDirect(es *port.Port, sdk http.Handler, callers *callers) *direct {
 	return &direct{es: es, sdk: sdk, callers: callers}
 }
 
@@ -66,7 +66,7 @@ func (d *direct) serve(w http.ResponseWriter, r *http.Request, env envelope) boo
 	}
 	ctx := r.Context()
 	principal, expires := d.es.Authenticate(ctx, &mcp.RequestExtra{TokenInfo: auth.TokenInfoFromContext(ctx), Header: r.Header})
-	result, err := d.es.Call(ctx, server.Request{
+	result, err := d.es.Call(ctx, port.Request{
 		Method:            env.method,
 		Params:            env.params,
 		ID:                env.id,

@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -82,7 +83,7 @@ func parityRows() []parityRow {
 		{name: "accept by ranges", direct: true, status: 200, header: map[string]string{"Accept": "text/*;q=0.1, APPLICATION/json;q=1"}},
 		{name: "charset", direct: true, status: 200, header: map[string]string{"Content-Type": "application/json; charset=utf-8"}},
 		{name: "Mcp-Name of something else", direct: true, status: 200, header: map[string]string{"Mcp-Name": "other"}},
-		{name: "forged ticket", direct: true, status: 200, header: map[string]string{server.TicketHeader: "x"}},
+		{name: "forged ticket", direct: true, status: 200, header: map[string]string{port.TicketHeader: "x"}},
 		{name: "session id", direct: true, status: 200, header: map[string]string{"Mcp-Session-Id": "x"}},
 		{name: "string id", direct: true, status: 200, body: verbatim(strings.Replace(call, "7", `"a<b>"`, 1) + `{"name":"tick","_meta":{` + version + capable + `}}}`)},
 		{name: "unknown members", direct: true, status: 200, body: verbatim(strings.Replace(call, `"id"`, `"extra":[{}],"id"`, 1) + `{"id":9,"name":"tick","_meta":{` + version + capable + `}}}`)},

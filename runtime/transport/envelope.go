@@ -14,7 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -378,7 +378,7 @@ func (e envelope) metaVersion() string { return text(member(e.meta, mcp.MetaKeyP
 // withTicket returns a copy of r for the SDK that carries a ticket and a fresh body.
 func withTicket(r *http.Request, ticket string, body []byte) *http.Request {
 	c := withBody(r, body)
-	c.Header.Set(server.TicketHeader, ticket)
+	c.Header.Set(port.TicketHeader, ticket)
 	return c
 }
 

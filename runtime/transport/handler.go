@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -68,7 +69,7 @@ type HandlerOptions struct {
 // handler is the front before the SDK's two handlers.
 type handler struct {
 	srv          *mcp.Server
-	es           *server.Server
+	es           *port.Port
 	legacy       http.Handler // revisions that begin with initialize
 	stateless    http.Handler // 2026-07-28 and later
 	direct       *direct      // nil unless HandlerOptions.Direct
@@ -99,6 +100,7 @@ type handler struct {
 // standard library allow 250 requests a connection; clients with more streams than that need a
 // larger http.HTTP2Config.MaxConcurrentStreams.
 func NewHandler(srv *mcp.Server, es *server.Server, o HandlerOptions) http.Handler {
+	inside := port.Of(es)
 	var base mcp.StreamableHTTPOptions
 	if o.Streamable != nil {
 		base = *o.Streamable
@@ -121,7 +123,7 @@ func NewHandler(srv *mcp.Server, es *server.Server, o HandlerOptions) http.Handl
 	get := func(*http.Request) *mcp.Server { return srv }
 	h := &handler{
 		srv:          srv,
-		es:           es,
+		es:           inside,
 		legacy:       mcp.NewStreamableHTTPHandler(get, &base),
 		stateless:    mcp.NewStreamableHTTPHandler(get, &modern),
 		options:      &base,
@@ -143,17 +145,17 @@ func NewHandler(srv *mcp.Server, es *server.Server, o HandlerOptions) http.Handl
 	}
 	h.sessions = newSessions(h.legacy, base.SessionTimeout)
 	if o.Direct {
-		h.direct = newDirect(es, h.stateless, &h.callers)
+		h.direct = newDirect(inside, h.stateless, &h.callers)
 	}
-	es.SetListChanged(!base.Stateless, true)
-	es.OnListChanged(h.announce)
+	inside.SetListChanged(!base.Stateless, true)
+	inside.OnListChanged(h.announce)
 	return h
 }
 
 // ServeHTTP routes by protocol revision and method.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	r.Header.Del(server.TicketHeader) // only this package may hand out tickets
-	r.Header.Del(server.ReplyHeader)
+	r.Header.Del(port.TicketHeader) // only this package may hand out tickets
+	r.Header.Del(port.ReplyHeader)
 	modern := r.Header.Get(headerVersion) >= wire.RevisionStateless
 	switch {
 	case r.Method == http.MethodPost && modern:
@@ -197,7 +199,7 @@ func (h *handler) servePOST(w http.ResponseWriter, r *http.Request) {
 		ticket, release := h.es.Issue(r.Context(), p.env.id, nil)
 		defer release()
 		c := r.Clone(r.Context())
-		c.Header.Set(server.TicketHeader, ticket)
+		c.Header.Set(port.TicketHeader, ticket)
 		h.serveLone(w, c, p.env)
 	default:
 		h.serveCall(w, r, h.stateless, p)

@@ -15,7 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -334,7 +334,7 @@ func (c *lineConn) skip(id jsonrpc.ID) error {
 }
 
 // joinFrames returns notifications as lines, for one write.
-func joinFrames(frames []server.Frame) []byte {
+func joinFrames(frames []frame.Frame) []byte {
 	size := 0
 	for _, f := range frames {
 		size += len(f.Head) + len(f.Tail) + 1

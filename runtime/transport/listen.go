@@ -8,7 +8,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -63,7 +63,7 @@ func asksListChanged(params json.RawMessage) bool {
 }
 
 // sendsListChanged reports whether the capability promises list_changed.
-func sendsListChanged(es *server.Server) bool {
+func sendsListChanged(es *port.Port) bool {
 	var capability struct {
 		ListChanged bool `json:"listChanged"`
 	}

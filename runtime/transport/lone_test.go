@@ -14,6 +14,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -33,7 +34,7 @@ func sdkRoute(front http.Handler) http.Handler {
 		}
 		setBody(r, body)
 		if env, ok := parseEnvelope(body); ok && env.method == r.Header.Get(headerMethod) && h.lonely(r, env) {
-			r.Header.Del(server.TicketHeader)
+			r.Header.Del(port.TicketHeader)
 			if p, ok := h.readPOST(w, r, h.stateless, true); ok {
 				h.serveCall(w, r, h.stateless, p)
 			}

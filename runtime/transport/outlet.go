@@ -12,7 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -36,7 +36,7 @@ type wish struct {
 func (w wish) none() bool { return !w.listChanged && len(w.keys) == 0 }
 
 // wishes reads what a listen request asks for of what es has to offer.
-func wishes(es *server.Server, params json.RawMessage) wish {
+func wishes(es *port.Port, params json.RawMessage) wish {
 	w := wish{listChanged: asksListChanged(params) && sendsListChanged(es)}
 	if meta := member(params, "_meta"); meta != nil {
 		for _, key := range es.ListenKeys() {
@@ -49,10 +49,10 @@ func wishes(es *server.Server, params json.RawMessage) wish {
 }
 
 // openListeners makes a listen request known to adapters under each of its keys.
-func openListeners(es *server.Server, w wish, principal string, send func(server.Message) bool) (closed func()) {
+func openListeners(es *port.Port, w wish, principal string, send func(port.Message) bool) (closed func()) {
 	var each []func()
 	for _, key := range w.keys {
-		each = append(each, es.OpenOutlet(server.Outlet{Principal: principal, Key: key, Send: send}))
+		each = append(each, es.OpenOutlet(port.Outlet{Principal: principal, Key: key, Send: send}))
 	}
 	return func() {
 		for _, f := range each {
@@ -75,7 +75,7 @@ func label(params, id json.RawMessage) json.RawMessage {
 }
 
 // messageBytes is a message as JSON; id is the listen request's, nil for a session.
-func messageBytes(m server.Message, id json.RawMessage) []byte {
+func messageBytes(m port.Message, id json.RawMessage) []byte {
 	if m.Raw != nil {
 		return m.Raw
 	}
@@ -104,7 +104,7 @@ func httpSession(r *http.Request) string {
 // expectReply lets adapters know which session a call comes by and when its reply is written.
 func (h *handler) expectReply(r *http.Request, session string) (replied func()) {
 	ticket, over := h.es.ExpectReply(session, "", false)
-	r.Header.Set(server.ReplyHeader, ticket)
+	r.Header.Set(port.ReplyHeader, ticket)
 	// The SDK goes on with a call whose client has gone away.
 	stop := context.AfterFunc(r.Context(), over)
 	return func() {
@@ -114,7 +114,7 @@ func (h *handler) expectReply(r *http.Request, session string) (replied func()) 
 }
 
 // send queues a message for the response, between the SDK's own.
-func (a *announcer) send(m server.Message) bool {
+func (a *announcer) send(m port.Message) bool {
 	frame := asEvent(messageBytes(m, a.id))
 	a.state.Lock()
 	defer a.state.Unlock()
@@ -142,7 +142,7 @@ type sender struct {
 	waiting map[*unsent]struct{} // whose adapter wants to know
 }
 
-func (s *sender) send(m server.Message) bool {
+func (s *sender) send(m port.Message) bool {
 	u := &unsent{messageBytes(m, s.id), m.Written}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,7 +226,7 @@ func (c *conn) acceptToolCall(req *jsonrpc.Request) {
 		replied()
 		return
 	}
-	req.Extra = server.WithReply(req.Extra, ticket)
+	req.Extra = port.WithReply(req.Extra, ticket)
 }
 
 // replied tells that the call is answered: what adapters send from now on comes after it.
@@ -263,7 +263,7 @@ func (c *conn) openOutlet() {
 	c.outlet = true
 	s := &sender{conn: c}
 	c.mu.Unlock()
-	closed := c.es.OpenOutlet(server.Outlet{Session: c.session, Send: s.send})
+	closed := c.es.OpenOutlet(port.Outlet{Session: c.session, Send: s.send})
 	context.AfterFunc(c.ctx, func() {
 		s.close()
 		closed()
@@ -277,7 +277,7 @@ func (c *conn) openListener(l *listenCall) {
 	}
 	principal, expires := c.es.Authenticate(c.ctx, &mcp.RequestExtra{})
 	s := &sender{conn: c, id: l.id}
-	send := func(m server.Message) bool { return !expired(expires) && s.send(m) }
+	send := func(m port.Message) bool { return !expired(expires) && s.send(m) }
 	closed := openListeners(c.es, l.wish, principal, send)
 	c.mu.Lock()
 	gone := true
@@ -342,7 +342,7 @@ func (h *handler) serveNotification(w http.ResponseWriter, r *http.Request, sdk 
 		h.calls.cancel(key)
 	default:
 		// The request is over; what comes of the notification is not.
-		h.es.Notified(context.WithoutCancel(r.Context()), server.Notification{Method: env.method, Params: env.params, Principal: principal, Session: session})
+		h.es.Notified(context.WithoutCancel(r.Context()), port.Notification{Method: env.method, Params: env.params, Principal: principal, Session: session})
 	}
 }
 

@@ -9,13 +9,14 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 const testKey = "example.test/adapter"
 
-func hello(n string) server.Message {
-	return server.Message{Method: "test/hello", Params: json.RawMessage(`{"n":` + n + `}`)}
+func hello(n string) port.Message {
+	return port.Message{Method: "test/hello", Params: json.RawMessage(`{"n":` + n + `}`)}
 }
 
 // asking adds opt-ins to the _meta of a stateless request.
@@ -42,14 +43,14 @@ func openListen(c client, m mode, id, params, members string) *feed {
 func TestListenForAdapter(t *testing.T) {
 	modernModes(t, func(t *testing.T, m mode) {
 		g := newRig(t, server.Options{})
-		g.es.AddListenKey(testKey)
+		port.Of(g.es).AddListenKey(testKey)
 		c := g.connect(m, HandlerOptions{})
 		principal := ""
 		if m.http {
 			principal = "alice"
 		}
-		opened := make(chan server.Outlet, 4)
-		defer g.es.OnOutlet(func(o server.Outlet) {
+		opened := make(chan port.Outlet, 4)
+		defer port.Of(g.es).OnOutlet(func(o port.Outlet) {
 			o.Send(hello("1"))
 			opened <- o
 		})()
@@ -62,10 +63,10 @@ func TestListenForAdapter(t *testing.T) {
 			t.Errorf("outlet %+v", o)
 		}
 		g.addType("tock") // not asked for
-		if n := g.es.SendToListeners(principal, testKey, hello("2")); n != 1 {
+		if n := port.Of(g.es).SendToListeners(principal, testKey, hello("2")); n != 1 {
 			t.Errorf("%d listeners took the message", n)
 		}
-		if n := g.es.SendToListeners(principal, "other", hello("3")) + g.es.SendToListeners("somebody", testKey, hello("3")); n != 0 {
+		if n := port.Of(g.es).SendToListeners(principal, "other", hello("3")) + port.Of(g.es).SendToListeners("somebody", testKey, hello("3")); n != 0 {
 			t.Errorf("%d others took a message", n)
 		}
 		for _, n := range []string{"1", "2"} {
@@ -79,7 +80,7 @@ func TestListenForAdapter(t *testing.T) {
 			t.Error("no final result")
 		}
 		f.over()
-		if g.es.SendToListeners(principal, testKey, hello("4")) != 0 {
+		if port.Of(g.es).SendToListeners(principal, testKey, hello("4")) != 0 {
 			t.Error("the listen request is over and takes messages")
 		}
 	})
@@ -89,17 +90,17 @@ func TestListenForAdapter(t *testing.T) {
 func TestListenForUnknownKey(t *testing.T) {
 	g := newRig(t, server.Options{})
 	defer g.stop()
-	if w := wishes(g.es, json.RawMessage(`{"notifications":{},"_meta":{"`+testKey+`":true}}`)); !w.none() {
+	if w := wishes(port.Of(g.es), json.RawMessage(`{"notifications":{},"_meta":{"`+testKey+`":true}}`)); !w.none() {
 		t.Errorf("wish %+v", w)
 	}
 }
 
 // callers makes the rig's tool report its caller.
-func (g *rig) callers(f func(server.Caller)) {
+func (g *rig) callers(f func(port.Caller)) {
 	g.srv.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			if method == methodCall {
-				f(g.es.CallerOf(ctx, req))
+				f(port.Of(g.es).CallerOf(ctx, req))
 			}
 			return next(ctx, method, req)
 		}
@@ -112,13 +113,13 @@ func TestSessionOutlet(t *testing.T) {
 	inEveryMode(t, func(t *testing.T, m mode) {
 		g := newRig(t, server.Options{})
 		keys := make(chan string, 1)
-		g.callers(func(caller server.Caller) {
+		g.callers(func(caller port.Caller) {
 			if caller.Stateless != m.modern() {
 				t.Errorf("stateless is %v", caller.Stateless)
 			}
 			caller.AfterReply(func() {
-				g.es.Send(caller.Session, hello("1"))
-				g.es.Send(caller.Session, server.Message{Raw: json.RawMessage(`{"jsonrpc":"2.0","id":"raw","result":{}}`)})
+				port.Of(g.es).Send(caller.Session, hello("1"))
+				port.Of(g.es).Send(caller.Session, port.Message{Raw: json.RawMessage(`{"jsonrpc":"2.0","id":"raw","result":{}}`)})
 			})
 			keys <- caller.Session
 		})
@@ -164,7 +165,7 @@ func TestSessionOutlet(t *testing.T) {
 				t.Errorf("the message came before the reply:\n%s", all)
 			}
 		}
-		if !g.es.Reachable(key) {
+		if !port.Of(g.es).Reachable(key) {
 			t.Error("the session is open and not reachable")
 		}
 	})
@@ -174,7 +175,7 @@ func TestSessionOutlet(t *testing.T) {
 func TestOutletIsBounded(t *testing.T) {
 	g := newRig(t, server.Options{})
 	keys := make(chan string, 1)
-	g.callers(func(c server.Caller) { keys <- c.Session })
+	g.callers(func(c port.Caller) { keys <- c.Session })
 	c := g.stdio(modes[0])
 	c.rpc("5", methodCall, `{"name":"noop","arguments":{}}`)
 	key := <-keys
@@ -182,7 +183,7 @@ func TestOutletIsBounded(t *testing.T) {
 	_ = hold
 	refused := false
 	for range 20_000 {
-		if !g.es.Send(key, hello("1")) {
+		if !port.Of(g.es).Send(key, hello("1")) {
 			refused = true
 			break
 		}
@@ -197,7 +198,7 @@ func TestOutletIsBounded(t *testing.T) {
 	}()
 	<-c.ran
 	c.ran <- nil
-	if g.es.Send(key, hello("1")) {
+	if port.Of(g.es).Send(key, hello("1")) {
 		t.Error("a closed session takes messages")
 	}
 }
@@ -205,16 +206,16 @@ func TestOutletIsBounded(t *testing.T) {
 // No peer can say by which session it comes: the header is deleted from what comes in.
 func TestReplyHeaderIsNotTakenFromPeers(t *testing.T) {
 	g := newRig(t, server.Options{})
-	ticket, replied := g.es.ExpectReply("http victim", "", true)
+	ticket, replied := port.Of(g.es).ExpectReply("http victim", "", true)
 	defer replied()
 	keys := make(chan string, 1)
-	g.callers(func(c server.Caller) { keys <- c.Session })
+	g.callers(func(c port.Caller) { keys <- c.Session })
 	for _, m := range modes {
 		if !m.http || m.h2 {
 			continue
 		}
 		c := g.connect(m, HandlerOptions{}).(*httpClient)
-		c.header.Set(server.ReplyHeader, ticket)
+		c.header.Set(port.ReplyHeader, ticket)
 		c.header.Set("Mcp-Name", "noop")
 		if c.rpc("1", methodCall, `{"name":"noop","arguments":{}}`).result == nil {
 			t.Fatal("refused")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -94,7 +95,7 @@ func TestLegacyWithoutSessions(t *testing.T) {
 	m := modes[2]
 	ts := g.listen(m, bearer(NewHandler(g.srv, g.es, HandlerOptions{Streamable: &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true}})))
 	c := g.dial(m, ts.URL, ts.Client())
-	if got := string(g.es.Capabilities(false)); got != `{"listChanged":false}` {
+	if got := string(port.Of(g.es).Capabilities(false)); got != `{"listChanged":false}` {
 		t.Errorf("capability %s", got)
 	}
 	f := c.stream(`1`, `{"name":"tick"}`)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
 // A preflight sends an events/stream request through the SDK, so that the SDK's checks, the
@@ -18,13 +18,13 @@ import (
 type preflight struct {
 	mu     sync.Mutex
 	over   bool
-	stream *server.Stream
+	stream port.Stream
 	owner  *mcp.ServerSession
 }
 
 // claim is called by the method's handler. In a legacy session the handler can outlive the request
 // that it belongs to; what it opens then is closed again.
-func (p *preflight) claim(_ context.Context, ss *mcp.ServerSession, st *server.Stream) (json.RawMessage, error) {
+func (p *preflight) claim(_ context.Context, ss *mcp.ServerSession, st port.Stream) (json.RawMessage, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.over {
@@ -36,7 +36,7 @@ func (p *preflight) claim(_ context.Context, ss *mcp.ServerSession, st *server.S
 }
 
 // take ends the preflight and returns what was claimed, if anything.
-func (p *preflight) take() (*server.Stream, *mcp.ServerSession) {
+func (p *preflight) take() (port.Stream, *mcp.ServerSession) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.over = true

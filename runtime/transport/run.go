@@ -9,6 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -26,6 +27,10 @@ const (
 // ends; in the last two cases open streams get their final result first (SRV-6). It never waits
 // longer than a few seconds for a peer or a handler that does not go along.
 func Run(ctx context.Context, srv *mcp.Server, es *server.Server, t mcp.Transport) error {
+	return run(ctx, srv, port.Of(es), t)
+}
+
+func run(ctx context.Context, srv *mcp.Server, es *port.Port, t mcp.Transport) error {
 	w := wrap(es, t)
 	ss, err := srv.Connect(ctx, w, nil)
 	if err != nil {
@@ -71,15 +76,15 @@ func wait[T any](c <-chan T, d time.Duration) bool {
 //
 // On stdio and IOTransport the ids of requests come back byte for byte. On other transports the SDK
 // decodes them first: a number keeps 53 bits.
-func Wrap(es *server.Server, t mcp.Transport) mcp.Transport { return wrap(es, t) }
+func Wrap(es *server.Server, t mcp.Transport) mcp.Transport { return wrap(port.Of(es), t) }
 
-func wrap(es *server.Server, t mcp.Transport) *wrapped {
+func wrap(es *port.Port, t mcp.Transport) *wrapped {
 	es.SetListChanged(true, true)
 	return &wrapped{es: es, inner: t}
 }
 
 type wrapped struct {
-	es    *server.Server
+	es    *port.Port
 	inner mcp.Transport
 
 	mu   sync.Mutex

@@ -8,7 +8,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
 // sessions knows which streams belong to which legacy session: they end with it, and while one is
@@ -22,7 +22,7 @@ type sessions struct {
 }
 
 type session struct {
-	streams map[*server.Stream]*http.Request
+	streams map[port.Stream]*http.Request
 	pulse   *time.Timer // nil without a timeout
 }
 
@@ -31,12 +31,12 @@ func newSessions(sdk http.Handler, timeout time.Duration) *sessions {
 }
 
 // join ties st, opened by r, to its session. The result unties it.
-func (s *sessions) join(ss *mcp.ServerSession, st *server.Stream, r *http.Request) (leave func()) {
+func (s *sessions) join(ss *mcp.ServerSession, st port.Stream, r *http.Request) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sess := s.open[ss]
 	if sess == nil {
-		sess = &session{streams: map[*server.Stream]*http.Request{}}
+		sess = &session{streams: map[port.Stream]*http.Request{}}
 		s.open[ss] = sess
 		go s.watch(ss, sess) // one for the session's life: the SDK's Wait cannot be abandoned
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -17,7 +18,7 @@ import (
 // its sessions where no carrier can stand between; this one does the same with its transport.
 type sseHandler struct {
 	srv     *mcp.Server
-	es      *server.Server
+	es      *port.Port
 	options mcp.SSEOptions
 
 	mu       sync.Mutex
@@ -29,11 +30,11 @@ type sseHandler struct {
 // es is shut down. Callers are not authenticated beyond what is put around the handler, and hooks
 // see no token.
 func NewSSEHandler(srv *mcp.Server, es *server.Server, o *mcp.SSEOptions) http.Handler {
-	h := &sseHandler{srv: srv, es: es, sessions: map[string]*mcp.SSEServerTransport{}}
+	h := &sseHandler{srv: srv, es: port.Of(es), sessions: map[string]*mcp.SSEServerTransport{}}
 	if o != nil {
 		h.options = *o
 	}
-	es.SetListChanged(true, false)
+	h.es.SetListChanged(true, false)
 	return h
 }
 
@@ -123,5 +124,5 @@ func (h *sseHandler) open(w http.ResponseWriter, r *http.Request) {
 	// Nothing of the request may be written after it is over: Run has ended by then.
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	_ = Run(ctx, h.srv, h.es, t)
+	_ = run(ctx, h.srv, h.es, t)
 }

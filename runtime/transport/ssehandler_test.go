@@ -9,6 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -17,8 +18,8 @@ import (
 func TestSSEHandler(t *testing.T) {
 	g := newRig(t, server.Options{})
 	local := make(chan bool, 1)
-	g.callers(func(c server.Caller) {
-		c.AfterReply(func() { g.es.Send(c.Session, hello("1")) })
+	g.callers(func(c port.Caller) {
+		c.AfterReply(func() { port.Of(g.es).Send(c.Session, hello("1")) })
 		local <- c.Local
 	})
 	ts := httptest.NewServer(NewSSEHandler(g.srv, g.es, nil))

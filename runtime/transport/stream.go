@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 )
 
 // serveStream opens an events/stream through sdk and then writes the response itself (PUSH-11). In a
@@ -60,7 +60,7 @@ func (h *handler) serveStream(w http.ResponseWriter, r *http.Request, sdk http.H
 	_ = c.writeMessage(appendResponse(nil, id, "result", final)) // PUSH-8; nobody is left to tell
 }
 
-// An eventWriter writes JSON-RPC messages as server-sent events. It is a server.Carrier.
+// An eventWriter writes JSON-RPC messages as server-sent events. It is a port.Carrier.
 type eventWriter struct {
 	w       http.ResponseWriter
 	rc      *http.ResponseController
@@ -93,7 +93,7 @@ const (
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // Write sends the frames with one write and one flush.
-func (c *eventWriter) Write(frames []server.Frame) error {
+func (c *eventWriter) Write(frames []frame.Frame) error {
 	buf := buffers.Get().(*[]byte)
 	b := (*buf)[:0]
 	for _, f := range frames {

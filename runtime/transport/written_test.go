@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
 // A brittle writer of events fails to write or to flush.
@@ -51,7 +51,7 @@ func TestWrittenOverHTTP(t *testing.T) {
 			a.mu.Unlock()
 		}
 		got := make(chan bool, 2)
-		if !a.send(server.Message{Method: "x", Params: []byte(`{}`), Written: func(ok bool) { got <- ok }}) {
+		if !a.send(port.Message{Method: "x", Params: []byte(`{}`), Written: func(ok bool) { got <- ok }}) {
 			t.Fatalf("%s: not taken", name)
 		}
 		if row.w == nil {
@@ -64,7 +64,7 @@ func TestWrittenOverHTTP(t *testing.T) {
 		if len(got) > 0 {
 			t.Errorf("%s: told twice", name)
 		}
-		if a.send(server.Message{Method: "x", Params: []byte(`{}`)}) {
+		if a.send(port.Message{Method: "x", Params: []byte(`{}`)}) {
 			t.Errorf("%s: takes messages after its end", name)
 		}
 	}
@@ -78,7 +78,7 @@ func TestWrittenOnStdio(t *testing.T) {
 	k := &conn{plain: true, lines: &lineConn{w: sink}, out: out, ctx: ctx}
 	s := &sender{conn: k}
 	got := make(chan bool, 4)
-	message := server.Message{Method: "x", Params: []byte(`{}`), Written: func(ok bool) { got <- ok }}
+	message := port.Message{Method: "x", Params: []byte(`{}`), Written: func(ok bool) { got <- ok }}
 	for range 2 {
 		if !s.send(message) {
 			t.Fatal("not taken")

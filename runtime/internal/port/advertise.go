@@ -1,0 +1,79 @@
+package port
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// advertised is what adapters advertise.
+type advertised struct {
+	mu           sync.Mutex
+	experimental []experimental
+	topLevel     map[string]any
+}
+
+type experimental struct {
+	name  string
+	value func(info *mcp.Implementation) any
+}
+
+// Advertise puts a value below capabilities.experimental in the results of initialize and
+// server/discover (MCPE-CAP-1). It is computed for each; info names the server.
+func (h *Hub) Advertise(name string, value func(info *mcp.Implementation) any) {
+	h.advertised.mu.Lock()
+	defer h.advertised.mu.Unlock()
+	h.advertised.experimental = append(h.advertised.experimental, experimental{name, value})
+}
+
+// WithExperimental returns capabilities with what adapters advertise.
+func (h *Hub) WithExperimental(c *mcp.ServerCapabilities, info *mcp.Implementation) *mcp.ServerCapabilities {
+	h.advertised.mu.Lock()
+	all := slices.Clone(h.advertised.experimental)
+	h.advertised.mu.Unlock()
+	if len(all) == 0 {
+		return c
+	}
+	made := mcp.ServerCapabilities{}
+	if c != nil {
+		made = *c
+	}
+	made.Experimental = maps.Clone(made.Experimental)
+	if made.Experimental == nil {
+		made.Experimental = map[string]any{}
+	}
+	for _, e := range all {
+		made.Experimental[e.name] = e.value(info)
+	}
+	return &made
+}
+
+// AdvertiseTopLevel puts a value below capabilities itself and, mirrored, below
+// capabilities.experimental, which is all that the SDK's clients keep (CONV-1).
+func (h *Hub) AdvertiseTopLevel(name string, value any) {
+	h.advertised.mu.Lock()
+	if h.advertised.topLevel == nil {
+		h.advertised.topLevel = map[string]any{}
+	}
+	h.advertised.topLevel[name] = value
+	h.advertised.mu.Unlock()
+	h.Advertise(name, func(*mcp.Implementation) any { return value })
+}
+
+// TopLevel is what AdvertiseTopLevel was given, as JSON by name.
+func (h *Hub) TopLevel() (map[string]json.RawMessage, error) {
+	h.advertised.mu.Lock()
+	defer h.advertised.mu.Unlock()
+	members := map[string]json.RawMessage{}
+	for name, v := range h.advertised.topLevel {
+		b, err := json.Marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		members[name] = b
+	}
+	return members, nil
+}

@@ -1,0 +1,128 @@
+package port
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// TicketHeader is the header, in RequestExtra only and never on the wire, that ties a request in
+// the SDK to the carrier it came by. A carrier deletes it from every request that it receives.
+const TicketHeader = "X-Mcpe-Ticket"
+
+// A Ticket is one request of a carrier on its way through the SDK.
+type Ticket struct {
+	Ctx   context.Context // the request's
+	ID    json.RawMessage
+	Claim Claim // nil for none
+	reply reply
+}
+
+// A Claim is given an accepted stream; its result is the request's.
+type Claim func(ctx context.Context, ss *mcp.ServerSession, st Stream) (json.RawMessage, error)
+
+// Issue makes a ticket for an events/* request that a carrier passes through the SDK under
+// [TicketHeader]. The request counts as one that can stream, its id is id with its digits
+// unchanged (the SDK's own would lose some), and it ends when ctx ends, also where the SDK does
+// not notice that the client went away (POLL-9). For events/stream the accepted stream is given
+// to claim, whose result is the request's; without a claim the method is Unsupported. The carrier
+// calls release, once or more, when the answer is written or never comes: webhook deliveries that the
+// request has made possible begin after that.
+func (h *Hub) Issue(ctx context.Context, id json.RawMessage, claim Claim) (text string, release func()) {
+	text = newTicket()
+	t := &Ticket{Ctx: ctx, ID: id, Claim: claim}
+	h.tickets.Store(text, t)
+	return text, func() {
+		h.tickets.Delete(text)
+		t.reply.finish()
+	}
+}
+
+// Ticket returns the ticket of a request; nil for one that came past the carriers.
+func (h *Hub) Ticket(extra *mcp.RequestExtra) *Ticket {
+	if extra == nil {
+		return nil
+	}
+	v, _ := h.tickets.Load(extra.Header.Get(TicketHeader))
+	t, _ := v.(*Ticket)
+	return t
+}
+
+// AfterReply is [Request.AfterReply] of the ticket's request.
+func (t *Ticket) AfterReply(f func()) bool { return t.reply.add(f) }
+
+func newTicket() string { return rand.Text() }
+
+// AfterReply calls f once the reply to the caller's request has been handed to its connection, so
+// that what f sends comes after it (MCPE-NOTE-3). Where no carrier of ours is under the request,
+// f is called soon.
+func (c Caller) AfterReply(f func()) {
+	if c.reply == nil || !c.reply.add(f) {
+		go f()
+	}
+}
+
+// ReplyHeader is the header, in RequestExtra only and never on the wire, by which a carrier tells
+// which session a call came by and when it was answered. A carrier deletes it from every request
+// that it receives.
+const ReplyHeader = "X-Mcpe-Reply"
+
+type reply struct {
+	session, connection string
+	local               bool
+
+	mu    sync.Mutex
+	over  bool
+	after []func()
+}
+
+// finish says that the reply is on its way or never comes.
+func (r *reply) finish() {
+	r.mu.Lock()
+	after := r.after
+	r.over, r.after = true, nil
+	r.mu.Unlock()
+	for _, f := range after {
+		f()
+	}
+}
+
+func (r *reply) add(f func()) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.over {
+		r.after = append(r.after, f)
+	}
+	return !r.over
+}
+
+// ExpectReply makes a ticket for a call that a carrier passes to the SDK under [ReplyHeader];
+// session is the key of the outlet of its session, "" for none; connection and local are as in
+// [Caller]. The carrier calls replied, once or more, when the reply is on its way or never comes.
+func (h *Hub) ExpectReply(session, connection string, local bool) (ticket string, replied func()) {
+	r := &reply{session: session, connection: connection, local: local}
+	ticket = newTicket()
+	h.replies.Store(ticket, r)
+	return ticket, func() {
+		h.replies.Delete(ticket)
+		r.finish()
+	}
+}
+
+// WithReply returns extra with the ticket in its header.
+func WithReply(extra any, ticket string) *mcp.RequestExtra {
+	made := &mcp.RequestExtra{}
+	if e, ok := extra.(*mcp.RequestExtra); ok && e != nil {
+		*made = *e
+	}
+	made.Header = made.Header.Clone()
+	if made.Header == nil {
+		made.Header = http.Header{}
+	}
+	made.Header.Set(ReplyHeader, ticket)
+	return made
+}
