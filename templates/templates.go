@@ -1,11 +1,10 @@
-// Package templates holds what `mcpe-gen init` writes: the files of a small MCP server with one
-// event type, on stdio or on Streamable HTTP, whose events are emitted or found by a check, or one that makes the
-// webhooks of a service events. They are
-// written once and then belong to the author.
+// Package templates holds what `mcpe-gen init` writes: the files of a small MCP server with one event type, on
+// stdio or on Streamable HTTP, whose events are emitted or found by a check, or of one that makes the webhooks of a
+// service events. They are written once and then belong to the author.
 //
-// Start at [Render]. The files lie in common/, in one directory for each transport, and in those of what the
-// server is about: notes/ with one for each source, or webhooks/. They are text templates over [Scaffold]; every one ends in .tmpl, so that neither the go command
-// nor an editor takes go.mod.tmpl for a module or main.go.tmpl for Go.
+// Start at [Render]. The files lie in common/, in one directory for each transport, and in those of what the server
+// is about: notes/ with one for each source, or webhooks/. They are text templates over [Scaffold]; every one ends in
+// .tmpl, so that neither the go command nor an editor takes go.mod.tmpl for a module or main.go.tmpl for Go.
 //
 // This package makes no compatibility promise.
 package templates

@@ -15,7 +15,8 @@ func (w *writer) ingress(in *ir.Ingress) {
 	var fields, routes []jen.Code
 	for _, e := range in.Events {
 		fields = append(fields, jen.Id(e.Prefix).Op("*").Id(e.Prefix+"Emitter"))
-		routes = append(routes, jen.Qual(ingressPath, "To").Call(jen.Id("in").Dot(e.Prefix), jen.Id(typeFunc(e)).Call(), fromCode(e)))
+		routes = append(routes, jen.Qual(ingressPath, "To").Call(
+			jen.Id("in").Dot(e.Prefix), jen.Id(typeFunc(e)).Call(), fromCode(e)))
 	}
 	w.add(comment(in.Name+" holds the emitters of what comes from "+title+", each of which is needed."),
 		jen.Type().Id(in.Name).Struct(fields...))
@@ -24,7 +25,8 @@ func (w *writer) ingress(in *ir.Ingress) {
 		jen.Func().Params(jen.Id("in").Id(in.Name)).Id("Handler").Params(
 			jen.Id("s").Qual(ingressPath, "Service"), jen.Id("o").Qual(ingressPath, "Options"),
 		).Params(jen.Op("*").Qual(ingressPath, "Handler"), jen.Error()).Block(
-			jen.Return(jen.Qual(ingressPath, "NewHandler").Custom(jen.Options{Open: "(", Close: ")", Separator: ",", Multi: true}, args...))))
+			jen.Return(jen.Qual(ingressPath, "NewHandler").Custom(
+				jen.Options{Open: "(", Close: ")", Separator: ",", Multi: true}, args...))))
 }
 
 // fromCode is the `from:` of an event.

@@ -150,7 +150,8 @@ func closed(name string) *source.Node {
 		}
 	}
 	text := func(s string) *source.Node { return &source.Node{Kind: source.String, Text: s} }
-	top := &source.Node{Kind: source.Object, Members: []source.Member{{Key: "$ref", Value: text("#/definitions/" + name)}}}
+	ref := source.Member{Key: "$ref", Value: text("#/definitions/" + name)}
+	top := &source.Node{Kind: source.Object, Members: []source.Member{ref}}
 	reach(top)
 	return &source.Node{Kind: source.Object, Members: []source.Member{
 		{Key: "$schema", Value: text("http://json-schema.org/draft-07/schema#")},

@@ -86,25 +86,29 @@ func (l *loader) fromFields(f *From, n *source.Node) {
 	for _, m := range n.Members {
 		tokens, ok := source.SplitPointer(m.Key)
 		if !ok || len(tokens) == 0 {
-			l.Report(source.New("MCPE156", m.KeyRange, "%q is no JSON Pointer to a member of the payload", m.Key).WithHint("write /member or /member/member"))
+			l.Report(source.New("MCPE156", m.KeyRange, "%q is no JSON Pointer to a member of the payload", m.Key).
+				WithHint("write /member or /member/member"))
 			continue
 		}
 		if !l.Is(m.Value, source.String, "the source of a field") {
 			continue
 		}
 		if from, ok := source.SplitPointer(m.Value.Text); !ok || len(from) == 0 {
-			l.Report(source.New("MCPE156", m.Value.Range, "%q is no JSON Pointer to a member of the webhook's body", m.Value.Text).
+			l.Report(source.New("MCPE156", m.Value.Range,
+				"%q is no JSON Pointer to a member of the webhook's body", m.Value.Text).
 				WithHint("write /member or /member/member"))
 			continue
 		}
 		for i := range tokens {
 			if first, taken := targets[pointer(tokens[:i+1])]; taken && i < len(tokens)-1 {
-				l.Report(source.New("MCPE156", m.KeyRange, "%q lies within what another field fills", m.Key).WithRelated(first, "filled here"))
+				l.Report(source.New("MCPE156", m.KeyRange, "%q lies within what another field fills", m.Key).
+					WithRelated(first, "filled here"))
 			}
 		}
 		for other, first := range targets {
 			if strings.HasPrefix(other, m.Key+"/") {
-				l.Report(source.New("MCPE156", m.KeyRange, "a part of %q is filled by another field", m.Key).WithRelated(first, "filled here"))
+				l.Report(source.New("MCPE156", m.KeyRange, "a part of %q is filled by another field", m.Key).
+					WithRelated(first, "filled here"))
 				break
 			}
 		}
@@ -175,8 +179,9 @@ func (l *loader) bodyOf(f *From, n *source.Node) (*body, bool) {
 		l.Report(d)
 		return nil, false
 	}
-	file := `{"version":1,"events":[{"name":"a","description":"d","inputSchema":{"type":"object"},"payloadSchema":` + string(schema.JSON()) + `}]}`
-	set, found := Load([]string{"body.json"}, Options{ReadFile: func(string) ([]byte, error) { return []byte(file), nil }})
+	file := []byte(`{"version":1,"events":[{"name":"a","description":"d","inputSchema":{"type":"object"},"payloadSchema":`)
+	file = append(append(file, schema.JSON()...), "}]}"...)
+	set, found := Load([]string{"body.json"}, Options{ReadFile: func(string) ([]byte, error) { return file, nil }})
 	if source.HasErrors(found) || len(set.Files) == 0 || len(set.Files[0].Events) == 0 {
 		return nil, true // cannot happen: package provider's tests compile what it has
 	}
@@ -211,10 +216,12 @@ func (l *loader) checkField(e *Event, f *FromField, m source.Member, sent *body)
 	unlike := func(from, to kinds) bool { return from&kUnknown == 0 && to&kUnknown == 0 && from&to == 0 }
 	switch {
 	case unlike(from, to):
-		l.Report(source.New("MCPE159", m.Value.Range, "from: %s of the webhook (%s) can never be %s of the payload (%s)", f.Source, from, f.Target, to).
+		l.Report(source.New("MCPE159", m.Value.Range, "from: %s of the webhook (%s) can never be %s of the payload (%s)",
+			f.Source, from, f.Target, to).
 			WithRelated(target[0].Range, "the place in the payload"))
 	case from == kArray && to&^kNull == kArray && unlike(fromItems, l.set.itemKinds(target)):
-		l.Report(source.New("MCPE159", m.Value.Range, "from: elements of %s of the webhook (%s) can never be elements of %s of the payload (%s)",
+		l.Report(source.New("MCPE159", m.Value.Range,
+			"from: elements of %s of the webhook (%s) can never be elements of %s of the payload (%s)",
 			f.Source, fromItems, f.Target, l.set.itemKinds(target)).WithRelated(target[0].Range, "the place in the payload"))
 	}
 }
@@ -234,7 +241,8 @@ func (b *body) kinds(at *source.Node, tokens []string) (kinds, kinds, *source.Di
 		return b.set.together(nodes), b.set.itemKinds(nodes), nil
 	}
 	if k := b.set.together(nodes); k&kUnknown == 0 && k&kArray == 0 {
-		d := source.New("MCPE157", at.Range, "from: %s of the webhook is no array, so that * stands for nothing", pointer(head))
+		d := source.New("MCPE157", at.Range, "from: %s of the webhook is no array, so that * stands for nothing",
+			pointer(head))
 		return 0, 0, &d
 	}
 	// An element stands at any index.
@@ -341,7 +349,8 @@ func (l *loader) compareBody(e *Event, n *source.Node, tokens []string, sent *bo
 			}
 			got, want := sent.set.together(from), l.set.kindsOf(m.Value)
 			if got&kUnknown == 0 && want&kUnknown == 0 && got&want == 0 {
-				l.Report(source.New("MCPE159", m.KeyRange, "from: %s of the webhook (%s) can never be what the payload describes (%s)", pointer(place), got, want).
+				l.Report(source.New("MCPE159", m.KeyRange,
+					"from: %s of the webhook (%s) can never be what the payload describes (%s)", pointer(place), got, want).
 					WithRelated(e.From.Range, "the webhook is named here"))
 				continue
 			}

@@ -37,7 +37,8 @@ func NewGitLab(o GitLabOptions) (*GitLab, error) {
 	}
 	g := &GitLab{service: s}
 	if len(o.SigningTokens) > 0 {
-		if g.signing, err = newStandard(ProviderGitLab, StandardWebhooksOptions{Secrets: o.SigningTokens, Tolerance: o.Tolerance}); err != nil {
+		signing := StandardWebhooksOptions{Secrets: o.SigningTokens, Tolerance: o.Tolerance}
+		if g.signing, err = newStandard(ProviderGitLab, signing); err != nil {
 			return nil, err
 		}
 	}

@@ -79,7 +79,8 @@ func NewHandler(s Service, o Options, routes ...Route) (*Handler, error) {
 		case r.emit == nil:
 			return nil, errors.New("ingress: a route was not made by To")
 		case r.from.Provider != s.Provider():
-			return nil, fmt.Errorf("ingress: the route to %s is from %s, and the service is %s", r.event, r.from.Provider, s.Provider())
+			return nil, fmt.Errorf("ingress: the route to %s is from %s, and the service is %s",
+				r.event, r.from.Provider, s.Provider())
 		case needsID && r.from.ID == "":
 			return nil, fmt.Errorf("ingress: the route to %s does not say where the id of a delivery is", r.event)
 		}
@@ -145,12 +146,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) refuse(ctx context.Context, w http.ResponseWriter, r *refusal) {
 	h.count(ctx, outcomeRefused)
-	h.o.Logger.WarnContext(ctx, "mcp events: a webhook was refused", "provider", h.service.Provider(), "status", r.status, "reason", wire.Shown(r.reason))
+	h.o.Logger.WarnContext(ctx, "mcp events: a webhook was refused",
+		"provider", h.service.Provider(), "status", r.status, "reason", wire.Shown(r.reason))
 	w.WriteHeader(r.status)
 }
 
 func (h *Handler) count(ctx context.Context, outcome string) {
-	h.deliveries.Add(ctx, 1, metric.WithAttributes(attribute.String("mcpe.provider", h.service.Provider()), attribute.String("mcpe.outcome", outcome)))
+	h.deliveries.Add(ctx, 1, metric.WithAttributes(
+		attribute.String("mcpe.provider", h.service.Provider()), attribute.String("mcpe.outcome", outcome)))
 }
 
 // receive takes a request in and verifies it. An error that is no refusal is about the content of what was verified.
@@ -203,8 +206,11 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, erro
 
 // deliver emits a delivery by every route that takes it. When an event type cannot take it now, the others keep
 // what they have: sent again, it is emitted by the ones that lack it (OCC-5).
-func (h *Handler) deliver(ctx context.Context, header http.Header, d Delivery, body []byte) (outcome string, status int) {
-	attrs := []any{"provider", d.Provider, "event", wire.Shown(d.Event), "action", wire.Shown(d.Action), "delivery", wire.Shown(d.ID)}
+func (h *Handler) deliver(
+	ctx context.Context, header http.Header, d Delivery, body []byte,
+) (outcome string, status int) {
+	attrs := []any{"provider", d.Provider, "event", wire.Shown(d.Event), "action", wire.Shown(d.Action),
+		"delivery", wire.Shown(d.ID)}
 	var doc *document
 	outcome, status = outcomeUnmapped, http.StatusAccepted
 	unfit, failed := false, false
@@ -223,10 +229,12 @@ func (h *Handler) deliver(ctx context.Context, header http.Header, d Delivery, b
 		err := h.emit(ctx, header, r, d, doc)
 		if m, ok := errors.AsType[*misfit](err); ok {
 			unfit = true
-			h.o.Logger.WarnContext(ctx, "mcp events: a webhook does not fit its event type", append(attrs, "type", r.event, "wrong", places(m.fields))...)
+			h.o.Logger.WarnContext(ctx, "mcp events: a webhook does not fit its event type",
+				append(attrs, "type", r.event, "wrong", places(m.fields))...)
 		} else if err != nil {
 			failed = true
-			h.o.Logger.ErrorContext(ctx, "mcp events: a webhook was not emitted", append(attrs, "type", r.event, "error", wire.Shown(err.Error()))...)
+			h.o.Logger.ErrorContext(ctx, "mcp events: a webhook was not emitted",
+				append(attrs, "type", r.event, "error", wire.Shown(err.Error()))...)
 		}
 	}
 	switch {
@@ -262,7 +270,8 @@ func (h *Handler) emit(ctx context.Context, header http.Header, r *Route, d Deli
 	switch err = r.emit(ctx, payload, o); {
 	case errors.Is(err, events.ErrIDReused):
 		// The same delivery, whose body says now what has changed since, such as how often it was sent.
-		h.o.Logger.WarnContext(ctx, "mcp events: a webhook came again with another body", "provider", d.Provider, "type", r.event, "delivery", wire.Shown(id))
+		h.o.Logger.WarnContext(ctx, "mcp events: a webhook came again with another body",
+			"provider", d.Provider, "type", r.event, "delivery", wire.Shown(id))
 		return nil
 	case err == nil:
 		return nil

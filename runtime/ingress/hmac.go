@@ -40,7 +40,9 @@ type HMAC struct {
 	decode  func(string) ([]byte, error)
 }
 
-var hashes = map[crypto.Hash]func() hash.Hash{0: sha256.New, crypto.SHA256: sha256.New, crypto.SHA384: sha512.New384, crypto.SHA512: sha512.New}
+var hashes = map[crypto.Hash]func() hash.Hash{
+	0: sha256.New, crypto.SHA256: sha256.New, crypto.SHA384: sha512.New384, crypto.SHA512: sha512.New,
+}
 
 var encodings = map[string]func(string) ([]byte, error){
 	"": hex.DecodeString, "hex": hex.DecodeString, "base64": base64.StdEncoding.Strict().DecodeString,

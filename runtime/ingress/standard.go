@@ -37,7 +37,7 @@ func NewStandardWebhooks(o StandardWebhooksOptions) (*StandardWebhooks, error) {
 }
 
 func newStandard(provider string, o StandardWebhooksOptions) (*StandardWebhooks, error) {
-	s := &StandardWebhooks{service: service{provider: provider}, verifier: webhook.Verifier{Keys: o.Keys, Tolerance: o.Tolerance}}
+	s := &StandardWebhooks{service{provider: provider}, webhook.Verifier{Keys: o.Keys, Tolerance: o.Tolerance}}
 	for i, text := range o.Secrets {
 		secret, err := webhook.ParseSecret(text)
 		if err != nil {
@@ -53,7 +53,9 @@ func newStandard(provider string, o StandardWebhooksOptions) (*StandardWebhooks,
 
 // svix are the headers by the names that Svix gives them.
 var svix = map[string]string{
-	wire.HeaderWebhookID: "svix-id", wire.HeaderWebhookTimestamp: "svix-timestamp", wire.HeaderWebhookSignature: "svix-signature",
+	wire.HeaderWebhookID:        "svix-id",
+	wire.HeaderWebhookTimestamp: "svix-timestamp",
+	wire.HeaderWebhookSignature: "svix-signature",
 }
 
 // standardHeaders are the three headers by their standard names: those of Svix where no standard one is there.

@@ -12,8 +12,9 @@ import (
 // GitHub's bodies have up to a thousand members, most of them URLs of its API. Of each object only these are kept:
 // what it is, where, in which state, since when.
 var (
-	kept = []string{"id", "number", "name", "full_name", "login", "title", "state", "status", "conclusion", "environment", "draft", "merged", "prerelease",
-		"tag_name", "ref", "sha", "head_branch", "head_sha", "html_url", "created_at", "updated_at", "closed_at", "merged_at", "published_at"}
+	kept = []string{"id", "number", "name", "full_name", "login", "title", "state", "status", "conclusion",
+		"environment", "draft", "merged", "prerelease", "tag_name", "ref", "sha", "head_branch", "head_sha", "html_url",
+		"created_at", "updated_at", "closed_at", "merged_at", "published_at"}
 	// within are the objects inside such an object, of which less is kept.
 	within = []string{"user", "author", "base", "head", "labels"}
 	inner  = []string{"login", "name", "ref"}
@@ -62,13 +63,15 @@ func project(p provider.Provider, event, action string, body *source.Node) strin
 func (w *projector) arguments(top []*source.Node, actions bool) {
 	var lines []string
 	if w.member(w.property(top, "repository"), "full_name") {
-		lines = append(lines, "repository: {type: string, description: 'Only this repository, as in octocat/hello.', x-match: /repository/full_name}")
+		lines = append(lines, "repository: {type: string, description: 'Only this repository, as in octocat/hello.', "+
+			"x-match: /repository/full_name}")
 	}
 	if actions {
 		lines = append(lines, "action: {type: string, description: Only this action., x-match: /action}")
 	}
 	if w.kind(w.property(top, "ref")) == "string" {
-		lines = append(lines, "ref: {type: string, description: 'Only such refs, as in refs/heads/*.', x-match: {path: /ref, op: glob}}")
+		lines = append(lines, "ref: {type: string, description: 'Only such refs, as in refs/heads/*.', "+
+			"x-match: {path: /ref, op: glob}}")
 	}
 	w.out.WriteString("      type: object\n")
 	if len(lines) > 0 {
@@ -84,8 +87,11 @@ func (w *projector) member(views []*source.Node, name string) bool {
 	return len(w.property(views, name)) > 0
 }
 
-// object writes an object schema with the members of which anything is kept; choose says what, nil for nothing.
-func (w *projector) object(views []*source.Node, margin string, choose func(member string, views []*source.Node) []string, actions []string) {
+// A choice says which members are kept of a member that is an object, nil for leaving it out.
+type choice func(member string, views []*source.Node) []string
+
+// object writes an object schema with the members of which anything is kept.
+func (w *projector) object(views []*source.Node, margin string, choose choice, actions []string) {
 	w.out.WriteString(margin + "type: object\n" + margin + "properties:\n")
 	var required []string
 	for _, name := range w.members(views) {
@@ -145,7 +151,8 @@ func (w *projector) value(name string, views []*source.Node, margin string, keep
 		if name != "labels" || !w.member(items, "name") {
 			return false
 		}
-		w.out.WriteString(margin + name + ": {type: array, items: {type: object, properties: {name: {type: string}}, required: [name]}}\n")
+		w.out.WriteString(margin + name + ": {type: array, items: {type: object, properties: {name: {type: string}}, " +
+			"required: [name]}}\n")
 	case "integer", "number":
 		fmt.Fprintf(w.out, "%s%s: {type: %s, minimum: 0, maximum: 9007199254740991}\n", margin, name, typed)
 	case "string":
@@ -166,7 +173,7 @@ func (w *projector) value(name string, views []*source.Node, margin string, keep
 }
 
 // chosen keeps these members, and of what is inside them little.
-func chosen(names []string) func(string, []*source.Node) []string {
+func chosen(names []string) choice {
 	return func(member string, _ []*source.Node) []string {
 		if slices.Contains(names, member) {
 			return inner
@@ -292,7 +299,8 @@ func (w *projector) isRequired(views []*source.Node, name string) bool {
 	for _, v := range views {
 		if v.Get("properties").Get(name) == nil {
 			// One of several bodies, which lacks it.
-			if v.Get("properties") != nil && v.Get("required") != nil && len(types(v)) > 0 && v.Get("additionalProperties") != nil {
+			whole := v.Get("required") != nil && v.Get("additionalProperties") != nil
+			if whole && v.Get("properties") != nil && len(types(v)) > 0 {
 				return false
 			}
 			continue

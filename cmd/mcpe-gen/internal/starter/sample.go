@@ -14,7 +14,8 @@ import (
 // Sample is the body of a webhook that becomes the first event type: what its payload asks for, in the places that
 // `from:` names, and what the service puts around it.
 func (s *Starter) Sample() ([]byte, error) {
-	set, found := schema.Load([]string{"events.yaml"}, schema.Options{ReadFile: func(string) ([]byte, error) { return s.Content, nil }})
+	read := func(string) ([]byte, error) { return s.Content, nil }
+	set, found := schema.Load([]string{"events.yaml"}, schema.Options{ReadFile: read})
 	if source.HasErrors(found) {
 		return nil, fmt.Errorf("the event types of %s: %s", s.Provider.Name, found[0])
 	}
@@ -40,9 +41,11 @@ func (s *Starter) Sample() ([]byte, error) {
 			around["/action"] = yaml.Text(e.From.Action)
 		}
 	case "stripe":
-		around = map[string]*source.Node{"/id": yaml.Text("evt_1"), "/type": yaml.Text(e.From.Event), "/created": {Kind: source.Number, Text: "1700000000"}}
+		around = map[string]*source.Node{"/id": yaml.Text("evt_1"), "/type": yaml.Text(e.From.Event),
+			"/created": {Kind: source.Number, Text: "1700000000"}}
 	case "slack":
-		around = map[string]*source.Node{"/type": yaml.Text("event_callback"), "/event_id": yaml.Text("Ev1"), "/event/type": yaml.Text(e.From.Event)}
+		around = map[string]*source.Node{"/type": yaml.Text("event_callback"), "/event_id": yaml.Text("Ev1"),
+			"/event/type": yaml.Text(e.From.Event)}
 	case "standard-webhooks":
 		around["/type"] = yaml.Text(e.From.Event)
 	case "hmac":

@@ -99,7 +99,8 @@ func New(service string, events []string) (*Starter, error) {
 	var b strings.Builder
 	b.WriteString("# yaml-language-server: $schema=./mcpe-events.schema.json\n")
 	if p.Known() {
-		b.WriteString("# Made of " + p.Title + "'s own schemas (npm @octokit/webhooks-schemas, MIT): the members that say what happened and where.\n")
+		b.WriteString("# Made of " + p.Title + "'s own schemas (npm @octokit/webhooks-schemas, MIT): the members that say what " +
+			"happened and where.\n")
 	} else {
 		b.WriteString("# Written by hand after the service's documentation: minimal, add what you need.\n")
 	}
