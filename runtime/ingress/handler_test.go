@@ -305,20 +305,22 @@ func TestNotDurable(t *testing.T) {
 type failing struct {
 	store.Store
 	fail bool
+	only string // logs whose name has it
 }
 
 func (s *failing) OpenLog(ctx context.Context, name string, o store.LogOptions) (store.EventLog, error) {
 	l, err := s.Store.OpenLog(ctx, name, o)
-	return &failingLog{l, s}, err
+	return &failingLog{l, s, name}, err
 }
 
 type failingLog struct {
 	store.EventLog
-	of *failing
+	of   *failing
+	name string
 }
 
 func (l *failingLog) AppendOnce(ctx context.Context, e store.Entry, above store.Position) (store.Position, bool, error) {
-	if l.of.fail {
+	if l.of.fail && strings.Contains(l.name, l.of.only) {
 		return 0, false, errors.New("disk full")
 	}
 	return l.EventLog.AppendOnce(ctx, e, above)

@@ -3,7 +3,9 @@ package ingress_test
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"maps"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -11,8 +13,10 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/ingress"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
 // Deliveries that no route takes are told to the operator in three ways; a terminal never sees their bytes.
@@ -114,4 +118,50 @@ func TestNewHandlerRefuses(t *testing.T) {
 			t.Errorf("%s is accepted", name)
 		}
 	}
+}
+
+// One delivery may become occurrences of several event types: what fits one is emitted whatever another makes of it,
+// and what is sent again after a failure reaches those that lack it, once each (OCC-5).
+func TestSeveralRoutes(t *testing.T) {
+	kept := &failing{Store: memory.New()}
+	f := newFixture(t, gitHub(t), ingress.Options{}, fromIssues(), kept)
+	strict := issueOpened
+	strict.Name = "issue.urgent"
+	urgent, err := server.Register(f.events, events.Type[struct{}, issue]{Info: strict}, server.Hooks[struct{}, issue]{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	toUrgent := fromIssues()
+	toUrgent.Fields = []ingress.Field{{Target: "/repo", Source: "/repository/full_name"}, {Target: "/number", Source: "/urgent"}}
+	f.Handler, err = ingress.NewHandler(gitHub(t), ingress.Options{Logger: slog.New(slog.DiscardHandler)},
+		ingress.To(urgent, strict, toUrgent), ingress.To(f.emitter, issueOpened, fromIssues()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status := f.post(gitHubHeader("d-1", opened), opened); status != http.StatusAccepted {
+		t.Errorf("one of two fits: status %d, want 202", status)
+	}
+	f.wants(1)
+	both := strings.Replace(opened, `"action"`, `"urgent":7,"action"`, 1)
+	kept.only = "issue.urgent"
+	kept.fail = true
+	if status := f.post(gitHubHeader("d-2", both), both); status != http.StatusServiceUnavailable {
+		t.Errorf("one of two fails: status %d, want 503", status)
+	}
+	f.wants(2)
+	kept.fail = false
+	if status := f.post(gitHubHeader("d-2", both), both); status != http.StatusNoContent {
+		t.Errorf("sent again: status %d, want 204", status)
+	}
+	f.wants(2)
+}
+
+// What is larger than payloads may be does not fit, however often it is sent.
+func TestTooLargeForTheType(t *testing.T) {
+	f := newFixture(t, gitHub(t), ingress.Options{MaxBody: 4 << 20}, fromIssues())
+	body := strings.Replace(opened, `"note":null`, `"note":"`+strings.Repeat("x", 2<<20)+`"`, 1)
+	if status := f.post(gitHubHeader("d-1", body), body); status != http.StatusAccepted || !strings.Contains(f.log.String(), "larger than payloads may be") {
+		t.Errorf("status %d: %.300s", status, f.log.String())
+	}
+	f.wants(0)
 }
