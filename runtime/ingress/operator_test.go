@@ -165,3 +165,20 @@ func TestTooLargeForTheType(t *testing.T) {
 	}
 	f.wants(0)
 }
+
+// The time of an occurrence is the service's where it says one (OCC-1).
+func TestTimeOfTheService(t *testing.T) {
+	s, err := ingress.NewStripe(ingress.StripeOptions{Secrets: []string{secret}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFixture(t, s, ingress.Options{}, ingress.From{Provider: "stripe", Event: "invoice.paid"})
+	const body = `{"id":"evt_1","type":"invoice.paid","created":1700000000,"repo":"a","number":1}`
+	stamp := unix(0)
+	if status := f.post(map[string]string{"Stripe-Signature": "t=" + stamp + ",v1=" + sum(secret, stamp, ".", body)}, body); status != 204 {
+		t.Errorf("status %d: %s", status, &f.log)
+	}
+	if got := f.received(); len(got) != 1 || got[0].EventID != "evt_1" || got[0].Timestamp != "2023-11-14T22:13:20Z" {
+		t.Errorf("received %+v", got)
+	}
+}
