@@ -75,7 +75,8 @@ func newConform(c *command) *cobra.Command {
 	flags.DurationVar(&o.Wait, "wait", 20*time.Second, fmt.Sprintf("how `long` to wait for an occurrence, at most %v",
 		conform.MaxWait))
 	flags.StringVar(&o.Revision, "revision", "",
-		"protocol `revision` to speak, "+wire.RevisionStateless+" or "+wire.RevisionLegacy+" (default: the newest that the server knows)")
+		"protocol `revision` to speak, "+wire.RevisionStateless+" or "+wire.RevisionLegacy+
+			" (default: the newest that the server knows)")
 	receiverFlags(cmd, &o.Receiver)
 	flags.BoolVar(&o.SSRF, "ssrf", false, "also try callbacks at private addresses, which must be refused; needs --listen")
 	flags.StringVar(&o.Target.Token, "token", os.Getenv(tokenVariable), tokenUsage)

@@ -145,7 +145,7 @@ func newRoot(c *command) *cobra.Command {
 	root.SetHelpCommand(newHelp())
 	root.SetUsageTemplate(usageTemplate)
 
-	root.AddCommand(newInit(c), newGenerate(c), newLint(c), newBreaking(c), newRules(c), newExplain(c), newInspect(c), newSchema(c), newImport(c), newExport(c), newDocs(c), newListen(c), newConform(c),
+	root.AddCommand(newInit(c), newGenerate(c), newLint(c), newBreaking(c), newRules(c), newExplain(c), newInspect(c), newSchema(c), newImport(c), newExport(c), newDocs(c), newServe(c), newListen(c), newConform(c),
 		newVersion(c), newCompletion(c))
 	return root
 }

@@ -37,13 +37,15 @@ func testVersion() version {
 }
 
 // TestScript runs testdata/script: every verb, flag and exit code, with the command in a process of
-// its own. Scripts have four commands beside testscript's, and the program peer, a server on standard
+// its own. Scripts have six commands beside testscript's, and the program peer, a server on standard
 // input and output:
 //
 //	exits CODE mcpe-gen ARGS…
 //	serve FILE [TOKEN [CERT]]
 //	certificate CERT KEY
 //	sink STATUS FILE
+//	trial ARGS…
+//	post STATUS URL BODY [HEADER…]
 func TestScript(t *testing.T) {
 	checkout, err := filepath.Abs("../..")
 	if err != nil {
@@ -53,7 +55,8 @@ func TestScript(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "serve": serve, "certificate": certificate, "sink": sink},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "serve": startPeer, "certificate": certificate, "sink": sink,
+			"trial": startTrial, "post": post},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("CHECKOUT", checkout)
 			// Under -race every process would wait a second at its end.

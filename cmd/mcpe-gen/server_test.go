@@ -19,6 +19,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/serve"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
@@ -27,7 +28,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A peerServer is a server of the event types of an event file, without generated code.
@@ -52,13 +52,9 @@ func newPeer(file string, o server.Options) (*peerServer, error) {
 	}
 	p.events = es
 	for _, e := range set.Files[0].Events {
-		t := events.Type[json.RawMessage, json.RawMessage]{Info: events.Info{Name: e.Name, Description: e.Description, Delivery: e.Delivery,
-			InputSchema: set.Published(e.Input), PayloadSchema: set.Published(e.Payload)}}
-		if t.Fingerprint, err = wire.Fingerprint(t.InputSchema, t.PayloadSchema); err != nil {
+		t, err := serve.TypeOf(set, e)
+		if err != nil {
 			return nil, err
-		}
-		for _, m := range e.Match {
-			t.Match = append(t.Match, events.MatchRule{Argument: m.Argument, Path: m.Path, Op: events.MatchOp(m.Op)})
 		}
 		emitter, err := server.Register(es, t, server.Hooks[json.RawMessage, json.RawMessage]{})
 		if err != nil {
@@ -103,10 +99,10 @@ func servePeer() {
 	}
 }
 
-// serve is the script command "serve FILE [TOKEN [CERT]]": the server over HTTP, whose address it puts
+// startPeer is the script command "serve FILE [TOKEN [CERT]]": the server over HTTP, whose address it puts
 // into $URL. With a token it refuses requests that do not carry it; with a certificate's file too it
 // offers webhooks, to callbacks on loopback that have the certificate.
-func serve(ts *testscript.TestScript, neg bool, args []string) {
+func startPeer(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 || len(args) > 3 {
 		ts.Fatalf("usage: serve FILE [TOKEN [CERT]]")
 	}

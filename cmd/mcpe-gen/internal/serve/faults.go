@@ -1,0 +1,97 @@
+package serve
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// maxStreamLife is how long a stream lives at most that is to be broken off.
+const maxStreamLife = 5 * time.Second
+
+// Values that tell the requests that may be broken off; one of them elsewhere does no harm.
+var (
+	ofEvents = []byte(`"` + wire.MethodPrefix)
+	ofList   = []byte(`"` + wire.MethodList + `"`)
+	ofStream = []byte(`"` + wire.MethodStream + `"`)
+)
+
+// drops decides about one request. Handshakes and lists are left alone: without them a client would
+// learn nothing.
+func (o Options) drops(request []byte) bool {
+	return o.Drop > 0 && bytes.Contains(request, ofEvents) && !bytes.Contains(request, ofList) && rand.Float64() < o.Drop
+}
+
+// maxPeek is how much of a body is looked at for its method.
+const maxPeek = 64 << 10
+
+// faulty holds requests up and breaks some off, as a network does. A stream is cut after a while, in
+// which something may have arrived. Of other requests one half is lost and the other half answered into
+// the void, so that a client has to ask again in both cases.
+func (t *trial) faulty(next http.Handler) http.Handler {
+	if t.o.Drop == 0 && t.o.Delay == 0 {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !wait(r.Context(), t.o.Delay) {
+			return
+		}
+		begin, _ := io.ReadAll(io.LimitReader(r.Body, maxPeek))
+		r.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(begin), r.Body), r.Body}
+		if !t.o.drops(begin) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		ctx, cut := context.WithTimeout(r.Context(), time.Duration(rand.Int64N(int64(maxStreamLife))))
+		defer cut()
+		switch {
+		case bytes.Contains(begin, ofStream):
+			next.ServeHTTP(w, r.WithContext(ctx))
+		case rand.IntN(2) == 0:
+			next.ServeHTTP(void{http.Header{}}, r.WithContext(ctx))
+		}
+		panic(http.ErrAbortHandler)
+	})
+}
+
+// A void takes an answer that nobody will see.
+type void struct{ header http.Header }
+
+func (v void) Header() http.Header         { return v.header }
+func (v void) WriteHeader(int)             {}
+func (v void) Write(b []byte) (int, error) { return len(b), nil }
+
+// faultyLines does the same to the requests on standard input: they are held up, and some are lost.
+func (t *trial) faultyLines(ctx context.Context, in io.ReadCloser) io.ReadCloser {
+	if t.o.Drop == 0 && t.o.Delay == 0 {
+		return in
+	}
+	out, pipe := io.Pipe()
+	go func() {
+		lines := bufio.NewReader(in)
+		for {
+			line, err := lines.ReadBytes('\n')
+			if !wait(ctx, t.o.Delay) {
+				err = ctx.Err()
+			} else if !t.o.drops(line) {
+				if _, failed := pipe.Write(line); failed != nil {
+					err = failed
+				}
+			}
+			if err != nil {
+				pipe.CloseWithError(err)
+				return
+			}
+		}
+	}()
+	return out
+}

@@ -1,0 +1,141 @@
+package serve
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+)
+
+// sample emits a made-up occurrence of every type at each interval.
+func (t *trial) sample(ctx context.Context) {
+	tick := time.NewTicker(t.o.Sample)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for _, typ := range t.types {
+			if typ.sample == nil {
+				continue
+			}
+			if err := typ.emit.Emit(ctx, typ.sample); err != nil && ctx.Err() == nil {
+				t.warn("%s: %s", typ.name, plain.Text(err.Error()))
+				typ.sample = nil // it would fail each time
+			}
+		}
+	}
+}
+
+// maxLine bounds a line of a replayed file, in bytes.
+const maxLine = 2 << 20
+
+// A replay is an open file of lines as `listen --json` prints them.
+type replay struct {
+	name string
+	file *os.File
+}
+
+func openReplay(name string) (*replay, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("--replay: %w", err)
+	}
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		f.Close()
+		return nil, fmt.Errorf("--replay: %s is a directory", name)
+	}
+	return &replay{name, f}, nil
+}
+
+func (r *replay) close() { r.file.Close() }
+
+// A recorded line; what is no occurrence, such as a gap, has no eventId.
+type recorded struct {
+	EventID   string          `json:"eventId"`
+	Name      string          `json:"name"`
+	Timestamp time.Time       `json:"timestamp"`
+	Data      json.RawMessage `json:"data"`
+}
+
+// subscriberInterval is how often is looked for the first subscriber.
+const subscriberInterval = 20 * time.Millisecond
+
+// play emits the recorded occurrences under their ids, as soon as somebody has subscribed, at the pace
+// of their timestamps. A line that cannot be emitted is named and passed over.
+func (t *trial) play(ctx context.Context, r *replay) {
+	for len(t.es.Subscriptions()) == 0 {
+		if !wait(ctx, subscriberInterval) {
+			return
+		}
+	}
+	lines := bufio.NewScanner(r.file)
+	lines.Buffer(make([]byte, 64<<10), maxLine)
+	var first time.Time
+	began := time.Now()
+	emitted := 0
+	n := 0
+	for lines.Scan() {
+		n++
+		if len(lines.Bytes()) == 0 {
+			continue
+		}
+		var line recorded
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			t.warn("%s:%d: no line of listen --json: %s", r.name, n, plain.Text(err.Error()))
+			continue
+		}
+		if line.EventID == "" {
+			continue // a gap or an error
+		}
+		typ := t.names[line.Name]
+		if typ == nil {
+			t.warn("%s:%d: no event type %s", r.name, n, plain.Text(line.Name))
+			continue
+		}
+		if first.IsZero() {
+			first = line.Timestamp
+		}
+		due := began.Add(time.Duration(float64(line.Timestamp.Sub(first)) / t.o.Speed))
+		if !wait(ctx, time.Until(due)) {
+			return
+		}
+		options := []events.EmitOption{events.WithID(line.EventID), events.WithTimestamp(line.Timestamp)}
+		if err := typ.emit.Emit(ctx, line.Data, options...); err != nil {
+			if ctx.Err() != nil {
+				return
+			}
+			t.warn("%s:%d: %s", r.name, n, plain.Text(err.Error()))
+			continue
+		}
+		emitted++
+	}
+	if err := lines.Err(); err != nil && !errors.Is(err, io.EOF) {
+		t.warn("%s:%d: %v", r.name, n+1, err)
+	}
+	t.say("%s: %d occurrences replayed", r.name, emitted)
+}
+
+// wait is false when ctx ended.
+func wait(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

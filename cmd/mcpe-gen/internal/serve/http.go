@@ -1,0 +1,142 @@
+package serve
+
+import (
+	"context"
+	"crypto/subtle"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
+)
+
+// somebody is the principal of callers with the token.
+const somebody = "trial"
+
+// principal is the caller's, "" without the token.
+func principal(_ context.Context, extra *mcp.RequestExtra) string {
+	if extra == nil || extra.TokenInfo == nil {
+		return ""
+	}
+	return extra.TokenInfo.UserID
+}
+
+// webhooks are the options of delivery by webhook; nil when there is nobody to deliver to.
+func (o Options) webhooks() (*server.WebhookOptions, error) {
+	if o.Token == "" || o.HTTP == "" {
+		return nil, nil
+	}
+	w := &server.WebhookOptions{}
+	if o.Dev {
+		w.Guard.AllowPrefixes = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+	}
+	if o.CallbackCA == "" {
+		return w, nil
+	}
+	pem, err := os.ReadFile(o.CallbackCA)
+	if err != nil {
+		return nil, fmt.Errorf("--callback-ca: %w", err)
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, usagef("--callback-ca %s: no certificate in PEM", o.CallbackCA)
+	}
+	w.Guard.TLS = &tls.Config{RootCAs: roots}
+	return w, nil
+}
+
+// serveHTTP serves MCP at /mcp and takes events at /emit/ until ctx ends.
+func (t *trial) serveHTTP(ctx context.Context, begin func()) error {
+	l, err := net.Listen("tcp", t.o.Address())
+	if err != nil {
+		return fmt.Errorf("--http: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", t.faulty(transport.NewHandler(t.mcp, t.es, transport.HandlerOptions{})))
+	mux.HandleFunc("POST /emit/{event}", t.emit)
+	addr := l.Addr().(*net.TCPAddr)
+	web := &http.Server{ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler,
+		slog.LevelDebug),
+		Handler: t.addressed(addr, http.NewCrossOriginProtection().Handler(t.known(mux)))}
+	web.RegisterOnShutdown(t.shutdown)
+	where := addr.String()
+	if host, _, _ := net.SplitHostPort(t.o.Address()); host == "localhost" {
+		where = fmt.Sprintf("localhost:%d", addr.Port)
+	}
+	t.say("%d event types at http://%s/mcp, for trying and never for production", len(t.types), where)
+	begin()
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(l) }()
+	select {
+	case err = <-served:
+		return err
+	case <-ctx.Done():
+	}
+	ending, cancel := context.WithTimeout(context.Background(), shutdownTime)
+	defer cancel()
+	if web.Shutdown(ending) != nil {
+		web.Close()
+	}
+	if err = <-served; errors.Is(err, http.ErrServerClosed) {
+		err = nil
+	}
+	return err
+}
+
+// addressed refuses requests that were meant for another host: a page of the web whose name was made to
+// lead here (DNS rebinding) names itself.
+func (t *trial) addressed(addr *net.TCPAddr, next http.Handler) http.Handler {
+	given, _, _ := net.SplitHostPort(t.o.Address())
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, port, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host, port = strings.Trim(r.Host, "[]"), "80"
+		}
+		local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+		ip := net.ParseIP(host)
+		here := local != nil && (ip != nil && ip.Equal(local.IP) || local.IP.IsLoopback() && strings.EqualFold(host,
+			"localhost"))
+		if !here && (given == "" || !strings.EqualFold(host, given)) || port != fmt.Sprint(addr.Port) {
+			http.Error(w, "this server answers to the address that it listens on", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// known lets callers with the token be somebody. Callers without one are nobody, on loopback; elsewhere
+// they are refused.
+func (t *trial) known(next http.Handler) http.Handler {
+	verify := func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
+		if subtle.ConstantTimeCompare([]byte(token), []byte(t.o.Token)) != 1 {
+			return nil, auth.ErrInvalidToken
+		}
+		return &auth.TokenInfo{UserID: somebody}, nil
+	}
+	checked := auth.RequireBearerToken(verify, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+		anonymous := r.Header.Get("Authorization") == "" && local != nil && local.IP.IsLoopback() &&
+			!strings.HasPrefix(r.URL.Path, "/emit/")
+		if t.o.Token == "" || anonymous {
+			next.ServeHTTP(w, r)
+			return
+		}
+		checked.ServeHTTP(w, r)
+	})
+}

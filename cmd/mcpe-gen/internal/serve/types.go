@@ -1,0 +1,87 @@
+package serve
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/sample"
+	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// An eventType is one that is served.
+type eventType struct {
+	name string
+	emit *server.Emitter[json.RawMessage]
+	// sample is a made-up payload; nil when none was found.
+	sample json.RawMessage
+}
+
+// TypeOf is an event type of an event file for arguments and payloads that stay JSON. Whatever its
+// source is, it is emitted.
+func TypeOf(set *schema.Set, e *schema.Event) (events.Type[json.RawMessage, json.RawMessage], error) {
+	info := events.Info{Name: e.Name, Description: e.Description, Delivery: e.Delivery, NoReplay: !e.Replay,
+		InputSchema: set.Published(e.Input), PayloadSchema: set.Published(e.Payload)}
+	for _, m := range e.Match {
+		info.Match = append(info.Match, events.MatchRule{Argument: m.Argument, Path: m.Path, Op: events.MatchOp(m.Op)})
+	}
+	t := events.Type[json.RawMessage, json.RawMessage]{Info: info}
+	if e.Meta != nil {
+		if err := json.Unmarshal(set.Published(e.Meta), &t.Meta); err != nil {
+			return t, fmt.Errorf("%s: _meta: %w", e.Name, err)
+		}
+	}
+	var err error
+	t.Fingerprint, err = wire.Fingerprint(t.InputSchema, t.PayloadSchema)
+	return t, err
+}
+
+// register registers every event type of the files, but for those that nobody could subscribe to.
+func (t *trial) register() error {
+	for _, set := range t.o.Sets {
+		for _, f := range set.Files {
+			for _, e := range f.Events {
+				if err := t.add(set, e); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if len(t.types) == 0 {
+		return usagef("the event files have no event types that can be served")
+	}
+	return nil
+}
+
+func (t *trial) add(set *schema.Set, e *schema.Event) error {
+	if t.names[e.Name] != nil {
+		return usagef("%s: the event type %s is in another file too; serve one of them", e.File.Path, e.Name)
+	}
+	typ, err := TypeOf(set, e)
+	if err != nil {
+		return err
+	}
+	if slices.Equal(typ.Delivery, []string{wire.ModeWebhook}) && t.o.Token == "" {
+		t.warn("%s is left out: it is delivered by webhook only, which needs --http and --token", e.Name)
+		return nil
+	}
+	var more []server.TypeOption
+	if typ.NoReplay && slices.Contains(typ.Delivery, wire.ModePoll) {
+		more = append(more, server.WithPollWithoutReplay())
+	}
+	s := &eventType{name: e.Name}
+	if s.emit, err = server.Register(t.es, typ, server.Hooks[json.RawMessage, json.RawMessage]{}, more...); err != nil {
+		return fmt.Errorf("%s: %w", e.File.Path, err)
+	}
+	if v, ok := sample.Value(typ.PayloadSchema); ok {
+		s.sample = v
+	} else if t.o.Sample > 0 {
+		t.warn("%s has no samples: none was found that fits its payloadSchema", e.Name)
+	}
+	t.types = append(t.types, s)
+	t.names[e.Name] = s
+	return nil
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/serve"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+const serveHelp = `Serve event files as an MCP server without generated code: for trying event types
+before there is a server, and for authors of clients. It is never for production: it
+keeps nothing, knows one token and believes whatever is posted to it.
+
+Without --http it speaks on standard input and output, for one client. With --http
+MCP is at /mcp. A port alone stays on this machine; other addresses need --token.
+Callers without the token get poll and push, and those with it webhooks too. --dev
+lets callbacks be on loopback; they still are https, so --callback-ca names the file
+of a certificate that the system does not know.
+
+Events come from three places: --sample makes them up at an interval, --replay emits
+what "mcpe-gen listen --json" printed, as soon as somebody subscribes, and anybody
+can post a payload:
+
+  curl -H 'Content-Type: application/json' -d '{"id":"1"}' http://127.0.0.1:8080/emit/EVENT
+
+With --token that takes the token too; "?id=ID" sets the eventId. Types whose source
+is "check" are emitted as well, and a type that is delivered by webhook only is left
+out where there are no webhooks.
+
+--drop and --delay show what a client does on a bad network.`
+
+func newServe(c *command) *cobra.Command {
+	var o serve.Options
+	cmd := &cobra.Command{
+		Use:   "serve [FILE...]",
+		Short: "Serve event files for trying, without generated code",
+		Long:  serveHelp,
+		Example: `  mcpe-gen serve events.yaml --http 8080 --sample 2s
+  mcpe-gen serve events.yaml --sample 500ms       # on standard input and output
+  mcpe-gen listen http://127.0.0.1:8080/mcp push --json > push.jsonl
+  mcpe-gen serve events.yaml --http 8080 --replay push.jsonl --speed 10
+  mcpe-gen serve events.yaml --http 8080 --sample 1s --drop 0.2 --delay 300ms
+  mcpe-gen serve events.yaml --http 8080 --token $TOKEN --dev --callback-ca cert.pem`,
+		ValidArgsFunction: completeEventFiles,
+		RunE:              func(cmd *cobra.Command, args []string) error { return c.serve(cmd.Context(), args, o) },
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&o.HTTP, "http", "",
+		"`address` to serve on, or a port of this machine (default: standard input and output)")
+	flags.DurationVar(&o.Sample, "sample", 0, "make up an event of each type at this `interval`")
+	flags.StringVar(&o.Replay, "replay", "", "emit the events of this `file`, lines of listen --json")
+	flags.Float64Var(&o.Speed, "speed", 1, "`times` the pace at which the events of --replay came")
+	flags.Float64Var(&o.Drop, "drop", 0, "`share` of polls, streams and subscriptions that are broken off, such as 0.2")
+	flags.DurationVar(&o.Delay, "delay", 0, "hold each request up for this `time`")
+	flags.StringVar(&o.Token, "token", "",
+		"bearer `token` that gives webhooks (default: the environment's "+tokenVariable+")")
+	flags.BoolVar(&o.Dev, "dev", false, "allow callbacks on loopback")
+	flags.StringVar(&o.CallbackCA, "callback-ca", "",
+		"PEM `file` of certificates to trust at callbacks, beside the system's")
+	_ = cmd.MarkFlagFilename("replay")
+	_ = cmd.MarkFlagFilename("callback-ca")
+	return cmd
+}
+
+func (c *command) serve(ctx context.Context, files []string, o serve.Options) error {
+	if o.HTTP != "" && o.Token == "" {
+		o.Token = os.Getenv(tokenVariable)
+	}
+	if err := o.Check(); err != nil {
+		return refuse(err)
+	}
+	all, err := c.sets(files)
+	if err != nil {
+		return err
+	}
+	var found []source.Diagnostic
+	for _, l := range all {
+		found = append(found, l.found...)
+		o.Sets = append(o.Sets, l.set)
+	}
+	if err := c.judge(source.Sort(found), nil, exitDiagnostics); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// A second Ctrl-C ends the process at once, should a client keep the first one waiting.
+	context.AfterFunc(ctx, stop)
+	o.Stdin, o.Stdout, o.Stderr, o.Quiet = os.Stdin, os.Stdout, c.stderr, c.quiet
+	err = serve.Run(ctx, o)
+	if wrong, ok := errors.AsType[*serve.UsageError](err); ok {
+		return refuse(wrong)
+	}
+	return err
+}
