@@ -79,11 +79,14 @@ func Main(m *testing.M) (code int) {
 	return m.Run()
 }
 
-// Schema returns the name of a schema that does not exist; it is dropped when the test ends.
+// Schema returns the name of a schema that does not exist. It is dropped when the test ends, unless the
+// cluster is dropped as a whole.
 func Schema(t testing.TB) string {
 	t.Helper()
 	name := "test_" + strings.ToLower(rand.Text()[:12])
-	t.Cleanup(func() { Exec(t, URL(t), "DROP SCHEMA IF EXISTS "+name+" CASCADE") })
+	if dsn := URL(t); shared.cluster == nil {
+		t.Cleanup(func() { Exec(t, dsn, "DROP SCHEMA IF EXISTS "+name+" CASCADE") })
+	}
 	return name
 }
 

@@ -347,7 +347,7 @@ func TestREP8StoreTime(t *testing.T) {
 		}
 		r.start()
 		time.Sleep(time.Minute)
-		if now, known := r.owner.Now(); !known || now.Sub(time.Now()).Abs() > time.Millisecond {
+		if now, known := r.owner.Now(); !known || time.Until(now).Abs() > time.Millisecond {
 			t.Errorf("%v, %v; want %v", now, known, time.Now())
 		}
 		r.stop()

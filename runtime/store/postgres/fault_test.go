@@ -235,6 +235,7 @@ func TestREP22ContextEnds(t *testing.T) {
 
 // REP-5: what was acknowledged is there after the database was killed, and the store goes on by itself.
 func TestREP5DatabaseKilled(t *testing.T) {
+	t.Parallel()
 	pgtest.URL(t) // skips where there is none
 	c, err := pgtest.Start(pgtest.Durable)
 	if err != nil {
@@ -333,6 +334,7 @@ func TestREP5DatabaseKilled(t *testing.T) {
 // REP-19: a standby refuses to be opened; when it is promoted, logs begin new epochs and leases are over,
 // unless it was declared synchronous.
 func TestREP19Failover(t *testing.T) {
+	t.Parallel()
 	pgtest.URL(t)
 	primary, err := pgtest.Start(append([]string{"wal_level=replica"}, pgtest.Fast...))
 	if err != nil {

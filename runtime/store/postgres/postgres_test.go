@@ -52,6 +52,7 @@ func open(t *testing.T, schema string, o postgres.Options) *postgres.Store {
 func fresh(t *testing.T) *postgres.Store { return open(t, pgtest.Schema(t), postgres.Options{}) }
 
 func TestStore(t *testing.T) {
+	t.Parallel()
 	storetest.TestStoreOfClock(t, func(t *testing.T) store.Store { return fresh(t) }, func(t *testing.T, s store.Store, by time.Duration) {
 		if err := s.(*postgres.Store).Age(t.Context(), by); err != nil {
 			t.Fatal(err)

@@ -63,6 +63,7 @@ func beginSQL(t *testing.T, s store.Shared) storetest.Transaction {
 
 // TestShared runs the two-opener suite with notifications, and where each of them is lost.
 func TestShared(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		o     postgres.Options
