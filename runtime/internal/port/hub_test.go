@@ -1,0 +1,83 @@
+package port
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// A message goes to the newest outlet of a session, or to the listeners of one principal and key; what
+// is closed takes nothing, and an earlier outlet's end does not end a later one (MCPE-NOTE-4).
+func TestOutlets(t *testing.T) {
+	h := new(Hub)
+	got := map[string]int{}
+	outlet := func(name string, o Outlet) func() {
+		o.Send = func(Message) bool { got[name]++; return name != "full" }
+		return h.OpenOutlet(o)
+	}
+	opened := 0
+	stop := h.OnOutlet(func(Outlet) { opened++ })
+	old := outlet("old", Outlet{Session: "s"})
+	fresh := outlet("fresh", Outlet{Session: "s"})
+	old()
+	if !h.Send("s", Message{}) || got["fresh"] != 1 || got["old"] != 0 || !h.Reachable("s") {
+		t.Errorf("%v", got)
+	}
+	if fresh(); h.Send("s", Message{}) || h.Reachable("s") {
+		t.Error("a closed outlet takes messages")
+	}
+	a := outlet("a", Outlet{Principal: "ann", Key: "k"})
+	outlet("full", Outlet{Principal: "ann", Key: "k"})
+	outlet("other", Outlet{Principal: "ben", Key: "k"})
+	if n := h.SendToListeners("ann", "k", Message{}); n != 1 || got["a"] != 1 || got["full"] != 1 || got["other"] != 0 {
+		t.Errorf("%d took it: %v", n, got)
+	}
+	if a(); h.SendToListeners("ann", "k", Message{}) != 0 || got["a"] != 1 {
+		t.Errorf("%v", got)
+	}
+	if stop(); opened != 5 {
+		t.Errorf("heard of %d outlets", opened)
+	}
+	if outlet("late", Outlet{Session: "l"}); opened != 5 {
+		t.Error("heard of an outlet after stop")
+	}
+}
+
+// Notifications go to who wants their method, until stop.
+func TestNotifications(t *testing.T) {
+	h := new(Hub)
+	n := 0
+	stop := h.OnNotification("m", func(context.Context, Notification) { n++ })
+	h.Notified(t.Context(), Notification{Method: "m"})
+	h.Notified(t.Context(), Notification{Method: "x"})
+	if !h.Awaits("m") || h.Awaits("x") || n != 1 {
+		t.Errorf("told %d times", n)
+	}
+	stop()
+	if h.Notified(t.Context(), Notification{Method: "m"}); n != 1 || h.Awaits("m") {
+		t.Error("told after stop")
+	}
+}
+
+// A ticket is known by its header until it is released; what waits for its answer is told then, once,
+// and whoever comes later is told that it is over.
+func TestTickets(t *testing.T) {
+	h := new(Hub)
+	text, release := h.Issue(t.Context(), []byte(`7`), nil)
+	extra := &mcp.RequestExtra{Header: http.Header{TicketHeader: {text}}}
+	ticket := h.Ticket(extra)
+	if ticket == nil || string(ticket.ID) != "7" || h.Ticket(nil) != nil || h.Ticket(&mcp.RequestExtra{}) != nil {
+		t.Fatalf("%+v", ticket)
+	}
+	told := 0
+	if !ticket.AfterReply(func() { told++ }) {
+		t.Error("the answer is still to come")
+	}
+	release()
+	release()
+	if told != 1 || ticket.AfterReply(func() { told++ }) || h.Ticket(extra) != nil {
+		t.Errorf("told %d times", told)
+	}
+}
