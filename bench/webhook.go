@@ -21,7 +21,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/bench/sample"
-	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -119,11 +118,11 @@ func webhookServer(receiver string) (*server.Server, *sample.BenchSampleEmitter,
 		Logger:    slog.New(slog.DiscardHandler),
 		Principal: func(context.Context, *mcp.RequestExtra) string { return "bench" },
 		Webhook: &server.WebhookOptions{
-			Guard: netguard.Options{AllowOrigins: []string{receiver}}, AllowReceivers: []string{receiver},
+			Callbacks: server.Callbacks{AllowOrigins: []string{receiver}}, AllowReceivers: []string{receiver},
 			Quota: server.Quota{PerPrincipal: -1, Total: -1},
 		},
 	}
-	o.Webhook.Delivery.PerHost = hookWorkers
+	o.Webhook.Retry.PerHost = hookWorkers
 	es, err := server.New(srv, o)
 	if err != nil {
 		return nil, nil, err

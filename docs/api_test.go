@@ -25,8 +25,6 @@ var tolerated = []string{
 	"gen.Plan.Verify",
 	"gen.Request",
 	"gen.Request.Reading",
-	"mcpe.WebhookOptions",
-	"server.WebhookOptions",
 }
 
 // TestPromisedAPI holds the API of the promised packages (docs/versioning.md) to types that are

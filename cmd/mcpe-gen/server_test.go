@@ -22,9 +22,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/serve"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
@@ -114,9 +112,9 @@ func startPeer(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		o.Store = memory.New()
 		o.Principal = func(context.Context, *mcp.RequestExtra) string { return "me" }
-		o.Webhook = &server.WebhookOptions{Guard: netguard.Options{
+		o.Webhook = &server.WebhookOptions{Callbacks: server.Callbacks{
 			AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, TLS: &tls.Config{RootCAs: roots}},
-			Delivery: delivery.Options{Schedule: []time.Duration{0, 200 * time.Millisecond, time.Second}}}
+			Retry: server.Retry{Schedule: []time.Duration{0, 200 * time.Millisecond, time.Second}}}
 	}
 	p, err := newPeer(ts.MkAbs(args[0]), o)
 	ts.Check(err)

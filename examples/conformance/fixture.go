@@ -13,7 +13,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/conformance"
-	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
@@ -90,7 +89,7 @@ func (f *fixture) build(ctx context.Context) (err error) {
 			AllowReceivers: []string{allowListed}, DefaultTTL: time.Hour, MinTTL: time.Minute, AllowNoExpiry: true,
 			Verify: server.Verify{Timeout: 3 * time.Second, Budget: 20},
 			Quota:  server.Quota{PerPrincipal: -1, Total: -1},
-			Delivery: delivery.Options{
+			Retry: server.Retry{
 				Schedule: []time.Duration{0, 1200 * time.Millisecond, 1200 * time.Millisecond, 2500 * time.Millisecond, 2500 * time.Millisecond},
 				Jitter:   -1, NoExpiryRemoval: f.options.gcWindow,
 			},

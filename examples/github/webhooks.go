@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
@@ -87,16 +86,16 @@ func (o *webhookOptions) server() (*server.WebhookOptions, error) {
 	if !o.on {
 		return nil, nil
 	}
-	w := &server.WebhookOptions{MinTTL: o.minTTL, AllowNoExpiry: o.noExpiry, Delivery: delivery.Options{Schedule: o.retry}}
+	w := &server.WebhookOptions{MinTTL: o.minTTL, AllowNoExpiry: o.noExpiry, Retry: server.Retry{Schedule: o.retry}}
 	if o.dev {
-		w.Guard.AllowPrefixes = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+		w.Callbacks.AllowPrefixes = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 	}
 	if o.callbackCA != "" {
 		roots, err := rootsWith(o.callbackCA)
 		if err != nil {
 			return nil, err
 		}
-		w.Guard.TLS = &tls.Config{RootCAs: roots}
+		w.Callbacks.TLS = &tls.Config{RootCAs: roots}
 	}
 	return w, nil
 }

@@ -28,7 +28,6 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
@@ -60,7 +59,7 @@ func newOrigin(t *testing.T) *origin {
 	var err error
 	o.es, err = server.New(srv, server.Options{Store: memory.New(), Logger: slog.New(slog.DiscardHandler),
 		Principal: func(context.Context, *mcp.RequestExtra) string { return "relay" },
-		Webhook:   &server.WebhookOptions{Guard: netguard.Options{AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, TLS: &tls.Config{RootCAs: roots}}}})
+		Webhook:   &server.WebhookOptions{Callbacks: server.Callbacks{AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, TLS: &tls.Config{RootCAs: roots}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
@@ -49,7 +48,7 @@ func (w *hookWire) options() *WebhookOptions {
 
 func (w *hookWire) server() server.Options {
 	return server.Options{Store: lasting{memory.New()}, Principal: func(context.Context, *mcp.RequestExtra) string { return "me" },
-		Webhook: &server.WebhookOptions{Guard: netguard.Options{AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
+		Webhook: &server.WebhookOptions{Callbacks: server.Callbacks{AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
 			TLS:         &tls.Config{RootCAs: w.roots},
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return w.l.Load().dial(ctx) }}}}
 }

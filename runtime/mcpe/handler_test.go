@@ -25,7 +25,6 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe"
-	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
@@ -256,7 +255,7 @@ func TestWebhook(t *testing.T) {
 	ts.Start()
 	defer ts.Close()
 	secret := webhook.NewSecret()
-	g := newRig(t, server.Options{}, mcpe.Options{Webhook: &mcpe.WebhookOptions{Secret: secret, Network: netguard.Options{AllowOrigins: []string{ts.URL}}}})
+	g := newRig(t, server.Options{}, mcpe.Options{Webhook: &mcpe.WebhookOptions{Secret: secret, Callbacks: server.Callbacks{AllowOrigins: []string{ts.URL}}}})
 	defer g.stop()
 	p := g.dial(legacy)
 	for url, field := range map[string]string{"http://example.com/x": "handler.url", "ftp://example.com": "handler.url", "": "handler.url", "https://user:pw@example.com/": "handler.url"} {
@@ -296,7 +295,7 @@ func TestWebhookTimeout(t *testing.T) {
 		go io.Copy(io.Discard, b)
 		return a, nil
 	}
-	o := mcpe.Options{Webhook: &mcpe.WebhookOptions{Attempts: 1, Network: netguard.Options{AllowOrigins: []string{"http://hooks.test"}, DialContext: silent, Resolver: fixed{}}}}
+	o := mcpe.Options{Webhook: &mcpe.WebhookOptions{Attempts: 1, Callbacks: server.Callbacks{AllowOrigins: []string{"http://hooks.test"}, DialContext: silent, Resolver: fixed{}}}}
 	bubble(t, o, func(g *rig) {
 		p := g.dial(legacy)
 		s := p.subscribe(`{"handler":{"type":"webhook","url":"http://hooks.test/"}}`)

@@ -13,13 +13,15 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
 // WebhookOptions allow handlers that post events to a URL of the subscriber's (MCPE-HAN-2).
 type WebhookOptions struct {
-	// Network says which addresses may be reached; the zero value public ones over https.
-	Network netguard.Options
+	// Callbacks says which addresses may be reached; the zero value public ones over https. Its Timeout
+	// is MaxTimeout.
+	Callbacks server.Callbacks
 	// Timeout is the default for handlers that ask for none, MaxTimeout the longest; default 10 s
 	// and 1 min.
 	Timeout, MaxTimeout time.Duration
@@ -44,8 +46,8 @@ func newWebhook(o WebhookOptions) (*poster, error) {
 	if o.Attempts <= 0 {
 		o.Attempts = 3
 	}
-	o.Network.Timeout = o.MaxTimeout
-	g, err := netguard.New(o.Network)
+	o.Callbacks.Timeout = o.MaxTimeout
+	g, err := netguard.New(netguard.Options(o.Callbacks))
 	if err != nil {
 		return nil, err
 	}

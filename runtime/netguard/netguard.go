@@ -29,7 +29,7 @@ import (
 )
 
 // A Resolver finds the addresses of a name; [net.Resolver] is one.
-type Resolver interface {
+type Resolver = interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 

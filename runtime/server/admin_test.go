@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -20,8 +19,8 @@ import (
 // TestSRV8Admin lists, looks up, resumes, replays and revokes (SRV-8).
 func TestSRV8Admin(t *testing.T) {
 	bubble(t, func(o *Options) {
-		o.Webhook.Delivery.Suspend = delivery.Suspension{Rate: 0.5, Min: 3, Window: time.Hour}
-		o.Webhook.Delivery.Schedule = []time.Duration{0, time.Second, time.Second, time.Second}
+		o.Webhook.Retry.Suspend = Suspension{Rate: 0.5, Min: 3, Window: time.Hour}
+		o.Webhook.Retry.Schedule = []time.Duration{0, time.Second, time.Second, time.Second}
 	}, func(w *world) {
 		t := w.t
 		a := w.Admin()

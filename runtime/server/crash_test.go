@@ -22,10 +22,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
-	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -156,8 +154,8 @@ func TestCrashChild(t *testing.T) {
 	origin := url[:strings.Index(url[8:], "/")+8]
 	s, err := New(mcp.NewServer(&mcp.Implementation{Name: "crash", Version: "1"}, nil), Options{Store: &crashingStore{db, c},
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Webhook: &WebhookOptions{AllowNoExpiry: true, Guard: netguard.Options{AllowOrigins: []string{origin}},
-			Delivery: delivery.Options{Schedule: []time.Duration{0, 50 * time.Millisecond, 100 * time.Millisecond, 100 * time.Millisecond}, FlushInterval: 20 * time.Millisecond}}})
+		Webhook: &WebhookOptions{AllowNoExpiry: true, Callbacks: Callbacks{AllowOrigins: []string{origin}},
+			Retry: Retry{Schedule: []time.Duration{0, 50 * time.Millisecond, 100 * time.Millisecond, 100 * time.Millisecond}, FlushInterval: 20 * time.Millisecond}}})
 	if err != nil {
 		t.Fatal(err)
 	}

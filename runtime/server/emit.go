@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
@@ -104,14 +103,7 @@ func (et *eventType) append(ctx context.Context, e store.Entry, decoded any, gen
 
 // repeatCounter counts the emits that repeated a retained occurrence (OCC-5).
 func repeatCounter(o *Options) (metric.Int64Counter, error) {
-	var meter metric.Meter
-	if o.Webhook != nil {
-		meter = o.Webhook.Delivery.Meter
-	}
-	if meter == nil {
-		meter = otel.Meter("github.com/mcpe-gen/mcpe-gen/runtime/server")
-	}
-	return meter.Int64Counter("mcp.events.emit.repeats",
+	return o.meter().Int64Counter("mcp.events.emit.repeats",
 		metric.WithDescription("Emits under an eventId that the log retains with the same data, which were not appended again."))
 }
 

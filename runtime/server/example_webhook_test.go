@@ -13,7 +13,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -51,7 +50,7 @@ func ExampleWebhookOptions() {
 
 	srv := mcp.NewServer(&mcp.Implementation{Name: "incidents", Version: "1"}, nil)
 	es, err := server.New(srv, server.Options{Webhook: &server.WebhookOptions{
-		Guard: netguard.Options{AllowOrigins: []string{callback.URL}, TLS: &tls.Config{RootCAs: roots}},
+		Callbacks: server.Callbacks{AllowOrigins: []string{callback.URL}, TLS: &tls.Config{RootCAs: roots}},
 	}})
 	if err != nil {
 		fmt.Println(err)

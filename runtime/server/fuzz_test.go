@@ -36,8 +36,8 @@ func FuzzRequest(f *testing.F) {
 		o.Codes = CodesAuto
 		o.MaxWait = time.Millisecond
 		o.Webhook.Verify.Budget = 1 << 30
-		dial := o.Webhook.Guard.DialContext
-		o.Webhook.Guard.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		dial := o.Webhook.Callbacks.DialContext
+		o.Webhook.Callbacks.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 			if strings.HasSuffix(address, ":80") {
 				return dial(ctx, network, address)
 			}

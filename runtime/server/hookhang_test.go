@@ -17,7 +17,7 @@ import (
 
 // oneWorker leaves the engine one worker, so that who occupies it holds up everybody.
 func oneWorker(o *Options) {
-	o.Webhook.Delivery.Workers = 1
+	o.Webhook.Retry.Workers = 1
 	o.Webhook.AllowReceivers = []string{"http://receiver.test"}
 }
 

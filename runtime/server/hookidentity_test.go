@@ -49,7 +49,7 @@ func TestHOOK10Identity(t *testing.T) {
 // TestVerificationMetric counts verifications by method and outcome.
 func TestVerificationMetric(t *testing.T) {
 	m := &counting{}
-	bubble(t, func(o *Options) { o.Webhook.Delivery.Meter = m }, func(w *world) {
+	bubble(t, func(o *Options) { o.Meter = m }, func(w *world) {
 		t := w.t
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		w.subscribe("alice", params(plain, secretA, ""))

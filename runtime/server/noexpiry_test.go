@@ -15,8 +15,8 @@ func TestSUB6NoExpiry(t *testing.T) {
 	bubble(t, func(o *Options) {
 		durably(o)
 		o.Webhook.AllowNoExpiry = true
-		o.Webhook.Delivery.NoExpiryRemoval = 3 * time.Hour
-		o.Webhook.Delivery.Schedule = []time.Duration{0, time.Second, time.Second}
+		o.Webhook.Retry.NoExpiryRemoval = 3 * time.Hour
+		o.Webhook.Retry.Schedule = []time.Duration{0, time.Second, time.Second}
 	}, func(w *world) {
 		t := w.t
 		hooks := &journal{}

@@ -15,7 +15,6 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
@@ -65,7 +64,7 @@ func (m *repeatCount) Add(_ context.Context, n int64, o ...metric.AddOption) {
 func TestEmitOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, st store.Store) {
 		m := &repeatMeter{}
-		s := newServer(t, Options{Store: st, Webhook: &WebhookOptions{Delivery: delivery.Options{Meter: m}}})
+		s := newServer(t, Options{Store: st, Webhook: &WebhookOptions{}, Meter: m})
 		e := register(t, s, "e", Hooks[filterArgs, incident]{})
 		start := pollFrom(t, s, nil, "").Cursor
 		for range 3 {

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
@@ -105,6 +108,16 @@ type Options struct {
 	Webhook *WebhookOptions
 	// Logger receives what never goes on the wire; default slog.Default().
 	Logger *slog.Logger
+	// Meter and Tracer default to OpenTelemetry's global providers.
+	Meter  metric.Meter
+	Tracer trace.Tracer
+}
+
+func (o *Options) meter() metric.Meter {
+	if o.Meter != nil {
+		return o.Meter
+	}
+	return otel.Meter("github.com/mcpe-gen/mcpe-gen/runtime/server")
 }
 
 // Bounds and defaults of Options.

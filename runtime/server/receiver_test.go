@@ -19,8 +19,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
-	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -308,8 +306,8 @@ func newWorld(t testing.TB, change func(*Options)) *world {
 	roots := x509.NewCertPool()
 	roots.AddCert(certificate)
 	o := Options{Webhook: &WebhookOptions{
-		Guard:    netguard.Options{AllowOrigins: []string{"http://receiver.test"}, DialContext: r.dial, Resolver: &r.network, TLS: &tls.Config{RootCAs: roots, ServerName: "example.com"}},
-		Delivery: delivery.Options{Jitter: -1},
+		Callbacks: Callbacks{AllowOrigins: []string{"http://receiver.test"}, DialContext: r.dial, Resolver: &r.network, TLS: &tls.Config{RootCAs: roots, ServerName: "example.com"}},
+		Retry:     Retry{Jitter: -1},
 	}}
 	if change != nil {
 		change(&o)

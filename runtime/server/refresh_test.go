@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -213,9 +212,9 @@ func TestSUB5LapsedRestartsFromCursor(t *testing.T) {
 // delivery.Handle.Refresh and resume carry it.
 func TestHOOK8DeliveryStatus(t *testing.T) {
 	bubble(t, func(o *Options) {
-		o.Webhook.Delivery.Suspend = delivery.Suspension{Min: 3, Window: time.Hour}
-		o.Webhook.Delivery.Schedule = []time.Duration{0, time.Second, time.Second, time.Second}
-		o.Webhook.Delivery.RetryWindow = time.Minute
+		o.Webhook.Retry.Suspend = Suspension{Min: 3, Window: time.Hour}
+		o.Webhook.Retry.Schedule = []time.Duration{0, time.Second, time.Second, time.Second}
+		o.Webhook.Retry.Window = time.Minute
 	}, func(w *world) {
 		t := w.t
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel"
-
 	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/keylock"
@@ -79,19 +77,15 @@ func newWebhooks(ctx context.Context, s *Server) (*webhooks, error) {
 	w := &webhooks{server: s, o: o, store: subs, byID: map[string]*subscription{}, owned: map[string]int{},
 		pending: map[string]waiting{}, logs: map[*eventType]*delivery.Log{}}
 	w.ctx, w.close = context.WithCancel(context.Background())
-	if w.guard, err = netguard.New(w.o.Guard); err != nil {
+	if w.guard, err = netguard.New(netguard.Options(w.o.Callbacks)); err != nil {
 		return nil, err
 	}
-	meter := w.o.Delivery.Meter
-	if meter == nil {
-		meter = otel.Meter("github.com/mcpe-gen/mcpe-gen/runtime/server")
-	}
-	w.verifier, err = verify.New(verify.Options{Limits: verify.Limits(o.Verify), Allow: o.AllowReceivers, Identity: o.Identity, Meter: meter}, subs, w.guard)
+	w.verifier, err = verify.New(verify.Options{Limits: verify.Limits(o.Verify), Allow: o.AllowReceivers, Identity: o.Identity, Meter: s.options.meter()}, subs, w.guard)
 	if err != nil {
 		return nil, err
 	}
-	d := w.o.Delivery
-	d.Sender, d.Store, d.Identity, d.Logger = w.guard, &trimmingStore{subs, w}, w.o.Identity, s.options.Logger
+	d := w.o.Retry.engine(s.options.Logger, s.options.Meter, s.options.Tracer)
+	d.Sender, d.Store, d.Identity = w.guard, &trimmingStore{subs, w}, w.o.Identity
 	d.Ended, d.Gapped = w.ended, w.gapped
 	if w.engine, err = delivery.New(d); err != nil {
 		return nil, err

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
-	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
@@ -15,12 +13,14 @@ import (
 // callbacks only, each one verified before anything is delivered to it. Options.Store has to be a
 // store.SubscriptionStore, which those of this module are.
 type WebhookOptions struct {
-	// Guard says which callbacks may be reached and how. By default that is public addresses over
-	// https, each request within 5 s (SSRF-1). HostConnections is set from Delivery.PerHost.
-	Guard netguard.Options
+	// Callbacks says which callbacks may be reached and how. By default that is public addresses over
+	// https, each request within 5 s (SSRF-1).
+	Callbacks Callbacks
+	// Retry is the schedule of attempts, with its limits and when deliveries are held back.
+	Retry Retry
 	// AllowReceivers are callbacks that need no verification and no lookup before they are
 	// accepted: origins, https://receiver.example, or origins with a path, which then covers what
-	// lies below it (VER-1). What is delivered there still passes the Guard.
+	// lies below it (VER-1). Callbacks still says whether requests get there.
 	AllowReceivers []string
 
 	// MinTTL, DefaultTTL and MaxTTL bound the time until a subscription must be refreshed; default
@@ -45,9 +45,6 @@ type WebhookOptions struct {
 	// Identity signs deliveries with a key of the server's own beside the subscription's secret.
 	// [Server.KeySet] serves its public keys (HOOK-10).
 	Identity *webhook.Identity
-	// Delivery holds the schedule of attempts, limits and suspension, OpenTelemetry's providers and
-	// more. Its Sender, Store, Identity, Ended, Gapped and Logger are set by the server.
-	Delivery delivery.Options
 }
 
 // A Quota bounds webhook subscriptions; a negative number is no bound.
@@ -126,8 +123,8 @@ func (o WebhookOptions) withDefaults(s interface{ Durable() bool }) (WebhookOpti
 	if o.Verify.Total == 0 {
 		o.Verify.Total = 200_000
 	}
-	setDefault(&o.Delivery.PerHost, 16)
-	o.Guard.HostConnections = o.Delivery.PerHost
+	setDefault(&o.Retry.PerHost, 16)
+	setDefault(&o.Callbacks.HostConnections, o.Retry.PerHost)
 	return o, nil
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -55,7 +54,7 @@ func FuzzRequest(f *testing.F) {
 		Store:     memory.New(),
 		MaxWait:   time.Millisecond,
 		Principal: func(context.Context, *mcp.RequestExtra) string { return "alice" },
-		Webhook: &server.WebhookOptions{Verify: server.Verify{Budget: 1 << 30}, Guard: netguard.Options{
+		Webhook: &server.WebhookOptions{Verify: server.Verify{Budget: 1 << 30}, Callbacks: server.Callbacks{
 			Resolver:    nowhere{},
 			DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no network") },
 		}},

@@ -17,7 +17,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
-	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -101,7 +100,7 @@ func TestSUB1ResponseBeforeDelivery(t *testing.T) {
 				g := newRig(t, server.Options{
 					Principal: func(context.Context, *mcp.RequestExtra) string { return "alice" },
 					Webhook: &server.WebhookOptions{AllowReceivers: []string{"http://receiver.test"},
-						Guard: netguard.Options{AllowOrigins: []string{"http://receiver.test"}, DialContext: l.dial, Resolver: anywhere{}}}})
+						Callbacks: server.Callbacks{AllowOrigins: []string{"http://receiver.test"}, DialContext: l.dial, Resolver: anywhere{}}}})
 				raw, err := port.Of(g.es).Call(t.Context(), port.Request{Method: wire.MethodPoll, Params: json.RawMessage(`{"name":"tick"}`), Principal: "alice"})
 				var polled struct{ Cursor string }
 				if err != nil || json.Unmarshal(raw, &polled) != nil {

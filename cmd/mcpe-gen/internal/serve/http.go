@@ -40,7 +40,7 @@ func (o Options) webhooks() (*server.WebhookOptions, error) {
 	}
 	w := &server.WebhookOptions{}
 	if o.Dev {
-		w.Guard.AllowPrefixes = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+		w.Callbacks.AllowPrefixes = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 	}
 	if o.CallbackCA == "" {
 		return w, nil
@@ -56,7 +56,7 @@ func (o Options) webhooks() (*server.WebhookOptions, error) {
 	if !roots.AppendCertsFromPEM(pem) {
 		return nil, usagef("--callback-ca %s: no certificate in PEM", o.CallbackCA)
 	}
-	w.Guard.TLS = &tls.Config{RootCAs: roots}
+	w.Callbacks.TLS = &tls.Config{RootCAs: roots}
 	return w, nil
 }
 
