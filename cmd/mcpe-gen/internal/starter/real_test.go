@@ -11,6 +11,7 @@ import (
 
 // What GitHub has really sent fits the event types that are made of its schemas.
 func TestRealBodiesFit(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../../../gen/testdata/octokit/examples.jsonl")
 	if err != nil {
 		t.Fatal(err)
