@@ -73,6 +73,8 @@ func newBash(o BashOptions) (*bash, error) {
 		}
 		b.paths[name] = path
 	}
+	// The caller's slices stay the caller's.
+	b.o.Dirs, b.o.Env, b.o.AllowEnv = slices.Clone(o.Dirs), slices.Clone(o.Env), slices.Clone(o.AllowEnv)
 	if len(o.Dirs) == 0 {
 		b.o.Dirs = []string{"/"}
 	}

@@ -2,6 +2,8 @@ package mcpe
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -67,5 +69,77 @@ func TestBashTimeouts(t *testing.T) {
 		if got := b.timeout(h); got != want {
 			t.Errorf("%d: %s, want %s", asked, got, want)
 		}
+	}
+}
+
+// MCPE-HAN-1, trap 14: a command runs in the directory that it was given, in the first one that is
+// allowed when it was given none, and in no other: what leads out by a link, by ".." or by a name that
+// begins alike is refused when it is run, too. bash.dir and bash.run carry it.
+func TestBashDirectories(t *testing.T) {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second, outside := filepath.Join(root, "first"), filepath.Join(root, "second"), filepath.Join(root, "firstborn")
+	for _, dir := range []string{filepath.Join(first, "below"), second, outside} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(outside, filepath.Join(first, "link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(first, filepath.Join(root, "alias")); err != nil {
+		t.Fatal(err)
+	}
+	given := []string{filepath.Join(root, "alias"), second}
+	b, err := newBash(BashOptions{Allow: []string{"touch"}, Dirs: given})
+	if err != nil {
+		t.Skip(err)
+	}
+	if given[0] != filepath.Join(root, "alias") {
+		t.Errorf("the caller's slice has become %q", given)
+	}
+	for cwd, want := range map[string]string{
+		"": first, "below": filepath.Join(first, "below"), first: first, second: second, filepath.Join(root, "alias", "below"): filepath.Join(first, "below"),
+		"..": "", "../firstborn": "", outside: "", "link": "", filepath.Join(first, "link"): "", "/": "", "none": "",
+	} {
+		r := &run{handler: &mcpewire.Handler{Command: "touch", Args: []string{"here"}, Cwd: cwd}}
+		if err := b.run(t.Context(), r); (err == nil) != (want != "") {
+			t.Errorf("in %q: %v", cwd, err)
+		}
+		var found []string
+		for _, dir := range []string{first, filepath.Join(first, "below"), second, outside, root} {
+			if os.Remove(filepath.Join(dir, "here")) == nil {
+				found = append(found, dir)
+			}
+		}
+		if want == "" && len(found) != 0 || want != "" && !slices.Equal(found, []string{want}) {
+			t.Errorf("in %q: it ran in %q, want %q", cwd, found, want)
+		}
+	}
+}
+
+// MCPE-HAN-1, trap 14: runs of one handler do not write into each other's arguments or environment, nor
+// into the subscription's. bash.run carries it.
+func TestBashSharesNothing(t *testing.T) {
+	env := append(make([]string, 0, 100), "PATH=/usr/bin:/bin")
+	b, err := newBash(BashOptions{Allow: []string{"true"}, Env: env})
+	if err != nil {
+		t.Skip(err)
+	}
+	b.o.Env = env // with room behind it
+	args := append(make([]string, 0, 8), "x")
+	h := &mcpewire.Handler{Command: "true", Args: args, Input: inputArgs, Env: map[string]string{"EXTRA": "1"}}
+	r := &run{handler: h}
+	r.event.Data = json.RawMessage(`{}`)
+	if err := b.run(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if got := args[:2][1]; got != "" {
+		t.Errorf("behind the handler's arguments stands %q", got)
+	}
+	if got := env[:2][1]; got != "" {
+		t.Errorf("behind the environment stands %q", got)
 	}
 }

@@ -2,10 +2,15 @@ package netguard
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"net/url"
 	"os"
@@ -278,5 +283,32 @@ func TestSSRF1MappedLiteral(t *testing.T) {
 	}
 	if got := spy.all(); !slices.Equal(got, []string{public + ":443"}) {
 		t.Errorf("dialed %v", got)
+	}
+}
+
+// SSRF-1: nothing older than TLS 1.2 is spoken, whatever the options ask for, and neither are other
+// protocols than HTTP/1.1; a caller's options stay as they were. Guard.tlsConfig carries it.
+func TestSSRF1OldTLS(t *testing.T) {
+	for version, old := range map[uint16]bool{tls.VersionTLS10: true, tls.VersionTLS11: true, tls.VersionTLS12: false, tls.VersionTLS13: false} {
+		synctest.Test(t, func(t *testing.T) {
+			n := &network{}
+			s := &httptest.Server{Listener: n.listen(""), Config: &http.Server{ErrorLog: log.New(io.Discard, "", 0),
+				Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})},
+				TLS: &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: version}}
+			s.StartTLS()
+			defer s.Close()
+			roots := x509.NewCertPool()
+			roots.AddCert(s.Certificate())
+			o := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS10, NextProtos: []string{"h2"}}
+			g := newGuard(t, Options{TLS: o, DialContext: n.dial, Resolver: names{"example.com": {public}}})
+			_, err := g.Send(get(t, "https://example.com/"))
+			if (err != nil) != old || old && CategoryOf(err) != wire.TLSError {
+				t.Errorf("%s: %v", tls.VersionName(version), err)
+			}
+			if o.MinVersion != tls.VersionTLS10 || len(o.NextProtos) != 1 || o.ServerName != "" {
+				t.Errorf("the caller's options have become %+v", o)
+			}
+			g.Close()
+		})
 	}
 }

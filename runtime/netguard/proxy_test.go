@@ -3,12 +3,14 @@ package netguard
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -160,5 +162,52 @@ func TestSSRF2ProxyOverTLS(t *testing.T) {
 			t.Errorf("%v by %v", err, p.asked)
 		}
 		g.Close()
+	})
+}
+
+// An endlessProxy answers CONNECT with a header that does not end, and counts what was taken of it.
+type endlessProxy struct{ taken atomic.Int64 }
+
+func (p *endlessProxy) serve(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer c.Close()
+			if _, err := http.ReadRequest(bufio.NewReader(c)); err != nil {
+				return
+			}
+			chunk := []byte("HTTP/1.1 200 OK\r\n")
+			for i := 0; ; i++ {
+				n, err := c.Write(chunk)
+				p.taken.Add(int64(n))
+				if err != nil || p.taken.Load() > 1<<20 {
+					return
+				}
+				chunk = fmt.Appendf(nil, "X-%d: %s\r\n", i, strings.Repeat("x", 500))
+			}
+		}()
+	}
+}
+
+// SSRF-2: what a proxy says before its tunnel is open is read up to a bound, then the connection is
+// refused and closed. headReader carries it.
+func TestSSRF2EndlessProxy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, p := &network{}, &endlessProxy{}
+		l := n.listen("")
+		defer l.Close()
+		go p.serve(l)
+		g := newGuard(t, Options{DialContext: n.dial, Resolver: names{"example.com": {public}}, Proxy: &url.URL{Scheme: "http", Host: "proxy.test"}})
+		_, err := g.Send(get(t, "https://example.com/"))
+		if CategoryOf(err) != wire.ConnectionRefused {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if got := p.taken.Load(); got < maxHeader || got > maxHeader+8<<10 {
+			t.Errorf("%d bytes were taken", got)
+		}
 	})
 }
