@@ -59,6 +59,27 @@ func TestPOLL8EndedWhileBeginning(t *testing.T) {
 	})
 }
 
+// POLL-8: a timer that fires while its lease is ended, with time left, does not wait once more: nothing
+// of an ended lease is kept. leases.lapse carries it.
+func TestPOLL8EndedStaysEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, Options{})
+		register(t, s, "e", Hooks[filterArgs, incident]{})
+		pollFrom(t, s, nil, "")
+		var l *lease
+		for _, l = range s.leases.byID {
+		}
+		if l == nil {
+			t.Fatal("no lease")
+		}
+		s.leases.end(l)
+		s.leases.lapse(l) // as a timer does that had fired when it was to be stopped
+		if l.timer.Stop() {
+			t.Error("the timer of an ended lease runs")
+		}
+	})
+}
+
 // SUB-4, CAP-5: arguments that were accepted before are found by their canonical form when a refresh
 // writes them in another way, although new ones of that size are refused. webhooks.parse carries it.
 func TestSUB4RefreshOfLargeArguments(t *testing.T) {

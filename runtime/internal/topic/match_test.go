@@ -175,3 +175,81 @@ func TestIndexProperty(t *testing.T) {
 		}
 	})
 }
+
+// Trap 15: the index by itself looks at nobody whom equality rules out, by however many values an
+// occurrence is looked up. The readers here have no tests left, so that everyone who is looked at is
+// woken. bucket.meets and composites carry it.
+func TestTrap15IndexLooksAtNobodyElse(t *testing.T) {
+	const n = 3
+	d := &Type{}
+	for i := range n {
+		r, _ := NewRule(events.MatchRule{Argument: fmt.Sprint("a", i), Path: fmt.Sprint("/a", i)})
+		d.Rules = append(d.Rules, r)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var x index
+		asked := map[*Reader]*Arguments{}
+		for i := range rapid.IntRange(1, 60).Draw(t, "readers") {
+			full := &Arguments{Of: d}
+			var composite []byte
+			for r := range n {
+				if v := rapid.SampledFrom([]any{nil, "x", "y", "yy"}).Draw(t, "value"); v != nil {
+					test := newTest(r, &d.Rules[r], v)
+					full.tests, full.shape = append(full.tests, test), append(full.shape, r)
+					composite = appendKey(composite, test.text)
+				}
+			}
+			full.composite = string(composite)
+			bare := *full
+			r := &Reader{args: &bare, id: fmt.Sprint(i), slot: -1}
+			x.attach(r)
+			x.park(r)
+			bare.tests, asked[r] = nil, full
+		}
+		payload := map[string]any{}
+		for r := range n {
+			list := rapid.SliceOfN(rapid.SampledFrom([]any{"x", "y", "yy", "z"}), 0, 4).Draw(t, "place")
+			for i := range rapid.SampledFrom([]int{0, 0, MaxComposites + 1}).Draw(t, "more") {
+				list = append(list, float64(i))
+			}
+			payload[fmt.Sprint("a", r)] = list
+		}
+		rec := &record{typ: d, places: places(d.Rules, payload)}
+		woken := map[*Reader]bool{}
+		x.wake(rec, func(r *Reader) { woken[r] = true })
+		for r, a := range asked {
+			if want := a.matches(rec.places); woken[r] != want {
+				t.Fatalf("reader %s of rules %v looked at: %v, want %v", r.id, a.shape, woken[r], want)
+			}
+		}
+	})
+}
+
+// Trap 15: how many combinations an occurrence has may be beyond what an int counts; whom it concerns is
+// woken all the same. composites carries it.
+func TestTrap15CountlessCombinations(t *testing.T) {
+	const n, values = 8, 256 // 256^8 is 2^64
+	d, a, payload := &Type{}, &Arguments{}, map[string]any{}
+	var list []any
+	for i := range values {
+		list = append(list, fmt.Sprint("v", i))
+	}
+	var composite []byte
+	for i := range n {
+		r, _ := NewRule(events.MatchRule{Argument: fmt.Sprint("a", i), Path: fmt.Sprint("/a", i)})
+		d.Rules = append(d.Rules, r)
+		payload[fmt.Sprint("a", i)] = list
+		a.tests, a.shape = append(a.tests, newTest(i, &r, "v7")), append(a.shape, i)
+		composite = appendKey(composite, a.tests[i].text)
+	}
+	a.Of, a.composite = d, string(composite)
+	var x index
+	r := &Reader{args: a, id: "1", slot: -1}
+	x.attach(r)
+	x.park(r)
+	woken := 0
+	x.wake(&record{typ: d, places: places(d.Rules, payload)}, func(*Reader) { woken++ })
+	if woken != 1 {
+		t.Errorf("woken %d times", woken)
+	}
+}
