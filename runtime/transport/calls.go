@@ -17,6 +17,8 @@ const (
 	earlyWindow     = 2 * time.Second
 	maxEarly        = 4096 // in all
 	maxEarlySession = 32   // of one session
+	// sweepPause is between two looks for old ones through all sessions, which take time under the lock.
+	sweepPause = earlyWindow / 16
 )
 
 // A callKey names a request within a legacy session. The principal is part of it, so that who knows
@@ -42,6 +44,7 @@ type calls struct {
 	live  map[callKey]*liveCall
 	early map[[sha256.Size]byte][]earlyCancel // by session
 	count int                                 // of early cancels
+	sweep time.Time                           // not before
 }
 
 type earlyCancel struct {
@@ -114,6 +117,10 @@ func (s *calls) cancel(key callKey) {
 	now := time.Now()
 	kept := s.current(key.session, now)
 	if s.count >= maxEarly {
+		if now.Before(s.sweep) {
+			return
+		}
+		s.sweep = now.Add(sweepPause)
 		for session := range s.early {
 			s.current(session, now)
 		}

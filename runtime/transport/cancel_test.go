@@ -194,6 +194,33 @@ func TestEarlyCancelsAreBounded(t *testing.T) {
 	})
 }
 
+// D14: when there are as many as may be, the sessions are looked through for old ones now and then, not
+// for every cancel that comes. calls.cancel carries it.
+func TestEarlyCancelsAreSweptInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s calls
+		cancel := func(session int) {
+			s.cancel(newCallKey("alice", fmt.Sprint(session), json.RawMessage("1")))
+		}
+		kept := func(session int) bool {
+			return len(s.early[newCallKey("alice", fmt.Sprint(session), json.RawMessage("1")).session]) > 0
+		}
+		cancel(0)
+		time.Sleep(earlyWindow - time.Millisecond)
+		for i := range maxEarly {
+			cancel(i + 1) // the last one looks for old ones in vain
+		}
+		time.Sleep(2 * time.Millisecond)
+		if cancel(maxEarly + 1); kept(maxEarly+1) || !kept(0) {
+			t.Error("all sessions are looked through at once again")
+		}
+		time.Sleep(sweepPause)
+		if cancel(maxEarly + 1); !kept(maxEarly+1) || kept(0) || s.count != maxEarly {
+			t.Errorf("an old one makes no room: %d kept", s.count)
+		}
+	})
+}
+
 // CAP-6: ids come back byte for byte, in both eras and for every method, whoever answers.
 func TestIDsOfEveryMethod(t *testing.T) {
 	ids := []string{`1`, `-1`, `1.0`, `1e3`, `1E+3`, `1.5`, `-0`, `9007199254740993`, `12345678901234567890`, `1e400`, `0.1e-2`,

@@ -298,7 +298,7 @@ func (g *rig) awaitPoll() {
 // PUSH-10: no cap on streams of one client.
 func TestManyStreams(t *testing.T) {
 	inEveryMode(t, func(t *testing.T, m mode) {
-		n := 600
+		n := 300 // more than HTTP/2 allows on one connection by default
 		if !m.modern() {
 			n = 100 // the same way, over sessions
 		}
