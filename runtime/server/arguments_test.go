@@ -329,7 +329,7 @@ func TestRetainedArguments(t *testing.T) {
 				}
 				json := func(i int) string { return fmt.Sprintf(`{%s,"n":"%06d"}`, of, i) }
 				allowed := 4*len(json(0)) + 2048
-				n := min(200, 400_000/size)
+				n := min(200, 160_000/size)
 				// The cache of what was seen last is bounded for itself.
 				forget := func() { s.types["e"].current().Forget() }
 				before := heap()
