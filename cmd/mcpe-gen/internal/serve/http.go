@@ -78,7 +78,7 @@ func (t *trial) serveHTTP(ctx context.Context, begin func()) error {
 	if host, _, _ := net.SplitHostPort(t.o.Address()); host == "localhost" {
 		where = fmt.Sprintf("localhost:%d", addr.Port)
 	}
-	t.say("%d event types at http://%s/mcp, for trying and never for production", len(t.types), where)
+	t.say("%s at http://%s/mcp, for trying and never for production", t.served(), where)
 	begin()
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(l) }()

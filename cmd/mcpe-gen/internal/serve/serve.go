@@ -194,3 +194,11 @@ func (t *trial) say(format string, args ...any) {
 		t.warn(format, args...)
 	}
 }
+
+// served counts the event types in words.
+func (t *trial) served() string {
+	if len(t.types) == 1 {
+		return "1 event type"
+	}
+	return fmt.Sprintf("%d event types", len(t.types))
+}
