@@ -86,7 +86,7 @@ func serveOurs(mux *http.ServeMux) error {
 		}
 		return &auth.TokenInfo{UserID: "bench", Expiration: time.Now().Add(time.Hour)}, nil
 	}
-	mux.Handle("/mcp", auth.RequireBearerToken(verify, nil)(transport.NewHandler(srv, es, transport.HandlerOptions{Direct: true})))
+	mux.Handle("/mcp", auth.RequireBearerToken(verify, nil)(transport.NewHandler(es, transport.HandlerOptions{Direct: true})))
 	onEmit(mux, func() error { return emitter.Emit(context.Background(), payload()) })
 	return nil
 }

@@ -58,7 +58,7 @@ func advertised(t *testing.T, file string) []client.Descriptor {
 	mine, theirs := mcp.NewInMemoryTransports()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- transport.Run(ctx, p.mcp, p.events, theirs) }()
+	go func() { ended <- transport.Run(ctx, p.events, theirs) }()
 	defer func() {
 		cancel()
 		<-ended

@@ -92,7 +92,7 @@ func servePeer() {
 	p.report(context.Background())
 	// Somebody's logging on standard output must not disturb a client.
 	fmt.Println("peer is listening")
-	if err := transport.Run(context.Background(), p.mcp, p.events, &mcp.StdioTransport{}); err != nil {
+	if err := transport.Run(context.Background(), p.events, &mcp.StdioTransport{}); err != nil {
 		os.Exit(1)
 	}
 }
@@ -118,7 +118,7 @@ func startPeer(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	p, err := newPeer(ts.MkAbs(args[0]), o)
 	ts.Check(err)
-	handler := transport.NewHandler(p.mcp, p.events, transport.HandlerOptions{})
+	handler := transport.NewHandler(p.events, transport.HandlerOptions{})
 	guarded := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(args) >= 2 && r.Header.Get("Authorization") != "Bearer "+args[1] {
 			http.Error(w, "unauthorized", http.StatusUnauthorized)

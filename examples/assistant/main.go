@@ -127,7 +127,7 @@ func assemble(ctx context.Context, o options, log *slog.Logger) (_ *assembled, e
 		return nil, err
 	}
 	// MCPE, after all event types: its tools name them, and change when types come later.
-	if a.mcpe, err = mcpe.New(a.srv, a.es, mo); err != nil {
+	if a.mcpe, err = mcpe.New(a.es, mo); err != nil {
 		return nil, err
 	}
 	// Conversation events.
@@ -174,7 +174,7 @@ func run(ctx context.Context, o options, stderr io.Writer) error {
 		}
 	}
 	if o.stdio {
-		err = transport.Run(ctx, a.srv, a.es, &mcp.StdioTransport{})
+		err = transport.Run(ctx, a.es, &mcp.StdioTransport{})
 		if ctx.Err() != nil || errors.Is(err, io.EOF) {
 			err = nil
 		}
@@ -191,7 +191,7 @@ func run(ctx context.Context, o options, stderr io.Writer) error {
 
 // listen serves HTTP in the background.
 func listen(a *assembled, o options, log *slog.Logger, stderr io.Writer, failed func(error)) (*http.Server, error) {
-	handler, err := withTokens(o.tokens, transport.NewHandler(a.srv, a.es, transport.HandlerOptions{}))
+	handler, err := withTokens(o.tokens, transport.NewHandler(a.es, transport.HandlerOptions{}))
 	if err != nil {
 		return nil, err
 	}

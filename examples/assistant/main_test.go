@@ -54,7 +54,7 @@ func serve(t *testing.T, o options) func(context.Context) (mcp.Transport, error)
 		near, far := mcp.NewInMemoryTransports()
 		runs++
 		go func() {
-			_ = transport.Run(ctx, a.srv, a.es, far)
+			_ = transport.Run(ctx, a.es, far)
 			ran <- struct{}{}
 		}()
 		return near, nil

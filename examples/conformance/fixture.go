@@ -132,7 +132,7 @@ func (f *fixture) build(ctx context.Context) (err error) {
 	if f.options.controls {
 		f.addControls(srv, g)
 	}
-	g.handler = transport.NewHandler(srv, es, transport.HandlerOptions{})
+	g.handler = transport.NewHandler(es, transport.HandlerOptions{})
 	emitting, cancel := context.WithCancel(context.Background())
 	g.cancel = cancel
 	go func() {

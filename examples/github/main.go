@@ -114,7 +114,7 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 	if o.http != "" {
 		mux := http.NewServeMux()
 		mux.Handle("/github", &receiver{secret: []byte(o.secret), emit: emit, log: log})
-		mcpHandler, err := withTokens(o.tokens, transport.NewHandler(srv, es, transport.HandlerOptions{Direct: true}))
+		mcpHandler, err := withTokens(o.tokens, transport.NewHandler(es, transport.HandlerOptions{Direct: true}))
 		if err != nil {
 			return err
 		}
@@ -133,7 +133,7 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 		}()
 	}
 	if o.stdio {
-		err = transport.Run(ctx, srv, es, &mcp.StdioTransport{})
+		err = transport.Run(ctx, es, &mcp.StdioTransport{})
 		if ctx.Err() != nil || errors.Is(err, io.EOF) {
 			err = nil
 		}

@@ -92,7 +92,7 @@ func TestRealBodies(t *testing.T) {
 	defer cancel()
 	near, far := mcp.NewInMemoryTransports()
 	ended := make(chan error, 1)
-	go func() { ended <- transport.Run(ctx, srv, es, near) }()
+	go func() { ended <- transport.Run(ctx, es, near) }()
 	c, err := client.Connect(ctx, far, client.Options{})
 	if err != nil {
 		t.Fatal(err)

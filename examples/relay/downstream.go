@@ -43,7 +43,7 @@ func serve(ctx context.Context, o options, up *upstream, log *slog.Logger, faile
 			return nil, err
 		}
 	}
-	handler, err := withTokens(o.tokens, transport.NewHandler(srv, es, transport.HandlerOptions{Direct: true}))
+	handler, err := withTokens(o.tokens, transport.NewHandler(es, transport.HandlerOptions{Direct: true}))
 	if err != nil {
 		return nil, err
 	}

@@ -68,7 +68,7 @@ func newOrigin(t *testing.T) *origin {
 	if err != nil {
 		t.Fatal(err)
 	}
-	web := httptest.NewServer(transport.NewHandler(srv, o.es, transport.HandlerOptions{}))
+	web := httptest.NewServer(transport.NewHandler(o.es, transport.HandlerOptions{}))
 	o.url = web.URL
 	t.Cleanup(func() {
 		if err := o.es.Shutdown(context.Background()); err != nil {

@@ -43,7 +43,7 @@ func TestWatchGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	web := httptest.NewServer(transport.NewHandler(srv, es, transport.HandlerOptions{}))
+	web := httptest.NewServer(transport.NewHandler(es, transport.HandlerOptions{}))
 	t.Cleanup(func() {
 		es.Shutdown(context.Background())
 		web.Close()

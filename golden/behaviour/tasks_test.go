@@ -74,7 +74,7 @@ func start(t *testing.T) mcp.Transport {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = transport.Run(ctx, srv, es, near)
+		_ = transport.Run(ctx, es, near)
 	}()
 	t.Cleanup(func() {
 		cancel()

@@ -40,7 +40,7 @@ func ExampleOptions_cursors() {
 	run := func(meanwhile func()) {
 		mine, theirs := mcp.NewInMemoryTransports()
 		ended := make(chan error, 1)
-		go func() { ended <- transport.Run(ctx, srv, es, theirs) }()
+		go func() { ended <- transport.Run(ctx, es, theirs) }()
 		c, err := client.Connect(ctx, mine, client.Options{Cursors: cursors})
 		if err != nil {
 			log.Fatal(err)

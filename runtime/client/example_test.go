@@ -76,7 +76,7 @@ func serve(ctx context.Context) (mcp.Transport, *server.Emitter[Opened], func())
 	}
 	mine, theirs := mcp.NewInMemoryTransports()
 	ended := make(chan error, 1)
-	go func() { ended <- transport.Run(ctx, srv, es, theirs) }()
+	go func() { ended <- transport.Run(ctx, es, theirs) }()
 	return mine, emitter, func() {
 		if err := es.Shutdown(ctx); err != nil {
 			log.Fatal(err)

@@ -89,7 +89,7 @@ func (h *house) start() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.handler = transport.NewHandler(h.srv, h.es, transport.HandlerOptions{})
+	h.handler = transport.NewHandler(h.es, transport.HandlerOptions{})
 }
 
 func (h *house) stop() {
@@ -119,9 +119,9 @@ func (h *house) transport() mcp.Transport {
 	return Dial(func(ctx context.Context) (mcp.Transport, error) {
 		mine, theirs := mcp.NewInMemoryTransports()
 		h.mu.Lock()
-		srv, es := h.srv, h.es
+		es := h.es
 		h.mu.Unlock()
-		h.runs.Go(func() { transport.Run(context.Background(), srv, es, theirs) })
+		h.runs.Go(func() { transport.Run(context.Background(), es, theirs) })
 		return mine, nil
 	})
 }

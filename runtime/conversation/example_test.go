@@ -34,7 +34,7 @@ func Example() {
 		return
 	}
 	near, far := mcp.NewInMemoryTransports()
-	go transport.Run(ctx, srv, es, near)
+	go transport.Run(ctx, es, near)
 
 	// The client asks the servers that its user has approved.
 	client := mcp.NewClient(&mcp.Implementation{Name: "assistant", Version: "1"}, nil)

@@ -36,7 +36,7 @@ func connect[S any](t *testing.T, h Handler[S], version string, wrap func(mcp.Tr
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		transport.Run(ctx, srv, es, near)
+		transport.Run(ctx, es, near)
 	}()
 	c := mcp.NewClient(&mcp.Implementation{Name: "c", Version: "1"}, nil)
 	if err := Install(c); err != nil {

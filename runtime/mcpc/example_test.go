@@ -62,7 +62,7 @@ func Example() {
 		return
 	}
 	near, far := mcp.NewInMemoryTransports()
-	go transport.Run(ctx, srv, es, near)
+	go transport.Run(ctx, es, near)
 
 	c, err := mcpcclient.Connect(ctx, mcp.NewClient(&mcp.Implementation{Name: "assistant", Version: "1"}, nil), far, mcpcclient.Options{})
 	if err != nil {

@@ -104,7 +104,7 @@ func TestManyTasksOnStdio(t *testing.T) {
 	fromServer, out := io.Pipe()
 	ctx, cancel := context.WithCancel(t.Context())
 	g.stops = append(g.stops, func() { cancel(); toServer.Close(); fromServer.Close() })
-	g.ran.Go(func() { _ = transport.Run(ctx, g.srv, g.es, &mcp.IOTransport{Reader: in, Writer: out}) })
+	g.ran.Go(func() { _ = transport.Run(ctx, g.es, &mcp.IOTransport{Reader: in, Writer: out}) })
 	lines := bufio.NewScanner(fromServer)
 	lines.Buffer(nil, 1<<20)
 	fmt.Fprintln(toServer, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)

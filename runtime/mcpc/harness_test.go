@@ -132,7 +132,7 @@ func (g *rig) dial(version string) *peer {
 	g.t.Helper()
 	ct, st := mcp.NewInMemoryTransports()
 	ctx, cancel := context.WithCancel(context.Background())
-	g.ran.Go(func() { _ = transport.Run(ctx, g.srv, g.es, st) })
+	g.ran.Go(func() { _ = transport.Run(ctx, g.es, st) })
 	conn, err := ct.Connect(ctx)
 	if err != nil {
 		g.t.Fatal(err)

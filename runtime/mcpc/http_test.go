@@ -26,7 +26,7 @@ func (g *rig) serve() (url string) {
 	verify := func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
 		return &auth.TokenInfo{UserID: token, Expiration: time.Now().Add(time.Hour)}, nil
 	}
-	inner := transport.NewHandler(g.srv, g.es, transport.HandlerOptions{})
+	inner := transport.NewHandler(g.es, transport.HandlerOptions{})
 	guarded := auth.RequireBearerToken(verify, nil)(inner)
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") == "" {

@@ -50,7 +50,7 @@ func TestServerTranscripts(t *testing.T) {
 		fromServer, out := io.Pipe()
 		ctx, cancel := context.WithCancel(t.Context())
 		g.stops = append(g.stops, func() { cancel(); toServer.Close(); fromServer.Close() })
-		g.ran.Go(func() { _ = transport.Run(ctx, g.srv, g.es, &mcp.IOTransport{Reader: in, Writer: out}) })
+		g.ran.Go(func() { _ = transport.Run(ctx, g.es, &mcp.IOTransport{Reader: in, Writer: out}) })
 		got := bufio.NewReader(fromServer)
 		for _, line := range lines {
 			if text, ok := strings.CutPrefix(line, "> "); ok {

@@ -18,7 +18,7 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
-	adapter, err := mcpe.New(srv, es, mcpe.Options{MaxActive: 20})
+	adapter, err := mcpe.New(es, mcpe.Options{MaxActive: 20})
 	if err != nil {
 		fmt.Println(err)
 		return

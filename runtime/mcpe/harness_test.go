@@ -69,7 +69,7 @@ func newRig(t testing.TB, so server.Options, o mcpe.Options) *rig {
 	if g.es, err = server.New(g.srv, so); err != nil {
 		t.Fatal(err)
 	}
-	if g.a, err = mcpe.New(g.srv, g.es, o); err != nil {
+	if g.a, err = mcpe.New(g.es, o); err != nil {
 		t.Fatal(err)
 	}
 	g.register("github.push", nil)
@@ -139,7 +139,7 @@ func sleep(d time.Duration) {
 }
 
 func handlerOf(g *rig) http.Handler {
-	return transport.NewHandler(g.srv, g.es, transport.HandlerOptions{})
+	return transport.NewHandler(g.es, transport.HandlerOptions{})
 }
 
 // fixed resolves every name to one public address.
@@ -149,4 +149,4 @@ func (fixed) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) 
 	return []netip.Addr{netip.MustParseAddr("93.184.215.14")}, nil
 }
 
-func serve(ctx context.Context, g *rig, t mcp.Transport) { _ = transport.Run(ctx, g.srv, g.es, t) }
+func serve(ctx context.Context, g *rig, t mcp.Transport) { _ = transport.Run(ctx, g.es, t) }

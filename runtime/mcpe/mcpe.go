@@ -69,14 +69,15 @@ type Adapter struct {
 	scope   string            // distinguishes the clientIds of sessions
 }
 
-// New makes srv serve MCPE over the event types of es, those that are registered later included. It
+// New serves MCPE over the event types of es, those that are registered later included. It
 // restores subscriptions from the store. The adapter ends with es, or with Close.
-func New(srv *mcp.Server, es *server.Server, o Options) (*Adapter, error) {
-	if srv == nil || es == nil {
+func New(es *server.Server, o Options) (*Adapter, error) {
+	if es == nil {
 		return nil, errors.New("mcpe.New: no server given")
 	}
 	o.setDefaults()
-	a := &Adapter{es: port.Of(es), srv: srv, o: o, durable: o.Store, passing: memory.NewSchedules(),
+	inside := port.Of(es)
+	a := &Adapter{es: inside, srv: inside.MCP(), o: o, durable: o.Store, passing: memory.NewSchedules(),
 		subs: map[string]*subscription{}, owners: map[string]*owner{}, watches: map[string]*watch{},
 		heads: map[string]string{}, known: map[string]bool{}, slots: make(chan struct{}, o.MaxHandlers), scope: rand.Text()}
 	if a.durable == nil {
@@ -98,7 +99,7 @@ func New(srv *mcp.Server, es *server.Server, o Options) (*Adapter, error) {
 	a.es.Advertise(wire.MCPECapability, func(info *mcp.Implementation) any { return a.capabilities(info) })
 	a.typesChanged()
 	a.addTools()
-	srv.AddReceivingMiddleware(a.tailorTools)
+	a.srv.AddReceivingMiddleware(a.tailorTools)
 	a.stops = append(a.stops, a.es.OnListChanged(a.typesChanged), a.es.OnOutlet(a.outletOpened))
 	a.stops = append(a.stops, func() func() {
 		stop := make(chan struct{})

@@ -28,7 +28,7 @@ func BenchmarkPoll(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			g := newRig(b, server.Options{})
 			defer g.stop()
-			h := bearer(NewHandler(g.srv, g.es, HandlerOptions{Direct: direct}))
+			h := bearer(NewHandler(g.es, HandlerOptions{Direct: direct}))
 			m := modes[3]
 			cursor := json.RawMessage(`null`)
 			send := func(w http.ResponseWriter) {

@@ -175,7 +175,7 @@ func TestDirectParity(t *testing.T) {
 	routes := []string{"SDK", "default", "direct"}
 	var clients [3]*httpClient
 	for i := range clients {
-		h := NewHandler(g.srv, g.es, HandlerOptions{Direct: routes[i] == "direct", MaxBody: 64 << 10})
+		h := NewHandler(g.es, HandlerOptions{Direct: routes[i] == "direct", MaxBody: 64 << 10})
 		if routes[i] == "SDK" {
 			h = sdkRoute(h)
 		}
@@ -306,7 +306,7 @@ func TestDirectHonoursSupportedVersions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ts := g.listen(modes[3], bearer(NewHandler(srv, es, HandlerOptions{Direct: true})))
+	ts := g.listen(modes[3], bearer(NewHandler(es, HandlerOptions{Direct: true})))
 	c := g.dial(modes[3], ts.URL, ts.Client())
 	if e := errorOf(t, c.rpc(`1`, wire.MethodList, "")); e.Code != mcp.CodeUnsupportedProtocolVersion {
 		t.Errorf("error %+v", e)

@@ -24,8 +24,8 @@ type tick struct {
 	Seq int `json:"seq"`
 }
 
-// newServer makes an MCP server with one event type; real servers register generated ones.
-func newServer() (*mcp.Server, *server.Server) {
+// newServer makes a server with one event type; real servers register generated ones.
+func newServer() *server.Server {
 	srv := mcp.NewServer(&mcp.Implementation{Name: "clock", Version: "1"}, nil)
 	es, err := server.New(srv, server.Options{})
 	if err != nil {
@@ -39,13 +39,13 @@ func newServer() (*mcp.Server, *server.Server) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	return srv, es
+	return es
 }
 
 // An HTTP server that ends its streams when it is shut down.
 func ExampleNewHandler() {
-	srv, es := newServer()
-	hs := httptest.NewServer(transport.NewHandler(srv, es, transport.HandlerOptions{Direct: true}))
+	es := newServer()
+	hs := httptest.NewServer(transport.NewHandler(es, transport.HandlerOptions{Direct: true}))
 	defer hs.Close()
 	hs.Config.RegisterOnShutdown(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -84,12 +84,12 @@ func ExampleNewHandler() {
 
 // A server on a pair of pipes, as it runs on standard input and output with mcp.StdioTransport.
 func ExampleRun() {
-	srv, es := newServer()
+	es := newServer()
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
 	ran := make(chan error, 1)
 	go func() {
-		ran <- transport.Run(context.Background(), srv, es, &mcp.IOTransport{Reader: in, Writer: out})
+		ran <- transport.Run(context.Background(), es, &mcp.IOTransport{Reader: in, Writer: out})
 	}()
 
 	fmt.Fprintln(toServer, `{"jsonrpc":"2.0","id":1,"method":"events/list","params":{"_meta":{`+

@@ -82,7 +82,7 @@ func TestStreamEndsWithItsToken(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newRig(t, server.Options{Heartbeat: 20 * time.Second})
-				c, stop := g.bubble(m, bearer(NewHandler(g.srv, g.es, HandlerOptions{})))
+				c, stop := g.bubble(m, bearer(NewHandler(g.es, HandlerOptions{})))
 				defer stop()
 				c.header.Set("Authorization", "Bearer alice:50s")
 				started := time.Now()
@@ -109,7 +109,7 @@ func TestServerTimeoutsSpareStreams(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newRig(t, server.Options{})
-				c, stop := g.bubble(m, bearer(NewHandler(g.srv, g.es, HandlerOptions{WriteTimeout: time.Second})), func(hs *http.Server) {
+				c, stop := g.bubble(m, bearer(NewHandler(g.es, HandlerOptions{WriteTimeout: time.Second})), func(hs *http.Server) {
 					hs.ReadTimeout, hs.WriteTimeout, hs.IdleTimeout = 2*time.Second, 2*time.Second, 2*time.Second
 				})
 				defer stop()
@@ -134,7 +134,7 @@ func TestStreamKeepsItsSession(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newRig(t, server.Options{})
-				c, stop := g.bubble(m, bearer(NewHandler(g.srv, g.es, HandlerOptions{SessionTimeout: 10 * time.Second})))
+				c, stop := g.bubble(m, bearer(NewHandler(g.es, HandlerOptions{SessionTimeout: 10 * time.Second})))
 				defer stop()
 				f := c.stream(`1`, `{"name":"tick"}`)
 				f.patient = time.Hour
@@ -159,7 +159,7 @@ func TestStreamKeepsItsSession(t *testing.T) {
 func TestHTTPShutdownEndsStreams(t *testing.T) {
 	httpModes(t, func(t *testing.T, m mode) {
 		g := newRig(t, server.Options{})
-		ts := g.listen(m, bearer(NewHandler(g.srv, g.es, HandlerOptions{})))
+		ts := g.listen(m, bearer(NewHandler(g.es, HandlerOptions{})))
 		ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second)
 		defer cancel()
 		ts.Config.RegisterOnShutdown(func() { g.es.Shutdown(ctx) })
@@ -229,7 +229,7 @@ func TestWriterWithoutFlush(t *testing.T) {
 	for _, m := range []mode{modes[2], modes[3]} {
 		for _, direct := range []bool{false, true} {
 			g := newRig(t, server.Options{})
-			front := NewHandler(g.srv, g.es, HandlerOptions{Direct: direct})
+			front := NewHandler(g.es, HandlerOptions{Direct: direct})
 			ts := g.listen(m, bearer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if strings.HasPrefix(r.Header.Get("X-Plain"), "y") {
 					w = plainWriter{w}

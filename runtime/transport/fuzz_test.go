@@ -71,9 +71,9 @@ func FuzzRequest(f *testing.F) {
 		f.Fatal(err)
 	}
 	o := HandlerOptions{Logger: slog.New(slog.DiscardHandler), MaxBody: 64 << 10}
-	sdk := NewHandler(srv, es, o)
+	sdk := NewHandler(es, o)
 	o.Direct = true
-	direct := NewHandler(srv, es, o)
+	direct := NewHandler(es, o)
 	// post sends a body and returns what came until the end, or until a stream had begun.
 	post := func(ctx context.Context, to http.Handler, method, session string, body []byte) *recorder {
 		ctx, end := context.WithTimeout(ctx, 5*time.Second)

@@ -87,8 +87,8 @@ type handler struct {
 	listeners map[*announcer]struct{} // open responses that carry list_changed
 }
 
-// NewHandler serves srv over Streamable HTTP with the events of es, on one URL for all protocol
-// revisions: requests whose Mcp-Protocol-Version is 2026-07-28 or later are stateless, all others
+// NewHandler serves MCP over Streamable HTTP: the events of es and whatever else its mcp.Server has,
+// on one URL for all protocol revisions: requests whose Mcp-Protocol-Version is 2026-07-28 or later are stateless, all others
 // belong to legacy sessions (D4). Authentication goes around it, as around the SDK's handler, and
 // events/stream runs through the same checks and middleware as every other method (PUSH-11).
 //
@@ -99,8 +99,9 @@ type handler struct {
 // A response writer that cannot flush is refused the method events/stream. HTTP/2 servers of the
 // standard library allow 250 requests a connection; clients with more streams than that need a
 // larger http.HTTP2Config.MaxConcurrentStreams.
-func NewHandler(srv *mcp.Server, es *server.Server, o HandlerOptions) http.Handler {
+func NewHandler(es *server.Server, o HandlerOptions) http.Handler {
 	inside := port.Of(es)
+	srv := inside.MCP()
 	var base mcp.StreamableHTTPOptions
 	if o.Streamable != nil {
 		base = *o.Streamable

@@ -166,7 +166,7 @@ func (g *rig) connect(m mode, o HandlerOptions) client {
 	if !m.http {
 		return g.stdio(m)
 	}
-	front := NewHandler(g.srv, g.es, o)
+	front := NewHandler(g.es, o)
 	ts := g.listen(m, bearer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(headerMethod) == wire.MethodPoll {
 			g.polls.Add(1)
@@ -220,7 +220,7 @@ func (g *rig) stdio(m mode) *lineClient {
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
 	go func() {
-		ran <- Run(ctx, g.srv, g.es, &mcp.IOTransport{Reader: inR, Writer: outW})
+		ran <- Run(ctx, g.es, &mcp.IOTransport{Reader: inR, Writer: outW})
 		outW.Close()
 	}()
 	c := &lineClient{t: g.t, mode: m, w: inW, r: outR, cancel: cancel, ran: ran, feeds: map[string]*feed{}, closed: make(chan struct{})}

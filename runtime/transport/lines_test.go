@@ -217,7 +217,7 @@ func TestStuckSink(t *testing.T) {
 				sink := &stuckSink{stuck: make(chan struct{}), freed: make(chan struct{}), passed: func([]byte) {}}
 				ctx, cancel := context.WithCancel(context.Background())
 				ran := make(chan error, 1)
-				go func() { ran <- Run(ctx, g.srv, g.es, &mcp.IOTransport{Reader: r, Writer: sink}) }()
+				go func() { ran <- Run(ctx, g.es, &mcp.IOTransport{Reader: r, Writer: sink}) }()
 				send := func(s string) { io.WriteString(w, s+"\n") }
 				if !m.modern() {
 					send(initializeRequest(m.version))
@@ -353,7 +353,7 @@ func TestOtherConnections(t *testing.T) {
 					w, r = inW, bufio.NewReader(outR)
 				}
 				ran := make(chan error, 1)
-				go func() { ran <- Run(ctx, g.srv, g.es, served) }()
+				go func() { ran <- Run(ctx, g.es, served) }()
 				send := func(s string) { io.WriteString(w, s+"\n") }
 				next := func() envelope {
 					line, err := r.ReadBytes('\n')

@@ -80,7 +80,7 @@ func TestDefaultRouteShowsTheSame(t *testing.T) {
 				return next(ctx, method, req)
 			}
 		})
-		h := NewHandler(g.srv, g.es, HandlerOptions{})
+		h := NewHandler(g.es, HandlerOptions{})
 		if i == 0 {
 			h = sdkRoute(h)
 		}
@@ -121,7 +121,7 @@ func TestDefaultRouteCarriesNotifications(t *testing.T) {
 				return next(ctx, method, req)
 			}
 		})
-		h := NewHandler(g.srv, g.es, HandlerOptions{})
+		h := NewHandler(g.es, HandlerOptions{})
 		if i == 0 {
 			h = sdkRoute(h)
 		}
@@ -159,7 +159,7 @@ func TestDefaultRouteAbort(t *testing.T) {
 			return nil, ctx.Err()
 		}
 	})
-	ts := g.listen(m, bearer(NewHandler(g.srv, g.es, HandlerOptions{})))
+	ts := g.listen(m, bearer(NewHandler(g.es, HandlerOptions{})))
 	c := g.dial(m, ts.URL, ts.Client())
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {

@@ -19,7 +19,7 @@ import (
 func TestStreamBehindTheSameChecks(t *testing.T) {
 	g := newRig(t, server.Options{})
 	m := modes[3]
-	ts := g.listen(m, bearer(NewHandler(g.srv, g.es, HandlerOptions{MaxBody: 64 << 10})))
+	ts := g.listen(m, bearer(NewHandler(g.es, HandlerOptions{MaxBody: 64 << 10})))
 	c := g.dial(m, ts.URL, ts.Client())
 	for _, row := range parityRows() {
 		if row.direct || row.status == http.StatusOK || row.method != "" {
@@ -93,7 +93,7 @@ func TestStreamBoundToItsSession(t *testing.T) {
 func TestLegacyWithoutSessions(t *testing.T) {
 	g := newRig(t, server.Options{})
 	m := modes[2]
-	ts := g.listen(m, bearer(NewHandler(g.srv, g.es, HandlerOptions{Streamable: &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true}})))
+	ts := g.listen(m, bearer(NewHandler(g.es, HandlerOptions{Streamable: &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true}})))
 	c := g.dial(m, ts.URL, ts.Client())
 	if got := string(port.Of(g.es).Capabilities(false)); got != `{"listChanged":false}` {
 		t.Errorf("capability %s", got)
@@ -117,13 +117,13 @@ func TestStockClient(t *testing.T) {
 		})
 		var transport mcp.Transport
 		if m.http {
-			ts := g.listen(m, NewHandler(g.srv, g.es, HandlerOptions{Direct: true}))
+			ts := g.listen(m, NewHandler(g.es, HandlerOptions{Direct: true}))
 			transport = &mcp.StreamableClientTransport{Endpoint: ts.URL, HTTPClient: ts.Client()}
 		} else {
 			a, b := mcp.NewInMemoryTransports()
 			ctx, cancel := context.WithCancel(context.Background())
 			ran := make(chan error, 1)
-			go func() { ran <- Run(ctx, g.srv, g.es, a) }()
+			go func() { ran <- Run(ctx, g.es, a) }()
 			defer func() { cancel(); <-ran }()
 			transport = b
 		}

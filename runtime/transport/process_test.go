@@ -42,7 +42,7 @@ func child() int {
 			time.Sleep(5 * time.Millisecond)
 		}
 	}()
-	if err := Run(ctx, srv, es, &mcp.StdioTransport{}); err != nil && ctx.Err() == nil {
+	if err := Run(ctx, es, &mcp.StdioTransport{}); err != nil && ctx.Err() == nil {
 		return 1
 	}
 	return 0

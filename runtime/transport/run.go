@@ -22,12 +22,14 @@ const (
 	abortGrace  = 500 * time.Millisecond
 )
 
-// Run serves srv with the events of es on one connection: stdio, in-memory, or the SDK's IOTransport.
+// Run serves MCP on one connection, stdio, in-memory or the SDK's IOTransport: the events of es and
+// whatever else its mcp.Server has.
 // It returns nil when the client closes the connection or es is shut down, and ctx.Err() when ctx
 // ends; in the last two cases open streams get their final result first (SRV-6). It never waits
 // longer than a few seconds for a peer or a handler that does not go along.
-func Run(ctx context.Context, srv *mcp.Server, es *server.Server, t mcp.Transport) error {
-	return run(ctx, srv, port.Of(es), t)
+func Run(ctx context.Context, es *server.Server, t mcp.Transport) error {
+	inside := port.Of(es)
+	return run(ctx, inside.MCP(), inside, t)
 }
 
 func run(ctx context.Context, srv *mcp.Server, es *port.Port, t mcp.Transport) error {

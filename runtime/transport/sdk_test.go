@@ -160,7 +160,7 @@ func TestSDKContextTokenIsStale(t *testing.T) {
 	})
 	front := auth.RequireBearerToken(func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
 		return &auth.TokenInfo{UserID: "alice", Expiration: time.Now().Add(time.Hour), Extra: map[string]any{"token": token}}, nil
-	}, nil)(NewHandler(g.srv, g.es, HandlerOptions{}))
+	}, nil)(NewHandler(g.es, HandlerOptions{}))
 	m := modes[2]
 	ts := g.listen(m, front)
 	c := g.dial(m, ts.URL, ts.Client())

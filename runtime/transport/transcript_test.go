@@ -104,7 +104,7 @@ func TestTranscriptHTTP(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newRig(t, server.Options{})
-				c, stop := g.bubble(m, bearer(NewHandler(g.srv, g.es, HandlerOptions{})))
+				c, stop := g.bubble(m, bearer(NewHandler(g.es, HandlerOptions{})))
 				defer stop()
 				var tr transcript
 				post := func(id, method, params string) *http.Response {

@@ -111,7 +111,7 @@ func TestSUB1ResponseBeforeDelivery(t *testing.T) {
 				params := fmt.Sprintf(`{"name":"tick","cursor":%q,"delivery":{"mode":"webhook","url":"http://receiver.test/","secret":"whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}}`, polled.Cursor)
 				var stop func()
 				if m.http {
-					front := NewHandler(g.srv, g.es, HandlerOptions{})
+					front := NewHandler(g.es, HandlerOptions{})
 					c, end := g.bubble(m, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 						front.ServeHTTP(slowWriter{w, sink}, r)
 					}))
@@ -123,7 +123,7 @@ func TestSUB1ResponseBeforeDelivery(t *testing.T) {
 					ctx, cancel := context.WithCancel(context.Background())
 					ran, read := make(chan error, 1), make(chan struct{})
 					go func() {
-						ran <- Run(ctx, g.srv, g.es, &mcp.IOTransport{Reader: inR, Writer: slowPipe{outW, sink}})
+						ran <- Run(ctx, g.es, &mcp.IOTransport{Reader: inR, Writer: slowPipe{outW, sink}})
 						outW.Close()
 					}()
 					go func() { io.Copy(io.Discard, outR); close(read) }()

@@ -42,7 +42,7 @@ func Example() {
 	}
 	mine, theirs := mcp.NewInMemoryTransports()
 	ran := make(chan error, 1)
-	go func() { ran <- transport.Run(ctx, srv, es, theirs) }()
+	go func() { ran <- transport.Run(ctx, es, theirs) }()
 
 	// The client.
 	c, err := client.Connect(ctx, mine, client.Options{})
@@ -145,7 +145,7 @@ func ExampleReadTools() {
 	}
 	mine, theirs := mcp.NewInMemoryTransports()
 	ran := make(chan error, 1)
-	go func() { ran <- transport.Run(ctx, srv, es, theirs) }()
+	go func() { ran <- transport.Run(ctx, es, theirs) }()
 	ss, err := mcp.NewClient(&mcp.Implementation{Name: "any", Version: "1"}, nil).Connect(ctx, mine, nil)
 	if err != nil {
 		log.Fatal(err)

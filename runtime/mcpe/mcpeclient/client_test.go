@@ -73,7 +73,7 @@ func newRig(t testing.TB, so server.Options) *rig {
 	if g.es, err = server.New(g.srv, so); err != nil {
 		t.Fatal(err)
 	}
-	if g.a, err = mcpe.New(g.srv, g.es, mcpe.Options{Logger: so.Logger}); err != nil {
+	if g.a, err = mcpe.New(g.es, mcpe.Options{Logger: so.Logger}); err != nil {
 		t.Fatal(err)
 	}
 	if g.push, err = server.Register(g.es, pushed, server.Hooks[arguments, payload]{}); err != nil {
@@ -102,7 +102,7 @@ func (g *rig) drop() {
 func (g *rig) dial(context.Context) (mcp.Transport, error) {
 	ct, st := mcp.NewInMemoryTransports()
 	ctx, cancel := context.WithCancel(context.Background())
-	g.runs.Go(func() { _ = transport.Run(ctx, g.srv, g.es, st) })
+	g.runs.Go(func() { _ = transport.Run(ctx, g.es, st) })
 	g.mu.Lock()
 	g.cut = append(g.cut, cancel)
 	g.mu.Unlock()
@@ -342,7 +342,7 @@ func TestHTTP(t *testing.T) {
 	for _, version := range []string{wire.RevisionLegacy, wire.RevisionStateless} {
 		t.Run(version, func(t *testing.T) {
 			g := newRig(t, server.Options{Principal: func(context.Context, *mcp.RequestExtra) string { return "ann" }})
-			ts := httptest.NewServer(transport.NewHandler(g.srv, g.es, transport.HandlerOptions{}))
+			ts := httptest.NewServer(transport.NewHandler(g.es, transport.HandlerOptions{}))
 			defer func() { g.stop(); ts.CloseClientConnections(); ts.Close(); ts.Client().CloseIdleConnections() }()
 			c, err := client.Connect(t.Context(), client.HTTP(ts.URL, ts.Client()), client.Options{ProtocolVersion: version})
 			if err != nil {
