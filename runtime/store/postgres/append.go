@@ -123,7 +123,7 @@ type appends struct {
 	queue   []*appending
 	running bool
 	closed  bool
-	idle    chan struct{} // closed when the goroutine ends
+	wg      sync.WaitGroup // of the goroutines; added to under mu while not closed
 }
 
 func (l *Log) append(ctx context.Context, a *appending) (err error) {
@@ -142,8 +142,8 @@ func (l *Log) append(ctx context.Context, a *appending) (err error) {
 	}
 	q.queue = append(q.queue, a)
 	if !q.running {
-		q.running, q.idle = true, make(chan struct{})
-		go q.run(q.idle) // close waits for it
+		q.running = true
+		q.wg.Go(q.run)
 	}
 	q.mu.Unlock()
 	select {
@@ -182,22 +182,22 @@ func (q *appends) withdraw(a *appending) bool {
 func (q *appends) close() {
 	q.mu.Lock()
 	q.closed = true
-	idle, running := q.idle, q.running
 	q.mu.Unlock()
-	if running {
-		<-idle
-	}
+	q.wg.Wait()
 }
 
-func (q *appends) run(idle chan struct{}) {
-	defer close(idle)
-	for {
-		group := q.take()
-		if group == nil {
-			return
+// run commits what waits until nothing does. While others are told of one group the next is committed.
+func (q *appends) run() {
+	committed := make(chan []*appending, 4)
+	q.wg.Go(func() {
+		for group := range committed {
+			q.log.announceAll(group)
 		}
-		q.log.commit(group)
+	})
+	for group := q.take(); group != nil; group = q.take() {
+		q.log.commit(group, committed)
 	}
+	close(committed)
 }
 
 // take claims what waits, within the bounds of a group; nil ends the goroutine. An AppendOnce whose id
@@ -222,24 +222,32 @@ func (q *appends) take() (group []*appending) {
 	return group
 }
 
-// commit appends a group and answers its members, whatever happens.
-func (l *Log) commit(group []*appending) {
+// commit appends a group and passes it on, or answers it when it fails.
+func (l *Log) commit(group []*appending, committed chan<- []*appending) {
 	err := l.insert(group)
+	if err == nil {
+		committed <- group
+		return
+	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && len(group) > 1 && !errors.Is(err, store.ErrUncertain) && !errors.Is(err, store.ErrNewEpoch) {
 		// The server refused it: only those fail that are at fault.
 		for i := range group {
-			l.commit(group[i : i+1 : i+1])
+			l.commit(group[i:i+1:i+1], committed)
 		}
 		return
 	}
+	answer(group, err)
+}
+
+func answer(group []*appending, err error) {
 	for _, a := range group {
 		a.err = err
 		close(a.done)
 	}
 }
 
-// insert appends a group in one transaction and tells of it.
+// insert appends a group in one transaction.
 func (l *Log) insert(group []*appending) error {
 	in := newInsert(len(group))
 	for _, a := range group {
@@ -259,14 +267,23 @@ func (l *Log) insert(group []*appending) error {
 	if err != nil {
 		return uncertain(err)
 	}
-	var own []store.Entry
 	for i, a := range group {
-		if a.result = in.results[i]; a.result.fresh {
+		a.result = in.results[i]
+	}
+	return nil
+}
+
+// announceAll tells of a committed group and answers it.
+func (l *Log) announceAll(group []*appending) {
+	var own []store.Entry
+	var to store.Position
+	for _, a := range group {
+		if to = max(to, a.result.position); a.result.fresh {
 			a.entry.Position = a.result.position
 			own = append(own, a.entry)
 		}
 	}
-	return l.announce(own, in.highest())
+	answer(group, l.announce(own, to))
 }
 
 // announce tells Appended and other replicas of what was committed. It goes on until that is done: the
@@ -316,39 +333,10 @@ func (in *insert) highest() (p store.Position) {
 	return p
 }
 
-// insertSQL numbers the entries that do not stand already and appends them. The log's row was locked by
-// a statement before it, so that its snapshot has every entry of the log. What retention no longer
-// covers does not stand, deleted or not (OCC-5).
-const insertSQL = `
-WITH l AS (
-	SELECT head, greatest(kept, CASE WHEN max_count > 0 THEN head - max_count ELSE 0 END) AS evicted,
-		CASE WHEN max_age > 0 THEN clock_timestamp() - (max_age / 1000.0) * interval '1 microsecond' END AS since
-	FROM @.logs WHERE id = $1
-), input AS (
-	SELECT * FROM unnest($2::bytea[], $3::bytea[], $4::bigint[], $5::text[], $6::bytea[], $7::bytea[], $8::bytea[], $9::bytea[],
-		$10::boolean[], $11::bigint[])
-		WITH ORDINALITY AS i (event_id, audience, id_hash, timestamp, data, meta, targets, cursor, once, above, n)
-), judged AS MATERIALIZED (
-	SELECT i.*, s.position AS stands_at, s.data AS stands, l.head
-	FROM l CROSS JOIN input i LEFT JOIN LATERAL (
-		SELECT e.position, e.data FROM @.entries e
-		WHERE i.once AND e.log = $1 AND e.id_hash = i.id_hash AND e.position > greatest(i.above, l.evicted)
-			AND e.event_id = i.event_id AND e.audience = i.audience AND (l.since IS NULL OR e.appended >= l.since)
-		ORDER BY e.position DESC LIMIT 1) s ON true
-), fresh AS MATERIALIZED (
-	SELECT *, head + row_number() OVER (ORDER BY n) AS position FROM judged WHERE stands_at IS NULL
-), inserted AS (
-	INSERT INTO @.entries (log, position, appended, event_id, id_hash, audience, timestamp, data, meta, targets, cursor)
-	SELECT $1, position, clock_timestamp(), event_id, id_hash, audience, timestamp, data, meta, targets, cursor FROM fresh ORDER BY position
-), counted AS (
-	UPDATE @.logs SET head = f.last FROM (SELECT max(position) AS last FROM fresh) f WHERE id = $1 AND f.last IS NOT NULL
-)
-SELECT n, position, NULL::bytea FROM fresh UNION ALL SELECT n, stands_at, stands FROM judged WHERE stands_at IS NOT NULL`
-
-// queueInsert queues the two statements of an append; in's results are set when they are read.
+// queueInsert queues the append; in's results are set when they are read.
 func (l *Log) queueInsert(b *pgx.Batch, in *insert) {
-	b.Queue(l.s.in(`SELECT 1 FROM @.logs WHERE id = $1 FOR UPDATE`), l.id)
-	b.Queue(l.s.in(insertSQL), l.id, in.ids, in.audiences, in.hashes, in.timestamps, in.data, in.meta, in.targets, in.cursors, in.once, in.above).
+	b.Queue(l.s.in(`SELECT n, at, stands FROM @.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`), l.id,
+		in.ids, in.audiences, in.hashes, in.timestamps, in.data, in.meta, in.targets, in.cursors, in.once, in.above).
 		Query(func(rows pgx.Rows) error {
 			for rows.Next() {
 				var n, position int64

@@ -302,7 +302,7 @@ func (s *Store) attempt(ctx context.Context, f func(context.Context) error) erro
 			case <-limited.Done():
 			}
 		}
-		if closed := s.usable(context.Background()); closed != nil {
+		if closed := s.usable(context.Background()); closed != nil && !lost(err) {
 			return closed
 		}
 		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {

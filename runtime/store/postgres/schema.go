@@ -186,6 +186,42 @@ BEGIN
 		RAISE EXCEPTION 'shard % of % is not held by %', of_number, of_topic, expected USING ERRCODE = 'MC002';
 	END IF;
 END $$;
+-- append numbers the entries that do not stand already and inserts them. The log's row is locked by a
+-- statement before the one that looks, whose snapshot so has every entry of the log. What retention no
+-- longer covers does not stand, deleted or not. A function keeps its plan, which a session that is
+-- shared by a pooler cannot do by prepared statements.
+CREATE FUNCTION @.append(of_log bigint, ids bytea[], audiences bytea[], hashes bigint[], timestamps text[], datas bytea[], metas bytea[],
+	all_targets bytea[], cursors bytea[], onces boolean[], aboves bigint[]) RETURNS TABLE (n bigint, at bigint, stands bytea)
+	LANGUAGE plpgsql SET enable_seqscan = off AS $$ -- a plan of when the log was small must not cost more as it grows
+#variable_conflict use_column
+BEGIN
+	PERFORM 1 FROM @.logs WHERE id = of_log FOR UPDATE;
+	RETURN QUERY
+	WITH l AS (
+		SELECT head, greatest(kept, CASE WHEN max_count > 0 THEN head - max_count ELSE 0 END) AS evicted,
+			CASE WHEN max_age > 0 THEN clock_timestamp() - (max_age / 1000.0) * interval '1 microsecond' END AS since
+		FROM @.logs WHERE id = of_log
+	), input AS (
+		SELECT * FROM unnest(ids, audiences, hashes, timestamps, datas, metas, all_targets, cursors,
+			onces, aboves)
+			WITH ORDINALITY AS i (event_id, audience, id_hash, timestamp, data, meta, targets, cursor, once, above, n)
+	), judged AS MATERIALIZED (
+		SELECT i.*, s.position AS stands_at, s.data AS stands, l.head
+		FROM l CROSS JOIN input i LEFT JOIN LATERAL (
+			SELECT e.position, e.data FROM @.entries e
+			WHERE i.once AND e.log = of_log AND e.id_hash = i.id_hash AND e.position > greatest(i.above, l.evicted)
+				AND e.event_id = i.event_id AND e.audience = i.audience AND (l.since IS NULL OR e.appended >= l.since)
+			ORDER BY e.position DESC LIMIT 1) s ON true
+	), fresh AS MATERIALIZED (
+		SELECT *, head + row_number() OVER (ORDER BY n) AS position FROM judged WHERE stands_at IS NULL
+	), inserted AS (
+		INSERT INTO @.entries (log, position, appended, event_id, id_hash, audience, timestamp, data, meta, targets, cursor)
+		SELECT of_log, position, clock_timestamp(), event_id, id_hash, audience, timestamp, data, meta, targets, cursor FROM fresh ORDER BY position
+	), counted AS (
+		UPDATE @.logs SET head = f.last FROM (SELECT max(position) AS last FROM fresh) f WHERE id = of_log AND f.last IS NOT NULL
+	)
+	SELECT n, position, NULL::bytea FROM fresh UNION ALL SELECT n, stands_at, stands FROM judged WHERE stands_at IS NOT NULL;
+END $$;
 `}}
 
 // The SQLSTATEs that our functions raise.
