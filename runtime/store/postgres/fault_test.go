@@ -356,7 +356,6 @@ func TestREP19Failover(t *testing.T) {
 		s     *postgres.Store
 		l     store.SharedLog
 		lease store.Lease
-		h     store.Hold
 		epoch uint64
 	}
 	begin := func(schema string, synchronous bool) (x life) {

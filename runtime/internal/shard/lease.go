@@ -1,0 +1,155 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// A session is one lease as the replica counts it.
+type session struct {
+	fence uint64
+	asked time.Duration // when the last granted renewal was asked for
+	ends  time.Duration
+	wall  time.Time // at asked
+	stop  func() bool
+	lost  bool
+}
+
+// A reading is the store's clock at a moment of the replica's.
+type reading struct {
+	store time.Time
+	at    time.Duration
+}
+
+// Now is the store's time, by the offset that the last renewal measured, and whether one has been.
+func (o *Owner) Now() (now time.Time, known bool) {
+	at := o.o.Clock.Monotonic()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.time.store.IsZero() {
+		return o.o.Clock.Wall(), false
+	}
+	return o.time.store.Add(at - o.time.at), true
+}
+
+// holds reports whether the session's lease is still current by both clocks; when it is not, its
+// tenures are over.
+func (o *Owner) holds(s *session) bool {
+	mono, wall := o.o.Clock.Monotonic(), o.o.Clock.Wall()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.judge(s, mono, wall)
+}
+
+func (o *Owner) judge(s *session, mono time.Duration, wall time.Time) bool {
+	if s.lost {
+		return false
+	}
+	why := ""
+	if drift := wall.Sub(s.wall) - (mono - s.asked); drift > maxDrift || drift < -maxDrift {
+		why = "wall and monotonic clock have drifted apart"
+	} else if mono >= s.ends {
+		why = "it was not renewed in time"
+	}
+	if why != "" {
+		o.lose(s, why)
+	}
+	return !s.lost
+}
+
+// lose ends the session and its tenures; o.mu is held.
+func (o *Owner) lose(s *session, why string) {
+	if s.lost {
+		return
+	}
+	s.lost = true
+	s.stop()
+	if o.session == s {
+		o.session = nil
+	}
+	for _, t := range o.tenures {
+		if t.session == s {
+			t.cancel()
+		}
+	}
+	o.o.Logger.Warn("mcp events: the lease is lost", "replica", o.o.Name, "fence", s.fence, "why", why)
+}
+
+func (o *Owner) join(ctx context.Context) *session {
+	asked, wall := o.o.Clock.Monotonic(), o.o.Clock.Wall()
+	var lease store.Lease
+	err := o.ask(ctx, func(ctx context.Context) (err error) {
+		lease, err = o.o.Leases.Join(ctx, o.o.Name, o.o.TTL, o.o.Types())
+		return err
+	})
+	if err != nil {
+		o.o.Logger.Warn("mcp events: joining the cluster", "replica", o.o.Name, "error", err)
+		return nil
+	}
+	s := &session{fence: lease.Fence}
+	o.granted(s, lease, asked, wall)
+	if s.lost {
+		return nil
+	}
+	return s
+}
+
+// granted counts a lease from when it was asked for.
+func (o *Owner) granted(s *session, lease store.Lease, asked time.Duration, wall time.Time) {
+	now := o.o.Clock.Monotonic()
+	middle := asked + (now-asked)/2
+	skew := wall.Add(middle - asked).Sub(lease.Now)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s.lost {
+		return
+	}
+	o.time = reading{lease.Now, middle}
+	if skewed := skew > maxSkew || skew < -maxSkew; skewed != o.skewed {
+		if o.skewed = skewed; skewed {
+			o.o.Logger.Warn("mcp events: the clock differs from the store's, whose time is used", "replica", o.o.Name, "by", skew)
+		}
+	}
+	if s.stop != nil {
+		s.stop()
+	} else {
+		o.session = s
+	}
+	s.asked, s.wall, s.ends = asked, wall, asked+o.o.TTL-o.o.TTL/marginPart
+	s.stop = o.o.Clock.AfterFunc(max(s.ends-now, 0), func() { o.holds(s) })
+	if now >= s.ends {
+		o.lose(s, "its answer came too late")
+	}
+}
+
+// renew asks for more time when a third of it is used up.
+func (o *Owner) renew(ctx context.Context, s *session) {
+	asked, wall := o.o.Clock.Monotonic(), o.o.Clock.Wall()
+	o.mu.Lock()
+	due := o.judge(s, asked, wall) && asked >= s.asked+o.o.TTL/3
+	o.mu.Unlock()
+	if !due {
+		return
+	}
+	var lease store.Lease
+	err := o.ask(ctx, func(ctx context.Context) (err error) {
+		lease, err = o.o.Leases.Renew(ctx, s.fence, o.o.TTL, o.o.Types())
+		return err
+	})
+	if !o.holds(s) {
+		return // it ended meanwhile: whatever was granted, others may have been told
+	}
+	switch {
+	case err == nil:
+		o.granted(s, lease, asked, wall)
+	case errors.Is(err, store.ErrFenced):
+		o.mu.Lock()
+		o.lose(s, "the store says so")
+		o.mu.Unlock()
+	default:
+		o.o.Logger.Warn("mcp events: renewing the lease", "replica", o.o.Name, "error", err)
+	}
+}

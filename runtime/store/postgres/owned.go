@@ -1,0 +1,50 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// check is the fence of an owner's transaction.
+func (s *Store) check(ctx context.Context, tx pgx.Tx, h store.Hold) error {
+	b := &pgx.Batch{}
+	s.held(b, h)
+	return tx.SendBatch(ctx, b).Close()
+}
+
+// Owned implements [store.Shared].
+func (s *Store) Owned(h store.Hold) store.OwnedStore { return owned{s, h} }
+
+// owned are the subscriptions of one shard, as the owner that the hold names sees them.
+type owned struct {
+	s *Store
+	h store.Hold
+}
+
+func (o owned) PutSubscription(ctx context.Context, sub store.Subscription) (uint64, error) {
+	return o.s.put(ctx, sub, store.Quota{}, &o.h)
+}
+
+func (o owned) DeleteSubscription(ctx context.Context, id string, generation uint64) error {
+	return o.s.delete(ctx, id, generation, &o.h)
+}
+
+func (o owned) Subscriptions(ctx context.Context, after string, limit int) ([]store.Subscription, error) {
+	return o.s.subscriptions(ctx, "WHERE event = $1 AND shard = $2 AND id > $3 ORDER BY id LIMIT $4",
+		o.h.Shard.Topic, int32(o.h.Shard.Number), after, int64(max(limit, 0)))
+}
+
+func (o owned) SaveProgress(ctx context.Context, updates []store.Update) error {
+	return o.s.saveProgress(ctx, updates, &o.h)
+}
+
+func (o owned) Dispatched(ctx context.Context, log string, to store.Position, concerned []store.Concern) error {
+	return o.s.dispatched(ctx, log, to, concerned, &o.h)
+}
+
+func (o owned) Resume(ctx context.Context, log string) (store.Position, []store.Concern, error) {
+	return o.s.resume(ctx, log, &o.h)
+}
