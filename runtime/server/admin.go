@@ -24,10 +24,10 @@ const KeySetPath = wire.PathKeySet
 // KeySet serves the public keys of the server's webhook signatures as a JWK set; without an
 // identity it answers 404 (HOOK-10).
 func (s *Server) KeySet() http.Handler {
-	if s.hooks == nil || s.hooks.o.Identity == nil {
+	if s.webhooks == nil || s.webhooks.o.Identity == nil {
 		return http.NotFoundHandler()
 	}
-	return s.hooks.o.Identity
+	return s.webhooks.o.Identity
 }
 
 // Admin is the operator's view of a server's subscriptions (SRV-8). It knows no principal: whoever
@@ -114,7 +114,7 @@ var errNoWebhooks = errors.New("server: webhooks are not configured")
 // List returns up to limit webhook subscriptions with ids above after, in order of id, from the
 // store.
 func (a *Admin) List(ctx context.Context, after string, limit int) ([]WebhookInfo, error) {
-	w := a.s.hooks
+	w := a.s.webhooks
 	if w == nil {
 		return nil, nil
 	}
@@ -131,7 +131,7 @@ func (a *Admin) List(ctx context.Context, after string, limit int) ([]WebhookInf
 
 // Get returns the webhook subscription of an id, as the store has it.
 func (a *Admin) Get(ctx context.Context, id string) (WebhookInfo, error) {
-	w := a.s.hooks
+	w := a.s.webhooks
 	if w == nil {
 		return WebhookInfo{}, fault.NotFound("subscription")
 	}
@@ -181,7 +181,7 @@ func (a *Admin) Resume(ctx context.Context, id string) error {
 // an error nothing was sent and the subscription goes on as before. Where only storing the new
 // start failed, what it delivers again may already be on the way.
 func (a *Admin) Replay(ctx context.Context, id, cursor string) error {
-	w := a.s.hooks
+	w := a.s.webhooks
 	if w == nil {
 		return fault.NotFound("subscription")
 	}
@@ -194,7 +194,7 @@ func (a *Admin) Replay(ctx context.Context, id, cursor string) error {
 // lock returns the live subscription of an id, which nobody else begins, refreshes or ends by
 // request until unlock.
 func (a *Admin) lock(ctx context.Context, id string) (h *subscription, unlock func(), err error) {
-	w := a.s.hooks
+	w := a.s.webhooks
 	if w == nil {
 		return nil, nil, fault.NotFound("subscription")
 	}
@@ -208,14 +208,29 @@ func (a *Admin) lock(ctx context.Context, id string) (h *subscription, unlock fu
 	return h, unlock, nil
 }
 
+// Revoke ends one webhook subscription with a terminated envelope; nil for Forbidden. For all of a
+// principal see [Server.Revoke].
+func (a *Admin) Revoke(ctx context.Context, id string, e *events.Error) error {
+	h, unlock, err := a.lock(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if e == nil {
+		e = events.Forbidden("access revoked")
+	}
+	a.s.webhooks.end(h, e)
+	return nil
+}
+
 // AllowOrigin allows callbacks on one exact origin, such as http://127.0.0.1:9000, until revoke is
 // called: its address is not judged and it need not be https. Verification stays (SRV-8). Anything
 // but scheme, host and port is refused.
 func (a *Admin) AllowOrigin(origin string) (revoke func(), err error) {
-	if a.s.hooks == nil {
+	if a.s.webhooks == nil {
 		return nil, errNoWebhooks
 	}
-	return a.s.hooks.guard.AllowOrigin(origin)
+	return a.s.webhooks.guard.AllowOrigin(origin)
 }
 
 // A Registration is a webhook subscription that an operator makes for a principal.
@@ -235,7 +250,7 @@ type Registration struct {
 // which is recorded: no handshake takes place, now or later (VER-1). The URL's form, the arguments
 // and quotas are checked, authorization and visibility are not. It returns the id.
 func (a *Admin) Register(ctx context.Context, r Registration) (id string, err error) {
-	w := a.s.hooks
+	w := a.s.webhooks
 	if w == nil {
 		return "", errNoWebhooks
 	}
@@ -256,9 +271,7 @@ func (a *Admin) Register(ctx context.Context, r Registration) (id string, err er
 		return fail(errors.New("it has no principal"))
 	}
 	q := &subscribeRequest{et: et, rawURL: r.URL, dialect: a.s.dialect(false), replay: topic.Replay{Cursor: r.Cursor}, forever: r.TTL < 0, secret: webhook.NewSecret()}
-	if et.topic != nil {
-		_, q.head = et.topic.Bounds()
-	}
+	q.head = et.head()
 	if r.TTL > 0 {
 		ms := r.TTL.Milliseconds()
 		q.ttl = &ms

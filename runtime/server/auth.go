@@ -91,7 +91,7 @@ func (s *Server) Revoke(ctx context.Context, principal string, names ...string) 
 		st.end(e)
 	})
 	s.leases.endOf(principal, names)
-	if w := s.hooks; w != nil {
+	if w := s.webhooks; w != nil {
 		w.each(ofPrincipal(principal, names), func(h *subscription) {
 			e := s.refused(ctx, principal, h.reader.latest())
 			if e == nil {
@@ -110,7 +110,7 @@ func (s *Server) Recheck(ctx context.Context, principal string, names ...string)
 			st.end(e)
 		}
 	})
-	if w := s.hooks; w != nil {
+	if w := s.webhooks; w != nil {
 		w.each(ofPrincipal(principal, names), func(h *subscription) { w.recheck(ctx, h) })
 	}
 }
@@ -136,7 +136,7 @@ func (s *Server) RefreshVisibility(ctx context.Context) {
 			st.end(fault.NotFound("event"))
 		}
 	}
-	if w := s.hooks; w != nil {
+	if w := s.webhooks; w != nil {
 		w.each(func(*subscription) bool { return true }, func(h *subscription) {
 			ok, err := s.visible(ctx, h.principal, h.et.name)
 			if err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
 // A follower is a [port.Follower] over a stream that nobody carries.
@@ -46,21 +45,7 @@ func (s inside) Follow(ctx context.Context, r port.FollowRequest) (port.Follower
 		return nil, err
 	}
 	st := &pushStream{server: s.Server, et: et, sub: identity(r.Mode, r.Principal, a), noSlot: true, args: a, wake: topic.NewWake()}
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return nil, errShuttingDown
-	}
-	s.running.Add(1)
-	s.streams[st] = struct{}{}
-	s.mu.Unlock()
-	if err := s.members.join(ctx, st.sub, a); err != nil {
-		st.release(false)
-		return nil, asRefusal(err)
-	}
-	head := et.head()
-	if err := st.position(ctx, a, head, topic.ReplayOf(r.Cursor, nil)); err != nil {
-		st.release(true)
+	if err := s.admit(ctx, st, et.head, topic.ReplayOf(r.Cursor, nil)); err != nil {
 		return nil, err
 	}
 	f := &follower{st: st, closed: make(chan struct{})}
@@ -75,13 +60,6 @@ func (s inside) Follow(ctx context.Context, r port.FollowRequest) (port.Follower
 	st.mu.Unlock()
 	f.pass(f.cursor())
 	return f, nil
-}
-
-func (et *eventType) head() (head store.Position) {
-	if et.topic != nil {
-		_, head = et.topic.Bounds()
-	}
-	return head
 }
 
 // Passed implements [port.Follower].

@@ -23,8 +23,8 @@ func (s *Server) Subscriptions() []Subscription {
 		add(st.sub)
 	}
 	s.leases.each(add)
-	if s.hooks != nil {
-		s.hooks.each(func(*subscription) bool { return true }, func(h *subscription) { add(h.sub()) })
+	if s.webhooks != nil {
+		s.webhooks.each(func(*subscription) bool { return true }, func(h *subscription) { add(h.sub()) })
 	}
 	slices.SortFunc(subs, func(a, b Subscription) int {
 		if a.Event != b.Event {
@@ -50,19 +50,19 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		st.end(nil)
 	}
 	done := make(chan struct{})
-	var hooksErr error
+	var webhooksErr error
 	go func() {
 		defer close(done)
-		if s.hooks != nil {
-			hooksErr = s.hooks.shutdown(ctx)
+		if s.webhooks != nil {
+			webhooksErr = s.webhooks.shutdown(ctx)
 		}
 		s.running.Wait()
 		s.leases.close()
 	}()
 	select {
 	case <-done:
-		if hooksErr != nil {
-			return fmt.Errorf("shutting down: %w", hooksErr)
+		if webhooksErr != nil {
+			return fmt.Errorf("shutting down: %w", webhooksErr)
 		}
 		return nil
 	case <-ctx.Done():

@@ -348,8 +348,8 @@ func exceedWebhooks(t *testing.T, change func(*Options), n int, principal func(i
 		}
 		_, rerr := call(w.Server, principal(n), wire.MethodSubscribe, p(n))
 		wantError(w.t, rerr, -32013, fmt.Sprintf(`{"limit":"subscriptions","max":%d}`, n))
-		if len(w.hooks.byID) != n {
-			w.t.Errorf("%d live", len(w.hooks.byID))
+		if len(w.webhooks.byID) != n {
+			w.t.Errorf("%d live", len(w.webhooks.byID))
 		}
 	})
 }

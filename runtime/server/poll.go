@@ -102,9 +102,7 @@ func (s *Server) pollAnswer(ctx context.Context, principal string, p *wire.PollP
 		return nil, err
 	}
 	q := &pollRequest{et: et, limit: s.options.MaxEvents, bytes: s.options.MaxPage - pageOverhead, replay: topic.ReplayOf(p.Cursor, p.MaxAgeMs), wait: s.options.DefaultWait}
-	if et.topic != nil {
-		_, q.head = et.topic.Bounds()
-	}
+	q.head = et.head()
 	if q.args, err = d.parse(p.Arguments); err != nil {
 		return nil, err
 	}

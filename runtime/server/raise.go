@@ -23,7 +23,7 @@ type Target struct {
 }
 
 // find returns the live streams and webhook subscriptions of the target, and its type.
-func (a *Admin) find(t Target) (et *eventType, streams []*pushStream, hooks []*subscription, err error) {
+func (a *Admin) find(t Target) (et *eventType, streams []*pushStream, webhooks []*subscription, err error) {
 	if t.ID == "" {
 		a.s.mu.Lock()
 		et = a.s.types[t.Event]
@@ -37,13 +37,13 @@ func (a *Admin) find(t Target) (et *eventType, streams []*pushStream, hooks []*s
 			streams = append(streams, st)
 		}
 	}
-	if w := a.s.hooks; w != nil {
-		w.each(func(h *subscription) bool { return h.et == et || et == nil && h.id == t.ID }, func(h *subscription) { hooks = append(hooks, h) })
+	if w := a.s.webhooks; w != nil {
+		w.each(func(h *subscription) bool { return h.et == et || et == nil && h.id == t.ID }, func(h *subscription) { webhooks = append(webhooks, h) })
 	}
-	if et == nil && len(streams)+len(hooks) == 0 {
+	if et == nil && len(streams)+len(webhooks) == 0 {
 		return nil, nil, nil, fault.NotFound("subscription")
 	}
-	return et, streams, hooks, nil
+	return et, streams, webhooks, nil
 }
 
 // RaiseError sends the error as notifications/events/error on the target's streams, which stay
@@ -64,7 +64,7 @@ func (a *Admin) RaiseError(_ context.Context, t Target, e *events.Error) (int, e
 // (HOOK-7). It returns the number of subscriptions. A type without replay has no gaps: it is
 // events.ErrUnsupported, and nobody is told anything (CUR-7).
 func (a *Admin) RaiseGap(ctx context.Context, t Target) (int, error) {
-	et, streams, hooks, err := a.find(t)
+	et, streams, webhooks, err := a.find(t)
 	if err != nil {
 		return 0, fmt.Errorf("raising a gap: %w", err)
 	}
@@ -72,7 +72,7 @@ func (a *Admin) RaiseGap(ctx context.Context, t Target) (int, error) {
 	for _, st := range streams {
 		types = append(types, st.et)
 	}
-	for _, h := range hooks {
+	for _, h := range webhooks {
 		types = append(types, h.et)
 	}
 	for _, et := range types {
@@ -99,7 +99,7 @@ func (a *Admin) RaiseGap(ctx context.Context, t Target) (int, error) {
 			err = mark(st.et)
 		}
 	}
-	for _, h := range hooks {
+	for _, h := range webhooks {
 		if err == nil {
 			err = mark(h.et)
 		}
@@ -110,10 +110,10 @@ func (a *Admin) RaiseGap(ctx context.Context, t Target) (int, error) {
 	for _, st := range streams {
 		st.raise(nil)
 	}
-	for _, h := range hooks {
-		a.s.hooks.latest(h).handle.Gap()
+	for _, h := range webhooks {
+		a.s.webhooks.latest(h).handle.Gap()
 	}
-	return len(streams) + len(hooks), nil
+	return len(streams) + len(webhooks), nil
 }
 
 // nobody is the target of an entry that only moves positions on.
@@ -131,7 +131,7 @@ func (et *eventType) mark(ctx context.Context) error {
 // methods answer the same error after the check of the mode. It returns the number of
 // subscriptions.
 func (a *Admin) Terminate(_ context.Context, t Target, e *events.Error) (int, error) {
-	et, streams, hooks, err := a.find(t)
+	et, streams, webhooks, err := a.find(t)
 	if err != nil {
 		return 0, fmt.Errorf("terminating: %w", err)
 	}
@@ -143,7 +143,7 @@ func (a *Admin) Terminate(_ context.Context, t Target, e *events.Error) (int, er
 		et.terminated = e
 		et.mu.Unlock()
 		// Those that came in between.
-		if _, streams, hooks, err = a.find(t); err != nil {
+		if _, streams, webhooks, err = a.find(t); err != nil {
 			return 0, fmt.Errorf("terminating: %w", err)
 		}
 		a.s.leases.endType(et)
@@ -151,10 +151,10 @@ func (a *Admin) Terminate(_ context.Context, t Target, e *events.Error) (int, er
 	for _, st := range streams {
 		st.end(e)
 	}
-	for _, h := range hooks {
-		a.s.hooks.end(h, e)
+	for _, h := range webhooks {
+		a.s.webhooks.end(h, e)
 	}
-	return len(streams) + len(hooks), nil
+	return len(streams) + len(webhooks), nil
 }
 
 // refuses returns the error with which an operator has closed the type, nil when it is open.
@@ -162,21 +162,6 @@ func (et *eventType) refuses() *events.Error {
 	et.mu.Lock()
 	defer et.mu.Unlock()
 	return et.terminated
-}
-
-// Revoke ends one webhook subscription with a terminated envelope; nil for Forbidden. For all of a
-// principal see [Server.Revoke].
-func (a *Admin) Revoke(ctx context.Context, id string, e *events.Error) error {
-	h, unlock, err := a.lock(ctx, id)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if e == nil {
-		e = events.Forbidden("access revoked")
-	}
-	a.s.hooks.end(h, e)
-	return nil
 }
 
 // raise queues a signal for the stream: an error, or nil for a gap.

@@ -54,7 +54,7 @@ func (w *world) state() map[string]string {
 		}
 	}
 	put("live", s.Subscriptions())
-	h := s.hooks
+	h := s.webhooks
 	h.mu.Lock()
 	put("webhooks", slices.Sorted(maps.Keys(h.byID)))
 	put("quota of webhooks", h.owned)

@@ -227,7 +227,7 @@ func (w *webhooks) endRecord(ctx context.Context, r *store.Subscription, reason 
 		return nil
 	}
 	r.Progress = store.Progress{}
-	h, err := w.engine.Add(ctx, delivery.Entry{Subscription: *r, Reader: hookVoid{}, Restored: true})
+	h, err := w.engine.Add(ctx, delivery.Entry{Subscription: *r, Reader: endedReader{}, Restored: true})
 	if err != nil {
 		return nil // it has ended all the same
 	}

@@ -148,7 +148,7 @@ func TestSUB11OnSubscribeAtRestore(t *testing.T) {
 		t := w.t
 		w.r.on(refuseAll)
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-		w.hooks.store.PutVerification(t.Context(), store.Verification{Principal: "alice", URL: plain})
+		w.webhooks.store.PutVerification(t.Context(), store.Verification{Principal: "alice", URL: plain})
 		w.subscribe("alice", params(plain, secretA, ""))
 		emit(t, e, incident{ID: "i1"})
 		w.settle(time.Second)
@@ -209,11 +209,11 @@ func TestSUB11RefreshWhileRestoring(t *testing.T) {
 		if n := len(w.Subscriptions()); n != 19 {
 			t.Errorf("%d subscriptions", n)
 		}
-		w.hooks.mu.Lock()
-		if w.hooks.total != 19 {
-			t.Errorf("counted %d", w.hooks.total)
+		w.webhooks.mu.Lock()
+		if w.webhooks.total != 19 {
+			t.Errorf("counted %d", w.webhooks.total)
 		}
-		w.hooks.mu.Unlock()
+		w.webhooks.mu.Unlock()
 	})
 }
 

@@ -9,7 +9,7 @@
 // Inside, every event type has a log and every consumer is a reader with a position (package
 // internal/topic). Occurrences that a check finds go through a feed (package internal/feed), whose log
 // is read in the same way. Streams, followers and held polls read in one loop (loop.go). A
-// webhook subscription is a reader too (hookreader.go, hookfeed.go), which package delivery turns;
+// webhook subscription is a reader too (webhookreader.go, webhookfeed.go), which package delivery turns;
 // webhook.go says what begins, keeps and ends it.
 package server
 
@@ -59,7 +59,7 @@ type Server struct {
 	members  memberships
 	leases   leases
 	holdings holdings
-	hooks    *webhooks // nil without webhook delivery
+	webhooks *webhooks // nil without webhook delivery
 	log      fault.Log
 	reads    sync.Map // name of a read tool → name of its event
 	repeats  metric.Int64Counter
@@ -86,11 +86,11 @@ func New(srv *mcp.Server, o Options) (*Server, error) {
 	}
 	s.port = &port.Port{Hub: new(port.Hub), Inside: inside{s}}
 	if o.Webhook != nil {
-		if s.hooks, err = newWebhooks(context.Background(), s); err != nil {
+		if s.webhooks, err = newWebhooks(context.Background(), s); err != nil {
 			return nil, fmt.Errorf("server.New: %w", err)
 		}
 		if s.options.Reauthorize > 0 {
-			s.hooks.background(s.hooks.reauthorize)
+			s.webhooks.background(s.webhooks.reauthorize)
 		}
 	}
 	if err := s.install(); err != nil {
@@ -120,6 +120,14 @@ func (et *eventType) Topic() *topic.Topic { return et.topic }
 func (et *eventType) Begin() (done func(), ok bool) { return et.server.running.Done, et.server.begin() }
 
 func (et *eventType) Log() *fault.Log { return &et.server.log }
+
+// head is the position of the newest entry of the type's own log.
+func (et *eventType) head() (head store.Position) {
+	if et.topic != nil {
+		_, head = et.topic.Bounds()
+	}
+	return head
+}
 
 // current returns the definition, nil once the type is removed.
 func (et *eventType) current() *definition {
@@ -214,8 +222,8 @@ func (s *Server) redefine(et *eventType, d *definition, m *recollection) error {
 		d.lineage, d.changed = old.lineage+1, changes[0].Feature
 	}
 	et.adopt(d, reset)
-	if s.hooks != nil {
-		if err := s.hooks.redefined(et, d); err != nil {
+	if s.webhooks != nil {
+		if err := s.webhooks.redefined(et, d); err != nil {
 			return fmt.Errorf("registering event %q again: %w", et.name, err)
 		}
 	}
@@ -276,9 +284,9 @@ func (s *Server) Remove(name string) error {
 	for _, st := range s.streamsOf(et) {
 		st.end(fault.NotFound("event"))
 	}
-	if s.hooks != nil {
-		s.hooks.endAll(ofType(et), fault.NotFound("event"))
-		s.hooks.closeLog(et)
+	if s.webhooks != nil {
+		s.webhooks.endAll(ofType(et), fault.NotFound("event"))
+		s.webhooks.closeLog(et)
 	}
 	if et.topic != nil {
 		et.topic.SignalAll()

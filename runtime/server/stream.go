@@ -74,10 +74,7 @@ func (s *Server) open(ctx context.Context, r *port.Request) (*pushStream, error)
 	if err := et.refuses(); err != nil {
 		return nil, err
 	}
-	var head store.Position
-	if et.topic != nil {
-		_, head = et.topic.Bounds()
-	}
+	head := et.head()
 	a, err := d.parse(p.Arguments)
 	if err != nil {
 		return nil, err
@@ -93,24 +90,35 @@ func (s *Server) open(ctx context.Context, r *port.Request) (*pushStream, error)
 	}
 	st := &pushStream{server: s, et: et, sub: identity(wire.ModePush, r.Principal, a), id: r.ID, tail: frame.Tail(r.ID),
 		stateless: r.Stateless, dialect: s.dialect(r.DeclaresExtension), expires: r.Expires, args: a, wake: topic.NewWake()}
+	if err := s.admit(ctx, st, func() store.Position { return head }, topic.ReplayOf(p.Cursor, p.MaxAgeMs)); err != nil {
+		return nil, err
+	}
+	return st, nil
+}
+
+// admit makes a stream a live one, of which hooks have heard, and finds its start; after an error
+// nothing of it is left. head is asked for after the hooks.
+func (s *Server) admit(ctx context.Context, st *pushStream, head func() store.Position, w topic.Replay) error {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
-		s.freeSlot(r.Principal, et.name)
-		return nil, errShuttingDown
+		if !st.noSlot {
+			s.freeSlot(st.sub.Principal, st.et.name)
+		}
+		return errShuttingDown
 	}
 	s.running.Add(1)
 	s.streams[st] = struct{}{}
 	s.mu.Unlock()
-	if err := s.members.join(ctx, st.sub, a); err != nil {
+	if err := s.members.join(ctx, st.sub, st.args); err != nil {
 		st.release(false)
-		return nil, asRefusal(err)
+		return asRefusal(err)
 	}
-	if err := st.position(ctx, a, head, topic.ReplayOf(p.Cursor, p.MaxAgeMs)); err != nil {
+	if err := st.position(ctx, st.args, head(), w); err != nil {
 		st.release(true)
-		return nil, err
+		return err
 	}
-	return st, nil
+	return nil
 }
 
 var errShuttingDown = errors.New("server is shutting down")

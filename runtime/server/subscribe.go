@@ -58,17 +58,15 @@ func (s *Server) subscribe(ctx context.Context, r *port.Request) (json.RawMessag
 	}
 	q := &subscribeRequest{et: et, rawURL: p.Delivery.URL, dialect: s.dialect(r.DeclaresExtension),
 		replay: topic.ReplayOf(p.Cursor, p.MaxAgeMs), ttl: p.TTLMs, forever: p.NoExpiry, reply: r.AfterReply}
-	if et.topic != nil {
-		_, q.head = et.topic.Bounds()
-	}
-	if err := s.hooks.read(ctx, q, d, &p); err != nil {
+	q.head = et.head()
+	if err := s.webhooks.read(ctx, q, d, &p); err != nil {
 		return nil, err
 	}
 	if err := s.authorized(ctx, r.Principal, q.args); err != nil {
 		return nil, err
 	}
 	q.sub = webhookSubscription(r.Principal, q.rawURL, q.args)
-	res, err := s.hooks.subscribe(ctx, q)
+	res, err := s.webhooks.subscribe(ctx, q)
 	if err != nil {
 		return nil, err
 	}

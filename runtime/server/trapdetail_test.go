@@ -59,7 +59,7 @@ func TestTrap3ParkLooksAgain(t *testing.T) {
 	if r.Park() {
 		t.Error("a reader behind the head parks, and passes what it has not read")
 	}
-	hook := newHookLog(s.types["e"], Subscription{ID: "sub_hook"}, r.args)
+	hook := newWebhookLog(s.types["e"], Subscription{ID: "sub_hook"}, r.args)
 	if hook.Park(0) {
 		t.Error("a webhook's reader behind the head parks")
 	}
@@ -82,7 +82,7 @@ func TestTrap3ParkUnderOneDefinition(t *testing.T) {
 	if r.Park() {
 		t.Error("it parks under the earlier definition")
 	}
-	hook := newHookLog(s.types["e"], Subscription{ID: "sub_hook"}, r.args)
+	hook := newWebhookLog(s.types["e"], Subscription{ID: "sub_hook"}, r.args)
 	if !hook.Park(e.et.topic.Head()) || hook.latest().def != s.types["e"].current() {
 		t.Error("a webhook's reader does not take over the definition")
 	}
@@ -144,7 +144,7 @@ func TestTrap9ShorterThanCanonical(t *testing.T) {
 		subscribed := func(arguments string) string {
 			return w.subscribe("alice", params(plain, secretA, `,"arguments":`+arguments)).ID
 		}
-		if a, b := subscribed(short), subscribed(long); a != b || len(w.hooks.byID) != 1 {
+		if a, b := subscribed(short), subscribed(long); a != b || len(w.webhooks.byID) != 1 {
 			t.Errorf("subscribe: %s and %s", a, b)
 		}
 		_, rerr := call(w.Server, "alice", wire.MethodUnsubscribe, `{"name":"e","arguments":`+short+`,"delivery":{"url":"`+plain+`"}}`)

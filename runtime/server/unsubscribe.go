@@ -26,7 +26,7 @@ func (s *Server) unsubscribe(ctx context.Context, r *port.Request) (json.RawMess
 		return nil, fault.InvalidArguments(err)
 	}
 	done, idempotent := false, false
-	if w := s.hooks; w != nil {
+	if w := s.webhooks; w != nil {
 		id := wire.SubscriptionID(wire.ModeWebhook, r.Principal, p.Delivery.URL, p.Name, canonical)
 		if done, err = w.remove(ctx, id); err != nil {
 			return nil, err

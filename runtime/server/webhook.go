@@ -50,7 +50,7 @@ type subscription struct {
 	et                 *eventType
 	generation         uint64
 	handle             *delivery.Handle
-	reader             hookReader
+	reader             webhookReader
 	charge             int // of its arguments, in bytes
 
 	// Guarded by webhooks.mu:
@@ -108,7 +108,7 @@ func (t *trimmingStore) SaveProgress(ctx context.Context, updates []store.Update
 	var settled []func()
 	for i := range updates {
 		if h := t.w.byID[updates[i].ID]; h != nil && h.generation == updates[i].Generation {
-			if f, ok := h.reader.(*hookFeed); ok {
+			if f, ok := h.reader.(*webhookFeed); ok {
 				settled = append(settled, func() { f.settled(updates[i].Progress.Base) })
 			}
 		}

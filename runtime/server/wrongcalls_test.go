@@ -191,12 +191,12 @@ func (w *world) nothingLeft(hooks *journal) {
 	if subs := w.Subscriptions(); len(subs) != 0 {
 		w.t.Errorf("live: %v", subs)
 	}
-	if page, err := w.hooks.store.Subscriptions(context.Background(), "", 10); err != nil || len(page) != 0 {
+	if page, err := w.webhooks.store.Subscriptions(context.Background(), "", 10); err != nil || len(page) != 0 {
 		w.t.Errorf("stored: %v %v", page, err)
 	}
-	w.hooks.mu.Lock()
-	total, owned := w.hooks.total, len(w.hooks.owned)
-	w.hooks.mu.Unlock()
+	w.webhooks.mu.Lock()
+	total, owned := w.webhooks.total, len(w.webhooks.owned)
+	w.webhooks.mu.Unlock()
 	if total != 0 || owned != 0 {
 		w.t.Errorf("counted: %d in all, %d principals", total, owned)
 	}

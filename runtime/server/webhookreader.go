@@ -14,9 +14,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-// A hookReader is a webhook subscription's place in its log or feed, as the delivery engine wants
+// A webhookReader is a webhook subscription's place in its log or feed, as the delivery engine wants
 // it.
-type hookReader interface {
+type webhookReader interface {
 	delivery.Reader
 	// arguments are those under the present definition; false when the type is gone.
 	arguments() (arguments, bool)
@@ -61,8 +61,8 @@ func (b *binding) arguments() (a arguments, ok bool) {
 
 func (b *binding) latest() arguments { return *b.bound.Load() }
 
-// A hookLog reads the type's own log for a webhook subscription.
-type hookLog struct {
+// A webhookLog reads the type's own log for a webhook subscription.
+type webhookLog struct {
 	binding
 	wakeup
 	principal string
@@ -70,8 +70,8 @@ type hookLog struct {
 	reader    topic.Reader
 }
 
-func newHookLog(et *eventType, sub Subscription, a arguments) *hookLog {
-	r := &hookLog{principal: sub.Principal, id: sub.ID}
+func newWebhookLog(et *eventType, sub Subscription, a arguments) *webhookLog {
+	r := &webhookLog{principal: sub.Principal, id: sub.ID}
 	r.et = et
 	r.bound.Store(&a)
 	r.reader = et.topic.Reader(a.Arguments, sub.ID, r, 0)
@@ -79,7 +79,7 @@ func newHookLog(et *eventType, sub Subscription, a arguments) *hookLog {
 }
 
 // Read implements [delivery.Reader].
-func (r *hookLog) Read(ctx context.Context, after store.Position, limit int) (delivery.Found, error) {
+func (r *webhookLog) Read(ctx context.Context, after store.Position, limit int) (delivery.Found, error) {
 	a, ok := r.arguments()
 	if !ok {
 		return delivery.Found{Upto: after}, nil
@@ -91,7 +91,7 @@ func (r *hookLog) Read(ctx context.Context, after store.Position, limit int) (de
 	}
 	f := delivery.Found{Upto: at.Position(), More: p.More, Gap: p.Gap}
 	for i := range p.Out {
-		f.Items = append(f.Items, hookItem(r.et.server, p.Out[i].Entry().Position, &p.Out[i]))
+		f.Items = append(f.Items, deliveryItem(r.et.server, p.Out[i].Entry().Position, &p.Out[i]))
 	}
 	if p.Gap && len(f.Items) > 0 {
 		// What was found before the gap comes first; the gap is met again after it.
@@ -101,24 +101,24 @@ func (r *hookLog) Read(ctx context.Context, after store.Position, limit int) (de
 }
 
 // Park implements [delivery.Reader].
-func (r *hookLog) Park(after store.Position) bool {
+func (r *webhookLog) Park(after store.Position) bool {
 	a, ok := r.arguments()
 	return !ok || r.reader.ParkAt(a.Arguments, after) // without any the end is on its way
 }
 
 // Unpark implements [delivery.Reader].
-func (r *hookLog) Unpark() store.Position { return r.reader.Unpark() }
+func (r *webhookLog) Unpark() store.Position { return r.reader.Unpark() }
 
 // Passed implements [delivery.Reader].
-func (r *hookLog) Passed() store.Position { return r.reader.Passed() }
+func (r *webhookLog) Passed() store.Position { return r.reader.Passed() }
 
 // Cursor implements [delivery.Reader].
-func (r *hookLog) Cursor(p store.Position) *string {
+func (r *webhookLog) Cursor(p store.Position) *string {
 	return cursorText(r.reader.Topic().Cursor(&r.latest().def.Type, p))
 }
 
 // Close implements [delivery.Reader].
-func (r *hookLog) Close() { r.reader.Close() }
+func (r *webhookLog) Close() { r.reader.Close() }
 
 // cursorText reads a cursor that is JSON; nil for null.
 func cursorText(cursor []byte) *string {
@@ -131,7 +131,7 @@ func cursorText(cursor []byte) *string {
 
 // hookItem is an outcome as the engine sends it. What cannot be sent is the author's to hear of
 // (OCC-4).
-func hookItem(s *Server, at store.Position, o *topic.Outcome) delivery.Item {
+func deliveryItem(s *Server, at store.Position, o *topic.Outcome) delivery.Item {
 	it := delivery.Item{Position: at, EventID: o.Entry().EventID}
 	if o.Err() != nil {
 		s.log.Internal(context.Background(), "delivering to a webhook", fault.Unseen{Err: o.Err()})
@@ -149,13 +149,13 @@ func hookItem(s *Server, at store.Position, o *topic.Outcome) delivery.Item {
 }
 
 // A hookVoid is the reader of a subscription that only gets its terminated envelope.
-type hookVoid struct{}
+type endedReader struct{}
 
-func (hookVoid) Read(_ context.Context, after store.Position, _ int) (delivery.Found, error) {
+func (endedReader) Read(_ context.Context, after store.Position, _ int) (delivery.Found, error) {
 	return delivery.Found{Upto: after}, nil
 }
-func (hookVoid) Park(store.Position) bool      { return true }
-func (hookVoid) Unpark() store.Position        { return 0 }
-func (hookVoid) Passed() store.Position        { return 0 }
-func (hookVoid) Cursor(store.Position) *string { return nil }
-func (hookVoid) Close()                        {}
+func (endedReader) Park(store.Position) bool      { return true }
+func (endedReader) Unpark() store.Position        { return 0 }
+func (endedReader) Passed() store.Position        { return 0 }
+func (endedReader) Cursor(store.Position) *string { return nil }
+func (endedReader) Close()                        {}

@@ -174,11 +174,11 @@ func TestSRV8ReplayEnds(t *testing.T) {
 		m := &hangingMailbox{}
 		m.register(t, w.Server)
 		s := w.subscribe("alice", params(plain, secretA, ""))
-		found := w.hooks.get(s.ID)
+		found := w.webhooks.get(s.ID)
 		if err := w.Admin().Replay(t.Context(), s.ID, *s.Cursor); err != nil {
 			t.Fatal(err)
 		}
-		w.hooks.end(found, events.Forbidden("access revoked"))
+		w.webhooks.end(found, events.Forbidden("access revoked"))
 		w.settle(time.Second)
 		wantStrings(t, "delivered", w.r.shorts(), `terminated -32012 Forbidden {"reason":"access revoked"}`)
 		w.nothingLeft(nil)

@@ -68,10 +68,10 @@ func TestTrap6LateExpiry(t *testing.T) {
 			OnUnsubscribe: func(context.Context, Subscription, *filterArgs) { hooks.add("off") },
 		})
 		s := w.subscribe("alice", params(plain, secretA, ""))
-		late := w.hooks.get(s.ID).handle
+		late := w.webhooks.get(s.ID).handle
 		w.unsubscribe("alice", plain)
 		w.subscribe("alice", params(plain, secretA, ""))
-		w.hooks.ended(late, delivery.Expired)
+		w.webhooks.ended(late, delivery.Expired)
 		w.settle(time.Second)
 		emit(t, e, incident{ID: "i1"})
 		w.settle(time.Second)

@@ -129,7 +129,7 @@ func TestREP11NotBefore(t *testing.T) {
 		emit(t, e, incident{ID: "i1"})
 		s, _ := w.subscribeBy(params(plain, secretA, fmt.Sprintf(`,"cursor":%q`, cursor)), true)
 		began := time.Now()
-		r, ok, err := w.hooks.store.Subscription(t.Context(), s.ID)
+		r, ok, err := w.webhooks.store.Subscription(t.Context(), s.ID)
 		if err != nil || !ok || !r.NotBefore.Equal(began.Add(replyTime)) {
 			t.Fatalf("stored: %v, want %v (%v)", r.NotBefore, began.Add(replyTime), err)
 		}
@@ -144,9 +144,9 @@ func TestREP11NotBefore(t *testing.T) {
 
 		w.r.on(refuseAll)
 		w.settle(time.Second)
-		r, _, _ = w.hooks.store.Subscription(t.Context(), s.ID)
+		r, _, _ = w.webhooks.store.Subscription(t.Context(), s.ID)
 		r.NotBefore = time.Now().Add(24 * time.Hour)
-		if _, err := w.hooks.store.PutSubscription(t.Context(), r); err != nil {
+		if _, err := w.webhooks.store.PutSubscription(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
 		w.r.on(nil)

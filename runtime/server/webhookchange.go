@@ -15,11 +15,11 @@ import (
 func (s *Server) restore(et *eventType, m *recollection) error {
 	m.apply(et.topic)
 	done := func() { m.commit(et.topic) }
-	if s.hooks == nil {
+	if s.webhooks == nil {
 		done()
 		return nil
 	}
-	return s.hooks.restoreType(context.Background(), et, done)
+	return s.webhooks.restoreType(context.Background(), et, done)
 }
 
 // redefined ends the webhook subscriptions of a type that was changed incompatibly, and wakes the

@@ -43,7 +43,7 @@ func (m *stuckMailbox) check(ctx context.Context, a filterArgs, cursor string) (
 
 // HOOK-4: a check that hangs while a webhook subscription catches up, or changes to a new definition,
 // holds up that subscription alone: with a single worker others get theirs, and it goes on where it was
-// when the check answers. hookFeed.pull carries it.
+// when the check answers. webhookFeed.pull carries it.
 func TestHOOK4HangingCheck(t *testing.T) {
 	for _, source := range []string{"check", "both"} {
 		for _, cause := range []string{"catching up", "a new definition", "the end of the server", "unsubscribing"} {
@@ -140,7 +140,7 @@ func hangs(w *world, source, cause string) {
 }
 
 // What a check found is kept until it is settled, up to a number of bytes: then the check is asked no
-// more until something is. hookFeed.full carries it (CAP-5).
+// more until something is. webhookFeed.full carries it (CAP-5).
 func TestFoundIsBounded(t *testing.T) {
 	bubble(t, nil, func(w *world) {
 		t := w.t
@@ -161,9 +161,9 @@ func TestFoundIsBounded(t *testing.T) {
 			want = append(want, item.ID)
 		}
 		w.settle(time.Minute)
-		var feed *hookFeed
-		for _, h := range w.hooks.byID {
-			feed = h.reader.(*hookFeed)
+		var feed *webhookFeed
+		for _, h := range w.webhooks.byID {
+			feed = h.reader.(*webhookFeed)
 		}
 		kept := func() (bytes, sum int) {
 			feed.mu.Lock()

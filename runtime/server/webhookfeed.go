@@ -14,10 +14,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A hookFeed reads a check, or a check and what is emitted, for a webhook subscription. It numbers
+// A webhookFeed reads a check, or a check and what is emitted, for a webhook subscription. It numbers
 // what it finds and keeps it until it is settled, because the upstream is not asked for the same
 // again; what stands for a place after a restart is its cursor (CUR-1).
-type hookFeed struct {
+type webhookFeed struct {
 	binding
 	wakeup
 	server    *Server
@@ -67,10 +67,10 @@ const (
 )
 
 // full is called under mu.
-func (r *hookFeed) full() bool { return len(r.found) >= maxFound || r.bytes >= maxFoundBytes }
+func (r *webhookFeed) full() bool { return len(r.found) >= maxFound || r.bytes >= maxFoundBytes }
 
 // keep is called under mu.
-func (r *hookFeed) keep(it feedItem) {
+func (r *webhookFeed) keep(it feedItem) {
 	r.head++
 	it.at = r.head
 	r.found = append(r.found, it)
@@ -85,21 +85,17 @@ func (it *feedItem) size() int {
 }
 
 // openHookFeed places a reader at a cursor of the feed's own form.
-func openHookFeed(ctx context.Context, et *eventType, sub Subscription, a arguments, cursor string, later bool) (r *hookFeed, truncated bool, err error) {
-	r = &hookFeed{server: et.server, principal: sub.Principal, passed: cursor, last: cursor, args: a}
+func openWebhookFeed(ctx context.Context, et *eventType, sub Subscription, a arguments, cursor string, later bool) (r *webhookFeed, truncated bool, err error) {
+	r = &webhookFeed{server: et.server, principal: sub.Principal, passed: cursor, last: cursor, args: a}
 	r.et = et
 	r.bound.Store(&a)
-	var head store.Position
-	if et.topic != nil {
-		_, head = et.topic.Bounds()
-	}
 	ctx = hook.WithPrincipal(ctx, sub.Principal)
-	r.src, truncated, err = openCheck(ctx, et, sub, r, a, feed.Start{Replay: topic.Replay{Cursor: &cursor}, Head: head, Later: later})
+	r.src, truncated, err = openCheck(ctx, et, sub, r, a, feed.Start{Replay: topic.Replay{Cursor: &cursor}, Head: et.head(), Later: later})
 	return r, truncated, err
 }
 
 // notAfter is the cursor, or the one before all that is unsettled when that comes first.
-func (r *hookFeed) notAfter(cursor string) string {
+func (r *webhookFeed) notAfter(cursor string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ahead := len(r.found) > 0 && cursor == r.last
@@ -113,7 +109,7 @@ func (r *hookFeed) notAfter(cursor string) string {
 }
 
 // Read implements [delivery.Reader].
-func (r *hookFeed) Read(ctx context.Context, after store.Position, limit int) (delivery.Found, error) {
+func (r *webhookFeed) Read(ctx context.Context, after store.Position, limit int) (delivery.Found, error) {
 	if err := r.pull(hook.WithPrincipal(ctx, r.principal), after); err != nil {
 		return delivery.Found{}, err
 	}
@@ -130,7 +126,7 @@ func (r *hookFeed) Read(ctx context.Context, after store.Position, limit int) (d
 			f.Upto, f.More = it.at-1, true
 			return f, nil
 		}
-		f.Items = append(f.Items, hookItem(r.server, it.at, &it.o))
+		f.Items = append(f.Items, deliveryItem(r.server, it.at, &it.o))
 	}
 	return f, nil
 }
@@ -138,7 +134,7 @@ func (r *hookFeed) Read(ctx context.Context, after store.Position, limit int) (d
 // pull takes over what the source has ready, unless something after that position is there already
 // or too much is kept. Where the source has to ask the upstream for it, that is begun and not waited
 // for: a check that hangs holds up no worker of the engine (HOOK-4).
-func (r *hookFeed) pull(ctx context.Context, after store.Position) error {
+func (r *webhookFeed) pull(ctx context.Context, after store.Position) error {
 	a, ok := r.arguments()
 	r.mu.Lock()
 	err := r.failed
@@ -159,8 +155,8 @@ func (r *hookFeed) pull(ctx context.Context, after store.Position) error {
 }
 
 // ask pulls in a goroutine of its own and then rings. Close ends it.
-func (r *hookFeed) ask(a arguments) {
-	w := r.server.hooks
+func (r *webhookFeed) ask(a arguments) {
+	w := r.server.webhooks
 	ctx, cancel := context.WithCancel(hook.WithPrincipal(w.ctx, r.principal))
 	r.mu.Lock()
 	if r.asking || r.closed {
@@ -187,7 +183,7 @@ func (r *hookFeed) ask(a arguments) {
 }
 
 // take pulls the source and keeps what it gives. The caller holds pulling.
-func (r *hookFeed) take(ctx context.Context, a arguments) error {
+func (r *webhookFeed) take(ctx context.Context, a arguments) error {
 	if r.args != a {
 		if err := r.src.rebind(ctx, a); err != nil {
 			return err
@@ -227,7 +223,7 @@ func textOf(cursor []byte) string {
 	return *s
 }
 
-func (r *hookFeed) alarm(d time.Duration) {
+func (r *webhookFeed) alarm(d time.Duration) {
 	if r.timer == nil {
 		r.timer = time.AfterFunc(d, r.Ring)
 		return
@@ -236,7 +232,7 @@ func (r *hookFeed) alarm(d time.Duration) {
 }
 
 // Park implements [delivery.Reader].
-func (r *hookFeed) Park(after store.Position) bool {
+func (r *webhookFeed) Park(after store.Position) bool {
 	a, ok := r.arguments()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -256,7 +252,7 @@ func (r *hookFeed) Park(after store.Position) bool {
 }
 
 // Unpark implements [delivery.Reader].
-func (r *hookFeed) Unpark() store.Position {
+func (r *webhookFeed) Unpark() store.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	held := r.held
@@ -266,7 +262,7 @@ func (r *hookFeed) Unpark() store.Position {
 	return r.head
 }
 
-func (r *hookFeed) unpark() {
+func (r *webhookFeed) unpark() {
 	if r.parked && !r.held && !r.closed {
 		r.src.Unpark()
 	}
@@ -274,7 +270,7 @@ func (r *hookFeed) unpark() {
 }
 
 // Passed implements [delivery.Reader].
-func (r *hookFeed) Passed() store.Position {
+func (r *webhookFeed) Passed() store.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.parked || r.held {
@@ -285,7 +281,7 @@ func (r *hookFeed) Passed() store.Position {
 
 // Cursor implements [delivery.Reader]. The last position's cursor moves on in quiet times (CUR-4);
 // that of one below what is kept is a later one, at which all before is settled too.
-func (r *hookFeed) Cursor(p store.Position) *string {
+func (r *webhookFeed) Cursor(p store.Position) *string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := r.passed
@@ -301,7 +297,7 @@ func (r *hookFeed) Cursor(p store.Position) *string {
 }
 
 // present is the cursor of head, which moves on while the source is parked.
-func (r *hookFeed) present() string {
+func (r *webhookFeed) present() string {
 	if r.parked && !r.held {
 		r.src.Unpark()
 		r.last = textOf(r.src.Cursor())
@@ -313,7 +309,7 @@ func (r *hookFeed) present() string {
 }
 
 // settled tells that nothing at or before p is asked for again.
-func (r *hookFeed) settled(p store.Position) {
+func (r *webhookFeed) settled(p store.Position) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := sort.Search(len(r.found), func(i int) bool { return r.found[i].at > p })
@@ -331,7 +327,7 @@ func (r *hookFeed) settled(p store.Position) {
 }
 
 // Close implements [delivery.Reader].
-func (r *hookFeed) Close() {
+func (r *webhookFeed) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {

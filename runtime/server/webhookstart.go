@@ -32,11 +32,11 @@ func (w *webhooks) start(ctx context.Context, et *eventType, a arguments, r stor
 	sub := Subscription{ID: r.ID, Principal: r.Principal, Event: r.Event, Mode: wire.ModeWebhook}
 	h = &subscription{id: r.ID, principal: r.Principal, url: r.URL, et: et, generation: r.Generation, charge: w.charge(a), dialect: wire.Dialect(r.Codes)}
 	if a.def.check != nil {
-		if h.reader, truncated, err = openHookFeed(ctx, et, sub, a, cursor, true); err != nil {
+		if h.reader, truncated, err = openWebhookFeed(ctx, et, sub, a, cursor, true); err != nil {
 			return nil, false, err
 		}
 	} else {
-		h.reader = newHookLog(et, sub, a)
+		h.reader = newWebhookLog(et, sub, a)
 	}
 	if h.handle, err = w.hand(ctx, &r, h.reader, w.logOf(et), from, hold); err != nil {
 		return nil, false, err
@@ -65,7 +65,7 @@ func (w *webhooks) catchUp(h *subscription, a arguments) {
 // A record without a concern begins, after a crash, where its log is dispatched to. So a new one is
 // stored as lapsed until the engine has stored its concern: a crash in between leaves nothing, and
 // the subscriber, who has had no answer, begins anew from its cursor.
-func (w *webhooks) hand(ctx context.Context, r *store.Subscription, reader hookReader, l *delivery.Log, from origin, hold time.Time) (*delivery.Handle, error) {
+func (w *webhooks) hand(ctx context.Context, r *store.Subscription, reader webhookReader, l *delivery.Log, from origin, hold time.Time) (*delivery.Handle, error) {
 	provisional := from == asked && l != nil && w.server.options.Store.Durable()
 	if from == asked {
 		first := *r

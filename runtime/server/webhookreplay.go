@@ -115,12 +115,12 @@ func (w *webhooks) restart(ctx context.Context, h *subscription, a arguments, cu
 	if err := w.checkCursor(h, a, cursor); err != nil {
 		return err
 	}
-	if f, ok := h.reader.(*hookFeed); ok {
+	if f, ok := h.reader.(*webhookFeed); ok {
 		cursor = f.notAfter(cursor)
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, replayTime, errReplayTime)
 	defer cancel()
-	reader, truncated, err := openHookFeed(limited, h.et, h.sub(), a, cursor, false)
+	reader, truncated, err := openWebhookFeed(limited, h.et, h.sub(), a, cursor, false)
 	if err != nil {
 		if cause := context.Cause(limited); ctx.Err() == nil && cause != nil {
 			return cause
@@ -142,7 +142,7 @@ var errReplayTime = fmt.Errorf("the check has not answered within %s: %w", repla
 
 // replace puts a subscription with another reader in the place of h: another life of the same one,
 // for which its members need not be asked. After an error h goes on.
-func (w *webhooks) replace(ctx context.Context, h *subscription, a arguments, reader hookReader, cursor string) (*subscription, error) {
+func (w *webhooks) replace(ctx context.Context, h *subscription, a arguments, reader webhookReader, cursor string) (*subscription, error) {
 	unlock, err := w.keys.Lock(ctx, h.id)
 	if err != nil {
 		return nil, err
