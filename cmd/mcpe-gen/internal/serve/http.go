@@ -67,7 +67,7 @@ func (t *trial) serveHTTP(ctx context.Context, begin func()) error {
 		return fmt.Errorf("--http: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", t.faulty(transport.NewHandler(t.mcp, t.es, transport.HandlerOptions{})))
+	mux.Handle("/mcp", t.faulty(transport.NewHandler(t.es, transport.HandlerOptions{})))
 	mux.HandleFunc("POST /emit/{event}", t.emit)
 	addr := l.Addr().(*net.TCPAddr)
 	web := &http.Server{ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler,

@@ -112,7 +112,6 @@ const (
 // A trial is one run.
 type trial struct {
 	o     Options
-	mcp   *mcp.Server
 	es    *server.Server
 	types []*eventType
 	// names finds a type.
@@ -126,12 +125,12 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	t := &trial{o: o, names: map[string]*eventType{}}
-	t.mcp = mcp.NewServer(&mcp.Implementation{Name: "mcpe-gen serve", Version: "trial"}, nil)
+	srv := mcp.NewServer(&mcp.Implementation{Name: "mcpe-gen serve", Version: "trial"}, nil)
 	webhooks, err := o.webhooks()
 	if err != nil {
 		return err
 	}
-	t.es, err = server.New(t.mcp, server.Options{Store: memory.New(), NextPoll: time.Second, Heartbeat: 2 * time.Second,
+	t.es, err = server.New(srv, server.Options{Store: memory.New(), NextPoll: time.Second, Heartbeat: 2 * time.Second,
 		Webhook: webhooks, Principal: principal,
 		Logger: slog.New(slog.NewTextHandler(t, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	if err != nil {

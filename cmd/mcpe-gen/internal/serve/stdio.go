@@ -15,5 +15,5 @@ func (t *trial) serveStdio(ctx context.Context, begin func()) error {
 	// Ends who reads it.
 	defer t.o.Stdin.Close()
 	lines := &mcp.IOTransport{Reader: t.faultyLines(ctx, t.o.Stdin), Writer: t.o.Stdout}
-	return transport.Run(ctx, t.mcp, t.es, lines)
+	return transport.Run(ctx, t.es, lines)
 }
