@@ -28,8 +28,12 @@ type loop struct {
 // run takes turns until one is over. turn returns what follows and until when to wait at most. What
 // has ended, ctx included, is turn's to notice.
 func (l loop) run(ctx context.Context, turn func() (turn, time.Time)) {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
+	var timer *time.Timer // not before it waits: most polls do not
+	defer func() {
+		if timer != nil {
+			timer.Stop()
+		}
+	}()
 	for {
 		next, until := turn()
 		switch next {
@@ -42,7 +46,11 @@ func (l loop) run(ctx context.Context, turn func() (turn, time.Time)) {
 				continue
 			}
 		}
-		timer.Reset(time.Until(until))
+		if timer == nil {
+			timer = time.NewTimer(time.Until(until))
+		} else {
+			timer.Reset(time.Until(until))
+		}
 		select {
 		case <-ctx.Done():
 		case <-l.stop:
