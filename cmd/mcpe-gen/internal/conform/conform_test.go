@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -15,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/conform/wrongserver"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
@@ -71,6 +74,10 @@ func door(t *testing.T) (*peer.Door, *http.Client) {
 // TestMain is the wrong server on standard input and output when a test asks for it.
 func TestMain(m *testing.M) {
 	if fault, ok := os.LookupEnv("WRONG_SERVER"); ok {
+		if fault == "asleep" {
+			time.Sleep(time.Minute)
+			os.Exit(0)
+		}
 		s := wrongserver.New(wrongserver.Options{Fault: fault, Interval: 15 * time.Millisecond,
 			Heartbeat: 60 * time.Millisecond})
 		io.WriteString(os.Stdout, "the wrong server is listening\n")
@@ -78,7 +85,7 @@ func TestMain(m *testing.M) {
 		s.Close()
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 func judge(t *testing.T, o Options) *Report {
@@ -254,6 +261,21 @@ func TestUnreachable(t *testing.T) {
 			t.Errorf("%s: %v", command, err)
 		}
 	}
+}
+
+// A process that does not read cannot hold a run up.
+func TestUnreadRequest(t *testing.T) {
+	t.Setenv("WRONG_SERVER", "asleep")
+	l, err := newStdioLink([]string{os.Args[0], "-test.run=^$"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.patience = 20 * time.Millisecond
+	if err := l.write(bytes.Repeat([]byte("x"), 1<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	_ = l.cmd.Process.Kill()
+	l.close()
 }
 
 // An interrupted run ends its subscriptions all the same.

@@ -22,10 +22,12 @@ const stdioGrace = 3 * time.Second
 
 // A stdioLink speaks newline-delimited JSON with a child process.
 type stdioLink struct {
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	exited chan struct{}
-	read   sync.WaitGroup
+	cmd *exec.Cmd
+	in  *os.File
+	// patience is how long the process may leave a request unread.
+	patience time.Duration
+	exited   chan struct{}
+	read     sync.WaitGroup
 
 	writing sync.Mutex
 	mu      sync.Mutex
@@ -37,22 +39,27 @@ type stdioLink struct {
 func newStdioLink(command []string, stderr io.Writer) (*stdioLink, error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stderr, cmd.WaitDelay = stderr, stdioGrace
-	// A pipe of our own: exec's would stay open as long as a grandchild holds it.
+	// Pipes of our own: exec's would stay open as long as a grandchild holds it.
 	out, childOut, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	cmd.Stdout = childOut
-	in, err := cmd.StdinPipe()
-	if err == nil {
-		err = cmd.Start()
+	childIn, in, err := os.Pipe()
+	if err != nil {
+		out.Close()
+		childOut.Close()
+		return nil, err
 	}
+	cmd.Stdin, cmd.Stdout = childIn, childOut
+	err = cmd.Start()
+	childIn.Close()
 	childOut.Close()
 	if err != nil {
+		in.Close()
 		out.Close()
 		return nil, fmt.Errorf("starting %s: %w", filepath.Base(command[0]), err)
 	}
-	l := &stdioLink{cmd: cmd, in: in, exited: make(chan struct{}), flows: map[string]*flow{}}
+	l := &stdioLink{cmd: cmd, in: in, patience: callTimeout, exited: make(chan struct{}), flows: map[string]*flow{}}
 	l.read.Go(func() { l.pump(out) })
 	go func() {
 		_ = cmd.Wait()
@@ -152,6 +159,8 @@ func (l *stdioLink) notify(_ context.Context, method string, params map[string]a
 func (l *stdioLink) write(body []byte) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
+	// Where a pipe has no deadlines, the end of the process frees the writer.
+	_ = l.in.SetWriteDeadline(time.Now().Add(l.patience))
 	_, err := l.in.Write(append(bytes.Clone(body), '\n'))
 	return err
 }
