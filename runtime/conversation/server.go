@@ -55,6 +55,9 @@ func Register[S any](es Server, h Handler[S], o Options) error {
 	if inside == nil {
 		return fmt.Errorf("conversation: a %T is given, not a *server.Server", es)
 	}
+	if err := inside.CheckAlone("conversation with context"); err != nil {
+		return fmt.Errorf("conversation: %w", err)
+	}
 	if o.MaxPending <= 0 {
 		o.MaxPending = 64
 	}

@@ -45,6 +45,24 @@ var (
 	ErrIDReused = errors.New("events: eventId was used for other data")
 )
 
+// An UncertainError is returned by Emit when the store's answer was lost and did not come before the
+// context ended: the occurrence may have been emitted. To emit again with [WithID] of EventID and the
+// same data makes sure of it, and doubles nothing (REP-22).
+type UncertainError struct {
+	// EventID is the occurrence's, also where it was generated.
+	EventID string
+	// Err is what happened.
+	Err error
+}
+
+// Error names the eventId.
+func (e *UncertainError) Error() string {
+	return fmt.Sprintf("event %s may have been emitted: %v", e.EventID, e.Err)
+}
+
+// Unwrap gives what happened.
+func (e *UncertainError) Unwrap() error { return e.Err }
+
 // Error gives the kind's name and the data.
 func (e *Error) Error() string {
 	msg := e.Message

@@ -94,6 +94,9 @@ func New(es *server.Server, o Options) (*Adapter, error) {
 	if es == nil {
 		return nil, errors.New("mcpc.New: no server given")
 	}
+	if err := port.Of(es).CheckAlone("MCPC"); err != nil {
+		return nil, fmt.Errorf("mcpc.New: %w", err)
+	}
 	if o.Provider == "" {
 		o.Provider = "mcpe-gen"
 	}

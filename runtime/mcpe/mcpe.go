@@ -75,6 +75,9 @@ func New(es *server.Server, o Options) (*Adapter, error) {
 	if es == nil {
 		return nil, errors.New("mcpe.New: no server given")
 	}
+	if err := port.Of(es).CheckAlone("MCPE"); err != nil {
+		return nil, fmt.Errorf("mcpe.New: %w", err)
+	}
 	o.setDefaults()
 	inside := port.Of(es)
 	a := &Adapter{es: inside, srv: inside.MCP(), o: o, durable: o.Store, passing: memory.NewSchedules(),

@@ -40,6 +40,8 @@ func init() {
 
 func (s inside) MCP() *mcp.Server { return s.mcp }
 
+func (s inside) Shared() bool { return s.shared() }
+
 func (s inside) Logger() *slog.Logger { return s.options.Logger }
 
 func (s inside) Authenticate(ctx context.Context, extra *mcp.RequestExtra) (principal string, expires time.Time) {

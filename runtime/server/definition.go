@@ -83,7 +83,7 @@ func (d *definition) prepare(o Options) error {
 		}
 		d.Rules = append(d.Rules, r)
 	}
-	d.hooked = o.Webhook != nil && !d.options.noWebhook && d.allows(wire.ModeWebhook)
+	d.hooked = (o.Webhook != nil || o.emitOnly) && !d.options.noWebhook && d.allows(wire.ModeWebhook)
 	if d.hooked {
 		d.options.maxPayload = min(d.options.maxPayload, wire.MaxPayload) // HOOK-1
 	}

@@ -22,27 +22,57 @@ import (
 // emit validates, encodes once and appends. p is a pointer to the payload.
 func (et *eventType) emit(ctx context.Context, targets []string, p any, opts []events.EmitOption) error {
 	fail := func(err error) error { return fmt.Errorf("emitting %s: %w", et.name, err) }
+	o, err := et.occurrence(p, opts)
+	if err != nil {
+		return fail(err)
+	}
+	if targets != nil {
+		if len(targets) == 0 {
+			return nil
+		}
+		o.entry.Targets = slices.Clone(targets)
+	}
+	first := o.checked && et.feeds.Emitted(o.entry.EventID)
+	if err := et.append(ctx, o); err != nil {
+		if first && !errors.Is(err, events.ErrIDReused) { // then an earlier one stands
+			et.feeds.NotEmitted(o.entry.EventID)
+		}
+		return fail(err)
+	}
+	return nil
+}
+
+// An outgoing occurrence is valid and encoded.
+type outgoing struct {
+	entry     store.Entry
+	decoded   any  // its data, where that was needed
+	generated bool // its eventId
+	checked   bool // the type has a check too
+}
+
+// occurrence validates and encodes. p is a pointer to the payload.
+func (et *eventType) occurrence(p any, opts []events.EmitOption) (x outgoing, err error) {
 	if et.server.isClosed() {
-		return fail(events.ErrClosed)
+		return x, events.ErrClosed
 	}
 	d := et.current()
 	if d == nil {
-		return fail(fault.NotFound("event"))
+		return x, fault.NotFound("event")
 	}
 	var o events.EmitOptions
 	for _, opt := range opts {
 		opt(&o)
 	}
 	e := store.Entry{EventID: o.ID}
-	generated := o.ID == ""
-	if generated {
+	x.generated, x.checked = o.ID == "", d.check != nil
+	if x.generated {
 		id, err := uuid.NewV7()
 		if err != nil {
-			return fail(fmt.Errorf("generating eventId: %w", err))
+			return x, fmt.Errorf("generating eventId: %w", err)
 		}
 		e.EventID = id.String()
 	} else if err := wire.CheckEventID(e.EventID); err != nil {
-		return fail(err)
+		return x, err
 	}
 	at := o.Timestamp
 	if at.IsZero() {
@@ -50,36 +80,22 @@ func (et *eventType) emit(ctx context.Context, targets []string, p any, opts []e
 	}
 	e.Timestamp = events.NewTime(at)
 	if _, err := e.Timestamp.MarshalText(); err != nil {
-		return fail(err)
+		return x, err
 	}
-	var err error
 	if e.Meta, err = encodeMeta(o.Meta); err != nil {
-		return fail(err)
+		return x, err
 	}
 	if e.Data, err = events.Encode(p); err != nil {
-		return fail(fmt.Errorf("%w: %w", events.ErrInvalidPayload, err))
+		return x, fmt.Errorf("%w: %w", events.ErrInvalidPayload, err)
 	}
-	decoded, err := d.encodable(e.Data)
-	if err != nil {
-		return fail(err)
+	if x.decoded, err = d.encodable(e.Data); err != nil {
+		return x, err
 	}
 	if d.webhooks() && len(e.Data)+len(e.Meta) > wire.MaxPayload {
-		return fail(fmt.Errorf("%w: %d bytes with _meta, at most %d where webhook is offered", events.ErrTooLarge, len(e.Data)+len(e.Meta), wire.MaxPayload))
+		return x, fmt.Errorf("%w: %d bytes with _meta, at most %d where webhook is offered", events.ErrTooLarge, len(e.Data)+len(e.Meta), wire.MaxPayload)
 	}
-	if targets != nil {
-		if len(targets) == 0 {
-			return nil
-		}
-		e.Targets = slices.Clone(targets)
-	}
-	first := d.check != nil && et.feeds.Emitted(e.EventID)
-	if err := et.append(ctx, e, decoded, generated); err != nil {
-		if first && !errors.Is(err, events.ErrIDReused) { // then an earlier one stands
-			et.feeds.NotEmitted(e.EventID)
-		}
-		return fail(err)
-	}
-	return nil
+	x.entry = e
+	return x, nil
 }
 
 // emitTo is emit for these subscriptions only, where no ids are nobody.
@@ -93,12 +109,42 @@ func (et *eventType) emitTo(ctx context.Context, ids []string, p any, opts []eve
 // append appends what an author emitted, unless it repeats what the log holds (OCC-5): that is
 // counted, and an error only where the data differs. Entries of other schemas do not count. A
 // generated id cannot have been used before.
-func (et *eventType) append(ctx context.Context, e store.Entry, decoded any, generated bool) error {
-	fresh, err := et.topic.Append(ctx, e, decoded, !generated)
+func (et *eventType) append(ctx context.Context, o outgoing) error {
+	fresh, err := et.topic.Append(ctx, o.entry, o.decoded, !o.generated)
+	if errors.Is(err, store.ErrUncertain) {
+		return et.appendAgain(ctx, o, err)
+	}
 	if err == nil && !fresh {
 		et.server.repeats.Add(ctx, 1, metric.WithAttributes(attribute.String("mcpe.event", et.name)))
 	}
 	return err
+}
+
+// Pauses between attempts at an append whose answer was lost.
+const (
+	againPause    = 20 * time.Millisecond
+	maxAgainPause = time.Second
+)
+
+// appendAgain goes on with an append whose answer was lost: under its eventId it is not appended twice.
+// Only when the context or the server ends first it stays uncertain (REP-22).
+func (et *eventType) appendAgain(ctx context.Context, o outgoing, err error) error {
+	for pause := againPause; ; pause = min(2*pause, maxAgainPause) {
+		select {
+		case <-ctx.Done():
+			return &events.UncertainError{EventID: o.entry.EventID, Err: errors.Join(err, ctx.Err())}
+		case <-et.server.closing:
+			return &events.UncertainError{EventID: o.entry.EventID, Err: err}
+		case <-time.After(pause):
+		}
+		_, again := et.topic.Append(ctx, o.entry, o.decoded, true)
+		switch {
+		case again == nil || errors.Is(again, events.ErrIDReused):
+			return again
+		case errors.Is(again, store.ErrClosed):
+			return &events.UncertainError{EventID: o.entry.EventID, Err: err}
+		}
+	}
 }
 
 // repeatCounter counts the emits that repeated a retained occurrence (OCC-5).

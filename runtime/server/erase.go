@@ -120,6 +120,9 @@ func (s *Server) registerCheck(t *events.Info, f functions, c checkFunc, o []Typ
 	if c == nil {
 		return errNoCheck(t.Name)
 	}
+	if s.options.emitOnly {
+		return fmt.Errorf("registering event %q: nobody asks its check in a process that only emits", t.Name)
+	}
 	d, err := newDefinition(s.options, t, f, c, false, o)
 	if err != nil {
 		return err

@@ -19,11 +19,17 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// withPostgres are the tests, which may have started a PostgreSQL.
+type withPostgres struct{ *testing.M }
+
+func (m withPostgres) Run() int { return pgtest.Main(m.M) }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(withPostgres{m}) }
 
 // The event type of most tests: an incident with x-match on severity, service and others.
 type filterArgs struct {

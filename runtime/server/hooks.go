@@ -109,7 +109,8 @@ type Emitter[P any] struct {
 
 // Emit appends an occurrence for all subscribers. It returns after validation and append and
 // never waits for a subscriber. Errors: events.ErrInvalidPayload, events.ErrTooLarge,
-// events.ErrClosed, an eventId or _meta that cannot go on the wire, or the log's.
+// events.ErrClosed, an eventId or _meta that cannot go on the wire, or the log's. Where the log's answer
+// is lost, Emit asks again until ctx ends; then it is an *events.UncertainError (REP-22).
 //
 //go:noinline
 func (e *Emitter[P]) Emit(ctx context.Context, p P, o ...events.EmitOption) error {
@@ -123,4 +124,13 @@ func (e *Emitter[P]) Emit(ctx context.Context, p P, o ...events.EmitOption) erro
 //go:noinline
 func (e *Emitter[P]) EmitTo(ctx context.Context, subscriptionIDs []string, p P, o ...events.EmitOption) error {
 	return e.et.emitTo(ctx, subscriptionIDs, &p, o)
+}
+
+// Prepare validates an occurrence for all subscribers and emits nothing: a store that takes occurrences
+// in transactions of the author emits what it returns, such as postgres.Store.EmitPgx (REP-20). Errors
+// are Emit's, but for the log's.
+//
+//go:noinline
+func (e *Emitter[P]) Prepare(ctx context.Context, p P, o ...events.EmitOption) (*Prepared, error) {
+	return e.et.prepared(ctx, &p, o)
 }

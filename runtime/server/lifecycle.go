@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -53,8 +54,11 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	var webhooksErr error
 	go func() {
 		defer close(done)
+		if s.cluster != nil {
+			webhooksErr = s.cluster.shutdown(ctx)
+		}
 		if s.webhooks != nil {
-			webhooksErr = s.webhooks.shutdown(ctx)
+			webhooksErr = errors.Join(webhooksErr, s.webhooks.shutdown(ctx))
 		}
 		s.running.Wait()
 		s.leases.close()

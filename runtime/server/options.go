@@ -104,6 +104,8 @@ type Options struct {
 	SkipPayloadValidation bool
 	// EchoFingerprint puts the schemas' fingerprint into the _meta of every occurrence (EVOL-4).
 	EchoFingerprint bool
+	// Replica says what this process is among those that share Store; it is for a store.Shared.
+	Replica Replica
 	// Webhook switches on delivery by webhook for callers with a principal; nil is off (LIST-3).
 	Webhook *WebhookOptions
 	// Logger receives what never goes on the wire; default slog.Default().
@@ -111,6 +113,8 @@ type Options struct {
 	// Meter and Tracer default to OpenTelemetry's global providers.
 	Meter  metric.Meter
 	Tracer trace.Tracer
+
+	emitOnly bool // see NewEmitOnly
 }
 
 func (o *Options) meter() metric.Meter {

@@ -39,7 +39,7 @@ type recollection struct {
 // it was changed incompatibly.
 func (s *Server) recall(ctx context.Context, d *definition) (*recollection, error) {
 	m := &recollection{server: s, d: d}
-	if !s.options.Store.Durable() {
+	if !s.options.Store.Durable() || s.shared() { // a shared store keeps a history instead
 		return m, nil
 	}
 	var err error

@@ -60,6 +60,7 @@ type Server struct {
 	leases   leases
 	holdings holdings
 	webhooks *webhooks // nil without webhook delivery
+	cluster  *cluster  // nil on a store of one process, and where nothing is served
 	log      fault.Log
 	reads    sync.Map // name of a read tool → name of its event
 	repeats  metric.Int64Counter
@@ -75,6 +76,15 @@ func New(srv *mcp.Server, o Options) (*Server, error) {
 	if srv == nil {
 		return nil, errors.New("server.New: no mcp.Server given")
 	}
+	s, err := build(srv, o)
+	if err != nil {
+		return nil, fmt.Errorf("server.New: %w", err)
+	}
+	return s, nil
+}
+
+// build makes a server; srv is nil for one that only emits.
+func build(srv *mcp.Server, o Options) (*Server, error) {
 	s := &Server{options: o.withDefaults(), mcp: srv, closing: make(chan struct{}),
 		types: map[string]*eventType{}, retired: map[string]*eventType{}, streams: map[*pushStream]struct{}{},
 		quota: map[quotaKey]int{}, listeners: map[int]func(){}}
@@ -82,21 +92,41 @@ func New(srv *mcp.Server, o Options) (*Server, error) {
 	s.members.server, s.leases.server, s.holdings.limits = s, s, s.options.Memory
 	var err error
 	if s.repeats, err = repeatCounter(&s.options); err != nil {
-		return nil, fmt.Errorf("server.New: %w", err)
+		return nil, err
 	}
 	s.port = &port.Port{Hub: new(port.Hub), Inside: inside{s}}
+	if srv == nil {
+		return s, nil
+	}
 	if o.Webhook != nil {
+		if s.shared() {
+			return nil, errSharedWebhooks
+		}
 		if s.webhooks, err = newWebhooks(context.Background(), s); err != nil {
-			return nil, fmt.Errorf("server.New: %w", err)
+			return nil, err
 		}
 		if s.options.Reauthorize > 0 {
 			s.webhooks.background(s.webhooks.reauthorize)
 		}
 	}
 	if err := s.install(); err != nil {
-		return nil, fmt.Errorf("server.New: %w", err)
+		return nil, err
+	}
+	if s.cluster, err = s.joinCluster(); err != nil {
+		return nil, err
 	}
 	return s, nil
+}
+
+// errSharedWebhooks refuses what would lose events without a word: one process delivers to the
+// subscriptions of a store.
+var errSharedWebhooks = errors.New("webhooks: Options.Store is shared between processes (store.Shared), whose subscriptions " +
+	"cannot be divided between them yet: webhooks need a store of one process, such as SQLite")
+
+// shared tells that other processes may use the store.
+func (s *Server) shared() bool {
+	_, ok := s.options.Store.(store.Shared)
+	return ok
 }
 
 // An eventType is one name over its registrations.
@@ -163,7 +193,7 @@ func (s *Server) register(d *definition) (*eventType, error) {
 	et.feeds.Adopt(d.check)
 	if d.emits {
 		logs := s.options.Store
-		if d.info.NoReplay {
+		if d.info.NoReplay && !s.shared() {
 			logs = memory.New() // what is never replayed need not outlive the process
 		}
 		lo := d.options.retention.logOptions()
@@ -174,6 +204,9 @@ func (s *Server) register(d *definition) (*eventType, error) {
 		if err != nil {
 			return nil, fmt.Errorf("registering event %q: opening its log: %w", d.info.Name, err)
 		}
+	}
+	if err := s.recordSchemas(context.Background(), d, et.topic); err != nil {
+		return nil, fmt.Errorf("registering event %q: %w", d.info.Name, err)
 	}
 	if err := s.restore(et, m); err != nil {
 		return nil, fmt.Errorf("registering event %q: %w", d.info.Name, err)
@@ -212,6 +245,9 @@ func (s *Server) redefine(et *eventType, d *definition, m *recollection) error {
 		return fmt.Errorf("registering event %q again: source and replay cannot change in place; remove the type first", et.name)
 	}
 	old := et.current()
+	if err := s.recordSchemas(context.Background(), d, et.topic); err != nil {
+		return fmt.Errorf("registering event %q again: %w", et.name, err)
+	}
 	changes := evolve.Compare(old.descriptor, d.descriptor)
 	var reset bool
 	for _, c := range changes {
@@ -221,7 +257,7 @@ func (s *Server) redefine(et *eventType, d *definition, m *recollection) error {
 	if len(changes) > 0 {
 		d.lineage, d.changed = old.lineage+1, changes[0].Feature
 	}
-	et.adopt(d, reset)
+	et.adopt(d, reset && !s.shared()) // there the history says what is not replayed
 	if s.webhooks != nil {
 		if err := s.webhooks.redefined(et, d); err != nil {
 			return fmt.Errorf("registering event %q again: %w", et.name, err)
@@ -254,7 +290,10 @@ func (et *eventType) adopt(d *definition, reset bool) {
 
 // revive registers a removed type again; its log goes on, since logs are opened once.
 func (s *Server) revive(et *eventType, d *definition, m *recollection) error {
-	et.adopt(d, true)
+	if err := s.recordSchemas(context.Background(), d, et.topic); err != nil {
+		return fmt.Errorf("registering event %q again: %w", et.name, err)
+	}
+	et.adopt(d, !s.shared())
 	if err := s.restore(et, m); err != nil {
 		return fmt.Errorf("registering event %q again: %w", et.name, err)
 	}

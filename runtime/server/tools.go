@@ -24,6 +24,9 @@ import (
 // are hidden from the caller or removed (LIST-4). The types must be registered before their tools:
 // nothing is added when one is not, or when one descriptor is unusable.
 func (s *Server) AddReadTools(tools ...readtool.Tool) error {
+	if s.mcp == nil {
+		return errors.New("adding read tools: a server that only emits serves no tools")
+	}
 	if missing := s.unregistered(tools); len(missing) > 0 {
 		return fmt.Errorf("adding read tools: register the event types first; not registered: %s", strings.Join(missing, ", "))
 	}

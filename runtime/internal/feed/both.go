@@ -63,7 +63,7 @@ func (b *bothSource) Pull(ctx context.Context, into []topic.Outcome) (topic.Pull
 	p.Out, p.More, p.Gap = e.Out, p.More || e.More, e.Gap
 	kept := p.Out[:n]
 	for _, o := range p.Out[n:] {
-		if !b.check.seat.Feeds.origins.fromEmit(b.check.f.hash, o.Entry().EventID) {
+		if !b.check.seat.Feeds.fromEmit(b.check.f.hash, o.Entry().EventID) {
 			continue
 		}
 		kept = append(kept, o.WithCursor(bothCursor(b.emit.Topic(), o.Entry().Position, b.check.last)))

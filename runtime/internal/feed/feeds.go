@@ -93,6 +93,16 @@ func (f *Feeds) Emitted(id string) (first bool) { return f.origins.emitted(id) }
 // NotEmitted takes back [Feeds.Emitted] when the append failed and nobody had emitted the id before.
 func (f *Feeds) NotEmitted(id string) { f.origins.forget(id) }
 
+// fromCheck and fromEmit decide by which way an eventId is delivered. What one process remembers cannot
+// decide it for others: where they emit too, it goes both ways, and clients know it by its eventId (REP-14).
+func (f *Feeds) fromCheck(feed uint64, id string) bool {
+	return f.host.Topic().Shared() || f.origins.fromCheck(feed, id)
+}
+
+func (f *Feeds) fromEmit(feed uint64, id string) bool {
+	return f.host.Topic().Shared() || f.origins.fromEmit(feed, id)
+}
+
 // Len is the number of feeds that somebody holds.
 func (f *Feeds) Len() int {
 	f.mu.Lock()

@@ -101,7 +101,7 @@ func (p *Poll) fillEmitted(ctx context.Context, into *topic.Pulled, b topic.Boun
 		}
 		kept := got.Out[:n]
 		for _, o := range got.Out[n:] {
-			if p.u.feeds.origins.fromEmit(p.u.hash, o.Entry().EventID) {
+			if p.u.feeds.fromEmit(p.u.hash, o.Entry().EventID) {
 				kept = append(kept, o)
 			}
 		}

@@ -152,7 +152,7 @@ func (u *upstream) step(ctx context.Context, c checkpoint) (step, error) {
 			u.feeds.host.Log().Internal(ctx, "checking "+u.args.Of.Name, err)
 			continue
 		}
-		if u.check.Emits && !u.feeds.origins.fromCheck(u.hash, e.EventID) {
+		if u.check.Emits && !u.feeds.fromCheck(u.hash, e.EventID) {
 			continue
 		}
 		after := checkpoint{c.upstream, uint32(i+1) | mark}

@@ -7,6 +7,7 @@ package port
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -37,6 +38,8 @@ var (
 type Inside interface {
 	// MCP is the SDK's server that this one was made for.
 	MCP() *mcp.Server
+	// Shared tells that other processes serve from the same store (REP-18).
+	Shared() bool
 	// Logger is for what never goes on the wire.
 	Logger() *slog.Logger
 	// Closing is closed when Shutdown begins.
@@ -75,6 +78,16 @@ type Inside interface {
 	// a name that is not is [events.ErrNotFound], a payload of another type than the event's is
 	// [events.ErrInvalidPayload].
 	EncodePayload(event string, payload any) (json.RawMessage, error)
+}
+
+// CheckAlone refuses a server whose store other processes use too: the state of these protocols is one
+// process's, and two would each do what only one may (REP-18).
+func (p *Port) CheckAlone(protocol string) error {
+	if !p.Shared() {
+		return nil
+	}
+	return fmt.Errorf("%s keeps its state in one process: it cannot be served on a store that processes share (store.Shared), "+
+		"whatever store it has itself; use a server with a store of one process, such as SQLite", protocol)
 }
 
 // AsPrincipal returns a context whose server.PrincipalOf is the principal.

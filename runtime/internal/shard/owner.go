@@ -111,6 +111,9 @@ func (o *Owner) Owns(s store.Shard) bool {
 func (o *Owner) Shutdown(ctx context.Context) error {
 	o.mu.Lock()
 	o.closing = true
+	for _, t := range o.tenures {
+		t.drain() // whether or not the store answers
+	}
 	o.mu.Unlock()
 	o.Hurry()
 	select {

@@ -76,8 +76,16 @@ func (t *Topic) Start(ctx context.Context, typ *Type, head store.Position, w Rep
 	if err != nil || c.Kind != wire.LogCursor || c.Name != typ.NameHash {
 		return Start{head, true}, nil
 	}
-	oldest, now := t.Bounds()
 	st := Start{Position: store.Position(c.Position)}
+	if st.Position > math.MaxInt64 {
+		return Start{head, true}, nil // no log has it
+	}
+	if c.Epoch == t.log.Epoch() {
+		if err := t.reach(ctx, st.Position); err != nil {
+			return Start{}, err
+		}
+	}
+	oldest, now := t.Bounds()
 	switch {
 	case c.Epoch != t.log.Epoch():
 		st = Start{oldest - 1, true}

@@ -116,9 +116,7 @@ func (t *Topic) Append(ctx context.Context, e store.Entry, decoded any, once boo
 // expect prepares for the append of e that follows, until forget is called: how long that takes is up
 // to the payload, so it is done before the append lock is held.
 func (t *Topic) expect(e *store.Entry, decoded any) (forget func()) {
-	t.mu.Lock()
-	typ := t.typ
-	t.mu.Unlock()
+	typ := t.current()
 	if len(typ.Rules) == 0 {
 		return func() {}
 	}
@@ -227,6 +225,40 @@ func (t *Topic) Bounds() (oldest, head store.Position) {
 		oldest, head = 1, t.Head()
 	}
 	return max(oldest, t.Floor()+1), head
+}
+
+// Shared tells that other processes append to the log too: what they append is met like what this one
+// does (REP-2).
+func (t *Topic) Shared() bool {
+	_, ok := t.log.(store.SharedLog)
+	return ok
+}
+
+// reach makes the topic know of position p if the log has it: another process may have told a caller
+// of what this one has not seen yet (REP-3).
+func (t *Topic) reach(ctx context.Context, p store.Position) error {
+	log, ok := t.log.(store.SharedLog)
+	if !ok || p <= t.Head() {
+		return nil
+	}
+	if _, err := log.CatchUp(ctx, p); err != nil {
+		return fmt.Errorf("asking how far the log of %s is: %w", t.current().Name, err)
+	}
+	return nil
+}
+
+// Latest is the position of the last entry that the log has: the store's answer where others append.
+func (t *Topic) Latest(ctx context.Context) (store.Position, error) {
+	if err := t.reach(ctx, t.Head()+1); err != nil {
+		return 0, err
+	}
+	return t.Head(), nil
+}
+
+func (t *Topic) current() *Type {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.typ
 }
 
 // Read is the log's Read with the floor applied.

@@ -1,0 +1,65 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// A Prepared is an occurrence that was validated and not emitted. A store emits it within a
+// transaction of the author, as postgres.Store.EmitPgx does (REP-20). It never changes.
+type Prepared struct {
+	out store.Outgoing
+}
+
+// Outgoing implements [store.Prepared].
+func (p *Prepared) Outgoing() store.Outgoing { return p.out }
+
+// EventID is the occurrence's: the author's, or the one that was generated.
+func (p *Prepared) EventID() string { return p.out.Entry.EventID }
+
+// errNoOutbox refuses what no transaction could take.
+var errNoOutbox = errors.New("the server's store takes no occurrences in transactions (store.Outbox): use Emit")
+
+// prepared validates a payload for a transaction. p is a pointer to the payload.
+func (et *eventType) prepared(ctx context.Context, p any, opts []events.EmitOption) (*Prepared, error) {
+	fail := func(err error) (*Prepared, error) { return nil, fmt.Errorf("preparing %s: %w", et.name, err) }
+	if err := ctx.Err(); err != nil {
+		return fail(err)
+	}
+	if _, ok := et.server.options.Store.(store.Outbox); !ok {
+		return fail(errNoOutbox)
+	}
+	o, err := et.occurrence(p, opts)
+	if err != nil {
+		return fail(err)
+	}
+	out := store.Outgoing{Log: et.name, Entry: o.entry, Once: !o.generated}
+	if out.Once {
+		out.Above = et.topic.Floor()
+	}
+	return &Prepared{out}, nil
+}
+
+// NewEmitOnly makes a server that serves nothing: event types are registered with it as with [New], and
+// what their emitters emit reaches the subscribers of the servers on the same store. It is for
+// processes without an MCP server, such as workers (REP-21). Its store has to be one that processes
+// share. Of the options, those that bound payloads and logs count. A check cannot be registered, and
+// [RegisterBoth] only emits.
+func NewEmitOnly(o Options) (*Server, error) {
+	if _, ok := o.Store.(store.Shared); !ok {
+		return nil, errors.New("server.NewEmitOnly: Options.Store is not shared between processes (store.Shared): nobody would get what is emitted")
+	}
+	if o.Webhook != nil {
+		return nil, errors.New("server.NewEmitOnly: Options.Webhook is set: a process that only emits delivers nothing")
+	}
+	o.emitOnly = true
+	s, err := build(nil, o)
+	if err != nil {
+		return nil, fmt.Errorf("server.NewEmitOnly: %w", err)
+	}
+	return s, nil
+}
