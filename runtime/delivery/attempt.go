@@ -262,6 +262,8 @@ func (e *Engine) sendControl(h *Handle, c *control) {
 // A result is what one attempt came to.
 type result struct {
 	at       time.Time     // of the signature, or a moment later
+	took     time.Duration // until the answer or the failure
+	status   int           // HTTP status, 0 without an answer
 	category wire.Category // "": acknowledged
 	final    bool          // not to be tried again
 	wish     time.Time     // of the endpoint, for the next attempt
@@ -291,6 +293,7 @@ func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r resu
 	r.at = time.Now()
 	answer, sendErr := e.o.Sender.Send(req)
 	now := time.Now()
+	r.took = now.Sub(r.at)
 
 	e.mu.Lock()
 	t.cancel = nil
@@ -304,7 +307,7 @@ func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r resu
 		}
 		h.proven = false
 	default:
-		r.category = answer.Category()
+		r.category, r.status = answer.Category(), answer.Status
 		r.final = answer.Status == http.StatusGone || answer.Status == http.StatusRequestEntityTooLarge
 		r.pause = answer.Status == http.StatusTooManyRequests
 		if r.category != "" {
@@ -332,11 +335,15 @@ func (e *Engine) attemptContext() (context.Context, context.CancelFunc) {
 // removed for its failures. A late answer of something forgotten has none.
 func (e *Engine) conclude(h *Handle, u *unsettled, eventID string, r result) (removed bool) {
 	u.busy = false
-	if u.dropped || h.gone || r.aborted {
+	if h.gone || r.aborted {
+		return false
+	}
+	defer func() { h.record(u, eventID, r) }()
+	u.began(r.at)
+	if u.dropped {
 		return false
 	}
 	now := time.Now()
-	u.began(r.at)
 	u.item = nil
 	switch {
 	case r.category == "":

@@ -119,6 +119,11 @@ type Options struct {
 	Sender Sender
 	// Store keeps progress and health; nil keeps nothing.
 	Store store.SubscriptionStore
+	// Attempts keeps what came of attempts, which it gets by Store.SaveProgress; nil keeps none.
+	Attempts store.AttemptStore
+	// AttemptBounds say how many attempts are kept; default 100 of a subscription, 7 days and
+	// 1,000,000 in all.
+	AttemptBounds store.AttemptBounds
 	// Identity adds the server's own signature (HOOK-10); nil adds none.
 	Identity *webhook.Identity
 
@@ -203,6 +208,9 @@ func (o *Options) setDefaults() error {
 	orDefault(&o.RetryWindow, 15*time.Minute)
 	orDefault(&o.NoExpiryRemoval, 72*time.Hour)
 	orDefault(&o.FlushInterval, 200*time.Millisecond)
+	orDefault(&o.AttemptBounds.PerSubscription, 100)
+	orDefault(&o.AttemptBounds.MaxAge, 7*24*time.Hour)
+	orDefault(&o.AttemptBounds.Total, 1_000_000)
 	orDefault(&o.Suspend.Rate, 0.95)
 	orDefault(&o.Suspend.Window, time.Hour)
 	orDefault(&o.Suspend.Min, 100)
@@ -240,6 +248,7 @@ type Engine struct {
 	slow    int // turns of the slow class under way
 	due     timers
 	saver   saver
+	trimmer trimmer
 	lines   []line
 	idle    chan struct{} // closed when a closing engine has no worker left
 }
@@ -251,6 +260,7 @@ func New(o Options) (*Engine, error) {
 	}
 	e := &Engine{o: o, handles: map[*Handle]struct{}{}, hosts: map[string]*host{}, idle: make(chan struct{})}
 	e.due.fire, e.saver.batch = e.tick, maxBatch
+	e.trimmer.begin(e)
 	e.base, e.abort = context.WithCancel(context.Background())
 	if err := e.metrics.init(e); err != nil {
 		return nil, err

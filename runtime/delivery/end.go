@@ -55,6 +55,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 		e.closing = true
 		e.due.stop()
 		e.saver.stop()
+		e.trimmer.stop()
 		if e.workers == 0 {
 			close(e.idle)
 		}
@@ -83,6 +84,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 		err = flushErr
 	}
 	e.abort()
+	e.trimmer.wait()
 	e.closeAll()
 	return err
 }

@@ -37,6 +37,7 @@ type Handle struct {
 	window   []*unsettled // parallel to the open positions of marks
 	controls []*control
 	stats    *attempts
+	made     *[]store.Attempt // since they were last stored; nil for none
 	limiter  *rate.Limiter
 	health   health
 	failing  instant // first failure of the present run since this engine started
@@ -356,7 +357,7 @@ func (h *Handle) terminate(err wire.ErrorObject) {
 // end stops deliveries and envelopes. The caller calls release when nothing follows.
 func (h *Handle) end() {
 	h.cancel()
-	h.gone, h.controls, h.stats, h.limiter = true, nil, nil, nil
+	h.gone, h.controls, h.stats, h.made, h.limiter = true, nil, nil, nil, nil
 	h.forget()
 	h.e.due.remove(h)
 }

@@ -182,6 +182,7 @@ type snapshot struct {
 	owners   []*Handle // beside updates
 	concerns map[*Log][]store.Concern
 	to       map[*Log]store.Position
+	made     bool // there are attempts among the updates
 }
 
 // Flush stores now what has changed. Whatever cannot be stored is tried again later.
@@ -204,9 +205,15 @@ func (e *Engine) Flush(ctx context.Context) error {
 		for l, to := range s.to {
 			l.recorded = max(l.recorded, to)
 		}
+		if s.made {
+			e.trimmer.hasten(trimSoon)
+		}
 		return nil
 	}
 	e.saver.pause = min(max(2*e.saver.pause, e.o.FlushInterval), maxSavePause)
+	for i, h := range s.owners {
+		h.giveBackMade(s.updates[i].Attempts)
+	}
 	for _, h := range s.handles {
 		h.row, h.touched = false, true
 		e.changed(h)
@@ -253,7 +260,9 @@ func (e *Engine) collect() *snapshot {
 		if quiet && !h.row && !h.touched {
 			continue // what is dispatched covers it
 		}
-		s.updates = append(s.updates, store.Update{ID: h.id, Generation: h.generation, Progress: h.progress(), Health: h.health.stored(), Idle: quiet})
+		s.updates = append(s.updates, store.Update{ID: h.id, Generation: h.generation, Progress: h.progress(), Health: h.health.stored(), Idle: quiet,
+			Attempts: h.takeMade()})
+		s.made = s.made || len(s.updates[len(s.updates)-1].Attempts) > 0
 		s.owners = append(s.owners, h)
 		h.touched = false
 		switch {

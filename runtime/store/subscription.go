@@ -87,6 +87,9 @@ type Update struct {
 	// Idle tells that nothing that concerns the subscription is unsettled: its [Concern] is
 	// forgotten.
 	Idle bool
+	// Attempts are those made since the last update, the first one first. Stores that are no
+	// [AttemptStore] pass them over.
+	Attempts []Attempt
 }
 
 // A Concern says that a log holds something for a subscription that is not settled yet.

@@ -16,6 +16,7 @@ type subscriptions struct {
 	dispatched    map[string]store.Position
 	concerns      map[string]map[string]store.Concern // by log, then by subscription
 	verifications map[[2]string]store.Verification
+	attempts      attempts
 }
 
 // do runs f under the lock unless the context or the store has ended.
@@ -29,7 +30,7 @@ func (s *Store) do(ctx context.Context, f func(*subscriptions)) error {
 		return store.ErrClosed
 	}
 	if s.subs.records == nil {
-		s.subs = subscriptions{map[string]store.Subscription{}, map[string]store.Position{}, map[string]map[string]store.Concern{}, map[[2]string]store.Verification{}}
+		s.subs = subscriptions{map[string]store.Subscription{}, map[string]store.Position{}, map[string]map[string]store.Concern{}, map[[2]string]store.Verification{}, attempts{}}
 	}
 	f(&s.subs)
 	return nil
@@ -75,6 +76,7 @@ func (s *Store) DeleteSubscription(ctx context.Context, id string, generation ui
 	return s.do(ctx, func(x *subscriptions) {
 		if sub, ok := x.records[id]; ok && sub.Generation == generation {
 			delete(x.records, id)
+			x.attempts.forget(id)
 			for _, log := range x.concerns {
 				delete(log, id)
 			}
@@ -117,6 +119,7 @@ func (s *Store) SaveProgress(ctx context.Context, updates []store.Update) error 
 			}
 			sub.Progress, sub.Health = u.Progress, u.Health
 			x.records[u.ID] = clone(sub)
+			x.attempts.add(u.ID, u.Attempts)
 			if u.Idle {
 				for _, log := range x.concerns {
 					delete(log, u.ID)

@@ -22,3 +22,7 @@ func TestReceived(t *testing.T) {
 func TestCallbacks(t *testing.T) {
 	storetest.TestCallbacks(t, func(*testing.T) store.CallbackStore { return &memory.Callbacks{} })
 }
+
+func TestAttempts(t *testing.T) {
+	storetest.TestAttempts(t, func(*testing.T) storetest.AttemptStore { return memory.New() })
+}

@@ -132,6 +132,15 @@ CREATE INDEX verifications_until ON verifications (until);
 ALTER TABLE entries ADD COLUMN sum INTEGER; -- row.checksum; NULL in entries up to unsummed
 ALTER TABLE logs ADD COLUMN unsummed INTEGER NOT NULL DEFAULT 0;
 UPDATE logs SET unsummed = head;
+`}, {sql: `
+CREATE TABLE attempts (
+	sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+	subscription TEXT NOT NULL,
+	last INTEGER NOT NULL, -- when the latest was made, Unix nanoseconds
+	count INTEGER NOT NULL,
+	made BLOB NOT NULL -- package attemptlog
+) STRICT;
+CREATE INDEX attempts_subscription ON attempts (subscription, sequence, count);
 `}}
 
 // migrate brings the file to the present version, each step in a transaction of its own.

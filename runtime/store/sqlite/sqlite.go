@@ -61,7 +61,7 @@ type Options struct {
 const defaultWait = 10 * time.Second
 
 // A Store is a file opened by [Open]. It implements [store.Store], [store.SubscriptionStore],
-// [store.CursorStore], [store.ReceivedStore] and [store.CallbackStore].
+// [store.AttemptStore], [store.CursorStore], [store.ReceivedStore] and [store.CallbackStore].
 type Store struct {
 	lock    *lock
 	read    *sql.DB
@@ -69,6 +69,8 @@ type Store struct {
 	writer  *writer
 	sweeper *sweeper
 	box     sealed.Box
+
+	attempts attempts
 
 	mu     sync.Mutex
 	logs   map[string]*Log

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/attemptlog"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -145,7 +146,10 @@ func (s *Store) DeleteSubscription(ctx context.Context, id string, generation ui
 		if n, err := r.RowsAffected(); err != nil || n == 0 {
 			return err
 		}
-		_, err = w.exec(ctx, "DELETE FROM concerns WHERE subscription = ?", id)
+		if _, err = w.exec(ctx, "DELETE FROM concerns WHERE subscription = ?", id); err != nil {
+			return err
+		}
+		_, err = w.exec(ctx, "DELETE FROM attempts WHERE subscription = ?", id)
 		return err
 	}, nil)
 }
@@ -184,13 +188,19 @@ func (s *Store) CountSubscriptions(ctx context.Context, principal string) (own, 
 // SaveProgress implements [store.SubscriptionStore].
 func (s *Store) SaveProgress(ctx context.Context, updates []store.Update) error {
 	settled := make([]string, len(updates))
+	encoded := make([][]byte, len(updates)) // attempts
 	for i, u := range updates {
+		if len(u.Attempts) > 0 {
+			encoded[i] = attemptlog.Encode(u.Attempts)
+		}
 		var err error
 		if settled[i], err = encodeSpans(u.Progress.Settled); err != nil {
 			return err
 		}
 	}
+	var kept []int // updates whose attempts were stored
 	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
+		kept = nil // it may be the second time
 		for i, u := range updates {
 			p, h := u.Progress, u.Health
 			r, err := w.exec(ctx, "UPDATE subscriptions SET epoch = ?, base = ?, settled = ?, upstream = ?, suspended = ?, suspended_at = ?, failed_since = ?, last_delivery = ?, last_error = ? WHERE id = ? AND generation = ?",
@@ -198,10 +208,22 @@ func (s *Store) SaveProgress(ctx context.Context, updates []store.Update) error 
 			if err != nil {
 				return err
 			}
-			if n, err := r.RowsAffected(); err != nil || n == 0 || !u.Idle {
-				if err != nil {
+			n, err := r.RowsAffected()
+			if err != nil {
+				return err
+			}
+			if n == 0 {
+				continue
+			}
+			if encoded[i] != nil {
+				last := u.Attempts[len(u.Attempts)-1].At
+				if _, err := w.exec(ctx, "INSERT INTO attempts (subscription, last, count, made) VALUES (?, ?, ?, ?)",
+					u.ID, nanos(last), len(u.Attempts), encoded[i]); err != nil {
 					return err
 				}
+				kept = append(kept, i)
+			}
+			if !u.Idle {
 				continue
 			}
 			if _, err := w.exec(ctx, "DELETE FROM concerns WHERE subscription = ?", u.ID); err != nil {
@@ -209,7 +231,11 @@ func (s *Store) SaveProgress(ctx context.Context, updates []store.Update) error 
 			}
 		}
 		return nil
-	}, nil)
+	}, func() {
+		for _, i := range kept {
+			s.attempts.grew(updates[i].ID, len(updates[i].Attempts))
+		}
+	})
 }
 
 // Dispatched implements [store.SubscriptionStore].

@@ -1,0 +1,101 @@
+// Package attemptlog encodes the attempts that one update of a subscription brings as one value, as
+// durable stores keep them: storing a hundred costs them one row.
+package attemptlog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// form is the first byte of an encoding.
+const form = 1
+
+// ErrMalformed is returned for bytes that Encode has not written.
+var ErrMalformed = errors.New("attempts are malformed")
+
+// Encode writes the attempts in order: of each its times in Unix nanoseconds, 0 for none, its
+// numbers, and its texts with their lengths before them.
+func Encode(attempts []store.Attempt) []byte {
+	b := make([]byte, 0, 1+80*len(attempts))
+	b = append(b, form)
+	for i := range attempts {
+		a := &attempts[i]
+		b = binary.AppendVarint(b, nanos(a.At))
+		b = binary.AppendVarint(b, int64(a.Took))
+		b = binary.AppendVarint(b, nanos(a.NextAt))
+		b = binary.AppendVarint(b, int64(a.Number))
+		b = binary.AppendVarint(b, int64(a.Status))
+		for _, text := range [...]string{a.EventID, a.Event, a.Category} {
+			b = binary.AppendUvarint(b, uint64(len(text)))
+			b = append(b, text...)
+		}
+	}
+	return b
+}
+
+// Decode is the reverse of Encode.
+func Decode(b []byte) (attempts []store.Attempt, err error) {
+	if len(b) == 0 || b[0] != form {
+		return nil, ErrMalformed
+	}
+	for b = b[1:]; len(b) > 0; {
+		var numbers [5]int64
+		for i := range numbers {
+			n := 0
+			if numbers[i], n = binary.Varint(b); n <= 0 {
+				return nil, fmt.Errorf("%w: attempt %d", ErrMalformed, len(attempts))
+			}
+			b = b[n:]
+		}
+		var texts [3]string
+		for i := range texts {
+			size, n := binary.Uvarint(b)
+			if n <= 0 || size > uint64(len(b)-n) {
+				return nil, fmt.Errorf("%w: attempt %d", ErrMalformed, len(attempts))
+			}
+			texts[i] = string(b[n : n+int(size)])
+			b = b[n+int(size):]
+		}
+		attempts = append(attempts, store.Attempt{At: fromNanos(numbers[0]), Took: time.Duration(numbers[1]), NextAt: fromNanos(numbers[2]),
+			Number: clamp(numbers[3]), Status: clamp(numbers[4]), EventID: texts[0], Event: texts[1], Category: texts[2]})
+	}
+	return attempts, nil
+}
+
+func clamp(n int64) int { return int(min(max(n, math.MinInt32), math.MaxInt32)) }
+
+// Latest decodes encodings, the latest of them first, into up to limit attempts, the latest first.
+func Latest(encoded [][]byte, limit int) (attempts []store.Attempt, err error) {
+	for _, b := range encoded {
+		some, err := Decode(b)
+		if err != nil {
+			return nil, err
+		}
+		slices.Reverse(some)
+		attempts = append(attempts, some...)
+		if len(attempts) >= limit {
+			return attempts[:max(limit, 0)], nil
+		}
+	}
+	return attempts, nil
+}
+
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func fromNanos(n int64) time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, n)
+}

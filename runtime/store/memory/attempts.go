@@ -1,0 +1,138 @@
+package memory
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+var _ store.AttemptStore = (*Store)(nil)
+
+// attempts are those that SaveProgress was given, update by update; the Store's lock guards them.
+type attempts struct {
+	oldest, latest *madeTogether
+	all            int                        // attempts
+	of             map[string][]*madeTogether // by subscription, the oldest first
+	grown          map[string]struct{}        // subscriptions that got some since they were trimmed
+}
+
+// A madeTogether is what one update brought.
+type madeTogether struct {
+	subscription string
+	attempts     []store.Attempt
+	older, newer *madeTogether
+}
+
+func (a *attempts) add(subscription string, made []store.Attempt) {
+	if len(made) == 0 {
+		return
+	}
+	if a.of == nil {
+		a.of, a.grown = map[string][]*madeTogether{}, map[string]struct{}{}
+	}
+	m := &madeTogether{subscription: subscription, attempts: slices.Clone(made), older: a.latest}
+	if a.latest != nil {
+		a.latest.newer = m
+	} else {
+		a.oldest = m
+	}
+	a.latest = m
+	a.all += len(made)
+	a.of[subscription] = append(a.of[subscription], m)
+	a.grown[subscription] = struct{}{}
+}
+
+// drop forgets the oldest of the subscription.
+func (a *attempts) drop(subscription string) {
+	of := a.of[subscription]
+	m := of[0]
+	if of[0] = nil; len(of) == 1 {
+		delete(a.of, subscription)
+	} else {
+		a.of[subscription] = of[1:]
+	}
+	if m.older != nil {
+		m.older.newer = m.newer
+	} else {
+		a.oldest = m.newer
+	}
+	if m.newer != nil {
+		m.newer.older = m.older
+	} else {
+		a.latest = m.older
+	}
+	a.all -= len(m.attempts)
+}
+
+func (a *attempts) forget(subscription string) {
+	for len(a.of[subscription]) > 0 {
+		a.drop(subscription)
+	}
+	delete(a.grown, subscription)
+}
+
+// trim is TrimAttempts.
+func (a *attempts) trim(b store.AttemptBounds, now time.Time, limit int) (more bool) {
+	for ; a.oldest != nil; limit-- {
+		m := a.oldest
+		last := m.attempts[len(m.attempts)-1].At
+		if a.all <= b.Total && now.Sub(last) < b.MaxAge {
+			break
+		}
+		if limit <= 0 {
+			return true
+		}
+		a.drop(m.subscription)
+	}
+	for subscription := range a.grown {
+		for a.surplus(subscription, b.PerSubscription) {
+			if limit <= 0 {
+				return true
+			}
+			a.drop(subscription)
+			limit--
+		}
+		if limit--; limit <= 0 && len(a.grown) > 1 {
+			delete(a.grown, subscription)
+			return true
+		}
+		delete(a.grown, subscription)
+	}
+	return false
+}
+
+// surplus reports whether the bound is kept without the oldest.
+func (a *attempts) surplus(subscription string, bound int) bool {
+	of := a.of[subscription]
+	kept := 0
+	for i := len(of) - 1; i > 0; i-- {
+		if kept += len(of[i].attempts); kept >= bound {
+			return true
+		}
+	}
+	return bound <= 0 && len(of) > 0
+}
+
+// Attempts implements [store.AttemptStore].
+func (s *Store) Attempts(ctx context.Context, subscription string, limit int) (found []store.Attempt, err error) {
+	err = s.do(ctx, func(x *subscriptions) {
+		of := x.attempts.of[subscription]
+		for i := len(of) - 1; i >= 0; i-- {
+			for _, a := range slices.Backward(of[i].attempts) {
+				if len(found) >= limit {
+					return
+				}
+				found = append(found, a)
+			}
+		}
+	})
+	return found, err
+}
+
+// TrimAttempts implements [store.AttemptStore].
+func (s *Store) TrimAttempts(ctx context.Context, b store.AttemptBounds, now time.Time, limit int) (more bool, err error) {
+	err = s.do(ctx, func(x *subscriptions) { more = x.attempts.trim(b, now, limit) })
+	return more, err
+}
