@@ -92,6 +92,10 @@ fuzz: ## Run each fuzz target for FUZZTIME, by default a minute (long; not part 
 vulncheck: ## Look for known vulnerabilities that our code reaches (needs the vulnerability database on the network).
 	$(GO) tool -modfile=tools/go.mod govulncheck ./...
 
+.PHONY: apidiff
+apidiff: ## Compare the promised API with the last tag's.
+	@.ci/apidiff
+
 .PHONY: tidy
 tidy: ## Check that go.mod and go.sum are tidy.
 	$(GO) mod tidy -diff
