@@ -152,7 +152,7 @@ func TestFoundIsBounded(t *testing.T) {
 			rw.WriteHeader(http.StatusServiceUnavailable)
 			return true
 		})
-		const n = 100
+		const n = 50
 		var want []string
 		for i := range n {
 			item := mail(fmt.Sprint("m", i))
@@ -186,6 +186,57 @@ func TestFoundIsBounded(t *testing.T) {
 		wantStrings(t, "delivered in the end", slices.Compact(got), want...)
 		if bytes, sum := kept(); bytes != 0 || sum != 0 {
 			t.Errorf("%d bytes stay counted, %d kept", bytes, sum)
+		}
+	})
+}
+
+// HOOK-4: a Transform that hangs holds the worker that runs it, one for a subscription, and no more:
+// whoever has other arguments is delivered to by the workers that are left, and the end of the server
+// ends it. docs/server.md, Hooks, says so.
+func TestHOOK4HangingTransform(t *testing.T) {
+	const workers = 4
+	few := func(o *Options) {
+		oneWorker(o)
+		o.Webhook.Delivery.Workers = workers
+	}
+	bubble(t, few, func(w *world) {
+		t := w.t
+		var hung atomic.Int64
+		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{Transform: func(ctx context.Context, _ *incident, a *filterArgs) error {
+			if !a.Redact {
+				return nil
+			}
+			hung.Add(1)
+			<-ctx.Done()
+			return ctx.Err()
+		}})
+		to := func(path string) string { return "http://receiver.test/" + path }
+		for i := range workers / 2 {
+			w.subscribe("alice", params(to(fmt.Sprint("slow", i)), secretA, fmt.Sprintf(`,"arguments":{"redact":true,"minLevel":-%d}`, i)))
+		}
+		w.subscribe("bob", params(to("bob"), secretA, ""))
+		w.settle(5 * time.Second)
+		var want []string
+		for i := range 20 {
+			want = append(want, fmt.Sprint("i", i))
+			emit(t, e, incident{ID: want[i]})
+			w.settle(time.Second)
+		}
+		if n := hung.Load(); n != workers/2 {
+			t.Errorf("%d hang", n)
+		}
+		var got []string
+		for _, d := range w.r.all() {
+			if d.url == to("bob") {
+				got = append(got, d.short())
+			} else if d.short() != "" && d.body.Challenge == "" {
+				t.Errorf("%s got %s", d.url, d.short())
+			}
+		}
+		slices.SortFunc(got, byNumber)
+		wantStrings(t, "to bob", got, want...)
+		if err := w.Shutdown(t.Context()); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -187,6 +187,11 @@ func testFirstConcern(t *testing.T, s store.SubscriptionStore) {
 	sub.Progress.Base = 3
 	sub = put(t, s, sub)
 	resume(store.Concern{ID: sub.ID, Generation: sub.Generation, First: 4})
+	if err := s.SaveProgress(t.Context(), []store.Update{idle}); err != nil { // word of the one before, come late
+		t.Fatal(err)
+	}
+	resume(store.Concern{ID: sub.ID, Generation: sub.Generation, First: 4})
+	equal(t, get(t, s, sub.ID), sub)
 }
 
 func testPaging(t *testing.T, s store.SubscriptionStore) {
