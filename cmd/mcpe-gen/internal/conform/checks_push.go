@@ -92,9 +92,6 @@ func checkActive(ctx context.Context, r *run) error {
 	if truncated, _ := boolean(x, x.answer.params, "truncated"); truncated {
 		return x.wrong("truncated to be false without a cursor", "true")
 	}
-	if c, _ := nullable(x, x.answer.params, "cursor"); c != nil {
-		r.push.replay = true
-	}
 	return nil
 }
 
