@@ -200,8 +200,8 @@ func TestTrap15IndexLooksAtNobodyElse(t *testing.T) {
 				}
 			}
 			full.composite = string(composite)
-			bare := *full
-			r := &Reader{args: &bare, id: fmt.Sprint(i), slot: -1}
+			bare := &Arguments{Of: d, tests: full.tests, shape: full.shape, composite: full.composite}
+			r := &Reader{args: bare, id: fmt.Sprint(i), slot: -1}
 			x.attach(r)
 			x.park(r)
 			bare.tests, asked[r] = nil, full
