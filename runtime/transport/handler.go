@@ -102,6 +102,11 @@ type handler struct {
 func NewHandler(es *server.Server, o HandlerOptions) http.Handler {
 	inside := port.Of(es)
 	srv := inside.MCP()
+	if srv == nil {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, errEmitOnly.Error(), http.StatusNotImplemented)
+		})
+	}
 	var base mcp.StreamableHTTPOptions
 	if o.Streamable != nil {
 		base = *o.Streamable

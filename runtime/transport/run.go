@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"sync"
@@ -29,8 +30,14 @@ const (
 // longer than a few seconds for a peer or a handler that does not go along.
 func Run(ctx context.Context, es *server.Server, t mcp.Transport) error {
 	inside := port.Of(es)
+	if inside.MCP() == nil {
+		return errEmitOnly
+	}
 	return run(ctx, inside.MCP(), inside, t)
 }
+
+// errEmitOnly refuses to serve what server.NewEmitOnly made.
+var errEmitOnly = errors.New("transport: the server only emits, it serves nobody")
 
 func run(ctx context.Context, srv *mcp.Server, es *port.Port, t mcp.Transport) error {
 	w := wrap(es, t)

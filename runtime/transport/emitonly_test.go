@@ -1,0 +1,29 @@
+package transport
+
+import (
+	"errors"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// REP-21: what only emits is refused by carriers, without a panic.
+func TestREP21EmitOnlyServesNothing(t *testing.T) {
+	es, err := server.NewEmitOnly(server.Options{Store: struct{ store.Shared }{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	near, _ := mcp.NewInMemoryTransports()
+	if err := Run(t.Context(), es, near); !errors.Is(err, errEmitOnly) {
+		t.Errorf("Run: %v", err)
+	}
+	w := httptest.NewRecorder()
+	NewHandler(es, HandlerOptions{}).ServeHTTP(w, httptest.NewRequest("POST", "/mcp", nil))
+	if w.Code != 501 {
+		t.Errorf("handler: %d", w.Code)
+	}
+}
