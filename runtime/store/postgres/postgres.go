@@ -25,6 +25,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/attemptlog"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
@@ -69,6 +70,7 @@ type Options struct {
 // A Store is a database opened by [Open]. It implements [store.Shared], [store.Outbox],
 // [store.CursorStore], [store.ReceivedStore] and [store.CallbackStore].
 type Store struct {
+	attempts attemptlog.Trimmer
 	name     string // of the schema
 	schema   string // quoted
 	options  Options

@@ -78,3 +78,7 @@ func TestReceived(t *testing.T) {
 func TestCallbacks(t *testing.T) {
 	storetest.TestCallbacks(t, func(t *testing.T) store.CallbackStore { return fresh(t) })
 }
+
+func TestAttempts(t *testing.T) {
+	storetest.TestAttempts(t, func(t *testing.T) storetest.AttemptStore { return fresh(t) })
+}

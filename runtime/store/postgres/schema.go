@@ -222,6 +222,15 @@ BEGIN
 	)
 	SELECT n, position, NULL::bytea FROM fresh UNION ALL SELECT n, stands_at, stands FROM judged WHERE stands_at IS NOT NULL;
 END $$;
+`}, {sql: `
+CREATE TABLE @.attempts (
+	sequence bigserial PRIMARY KEY,
+	subscription text COLLATE "C" NOT NULL,
+	last bigint NOT NULL, -- when the latest was made
+	count integer NOT NULL,
+	made bytea NOT NULL -- package attemptlog
+);
+CREATE INDEX attempts_subscription ON @.attempts (subscription, sequence) INCLUDE (count);
 `}}
 
 // The SQLSTATEs that our functions raise.

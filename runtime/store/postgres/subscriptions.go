@@ -227,6 +227,9 @@ func (s *Store) delete(ctx context.Context, id string, generation uint64, h *sto
 		if _, err := tx.Exec(ctx, s.in(`DELETE FROM @.concerns WHERE subscription = $1`), id); err != nil {
 			return err
 		}
+		if _, err := tx.Exec(ctx, s.in(`DELETE FROM @.attempts WHERE subscription = $1`), id); err != nil {
+			return err
+		}
 		return s.unreserve(ctx, tx, subscriptionQuota, principal)
 	})
 }
@@ -238,8 +241,10 @@ func (s *Store) SaveProgress(ctx context.Context, updates []store.Update) error 
 
 func (s *Store) saveProgress(ctx context.Context, updates []store.Update, h *store.Hold) error {
 	var u progressRows
+	var attempts attemptRows
 	byID := make(map[string]store.Update, len(updates))
 	for _, x := range updates {
+		attempts.add(x)
 		byID[x.ID] = x // of several the last counts
 	}
 	for _, x := range byID {
@@ -249,7 +254,7 @@ func (s *Store) saveProgress(ctx context.Context, updates []store.Update, h *sto
 	if h != nil {
 		topic, number = h.Shard.Topic, int32(h.Shard.Number)
 	}
-	return s.write(ctx, func(b *pgx.Batch) {
+	err := s.write(ctx, func(b *pgx.Batch) {
 		if h != nil {
 			s.held(b, *h)
 		}
@@ -267,7 +272,12 @@ func (s *Store) saveProgress(ctx context.Context, updates []store.Update, h *sto
 				WHERE c.subscription = u.id AND s.id = u.id AND s.generation = u.generation
 					AND ($3::text IS NULL OR s.event = $3 AND s.shard = $4::integer)`), u.idle, u.idleGenerations, topic, number)
 		}
+		s.saveAttempts(b, &attempts, topic, number)
 	})
+	for i, id := range attempts.ids {
+		s.attempts.Grew(id, int(attempts.counts[i])) // after an error they may be there, too
+	}
+	return err
 }
 
 // progressRows are updates, one array a column.

@@ -24,6 +24,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/attemptlog"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
@@ -70,7 +71,7 @@ type Store struct {
 	sweeper *sweeper
 	box     sealed.Box
 
-	attempts attempts
+	attempts attemptlog.Trimmer
 
 	mu     sync.Mutex
 	logs   map[string]*Log

@@ -233,7 +233,7 @@ func (s *Store) SaveProgress(ctx context.Context, updates []store.Update) error 
 		return nil
 	}, func() {
 		for _, i := range kept {
-			s.attempts.grew(updates[i].ID, len(updates[i].Attempts))
+			s.attempts.Grew(updates[i].ID, len(updates[i].Attempts))
 		}
 	})
 }

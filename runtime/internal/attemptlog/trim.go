@@ -1,0 +1,179 @@
+package attemptlog
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// A Row is what one update brought, without the attempts themselves.
+type Row struct {
+	// Sequence ascends in the order of writing.
+	Sequence int64
+	// Last is when the latest of its attempts was made, Unix nanoseconds.
+	Last int64
+	// Count is how many attempts it holds, one at least.
+	Count int
+}
+
+// A Table is where a store keeps rows.
+type Table interface {
+	// CountAttempts returns how many attempts there are.
+	CountAttempts(ctx context.Context) (int, error)
+	// Crowded returns the subscriptions with more than so many attempts.
+	Crowded(ctx context.Context, bound int) ([]string, error)
+	// OldestRows returns up to limit rows, the oldest first.
+	OldestRows(ctx context.Context, limit int) ([]Row, error)
+	// RowsOf returns up to limit rows of a subscription, the latest first.
+	RowsOf(ctx context.Context, subscription string, limit int) ([]Row, error)
+	// DeleteRows deletes the rows up to a sequence.
+	DeleteRows(ctx context.Context, upTo int64) error
+	// DeleteRowsOf deletes up to limit rows of a subscription up to a sequence, the oldest first.
+	DeleteRowsOf(ctx context.Context, subscription string, upTo int64, limit int) error
+}
+
+// A Trimmer knows what there is to delete from a [Table]. Its zero value knows nothing yet.
+type Trimmer struct {
+	step sync.Mutex // one at a time
+
+	mu      sync.Mutex
+	atMost  int                 // attempts in the table; what went otherwise counts until they are counted
+	counted bool                // atMost and grown know of what was there before
+	grown   map[string]struct{} // subscriptions that may have more than they should
+}
+
+// Grew says that n attempts of a subscription were written.
+func (t *Trimmer) Grew(subscription string, n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.atMost += n
+	if t.grown == nil {
+		t.grown = map[string]struct{}{}
+	}
+	t.grown[subscription] = struct{}{}
+}
+
+func (t *Trimmer) shrank(n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.atMost -= n
+}
+
+// next takes a subscription that has grown.
+func (t *Trimmer) next() (subscription string, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for subscription := range t.grown {
+		delete(t.grown, subscription)
+		return subscription, true
+	}
+	return "", false
+}
+
+// Trim is TrimAttempts of [store.AttemptStore].
+func (t *Trimmer) Trim(ctx context.Context, table Table, b store.AttemptBounds, now time.Time, limit int) (more bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	t.step.Lock()
+	defer t.step.Unlock()
+	if err := t.count(ctx, table, b); err != nil {
+		return false, err
+	}
+	removed, err := t.oldest(ctx, table, b, now, limit)
+	if err != nil {
+		return false, err
+	}
+	for limit -= removed; limit > 0; limit-- {
+		subscription, ok := t.next()
+		if !ok {
+			return false, nil
+		}
+		n, err := t.one(ctx, table, subscription, b.PerSubscription, limit)
+		if limit -= n; err != nil || limit <= 0 {
+			t.Grew(subscription, 0) // there may be more of it
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// count counts at first, and when there may be too many.
+func (t *Trimmer) count(ctx context.Context, table Table, b store.AttemptBounds) error {
+	t.mu.Lock()
+	first, before := !t.counted, t.atMost
+	t.mu.Unlock()
+	if !first && before <= b.Total {
+		return nil
+	}
+	all, err := table.CountAttempts(ctx)
+	if err != nil {
+		return err
+	}
+	if first {
+		crowded, err := table.Crowded(ctx, b.PerSubscription)
+		if err != nil {
+			return err
+		}
+		for _, subscription := range crowded {
+			t.Grew(subscription, 0)
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counted = true
+	t.atMost += all - before // what came meanwhile may count twice, until the next time
+	return nil
+}
+
+// oldest deletes up to limit rows that are too old, or the oldest where there are too many.
+func (t *Trimmer) oldest(ctx context.Context, table Table, b store.AttemptBounds, now time.Time, limit int) (removed int, err error) {
+	rows, err := table.OldestRows(ctx, max(limit, 0))
+	if err != nil {
+		return 0, err
+	}
+	t.mu.Lock()
+	over := t.atMost - b.Total
+	t.mu.Unlock()
+	gone := 0
+	for _, r := range rows {
+		if gone >= over && now.Sub(time.Unix(0, r.Last)) < b.MaxAge {
+			break
+		}
+		gone, removed = gone+r.Count, removed+1
+	}
+	if removed == 0 {
+		return 0, nil
+	}
+	if err := table.DeleteRows(ctx, rows[removed-1].Sequence); err != nil {
+		return 0, err
+	}
+	t.shrank(gone)
+	return removed, nil
+}
+
+// one deletes up to limit rows of a subscription that the bound is kept without.
+func (t *Trimmer) one(ctx context.Context, table Table, subscription string, bound, limit int) (removed int, err error) {
+	rows, err := table.RowsOf(ctx, subscription, max(bound, 0)+limit) // each holds one attempt at least
+	if err != nil {
+		return 0, err
+	}
+	kept := 0
+	for len(rows) > 0 && kept < bound {
+		kept += rows[0].Count
+		rows = rows[1:]
+	}
+	if len(rows) == 0 {
+		return 0, nil
+	}
+	removed = min(len(rows), limit)
+	if err := table.DeleteRowsOf(ctx, subscription, rows[0].Sequence, removed); err != nil {
+		return 0, err
+	}
+	t.shrank(removed)
+	return removed, nil
+}

@@ -1,0 +1,114 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/attemptlog"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+var _ store.AttemptStore = (*Store)(nil)
+
+// attemptRows are attempts of updates, one array a column.
+type attemptRows struct {
+	ids                []string
+	generations, lasts []int64
+	counts             []int32
+	made               [][]byte
+}
+
+func (r *attemptRows) add(u store.Update) {
+	if len(u.Attempts) == 0 {
+		return
+	}
+	r.ids, r.generations = append(r.ids, u.ID), append(r.generations, int64(u.Generation))
+	r.lasts = append(r.lasts, nanos(u.Attempts[len(u.Attempts)-1].At))
+	r.counts, r.made = append(r.counts, int32(len(u.Attempts))), append(r.made, attemptlog.Encode(u.Attempts))
+}
+
+// saveAttempts stores those of subscriptions that are there, and in the shard if one is named.
+func (s *Store) saveAttempts(b *pgx.Batch, r *attemptRows, topic, number any) {
+	if len(r.ids) == 0 {
+		return
+	}
+	b.Queue(s.in(`INSERT INTO @.attempts (subscription, last, count, made) SELECT u.id, u.last, u.count, u.made
+		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::integer[], $5::bytea[]) AS u (id, generation, last, count, made)
+		JOIN @.subscriptions s ON s.id = u.id AND s.generation = u.generation AND ($6::text IS NULL OR s.event = $6 AND s.shard = $7::integer)`),
+		r.ids, r.generations, r.lasts, r.counts, r.made, topic, number)
+}
+
+// Attempts implements [store.AttemptStore].
+func (s *Store) Attempts(ctx context.Context, subscription string, limit int) ([]store.Attempt, error) {
+	var encoded [][]byte
+	err := s.query(ctx, func(r pgx.CollectableRow) error {
+		var b []byte
+		err := r.Scan(&b)
+		encoded = append(encoded, b)
+		return err
+	}, `SELECT made FROM @.attempts WHERE subscription = $1 ORDER BY sequence DESC LIMIT $2`, subscription, int64(max(limit, 0)))
+	if err != nil {
+		return nil, err
+	}
+	found, err := attemptlog.Latest(encoded, limit)
+	if err != nil {
+		return nil, fmt.Errorf("reading the attempts of subscription %s: %w", subscription, err)
+	}
+	return found, nil
+}
+
+// TrimAttempts implements [store.AttemptStore]. Several replicas may trim at once: each deletes what
+// it has written beyond the bounds, and any of them what is too old or too much.
+func (s *Store) TrimAttempts(ctx context.Context, b store.AttemptBounds, now time.Time, limit int) (more bool, err error) {
+	return s.attempts.Trim(ctx, attemptTable{s}, b, now, limit)
+}
+
+// attemptTable is what trimming works on.
+type attemptTable struct{ s *Store }
+
+func (t attemptTable) CountAttempts(ctx context.Context) (n int, err error) {
+	err = t.s.query(ctx, func(r pgx.CollectableRow) error { return r.Scan(&n) }, `SELECT coalesce(sum(count), 0)::bigint FROM @.attempts`)
+	return n, err
+}
+
+func (t attemptTable) Crowded(ctx context.Context, bound int) (subscriptions []string, err error) {
+	err = t.s.query(ctx, func(r pgx.CollectableRow) error {
+		var subscription string
+		err := r.Scan(&subscription)
+		subscriptions = append(subscriptions, subscription)
+		return err
+	}, `SELECT subscription FROM @.attempts GROUP BY subscription HAVING sum(count) > $1`, int64(bound))
+	return subscriptions, err
+}
+
+func (t attemptTable) rows(ctx context.Context, query string, args ...any) (found []attemptlog.Row, err error) {
+	err = t.s.query(ctx, func(r pgx.CollectableRow) error {
+		var row attemptlog.Row
+		err := r.Scan(&row.Sequence, &row.Last, &row.Count)
+		found = append(found, row)
+		return err
+	}, query, args...)
+	return found, err
+}
+
+func (t attemptTable) OldestRows(ctx context.Context, limit int) ([]attemptlog.Row, error) {
+	return t.rows(ctx, `SELECT sequence, last, count FROM @.attempts ORDER BY sequence LIMIT $1`, int64(limit))
+}
+
+func (t attemptTable) RowsOf(ctx context.Context, subscription string, limit int) ([]attemptlog.Row, error) {
+	return t.rows(ctx, `SELECT sequence, last, count FROM @.attempts WHERE subscription = $1 ORDER BY sequence DESC LIMIT $2`, subscription, int64(limit))
+}
+
+func (t attemptTable) DeleteRows(ctx context.Context, upTo int64) error {
+	return t.s.write(ctx, func(b *pgx.Batch) { b.Queue(t.s.in(`DELETE FROM @.attempts WHERE sequence <= $1`), upTo) })
+}
+
+func (t attemptTable) DeleteRowsOf(ctx context.Context, subscription string, upTo int64, limit int) error {
+	return t.s.write(ctx, func(b *pgx.Batch) {
+		b.Queue(t.s.in(`DELETE FROM @.attempts WHERE sequence IN (
+			SELECT sequence FROM @.attempts WHERE subscription = $1 AND sequence <= $2 ORDER BY sequence LIMIT $3)`), subscription, upTo, int64(limit))
+	})
+}
