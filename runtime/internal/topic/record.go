@@ -30,12 +30,14 @@ type record struct {
 	evicted  bool           // from the cache: it keeps no more variants
 }
 
-// A variant is the payload as subscriptions with the same arguments get it.
+// A variant is the payload as subscriptions with the same arguments get it. Transform is the author's
+// code and may take its time or hang, so no lock is held while it runs: the others wait for running, or
+// until their own context ends.
 type variant struct {
-	mu   sync.Mutex
-	done bool
-	data json.RawMessage
-	err  error
+	running chan struct{} // closed when who computes it is through; nil while nobody does; under record.mu
+	done    bool          // under record.mu; data and err are fixed from then on
+	data    json.RawMessage
+	err     error
 
 	head atomic.Pointer[[]byte] // of the event frame
 	item atomic.Pointer[[]byte] // of the poll result
@@ -121,17 +123,40 @@ func (r *record) variant(ctx context.Context, a *Arguments) (*variant, error) {
 			r.variants[a.Key] = v
 		}
 	}
-	r.mu.Unlock()
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	for v.running != nil {
+		running := v.running
+		r.mu.Unlock()
+		select {
+		case <-running:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		r.mu.Lock()
+	}
 	if v.done {
+		r.mu.Unlock()
 		return v, v.err
 	}
+	v.running = make(chan struct{})
+	r.mu.Unlock()
+	return r.compute(ctx, a, v)
+}
+
+// compute is for the one who set v.running: whatever comes of it, even a panic, it lets the others go on.
+func (r *record) compute(ctx context.Context, a *Arguments, v *variant) (*variant, error) {
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		close(v.running)
+		v.running = nil
+	}()
 	data, err := r.transformed(ctx, a)
 	if err != nil && ctx.Err() != nil {
 		return nil, ctx.Err() // the caller went away; the next one computes it
 	}
+	r.mu.Lock()
 	v.done, v.data, v.err = true, data, err
+	r.mu.Unlock()
 	r.charge(a.Key, v)
 	return v, err
 }
