@@ -279,6 +279,12 @@ func errorOf(code int64, message string, data json.RawMessage) *events.Error {
 	return e
 }
 
+// shuttingDown reports whether the server refuses because it is at its end. Another one may be there soon.
+func shuttingDown(e *events.Error) bool {
+	var data struct{ Reason string }
+	return e.Kind == wire.Internal && json.Unmarshal(e.Data, &data) == nil && data.Reason == wire.ReasonShuttingDown
+}
+
 // callError translates what the SDK returned for a call of the extension.
 func callError(ctx context.Context, sess *session, c *call, err error) error {
 	if ctx.Err() != nil {
@@ -294,7 +300,11 @@ func callError(ctx context.Context, sess *session, c *call, err error) error {
 	case cause != nil:
 		err = cause
 	case errors.As(err, &rpc):
-		err = errorOf(rpc.Code, rpc.Message, rpc.Data)
+		refusal := errorOf(rpc.Code, rpc.Message, rpc.Data)
+		if err = refusal; shuttingDown(refusal) && sess.board.shared {
+			sess.lose()
+			return fmt.Errorf("%w: %w", ErrSessionLost, err)
+		}
 	case sessionGone(err, sess.board.shared):
 		sess.lose()
 		if loss := sess.board.loss(); loss != ErrSessionLost {

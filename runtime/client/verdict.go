@@ -116,6 +116,9 @@ func (s *subscription) decideRefusal(err error, refusal *events.Error, accepted 
 	if hopeless[refusal.Code] || !accepted {
 		return stop()
 	}
+	if shuttingDown(refusal) {
+		return true, nil // as when it is not there at all
+	}
 	if noted := s.note(s.ctx, &RecoverableError{Event: s.name, Err: refusal}); noted != nil {
 		return false, noted
 	}

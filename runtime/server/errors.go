@@ -28,7 +28,13 @@ func (s *Server) refusal(ctx context.Context, r *port.Request, err error) *jsonr
 	if errors.As(err, &j) {
 		return j
 	}
-	s.log.Internal(ctx, r.Method, err)
+	if err != error(fault.ErrShuttingDown) {
+		s.log.Internal(ctx, r.Method, err)
+	}
+	var e *events.Error
+	if s.isClosed() && (!errors.As(err, &e) || e.Kind == 0 || e.Kind == wire.Internal) {
+		err = fault.ErrShuttingDown // a hook's context is over by now, or a store is closed
+	}
 	o := fault.Answer(err, s.dialect(r.DeclaresExtension))
 	return &jsonrpc.Error{Code: o.Code, Message: o.Message, Data: o.Data}
 }

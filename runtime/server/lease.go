@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -141,7 +142,7 @@ func (ls *leases) renew(ctx context.Context, et *eventType, sub Subscription, a 
 	ls.mu.Lock()
 	if ls.closed {
 		ls.mu.Unlock()
-		return errShuttingDown
+		return fault.ErrShuttingDown
 	}
 	if l := ls.byID[sub.ID]; l != nil {
 		if until.After(l.expires) { // never shorter: polls of one subscription may overlap

@@ -412,7 +412,7 @@ func TestRefusedAfterShutdown(t *testing.T) {
 		// Whose connection is still open may still call.
 		c := refusalCase{name: "a server that is shut down", principal: "bob"}
 		c.calls(w, func(method string, rerr *jsonrpc.Error) {
-			wantError(t, rerr, -32603, "")
+			wantError(t, rerr, -32603, `{"reason":"shutting_down"}`)
 			forget(t, st, "bob")
 			w.same(method, was)
 		})

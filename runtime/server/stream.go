@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"sync"
 	"time"
 
@@ -105,7 +104,7 @@ func (s *Server) admit(ctx context.Context, st *pushStream, head func() store.Po
 		if !st.noSlot {
 			s.freeSlot(st.sub.Principal, st.et.name)
 		}
-		return errShuttingDown
+		return fault.ErrShuttingDown
 	}
 	s.running.Add(1)
 	s.streams[st] = struct{}{}
@@ -120,8 +119,6 @@ func (s *Server) admit(ctx context.Context, st *pushStream, head func() store.Po
 	}
 	return nil
 }
-
-var errShuttingDown = errors.New("server is shutting down")
 
 // position finds the start and makes the source.
 func (st *pushStream) position(ctx context.Context, a arguments, head store.Position, w topic.Replay) error {

@@ -158,7 +158,7 @@ func TestShutdown(t *testing.T) {
 			t.Error("Closing is open")
 		}
 		_, rerr = openStream(s, "", `{"name":"e"}`)
-		wantError(t, rerr, -32603, "")
+		wantError(t, rerr, -32603, `{"reason":"shutting_down"}`)
 		if _, err := Register(s, incidentType("late"), Hooks[filterArgs, incident]{}); !errors.Is(err, events.ErrClosed) {
 			t.Errorf("Register = %v", err)
 		}

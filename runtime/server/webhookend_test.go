@@ -321,7 +321,7 @@ func TestSRV6Shutdown(t *testing.T) {
 			t.Error(err)
 		}
 		_, rerr := call(w.Server, "alice", wire.MethodSubscribe, params(plain+"2", secretA, ""))
-		wantError(t, rerr, -32603, "")
+		wantError(t, rerr, -32603, `{"reason":"shutting_down"}`)
 	})
 	bubble(t, nil, func(w *world) {
 		t := w.t

@@ -43,6 +43,7 @@ type conn struct {
 	session    string                // its key, for adapters
 	outlet     bool                  // adapters can reach it
 	local      bool                  // the peer is the process that started this one, or this one
+	owned      bool                  // by Run, which closes the connection when the server is shut down
 	replies    map[jsonrpc.ID]func() // of tool calls, unanswered
 	announcing bool                  // list_changed is on its way to a legacy client
 	ending     bool
@@ -173,8 +174,8 @@ func (c *conn) acceptCall(req *jsonrpc.Request) {
 		return // refused by the SDK, which has that id in flight
 	}
 	c.calls[req.ID] = k
-	if c.ending && !streams {
-		k.cancel()
+	if c.ending && c.owned && !streams {
+		k.cancel() // Otherwise the server answers it: it may be closed, this connection is not.
 	}
 	c.mu.Unlock()
 	var ticket string
@@ -335,7 +336,13 @@ func (c *conn) respond(m *jsonrpc.Response) (resp *jsonrpc.Response, written fun
 		c.skip(m.ID)
 		return nil, nil
 	}
-	if k := c.calls[m.ID]; k != nil {
+	if k := c.calls[m.ID]; k != nil && m.Error != nil && c.parting() {
+		// The error tells of the end only, which the client is to see by the connection's: its call
+		// goes to the next server, and is none that failed (SRV-6).
+		c.settle(k)
+		c.skip(m.ID)
+		return nil, nil
+	} else if k != nil {
 		// The ticket lasts until the answer is written, or until nobody writes any more.
 		over := k.release
 		k.release = nil
@@ -371,6 +378,19 @@ func (c *conn) end() {
 	}
 	c.endListens()
 	c.checkDrained()
+}
+
+// parting reports whether the connection is about to be closed from this side. c.mu is held.
+func (c *conn) parting() bool {
+	if !c.owned || c.ending {
+		return c.owned
+	}
+	select {
+	case <-c.es.Closing():
+		return true
+	default:
+		return false
+	}
 }
 
 // interrupt cancels the held calls that are no streams.

@@ -41,6 +41,7 @@ var errEmitOnly = errors.New("transport: the server only emits, it serves nobody
 
 func run(ctx context.Context, srv *mcp.Server, es *port.Port, t mcp.Transport) error {
 	w := wrap(es, t)
+	w.owned = true
 	ss, err := srv.Connect(ctx, w, nil)
 	if err != nil {
 		return err
@@ -95,6 +96,7 @@ func wrap(es *port.Port, t mcp.Transport) *wrapped {
 type wrapped struct {
 	es    *port.Port
 	inner mcp.Transport
+	owned bool // by Run
 
 	mu   sync.Mutex
 	conn *conn
@@ -116,7 +118,7 @@ func (t *wrapped) Connect(ctx context.Context) (mcp.Connection, error) {
 		return nil, err
 	}
 	c := newConn(t.es, connected, lines)
-	c.local = isLocal(t.inner)
+	c.local, c.owned = isLocal(t.inner), t.owned
 	t.mu.Lock()
 	t.conn = c
 	t.mu.Unlock()

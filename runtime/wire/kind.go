@@ -67,3 +67,7 @@ func KindOf(code int64, message string) (Kind, Dialect, bool) {
 	}
 	return 0, 0, false
 }
+
+// ReasonShuttingDown is the reason in the data of the [Internal] error that a server gives once it has
+// been shut down (SRV-6): the same call goes to the next one.
+const ReasonShuttingDown = "shutting_down"

@@ -69,6 +69,10 @@ func reasonOf(e *events.Error) string {
 		if data.Max > 0 {
 			return fmt.Sprintf(reason, data.Max)
 		}
+	case wire.Internal:
+		if data.Reason == wire.ReasonShuttingDown {
+			return "the server is shutting down"
+		}
 	case wire.CallbackEndpointError:
 		if slices.Contains(categories, wire.Category(data.Reason)) {
 			return data.Reason

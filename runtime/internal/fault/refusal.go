@@ -48,6 +48,9 @@ func Exhausted(limit string, max int) *events.Error {
 	}{limit, max})
 }
 
+// ErrShuttingDown says that the server is at its end (SRV-6).
+var ErrShuttingDown = events.NewError(wire.Internal, map[string]string{"reason": wire.ReasonShuttingDown})
+
 // Object is err as it may go on the wire: the text of an internal error stays here (ERR-4).
 func Object(err error, d wire.Dialect) *wire.ErrorObject {
 	var e *events.Error
