@@ -13,6 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
 // A sharedStore says that other processes use it; its cluster cannot be reached.
@@ -20,6 +21,10 @@ type sharedStore struct{ store.Shared }
 
 func (sharedStore) Join(context.Context, string, time.Duration, map[string]string) (store.Lease, error) {
 	return store.Lease{}, errors.New("no database")
+}
+
+func (sharedStore) OpenLog(ctx context.Context, name string, o store.LogOptions) (store.EventLog, error) {
+	return memory.New().OpenLog(ctx, name, o)
 }
 
 // REP-18: on a store that processes share the protocol is refused, whatever store it has itself, and the

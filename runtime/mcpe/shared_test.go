@@ -23,6 +23,10 @@ func (sharedStore) Join(context.Context, string, time.Duration, map[string]strin
 	return store.Lease{}, errors.New("no database")
 }
 
+func (sharedStore) OpenLog(ctx context.Context, name string, o store.LogOptions) (store.EventLog, error) {
+	return memory.New().OpenLog(ctx, name, o)
+}
+
 // REP-18: on a store that processes share the protocol is refused, whatever store it has itself, and the
 // error says why.
 func TestREP18SharedStoreIsRefused(t *testing.T) {

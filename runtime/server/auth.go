@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -82,7 +83,21 @@ func (s *Server) refused(ctx context.Context, principal string, a arguments) *ev
 // Revoke ends the principal's live subscriptions to the named events, or to all when none are
 // named: streams and webhooks are terminated with Forbidden, or with what Authorize says now; poll
 // leases end (AUTH-2). It does not outlive itself: whether the principal may come back is the hooks' decision.
-func (s *Server) Revoke(ctx context.Context, principal string, names ...string) {
+// On a store that processes share it is done in all of them; the error tells that they may not know (REP-13).
+func (s *Server) Revoke(ctx context.Context, principal string, names ...string) error {
+	s.revoke(ctx, principal, names)
+	return wrapped("revoking", s.tell(ctx, order{Kind: orderRevoke, Principal: principal, Names: names}))
+}
+
+// wrapped says what failed, if anything did.
+func wrapped(what string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+func (s *Server) revoke(ctx context.Context, principal string, names []string) {
 	s.forStreams(principal, names, func(st *pushStream) {
 		e := s.refused(ctx, principal, st.arguments())
 		if e == nil {
@@ -103,8 +118,14 @@ func (s *Server) Revoke(ctx context.Context, principal string, names ...string) 
 }
 
 // Recheck asks the hooks again, now, for the principal's live streams and webhook subscriptions to
-// the named events, or to all when none are named, and ends those that are refused (AUTH-2).
-func (s *Server) Recheck(ctx context.Context, principal string, names ...string) {
+// the named events, or to all when none are named, and ends those that are refused (AUTH-2). Of other
+// processes it is as [Server.Revoke].
+func (s *Server) Recheck(ctx context.Context, principal string, names ...string) error {
+	s.recheck(ctx, principal, names)
+	return wrapped("checking again", s.tell(ctx, order{Kind: orderRecheck, Principal: principal, Names: names}))
+}
+
+func (s *Server) recheck(ctx context.Context, principal string, names []string) {
 	s.forStreams(principal, names, func(st *pushStream) {
 		if e := s.refused(ctx, principal, st.arguments()); e != nil {
 			st.end(e)
@@ -125,7 +146,13 @@ func (s *Server) forStreams(principal string, names []string, f func(*pushStream
 
 // RefreshVisibility asks the Visible hook again for every live stream and webhook subscription,
 // ends those whose type is now hidden with NotFound, and tells clients that their lists may have changed (LIST-4, LIST-5).
-func (s *Server) RefreshVisibility(ctx context.Context) {
+// Of other processes it is as [Server.Revoke].
+func (s *Server) RefreshVisibility(ctx context.Context) error {
+	s.refreshVisibility(ctx)
+	return wrapped("refreshing what is visible", s.tell(ctx, order{Kind: orderVisibility}))
+}
+
+func (s *Server) refreshVisibility(ctx context.Context) {
 	for _, st := range s.streamsOf(nil) {
 		ok, err := s.visible(ctx, st.sub.Principal, st.sub.Event)
 		if err != nil {

@@ -54,6 +54,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	var webhooksErr error
 	go func() {
 		defer close(done)
+		if s.control != nil {
+			s.control.shutdown()
+		}
 		if s.cluster != nil {
 			webhooksErr = s.cluster.shutdown(ctx)
 		}

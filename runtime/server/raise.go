@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,6 +21,20 @@ type Target struct {
 	Event string
 	// ID is a subscription's id.
 	ID string
+}
+
+// order is what other processes are told of a target; what they find is theirs.
+func (t Target) order(kind string, e *events.Error) order {
+	o := order{Kind: kind, Target: &t}
+	if e != nil {
+		o.Error = objectOf(e)
+	}
+	return o
+}
+
+// elsewhere reports whether the target may live in another process alone.
+func (a *Admin) elsewhere(t Target, err error) bool {
+	return t.ID != "" && a.s.control != nil && errors.Is(err, events.ErrNotFound)
 }
 
 // find returns the live streams and webhook subscriptions of the target, and its type.
@@ -47,8 +62,17 @@ func (a *Admin) find(t Target) (et *eventType, streams []*pushStream, webhooks [
 }
 
 // RaiseError sends the error as notifications/events/error on the target's streams, which stay
-// open; webhooks know no such signal (PUSH-5). It returns the number of streams.
-func (a *Admin) RaiseError(_ context.Context, t Target, e *events.Error) (int, error) {
+// open; webhooks know no such signal (PUSH-5). It returns the number of streams. On a store that
+// processes share, this and what follows is done in all of them, and the number is of this one (REP-13).
+func (a *Admin) RaiseError(ctx context.Context, t Target, e *events.Error) (int, error) {
+	n, err := a.raiseError(t, e)
+	if err == nil || a.elsewhere(t, err) {
+		err = wrapped("raising an error", a.s.tell(ctx, t.order(orderError, e)))
+	}
+	return n, err
+}
+
+func (a *Admin) raiseError(t Target, e *events.Error) (int, error) {
 	_, streams, _, err := a.find(t)
 	if err != nil {
 		return 0, fmt.Errorf("raising an error: %w", err)
@@ -64,6 +88,16 @@ func (a *Admin) RaiseError(_ context.Context, t Target, e *events.Error) (int, e
 // (HOOK-7). It returns the number of subscriptions. A type without replay has no gaps: it is
 // events.ErrUnsupported, and nobody is told anything (CUR-7).
 func (a *Admin) RaiseGap(ctx context.Context, t Target) (int, error) {
+	n, err := a.raiseGap(ctx, t, true)
+	if err == nil || a.elsewhere(t, err) {
+		err = wrapped("raising a gap", a.s.tell(ctx, t.order(orderGap, nil)))
+	}
+	return n, err
+}
+
+// raiseGap is RaiseGap for what lives here. The log is marked once; without that it is read up to the
+// mark of whoever was asked.
+func (a *Admin) raiseGap(ctx context.Context, t Target, marks bool) (int, error) {
 	et, streams, webhooks, err := a.find(t)
 	if err != nil {
 		return 0, fmt.Errorf("raising a gap: %w", err)
@@ -89,6 +123,10 @@ func (a *Admin) RaiseGap(ctx context.Context, t Target) (int, error) {
 			return nil
 		}
 		marked[et] = true
+		if !marks {
+			_, err := et.topic.Latest(ctx)
+			return err
+		}
 		return et.mark(ctx)
 	}
 	if et != nil {
@@ -130,31 +168,62 @@ func (et *eventType) mark(ctx context.Context) error {
 // terminated, webhooks by an envelope. A type stays closed: until it is registered again its
 // methods answer the same error after the check of the mode. It returns the number of
 // subscriptions.
-func (a *Admin) Terminate(_ context.Context, t Target, e *events.Error) (int, error) {
+func (a *Admin) Terminate(ctx context.Context, t Target, e *events.Error) (int, error) {
+	if e == nil {
+		e = events.Forbidden("terminated")
+	}
+	if t.ID == "" && a.s.control != nil {
+		if _, _, _, err := a.find(t); err != nil {
+			return 0, fmt.Errorf("terminating: %w", err)
+		}
+		if err := a.s.control.close(ctx, t.Event, e); err != nil {
+			return 0, fmt.Errorf("terminating: %w", err)
+		}
+	}
+	n, err := a.terminate(t, e)
+	if err == nil || a.elsewhere(t, err) {
+		err = wrapped("terminating", a.s.tell(ctx, t.order(orderTerminate, e)))
+	}
+	return n, err
+}
+
+func (a *Admin) terminate(t Target, e *events.Error) (int, error) {
 	et, streams, webhooks, err := a.find(t)
 	if err != nil {
 		return 0, fmt.Errorf("terminating: %w", err)
 	}
-	if e == nil {
-		e = events.Forbidden("terminated")
-	}
 	if et != nil {
-		et.mu.Lock()
-		et.terminated = e
-		et.mu.Unlock()
-		// Those that came in between.
-		if _, streams, webhooks, err = a.find(t); err != nil {
-			return 0, fmt.Errorf("terminating: %w", err)
-		}
-		a.s.leases.endType(et)
+		return a.shut(et, e), nil
 	}
+	return a.end(streams, webhooks, e), nil
+}
+
+// shut closes the type and ends what is live.
+func (a *Admin) shut(et *eventType, e *events.Error) int {
+	et.mu.Lock()
+	et.terminated = e
+	et.mu.Unlock()
+	streams, webhooks := a.of(et) // those that came in between too
+	a.s.leases.endType(et)
+	return a.end(streams, webhooks, e)
+}
+
+// of returns the type's live streams and webhook subscriptions.
+func (a *Admin) of(et *eventType) (streams []*pushStream, webhooks []*subscription) {
+	if w := a.s.webhooks; w != nil {
+		w.each(ofType(et), func(h *subscription) { webhooks = append(webhooks, h) })
+	}
+	return a.s.streamsOf(et), webhooks
+}
+
+func (a *Admin) end(streams []*pushStream, webhooks []*subscription, e *events.Error) int {
 	for _, st := range streams {
 		st.end(e)
 	}
 	for _, h := range webhooks {
 		a.s.webhooks.end(h, e)
 	}
-	return len(streams) + len(webhooks), nil
+	return len(streams) + len(webhooks)
 }
 
 // refuses returns the error with which an operator has closed the type, nil when it is open.

@@ -61,6 +61,7 @@ type Server struct {
 	holdings holdings
 	webhooks *webhooks // nil without webhook delivery
 	cluster  *cluster  // nil on a store of one process, and where nothing is served
+	control  *control  // nil on a store of one process
 	log      fault.Log
 	reads    sync.Map // name of a read tool → name of its event
 	repeats  metric.Int64Counter
@@ -96,7 +97,8 @@ func build(srv *mcp.Server, o Options) (*Server, error) {
 	}
 	s.port = &port.Port{Hub: new(port.Hub), Inside: inside{s}}
 	if srv == nil {
-		return s, nil
+		s.control, err = s.openControl(context.Background())
+		return s, err
 	}
 	if o.Webhook != nil {
 		if s.shared() {
@@ -112,7 +114,11 @@ func build(srv *mcp.Server, o Options) (*Server, error) {
 	if err := s.install(); err != nil {
 		return nil, err
 	}
+	if s.control, err = s.openControl(context.Background()); err != nil {
+		return nil, err
+	}
 	if s.cluster, err = s.joinCluster(); err != nil {
+		s.control.shutdown()
 		return nil, err
 	}
 	return s, nil
@@ -211,7 +217,11 @@ func (s *Server) register(d *definition) (*eventType, error) {
 	if err := s.restore(et, m); err != nil {
 		return nil, fmt.Errorf("registering event %q: %w", d.info.Name, err)
 	}
+	if err := s.recallClosing(context.Background(), et); err != nil {
+		return nil, fmt.Errorf("registering event %q: %w", d.info.Name, err)
+	}
 	s.list(et)
+	s.recallLater(et)
 	return et, nil
 }
 
@@ -246,6 +256,9 @@ func (s *Server) redefine(et *eventType, d *definition, m *recollection) error {
 	}
 	old := et.current()
 	if err := s.recordSchemas(context.Background(), d, et.topic); err != nil {
+		return fmt.Errorf("registering event %q again: %w", et.name, err)
+	}
+	if err := s.reopen(context.Background(), et); err != nil {
 		return fmt.Errorf("registering event %q again: %w", et.name, err)
 	}
 	changes := evolve.Compare(old.descriptor, d.descriptor)
@@ -291,6 +304,9 @@ func (et *eventType) adopt(d *definition, reset bool) {
 // revive registers a removed type again; its log goes on, since logs are opened once.
 func (s *Server) revive(et *eventType, d *definition, m *recollection) error {
 	if err := s.recordSchemas(context.Background(), d, et.topic); err != nil {
+		return fmt.Errorf("registering event %q again: %w", et.name, err)
+	}
+	if err := s.reopen(context.Background(), et); err != nil {
 		return fmt.Errorf("registering event %q again: %w", et.name, err)
 	}
 	et.adopt(d, !s.shared())

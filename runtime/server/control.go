@@ -1,0 +1,455 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// An order is what an operator asked one process for and all have to do (REP-13).
+type order struct {
+	Kind      string            `json:"kind"`
+	Principal string            `json:"principal,omitempty"`
+	Names     []string          `json:"names,omitempty"`
+	Target    *Target           `json:"target,omitempty"`
+	Error     *wire.ErrorObject `json:"error,omitempty"`
+}
+
+// The kinds of orders. A build passes over those that it does not know.
+const (
+	orderRevoke     = "revoke"
+	orderRecheck    = "recheck"
+	orderVisibility = "visibility"
+	orderError      = "error"
+	orderGap        = "gap"
+	orderTerminate  = "terminate"
+	orderReopened   = "reopened"
+)
+
+const (
+	// controlAge is how long orders are retained. A process that was not there for so long asks the
+	// hooks again for everything instead.
+	controlAge   = time.Hour
+	controlChunk = 64
+	// orderTime bounds what one order may take: the author's hooks are asked.
+	orderTime = time.Minute
+)
+
+// A control tells the processes on a shared store of orders, and does those of others. What is lasting
+// is a state of the store before its order is told.
+type control struct {
+	server *Server
+	store  store.Shared
+	wake   topic.Wake
+	ctx    context.Context
+	stop   context.CancelFunc
+	done   chan struct{} // closed when nothing follows the log any more
+
+	mu      sync.Mutex
+	log     store.EventLog // nil until it is opened, and when its epoch is over
+	pos     store.Position // the follower's
+	opened  bool
+	lost    bool                // it was opened again: what was ordered in between is not known
+	own     map[string]struct{} // eventIds of orders of this process that were not met in the log yet
+	closing map[string]struct{} // event types whose lasting state is to be read
+}
+
+// openControl begins to follow the control log from its present end; nil where the store serves one
+// process. What only emits gives orders and follows none.
+func (s *Server) openControl(ctx context.Context) (*control, error) {
+	shared, ok := s.options.Store.(store.Shared)
+	if !ok {
+		return nil, nil
+	}
+	c := &control{server: s, store: shared, wake: topic.NewWake(), own: map[string]struct{}{}, closing: map[string]struct{}{},
+		done: make(chan struct{})}
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	if s.options.emitOnly {
+		close(c.done)
+		return c, nil
+	}
+	if err := c.open(ctx); err != nil {
+		c.stop()
+		return nil, fmt.Errorf("opening the control log: %w", err)
+	}
+	go c.follow()
+	return c, nil
+}
+
+// open opens the log at its end.
+func (c *control) open(ctx context.Context) error {
+	log, err := c.store.OpenLog(ctx, store.ControlLog, store.LogOptions{MaxAge: controlAge, Appended: func([]store.Entry) { c.wake.Ring() }})
+	if err != nil {
+		return err
+	}
+	_, head, err := log.Bounds(ctx)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lost, c.opened = c.lost || c.opened, true
+	c.log, c.pos = log, head
+	return nil
+}
+
+// at is the log as far as it is open.
+func (c *control) at(ctx context.Context) (store.EventLog, store.Position, error) {
+	c.mu.Lock()
+	log, pos := c.log, c.pos
+	c.mu.Unlock()
+	if log != nil {
+		return log, pos, nil
+	}
+	if err := c.open(ctx); err != nil {
+		return nil, 0, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.log, c.pos, nil
+}
+
+func (c *control) shutdown() {
+	c.stop()
+	<-c.done
+}
+
+// tell appends an order for the others. Its answer is asked for until ctx ends, as an emit's is.
+func (c *control) tell(ctx context.Context, o order) (err error) {
+	data, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	id := uuid.NewString()
+	follows := !c.server.options.emitOnly
+	if follows {
+		c.mu.Lock()
+		c.own[id] = struct{}{}
+		c.mu.Unlock()
+	}
+	defer func() {
+		if err != nil {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			delete(c.own, id)
+		}
+	}()
+	e := store.Entry{EventID: id, Timestamp: events.NewTime(time.Now().UTC()), Data: data}
+	for pause := againPause; ; pause = min(2*pause, maxAgainPause) {
+		log, _, err := c.at(ctx)
+		if err == nil {
+			_, _, err = log.AppendOnce(ctx, e, 0)
+		}
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, store.ErrNewEpoch):
+			c.renew(log)
+		case !errors.Is(err, store.ErrUncertain):
+			return fmt.Errorf("telling the other processes: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("telling the other processes: %w", errors.Join(err, ctx.Err()))
+		case <-c.ctx.Done():
+			return fmt.Errorf("telling the other processes: %w", events.ErrClosed)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// renew forgets a log whose epoch is over; it is opened again when it is needed.
+func (c *control) renew(old store.EventLog) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.log == old {
+		c.log = nil
+	}
+}
+
+// follow does what others order until the server ends.
+func (c *control) follow() {
+	defer close(c.done)
+	for c.ctx.Err() == nil {
+		more, err := c.read()
+		switch {
+		case c.ctx.Err() != nil:
+			return
+		case err != nil:
+			c.server.log.Internal(c.ctx, "following the control log", err)
+			select {
+			case <-c.ctx.Done():
+			case <-time.After(time.Second):
+			}
+		case !more:
+			select {
+			case <-c.ctx.Done():
+			case <-c.wake:
+			}
+		}
+	}
+}
+
+// read does the next orders.
+func (c *control) read() (more bool, err error) {
+	log, pos, err := c.at(c.ctx)
+	if err != nil {
+		return false, err
+	}
+	c.mu.Lock()
+	lost := c.lost
+	c.lost = false
+	c.mu.Unlock()
+	if lost {
+		c.missed()
+	}
+	if err := c.recall(); err != nil {
+		return false, err
+	}
+	b, err := log.Read(c.ctx, pos, controlChunk)
+	if errors.Is(err, store.ErrNewEpoch) {
+		c.renew(log)
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if b.Gap {
+		c.missed()
+		c.advance(log, b.Oldest-1)
+	}
+	for i := range b.Entries {
+		c.do(&b.Entries[i])
+		c.advance(log, b.Entries[i].Position)
+	}
+	return len(b.Entries) > 0, nil
+}
+
+// recallLater has the follower read whether the type was terminated, until that succeeds.
+func (c *control) recallLater(event string) {
+	c.mu.Lock()
+	c.closing[event] = struct{}{}
+	c.mu.Unlock()
+	c.wake.Ring()
+}
+
+func (c *control) recall() error {
+	c.mu.Lock()
+	names := slices.Sorted(maps.Keys(c.closing))
+	c.mu.Unlock()
+	for _, name := range names {
+		c.mu.Lock()
+		delete(c.closing, name)
+		c.mu.Unlock()
+		s := c.server
+		s.mu.Lock()
+		et := s.types[name]
+		s.mu.Unlock()
+		if et == nil {
+			continue // it is read when the type is registered
+		}
+		if err := s.recallClosing(c.ctx, et); err != nil {
+			c.recallLater(name)
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *control) advance(of store.EventLog, to store.Position) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.log == of {
+		c.pos = max(c.pos, to)
+	}
+}
+
+// do does one order of another process.
+func (c *control) do(e *store.Entry) {
+	c.mu.Lock()
+	_, own := c.own[e.EventID]
+	delete(c.own, e.EventID)
+	c.mu.Unlock()
+	if own {
+		return // it was done where it was asked for
+	}
+	var o order
+	if err := json.Unmarshal(e.Data, &o); err != nil {
+		c.server.log.Internal(c.ctx, "reading an order of another process", err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, orderTime)
+	defer cancel()
+	if err := c.server.obey(ctx, o); err != nil {
+		c.server.log.Internal(ctx, "doing what another process was asked for", err)
+	}
+}
+
+// missed makes up for orders that are no longer retained: lasting states are read, and hooks are asked
+// for all that is live.
+func (c *control) missed() {
+	ctx, cancel := context.WithTimeout(c.ctx, orderTime)
+	defer cancel()
+	s := c.server
+	s.mu.Lock()
+	order := slices.Clone(s.order)
+	s.mu.Unlock()
+	for _, et := range order {
+		c.recallLater(et.name)
+	}
+	s.refreshVisibility(ctx)
+	for _, st := range s.streamsOf(nil) {
+		if e := s.refused(ctx, st.sub.Principal, st.arguments()); e != nil {
+			st.end(e)
+		}
+	}
+}
+
+// obey does the order to what lives in this process.
+func (s *Server) obey(ctx context.Context, o order) error {
+	a := s.Admin()
+	target := Target{}
+	if o.Target != nil {
+		target = *o.Target
+	}
+	var err error
+	switch o.Kind {
+	case orderRevoke:
+		s.revoke(ctx, o.Principal, o.Names)
+	case orderRecheck:
+		s.recheck(ctx, o.Principal, o.Names)
+	case orderVisibility:
+		s.refreshVisibility(ctx)
+	case orderError:
+		if e := errorOf(o.Error); e != nil {
+			_, err = a.raiseError(target, e)
+		}
+	case orderGap:
+		_, err = a.raiseGap(ctx, target, target.ID != "") // where it was asked for it may not live
+	case orderTerminate, orderReopened:
+		if target.ID == "" {
+			s.control.recallLater(target.Event)
+			break
+		}
+		_, err = a.terminate(target, errorOf(o.Error))
+	}
+	if errors.Is(err, events.ErrNotFound) {
+		return nil // it lives elsewhere
+	}
+	return err
+}
+
+// tell tells the other processes on the store, if there can be some.
+func (s *Server) tell(ctx context.Context, o order) error {
+	if s.control == nil {
+		return nil
+	}
+	return s.control.tell(ctx, o)
+}
+
+// objectOf and errorOf carry an error between processes.
+func objectOf(e *events.Error) *wire.ErrorObject {
+	return &wire.ErrorObject{Code: wire.SEP.Code(e.Kind), Message: e.Kind.String(), Data: e.Data}
+}
+
+func errorOf(o *wire.ErrorObject) *events.Error {
+	if o == nil {
+		return nil
+	}
+	kind, _, ok := wire.KindOf(o.Code, o.Message)
+	if !ok {
+		kind = wire.Internal
+	}
+	return &events.Error{Kind: kind, Data: o.Data}
+}
+
+// closingKey names the lasting state of an event type that an operator has terminated.
+func closingKey(event string) string { return "terminated/" + event }
+
+// closingOf reads whether the type was terminated.
+func (c *control) closingOf(ctx context.Context, event string) (e *events.Error, revision uint64, err error) {
+	key := closingKey(event)
+	found, err := c.store.States(ctx, key, "", 1)
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(found) == 0 || found[0].Key != key {
+		return nil, 0, nil
+	}
+	var o wire.ErrorObject
+	if err := json.Unmarshal(found[0].Value, &o); err != nil {
+		return nil, 0, fmt.Errorf("state %s: %w", key, err)
+	}
+	return errorOf(&o), found[0].Revision, nil
+}
+
+// close makes the termination of the type last, or ends it where e is nil.
+func (c *control) close(ctx context.Context, event string, e *events.Error) error {
+	for {
+		_, revision, err := c.closingOf(ctx, event)
+		if err != nil {
+			return err
+		}
+		switch {
+		case e != nil:
+			var value []byte
+			if value, err = json.Marshal(objectOf(e)); err == nil {
+				_, err = c.store.PutState(ctx, store.State{Key: closingKey(event), Value: value, Revision: revision})
+			}
+		case revision > 0:
+			err = c.store.DeleteState(ctx, closingKey(event), revision)
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+	}
+}
+
+// recallClosing makes the type as open or closed as the store says.
+func (s *Server) recallClosing(ctx context.Context, et *eventType) error {
+	if s.control == nil {
+		return nil
+	}
+	e, _, err := s.control.closingOf(ctx, et.name)
+	if err != nil {
+		return fmt.Errorf("reading whether it was terminated: %w", err)
+	}
+	if e == nil {
+		et.mu.Lock()
+		defer et.mu.Unlock()
+		et.terminated = nil
+		return nil
+	}
+	s.Admin().shut(et, e)
+	return nil
+}
+
+// recallLater makes up for what was ordered while the type was being registered.
+func (s *Server) recallLater(et *eventType) {
+	if s.control != nil && !s.options.emitOnly {
+		s.control.recallLater(et.name)
+	}
+}
+
+// reopen ends the termination of a type that is registered again, for all processes.
+func (s *Server) reopen(ctx context.Context, et *eventType) error {
+	if s.control == nil || et.refuses() == nil {
+		return nil
+	}
+	if err := s.control.close(ctx, et.name, nil); err != nil {
+		return fmt.Errorf("opening it again: %w", err)
+	}
+	return s.control.tell(ctx, order{Kind: orderReopened, Target: &Target{Event: et.name}})
+}
