@@ -9,21 +9,23 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// record keeps what came of an attempt until it is stored with the subscription's progress.
-func (h *Handle) record(u *unsettled, eventID string, r result) {
+// record keeps what came of an attempt until it is stored with the subscription's progress, and
+// returns it.
+func (h *Handle) record(u *unsettled, eventID string, r result) store.Attempt {
 	o := &h.e.o
-	if o.Attempts == nil || o.Store == nil || h.gone {
-		return
-	}
-	a := store.Attempt{EventID: eventID, Event: h.event, Number: u.attempts, At: r.at, Took: r.took, Category: string(r.category), Status: r.status}
+	a := store.Attempt{EventID: eventID, Event: h.event, Position: u.position, Number: u.attempts, At: r.at, Took: r.took, Category: string(r.category), Status: r.status}
 	if !u.dropped {
 		a.NextAt = u.due
+	}
+	if o.Attempts == nil || o.Store == nil || h.gone {
+		return a
 	}
 	if h.made == nil {
 		h.made = new([]store.Attempt)
 	}
 	h.keep(append(*h.made, a))
 	h.e.touch(h)
+	return a
 }
 
 // keep keeps the latest of them, as many as a subscription may have.

@@ -68,8 +68,8 @@ func TestAttemptsAreKept(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		got := kept(t, db)
 		want := []store.Attempt{
-			{EventID: "evt_1", Event: "test", Number: 2, At: began.Add(5 * time.Second), Took: 70 * time.Millisecond, Status: 204},
-			{EventID: "evt_1", Event: "test", Number: 1, At: began, Took: 70 * time.Millisecond, Category: "connection_refused", NextAt: began.Add(5 * time.Second)},
+			{EventID: "evt_1", Event: "test", Position: 1, Number: 2, At: began.Add(5 * time.Second), Took: 70 * time.Millisecond, Status: 204},
+			{EventID: "evt_1", Event: "test", Position: 1, Number: 1, At: began, Took: 70 * time.Millisecond, Category: "connection_refused", NextAt: began.Add(5 * time.Second)},
 		}
 		if len(got) != 2 {
 			t.Fatalf("%+v", got)

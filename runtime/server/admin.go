@@ -85,6 +85,9 @@ type WebhookInfo struct {
 	LastError      string    `json:"lastError,omitempty"`
 	FailedSince    time.Time `json:"failedSince,omitzero"`
 	Throttled      bool      `json:"throttled,omitempty"`
+	// Behind is how many entries of the type's log are after its watermark; nil for a check, and until
+	// the subscription is restored after a start.
+	Behind *int64 `json:"behind,omitempty"`
 	// Truncated tells of a gap that no subscribe response has reported yet.
 	Truncated bool `json:"truncated,omitempty"`
 }
@@ -98,6 +101,7 @@ func (w *webhooks) info(r *store.Subscription) WebhookInfo {
 	if h := w.get(r.ID); h != nil && h.generation == r.Generation {
 		s := h.handle.Status()
 		i.Cursor, i.LastDeliveryAt, i.LastError, i.FailedSince, i.Throttled = h.handle.Watermark(), s.LastDeliveryAt, string(s.LastError), s.FailedSince, s.Throttled
+		i.Behind = h.behind()
 		suspended = !s.Active
 	}
 	switch {

@@ -117,6 +117,7 @@ type lease struct {
 	args    arguments // bare
 	et      *eventType
 	charge  int
+	since   time.Time
 	expires time.Time     // guarded by leases.mu, as are timer and ended
 	timer   *time.Timer   // nil until the first poll's OnSubscribe has accepted
 	ready   chan struct{} // closed when it has answered
@@ -162,7 +163,7 @@ func (ls *leases) renew(ctx context.Context, et *eventType, sub Subscription, a 
 		}
 		return nil
 	}
-	l := &lease{sub: sub, args: a.bare(), et: et, expires: until, ready: make(chan struct{}),
+	l := &lease{sub: sub, args: a.bare(), et: et, since: time.Now(), expires: until, ready: make(chan struct{}),
 		charge: leaseOverhead + len(sub.Principal) + len(a.JSON)}
 	if err := ls.server.holdings.take(sub.Principal, l.charge); err != nil {
 		ls.mu.Unlock()

@@ -51,6 +51,7 @@ type Server struct {
 	retired   map[string]*eventType // removed ones, whose logs go on when they come back
 	lastOrder uint64
 	streams   map[*pushStream]struct{}
+	numbered  uint64 // streams there have been
 	quota     map[quotaKey]int
 	listeners map[int]func()
 	listener  int

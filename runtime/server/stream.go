@@ -30,6 +30,8 @@ type pushStream struct {
 	truncated bool
 	source    source
 	noSlot    bool // it counts against no cap (PUSH-10)
+	number    uint64
+	since     time.Time
 	wake      topic.Wake
 
 	mu      sync.Mutex
@@ -108,6 +110,8 @@ func (s *Server) admit(ctx context.Context, st *pushStream, head func() store.Po
 	}
 	s.running.Add(1)
 	s.streams[st] = struct{}{}
+	s.numbered++
+	st.number, st.since = s.numbered, time.Now()
 	s.mu.Unlock()
 	if err := s.members.join(ctx, st.sub, st.args); err != nil {
 		st.release(false)

@@ -24,6 +24,7 @@ type webhooks struct {
 	server   *Server
 	o        WebhookOptions
 	store    store.SubscriptionStore
+	attempts store.AttemptStore // nil where none are kept
 	guard    *netguard.Guard
 	engine   *delivery.Engine
 	verifier *verify.Verifier
@@ -87,6 +88,10 @@ func newWebhooks(ctx context.Context, s *Server) (*webhooks, error) {
 	d := w.o.Retry.engine(s.options.Logger, s.options.Meter, s.options.Tracer)
 	d.Sender, d.Store, d.Identity = w.guard, &trimmingStore{subs, w}, w.o.Identity
 	d.Ended, d.Gapped = w.ended, w.gapped
+	if attempts, ok := st.(store.AttemptStore); ok && o.Attempts.PerSubscription > 0 {
+		w.attempts = attempts
+		d.Attempts, d.AttemptBounds = attempts, store.AttemptBounds(o.Attempts)
+	}
 	if w.engine, err = delivery.New(d); err != nil {
 		return nil, err
 	}

@@ -37,6 +37,8 @@ type WebhookOptions struct {
 	Quota Quota
 	// Verify says how callbacks are verified (VER-2, VER-3).
 	Verify Verify
+	// Attempts says how many attempts to deliver are kept for operators.
+	Attempts Attempts
 	// IdempotentUnsubscribe answers the unsubscribe of an unknown subscription with success (D6).
 	IdempotentUnsubscribe bool
 	// RequireDurableStore makes New refuse a store that does not survive the process.
@@ -52,6 +54,19 @@ type Quota struct {
 	// PerPrincipal is how many one principal may have; default 100.
 	PerPrincipal int
 	// Total is how many there may be in all; default 100,000.
+	Total int
+}
+
+// Attempts say how many attempts to deliver are kept, with what came of them but nothing of what was
+// sent or answered. Options.Store has to be a [store.AttemptStore], which those of this module are that
+// keep subscriptions; others keep none.
+type Attempts struct {
+	// PerSubscription is how many of one subscription are kept; default 100 with a durable store and
+	// 10 without. Negative keeps none.
+	PerSubscription int
+	// MaxAge is how long they are kept; default 7 days.
+	MaxAge time.Duration
+	// Total is how many are kept in all, of which the oldest go first; default 1,000,000.
 	Total int
 }
 
@@ -81,6 +96,9 @@ const (
 	maxTTLMemory     = time.Hour
 	defaultGrace     = 5 * time.Minute
 	maxVerifyTimeout = 6 * time.Second
+
+	attemptsInMemory = 10 // of a subscription
+	attemptsDurable  = 100
 )
 
 // withDefaults fills in what is open and refuses what contradicts itself.
@@ -123,6 +141,14 @@ func (o WebhookOptions) withDefaults(s interface{ Durable() bool }) (WebhookOpti
 	if o.Verify.Total == 0 {
 		o.Verify.Total = 200_000
 	}
+	if o.Attempts.PerSubscription == 0 {
+		o.Attempts.PerSubscription = attemptsInMemory
+		if durable {
+			o.Attempts.PerSubscription = attemptsDurable
+		}
+	}
+	setDefault(&o.Attempts.MaxAge, 7*24*time.Hour)
+	setDefault(&o.Attempts.Total, 1_000_000)
 	setDefault(&o.Retry.PerHost, 16)
 	setDefault(&o.Callbacks.HostConnections, o.Retry.PerHost)
 	return o, nil

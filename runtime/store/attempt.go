@@ -12,6 +12,8 @@ type Attempt struct {
 	// event type.
 	EventID string `json:"eventId"`
 	Event   string `json:"event"`
+	// Position is where the occurrence is in its log; of a feed it means something in one process only.
+	Position Position `json:"position"`
 	// Number counts the attempts at the occurrence from 1.
 	Number int `json:"number"`
 	// At is when the request was signed, Took how long until its answer or failure.

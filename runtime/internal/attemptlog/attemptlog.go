@@ -31,6 +31,7 @@ func Encode(attempts []store.Attempt) []byte {
 		b = binary.AppendVarint(b, nanos(a.NextAt))
 		b = binary.AppendVarint(b, int64(a.Number))
 		b = binary.AppendVarint(b, int64(a.Status))
+		b = binary.AppendVarint(b, int64(a.Position))
 		for _, text := range [...]string{a.EventID, a.Event, a.Category} {
 			b = binary.AppendUvarint(b, uint64(len(text)))
 			b = append(b, text...)
@@ -45,7 +46,7 @@ func Decode(b []byte) (attempts []store.Attempt, err error) {
 		return nil, ErrMalformed
 	}
 	for b = b[1:]; len(b) > 0; {
-		var numbers [5]int64
+		var numbers [6]int64
 		for i := range numbers {
 			n := 0
 			if numbers[i], n = binary.Varint(b); n <= 0 {
@@ -63,7 +64,7 @@ func Decode(b []byte) (attempts []store.Attempt, err error) {
 			b = b[n+int(size):]
 		}
 		attempts = append(attempts, store.Attempt{At: fromNanos(numbers[0]), Took: time.Duration(numbers[1]), NextAt: fromNanos(numbers[2]),
-			Number: clamp(numbers[3]), Status: clamp(numbers[4]), EventID: texts[0], Event: texts[1], Category: texts[2]})
+			Number: clamp(numbers[3]), Status: clamp(numbers[4]), Position: store.Position(numbers[5]), EventID: texts[0], Event: texts[1], Category: texts[2]})
 	}
 	return attempts, nil
 }

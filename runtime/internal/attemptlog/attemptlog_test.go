@@ -11,7 +11,7 @@ import (
 
 func sample() []store.Attempt {
 	return []store.Attempt{
-		{EventID: "evt_1", Event: "ping", Number: 1, At: time.Unix(5, 7), Took: time.Second, Category: "timeout", NextAt: time.Unix(10, 0)},
+		{EventID: "evt_1", Event: "ping", Position: 1<<63 + 9, Number: 1, At: time.Unix(5, 7), Took: time.Second, Category: "timeout", NextAt: time.Unix(10, 0)},
 		{EventID: "", Event: "ö\x00", Number: 5, At: time.Unix(0, 1), Status: 503, Category: "http_5xx"},
 		{EventID: "evt_2", Event: "ping", Number: 2, At: time.Unix(9, 0), Status: 200},
 	}

@@ -79,7 +79,7 @@ func trim(t *testing.T, s AttemptStore, b store.AttemptBounds, now time.Time, li
 
 func testAttempts(t *testing.T, s AttemptStore) {
 	sub := put(t, s, sample("sub_1"))
-	first := store.Attempt{EventID: "evt ö\x00", Event: "incident.created", Number: 1, At: at(1), Took: 1500 * time.Millisecond,
+	first := store.Attempt{EventID: "evt ö\x00", Event: "incident.created", Position: 1 << 40, Number: 1, At: at(1), Took: 1500 * time.Millisecond,
 		Category: "http_5xx", Status: 503, NextAt: at(6)}
 	second := store.Attempt{EventID: "evt ö\x00", Event: "incident.created", Number: 2, At: at(6), Took: time.Second, Category: "timeout"}
 	record(t, s, sub, first)

@@ -1,0 +1,222 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// Attempts returns the kept attempts to deliver to a webhook subscription, the latest first. Those of
+// the last moments may not be stored yet. They are none where Options.Store keeps none.
+func (a *Admin) Attempts(ctx context.Context, id string) ([]store.Attempt, error) {
+	if _, err := a.Get(ctx, id); err != nil {
+		return nil, err
+	}
+	w := a.s.webhooks
+	if w.attempts == nil {
+		return nil, nil
+	}
+	found, err := w.attempts.Attempts(ctx, id, w.o.Attempts.PerSubscription)
+	if err != nil {
+		return nil, fmt.Errorf("reading the attempts of subscription %s: %w", id, err)
+	}
+	return found, nil
+}
+
+// SendAgain makes one attempt at an occurrence of which attempts are kept, whatever became of them,
+// and returns what it came to. The endpoint gets it under the same webhook-id; the subscription's
+// watermark and state do not change. Without such an attempt, or when the log has the occurrence no
+// more, it is events.ErrNotFound.
+func (a *Admin) SendAgain(ctx context.Context, id, eventID string) (store.Attempt, error) {
+	h, unlock, err := a.lock(ctx, id)
+	if err != nil {
+		return store.Attempt{}, err
+	}
+	unlock() // whatever ends it meanwhile is not held up by an endpoint
+	if err := a.s.webhooks.engine.Flush(ctx); err != nil {
+		return store.Attempt{}, fmt.Errorf("storing attempts: %w", err)
+	}
+	made, err := a.Attempts(ctx, id)
+	if err != nil {
+		return store.Attempt{}, err
+	}
+	i := slices.IndexFunc(made, func(m store.Attempt) bool { return m.EventID == eventID })
+	if i < 0 {
+		return store.Attempt{}, fmt.Errorf("no attempt at it is kept: %w", fault.NotFound("occurrence"))
+	}
+	again, err := h.handle.SendAgain(ctx, made[i])
+	switch {
+	case errors.Is(err, delivery.ErrLost):
+		return store.Attempt{}, fmt.Errorf("the log has it no more: %w", fault.NotFound("occurrence"))
+	case errors.Is(err, delivery.ErrClosed):
+		return store.Attempt{}, fault.NotFound("subscription")
+	}
+	return again, err
+}
+
+// behind is how many entries of the log follow what is settled for h; nil where that means nothing.
+func (h *subscription) behind() *int64 {
+	if h.et.topic == nil || h.reader.latest().def.check != nil {
+		return nil
+	}
+	_, head := h.et.topic.Bounds()
+	n := max(int64(head)-int64(h.handle.Progress().Base), 0)
+	return &n
+}
+
+// A Connection is a stream, or a poller that may come again.
+type Connection struct {
+	// ID names the connection to [Admin.EndConnection] while it lasts.
+	ID           string `json:"id"`
+	Subscription string `json:"subscription"`
+	Principal    string `json:"principal"`
+	Event        string `json:"event"`
+	// Mode is "push" or "poll".
+	Mode  string    `json:"mode"`
+	Since time.Time `json:"since"`
+	// Behind is how many entries of the type's log it has not passed yet; nil while it reads, for
+	// pollers, and for checks.
+	Behind *int64 `json:"behind,omitempty"`
+}
+
+// Connections returns who is connected: open streams and pollers whose lease runs, in order of their
+// ids.
+func (a *Admin) Connections() []Connection {
+	var all []Connection
+	for _, st := range a.s.streamsOf(nil) {
+		all = append(all, st.connection())
+	}
+	ls := &a.s.leases
+	ls.mu.Lock()
+	for _, l := range ls.byID {
+		all = append(all, l.connection())
+	}
+	ls.mu.Unlock()
+	slices.SortFunc(all, func(a, b Connection) int { return cmp.Compare(a.ID, b.ID) })
+	return all
+}
+
+func (st *pushStream) connection() Connection {
+	c := Connection{ID: fmt.Sprintf("stream-%016d", st.number), Subscription: st.sub.ID, Principal: st.sub.Principal, Event: st.sub.Event,
+		Mode: st.sub.Mode, Since: st.since}
+	st.mu.Lock()
+	running := st.running
+	st.mu.Unlock()
+	if src, ok := st.source.(*logSource); ok && running {
+		if passed := src.Passed(); passed > 0 {
+			_, head := st.et.topic.Bounds()
+			n := max(int64(head)-int64(passed), 0)
+			c.Behind = &n
+		}
+	}
+	return c
+}
+
+func (l *lease) connection() Connection {
+	return Connection{ID: "poll-" + l.sub.ID, Subscription: l.sub.ID, Principal: l.sub.Principal, Event: l.sub.Event, Mode: wire.ModePoll, Since: l.since}
+}
+
+// EndConnection ends a stream with the error, nil for Forbidden, or a poller's lease; the poller may
+// come again. One that has ended is events.ErrNotFound.
+func (a *Admin) EndConnection(id string, e *events.Error) error {
+	if e == nil {
+		e = events.Forbidden("ended by an operator")
+	}
+	for _, st := range a.s.streamsOf(nil) {
+		if st.connection().ID == id {
+			st.end(e)
+			return nil
+		}
+	}
+	found := false
+	a.s.leases.endWhere(func(l *lease) bool {
+		is := l.connection().ID == id
+		found = found || is
+		return is
+	})
+	if !found {
+		return fault.NotFound("connection")
+	}
+	return nil
+}
+
+// RevokePrincipal is [Server.Revoke] for operators; it returns how many subscriptions there were.
+func (a *Admin) RevokePrincipal(ctx context.Context, principal string, names ...string) int {
+	n := 0
+	for _, sub := range a.s.Subscriptions() {
+		if sub.Principal == principal && (len(names) == 0 || slices.Contains(names, sub.Event)) {
+			n++
+		}
+	}
+	a.s.Revoke(ctx, principal, names...)
+	return n
+}
+
+// An EventType is one that is registered.
+type EventType struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	// Replay tells whether what is past can be delivered again.
+	Replay bool `json:"replay"`
+	// Oldest and Head are the first retained position of its log and the last one: how many
+	// occurrences there have been. Both are 0 without a log.
+	Oldest store.Position `json:"oldest"`
+	Head   store.Position `json:"head"`
+	// Streams, Pollers and Webhooks count live subscriptions.
+	Streams  int `json:"streams"`
+	Pollers  int `json:"pollers"`
+	Webhooks int `json:"webhooks"`
+}
+
+// EventTypes returns the registered event types in order of their names.
+func (a *Admin) EventTypes() []EventType {
+	s := a.s
+	s.mu.Lock()
+	var types []*eventType
+	for _, et := range s.types {
+		types = append(types, et)
+	}
+	s.mu.Unlock()
+	all := []EventType{}
+	index := map[string]int{}
+	slices.SortFunc(types, func(a, b *eventType) int { return cmp.Compare(a.name, b.name) })
+	for _, et := range types {
+		d := et.current()
+		if d == nil {
+			continue
+		}
+		t := EventType{Name: et.name, Description: d.info.Description, Replay: !d.info.NoReplay}
+		if et.topic != nil {
+			t.Oldest, t.Head = et.topic.Bounds()
+		}
+		index[et.name] = len(all)
+		all = append(all, t)
+	}
+	for _, st := range s.streamsOf(nil) {
+		if i, ok := index[st.sub.Event]; ok {
+			all[i].Streams++
+		}
+	}
+	s.leases.each(func(sub Subscription) {
+		if i, ok := index[sub.Event]; ok {
+			all[i].Pollers++
+		}
+	})
+	if s.webhooks != nil {
+		s.webhooks.each(func(h *subscription) bool { return true }, func(h *subscription) {
+			if i, ok := index[h.et.name]; ok {
+				all[i].Webhooks++
+			}
+		})
+	}
+	return all
+}
