@@ -14,17 +14,15 @@ import (
 // BenchSampleEventName is the name of the event type.
 const BenchSampleEventName = "bench.sample"
 
-func eventBenchSample() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        BenchSampleEventName,
-		Description: "A sample of the benchmarks.",
-		Fingerprint: "f70bbbe3098af1031c574ddcae9b47a2",
-		Match: []events.MatchRule{
-			{Argument: "severity", Path: "/severity"},
-			{Argument: "service", Path: "/service", Op: events.MatchGlob},
-			{Argument: "incident", Path: "/incidentId"},
-		},
-	})
+var eventBenchSample = events.Info{
+	Name:        BenchSampleEventName,
+	Description: "A sample of the benchmarks.",
+	Fingerprint: "f70bbbe3098af1031c574ddcae9b47a2",
+	Match: []events.MatchRule{
+		{Argument: "severity", Path: "/severity"},
+		{Argument: "service", Path: "/service", Op: events.MatchGlob},
+		{Argument: "incident", Path: "/incidentId"},
+	},
 }
 
 // BenchSampleArguments are the arguments of bench.sample.
@@ -103,7 +101,7 @@ type BenchSampleEmitter = server.Emitter[BenchSamplePayload]
 
 // RegisterBenchSample adds bench.sample to s.
 func RegisterBenchSample(s *server.Server, h BenchSampleHooks, o ...server.TypeOption) (*BenchSampleEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventBenchSample, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventBenchSample, h, o)
 	return (*BenchSampleEmitter)(e), err
 }
 
@@ -115,6 +113,6 @@ type BenchSampleSubscription = client.Subscription[BenchSampleArguments, BenchSa
 
 // SubscribeBenchSample subscribes to bench.sample.
 func SubscribeBenchSample(ctx context.Context, c *client.Client, args BenchSampleArguments, o ...client.SubscribeOption) (*BenchSampleSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventBenchSample, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventBenchSample, &args, o)
 	return (*BenchSampleSubscription)(s), err
 }

@@ -35,8 +35,14 @@ func (w *writer) event(e *ir.Event) {
 	}
 }
 
-// typeFunc is the function that describes the event type; its first word keeps it off keywords and imports.
-func typeFunc(e *ir.Event) string { return "event" + e.Prefix }
+// infoVar is the variable that describes the event type, but for its schemas; its first word keeps it off
+// keywords and imports.
+func infoVar(e *ir.Event) string { return "event" + e.Prefix }
+
+// described is the description of the event type with its schemas, which are read when it is evaluated.
+func described(e *ir.Event) *jen.Statement {
+	return jen.Id(schemasVar).Dot("Describe").Call(jen.Op("&").Id(infoVar(e)))
+}
 
 func (w *writer) info(e *ir.Event) {
 	s := e.Schema
@@ -67,11 +73,8 @@ func (w *writer) info(e *ir.Event) {
 	if s.MCPE != nil {
 		fields = append(fields, jen.Id("MCPE").Op(":").Add(mcpeCode(s.MCPE)))
 	}
-	described := jen.Qual(eventsPath, "Info").Add(lines(fields))
-	if w.options.published() {
-		described = jen.Id(schemasVar).Dot("Describe").Call(described)
-	}
-	w.add(jen.Func().Id(typeFunc(e)).Params().Qual(eventsPath, "Info").Block(jen.Return(described)))
+	// A variable of constants is data, of which the compiler makes no function.
+	w.add(jen.Var().Id(infoVar(e)).Op("=").Qual(eventsPath, "Info").Add(lines(fields)))
 }
 
 // nameCode is the name of the event type, by its constant if there is one.
@@ -85,7 +88,7 @@ func nameCode(e *ir.Event) *jen.Statement {
 // typed is the description of the event type with its Go types.
 func typed(e *ir.Event) *jen.Statement {
 	return jen.Qual(eventsPath, "Type").Types(jen.Id(e.Arguments.Name), jen.Id(e.Payload.Name)).Values(
-		jen.Id("Info").Op(":").Id(typeFunc(e)).Call())
+		jen.Id("Info").Op(":").Add(described(e)))
 }
 
 // metaCode keeps the author's _meta exact: each value as the JSON that was written.

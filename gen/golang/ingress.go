@@ -16,7 +16,7 @@ func (w *writer) ingress(in *ir.Ingress) {
 	for _, e := range in.Events {
 		fields = append(fields, jen.Id(e.Prefix).Op("*").Id(e.Prefix+"Emitter"))
 		routes = append(routes, jen.Qual(ingressPath, "To").Call(
-			jen.Id("in").Dot(e.Prefix), jen.Id(typeFunc(e)).Call(), fromCode(e)))
+			jen.Id("in").Dot(e.Prefix), described(e), fromCode(e)))
 	}
 	w.add(comment(in.Name+" holds the emitters of what comes from "+title+", each of which is needed."),
 		jen.Type().Id(in.Name).Struct(fields...))

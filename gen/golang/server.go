@@ -43,7 +43,7 @@ func (w *writer) server(e *ir.Event) {
 	body := []jen.Code{jen.Return(jen.Qual(serverPath, register).Call(call...))}
 	if !checks { // by far the most of them
 		body = untyped("e", jen.Id(x+"Emitter"), jen.Qual(serverPath, "RegisterUntyped").Call(
-			jen.Id("s"), jen.Id(typeFunc(e)), jen.Id("h"), jen.Id("o")))
+			jen.Id("s"), jen.Id(schemasVar), jen.Op("&").Id(infoVar(e)), jen.Id("h"), jen.Id("o")))
 	}
 	w.add(eventDoc(e.Schema, "The event type is deprecated: ", first),
 		jen.Func().Id("Register"+x).Params(params...).Add(result).Block(body...))
@@ -84,7 +84,7 @@ func (w *writer) subscribe(e *ir.Event) {
 			jen.Id("o").Op("...").Qual(clientPath, "SubscribeOption"),
 		).Params(jen.Op("*").Add(subscription.Clone()), jen.Error()).Block(
 			untyped("s", subscription, jen.Qual(clientPath, "SubscribeUntyped").Call(
-				jen.Id("ctx"), jen.Id("c"), jen.Id(typeFunc(e)), jen.Op("&").Id("args"), jen.Id("o")))...))
+				jen.Id("ctx"), jen.Id("c"), jen.Op("&").Id(infoVar(e)), jen.Op("&").Id("args"), jen.Id("o")))...))
 }
 
 // untyped is the body of a function that returns what an untyped function of the runtime made as a

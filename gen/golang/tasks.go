@@ -23,7 +23,7 @@ func (w *writer) task(t *ir.Task) {
 	}
 }
 
-// taskFunc is the function that describes the task; see typeFunc.
+// taskFunc is the function that describes the task; see infoVar.
 func taskFunc(t *ir.Task) string { return "task" + t.Prefix }
 
 // taskTypes are the type arguments of everything about the task.

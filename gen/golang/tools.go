@@ -17,7 +17,7 @@ import (
 func (w *writer) readTools(p *ir.Package) {
 	var calls []jen.Code
 	for _, e := range toolEvents(p) {
-		info := jen.Id(typeFunc(e)).Call()
+		info := described(e)
 		if e.Tool.Custom {
 			calls = append(calls, jen.Qual(readtoolPath, "New").Call(info, text(e.Tool.Tool.Name), text(e.Tool.Cursor), text(e.Tool.MaxEvents)))
 		} else {

@@ -103,9 +103,8 @@ func Subscribe[A, P any](ctx context.Context, c *Client, t events.Type[A, P], ar
 // SubscribeUntyped is [Subscribe] for generated code: t describes the event type, args points to its
 // arguments A, and the result is to be converted to *Subscription[A, P]. It has no type parameters, so
 // that a generated function is little more than a call.
-func SubscribeUntyped(ctx context.Context, c *Client, t func() events.Info, args any, o []SubscribeOption) (*UntypedSubscription, error) {
-	info := t()
-	return c.subscribeUntyped(ctx, &info, args, o)
+func SubscribeUntyped(ctx context.Context, c *Client, t *events.Info, args any, o []SubscribeOption) (*UntypedSubscription, error) {
+	return c.subscribeUntyped(ctx, t, args, o)
 }
 
 // subscribeUntyped is Subscribe with a pointer to the arguments.

@@ -40,9 +40,10 @@ func NewSchemas(text string) *Schemas {
 	})}
 }
 
-// Describe returns the description of an event type with the two schemas that the file has under its name.
-// Where it has none, [Info.Err] says why.
-func (s *Schemas) Describe(i Info) Info {
+// Describe returns a copy of the description of an event type with the two schemas that the file has under
+// its name. Where it has none, [Info.Err] says why.
+func (s *Schemas) Describe(t *Info) Info {
+	i := *t
 	if i.InputSchema, i.err = s.expand("events", i.Name, "inputSchema"); i.err == nil {
 		i.PayloadSchema, i.err = s.expand("events", i.Name, "payloadSchema")
 	}

@@ -50,7 +50,7 @@ func TestSchemasExpand(t *testing.T) {
 // returns that.
 func TestSchemasDescribe(t *testing.T) {
 	s := events.NewSchemas(schemasText)
-	i := s.Describe(events.Info{Name: "lost", Fingerprint: "f"})
+	i := s.Describe(&events.Info{Name: "lost", Fingerprint: "f"})
 	if err := i.Err(); err == nil || err.Error() != `mcpe.schemas.json is damaged (generate again): the inputSchema of lost: no definition "Nobody"` {
 		t.Errorf("a lost definition: %v", err)
 	}
@@ -60,12 +60,12 @@ func TestSchemasDescribe(t *testing.T) {
 		`{"events":{"a.b":{"inputSchema":{"$defs":[1]},"payloadSchema":{}}}}`:                 "the inputSchema of a.b: json: cannot unmarshal number",
 		`{"events":{"a.b":{"inputSchema":true,"payloadSchema":{"definitions":[["x","y"]]}}}}`: `the payloadSchema of a.b: no definition "y"`,
 	} {
-		i := events.NewSchemas(text).Describe(events.Info{Name: "a.b"})
+		i := events.NewSchemas(text).Describe(&events.Info{Name: "a.b"})
 		if err := i.Err(); err == nil || !strings.HasPrefix(err.Error(), "mcpe.schemas.json is damaged (generate again): "+want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
-	i = events.NewSchemas(`{"events":{"a.b":{"inputSchema":true,"payloadSchema":{ }}}}`).Describe(events.Info{Name: "a.b", Fingerprint: "f"})
+	i = events.NewSchemas(`{"events":{"a.b":{"inputSchema":true,"payloadSchema":{ }}}}`).Describe(&events.Info{Name: "a.b", Fingerprint: "f"})
 	if i.Err() != nil || string(i.InputSchema) != "true" || string(i.PayloadSchema) != "{}" || i.Fingerprint != "f" {
 		t.Errorf("described as %+v", i)
 	}

@@ -109,6 +109,11 @@ func (s *Server) registerEmitter(t *events.Info, f functions, c checkFunc, o []T
 	return &UntypedEmitter{et}, nil
 }
 
+func (s *Server) registerUntyped(schemas *events.Schemas, t *events.Info, f functions, o []TypeOption) (*UntypedEmitter, error) {
+	info := schemas.Describe(t)
+	return s.registerEmitter(&info, f, nil, o)
+}
+
 func (s *Server) registerBoth(t *events.Info, f functions, c checkFunc, o []TypeOption) (*UntypedEmitter, error) {
 	if c == nil {
 		return nil, errNoCheck(t.Name)

@@ -76,12 +76,13 @@ func Register[A, P any](s *Server, t events.Type[A, P], h Hooks[A, P], o ...Type
 	return (*Emitter[P])(e), err
 }
 
-// RegisterUntyped is [Register] for generated code: t describes the event type, and the result is to be
-// converted to *Emitter[P], where PP is *P. All its type parameters are pointers, so that it is compiled
-// once and not for each event type.
-func RegisterUntyped[PA, PP any](s *Server, t func() events.Info, h HooksOf[PA, PP], o []TypeOption) (*UntypedEmitter, error) {
-	info := t()
-	return s.registerEmitter(&info, erase(h), nil, o)
+// RegisterUntyped is [Register] for generated code: t describes the event type, but for its schemas, which
+// are those of the package, and the result is to be converted to *Emitter[P], where PP is *P. All its type
+// parameters are pointers, so that it is compiled once and not for each event type.
+func RegisterUntyped[PA, PP any](
+	s *Server, schemas *events.Schemas, t *events.Info, h HooksOf[PA, PP], o []TypeOption,
+) (*UntypedEmitter, error) {
+	return s.registerUntyped(schemas, t, erase(h), o)
 }
 
 // RegisterCheck adds an event type whose occurrences a check finds upstream (SRV-1). Registering

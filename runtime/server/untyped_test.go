@@ -13,13 +13,17 @@ import (
 // the types.
 func TestRegisterUntyped(t *testing.T) {
 	s := newServer(t, Options{})
-	describe := func() events.Info { return incidentType("e").Info }
+	schemas := events.NewSchemas(`{"events":{"e":{"inputSchema":` + filterSchema + `,"payloadSchema":` + incidentSchema + `}}}`)
+	described := &events.Info{Name: "e", Description: "An incident.", Match: filterRules}
 	transformed := 0
-	e, err := RegisterUntyped(s, describe, Hooks[filterArgs, incident]{
+	e, err := RegisterUntyped(s, schemas, described, Hooks[filterArgs, incident]{
 		Transform: func(_ context.Context, p *incident, a *filterArgs) error { transformed++; return nil },
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if described.InputSchema != nil {
+		t.Error("registering changed the description")
 	}
 	emitter := (*Emitter[incident])(e)
 	if err := emitter.Emit(t.Context(), incident{}); errors.Is(err, events.ErrClosed) {
@@ -49,8 +53,7 @@ func TestRegisterUntyped(t *testing.T) {
 func TestDamagedSchemas(t *testing.T) {
 	s := newServer(t, Options{})
 	schemas := events.NewSchemas(`{"events":{"e":{"inputSchema":{"$defs":["Gone"]}}}}`)
-	describe := func() events.Info { return schemas.Describe(events.Info{Name: "e"}) }
-	e, err := RegisterUntyped(s, describe, Hooks[filterArgs, incident]{}, nil)
+	e, err := RegisterUntyped(s, schemas, &events.Info{Name: "e"}, Hooks[filterArgs, incident]{}, nil)
 	if e != nil || err == nil || !strings.HasPrefix(err.Error(), `registering event "e": mcpe.schemas.json is damaged (generate again): the inputSchema of e: `) {
 		t.Errorf("registered with %v", err)
 	}

@@ -14,17 +14,15 @@ import (
 // IncidentCreatedEventName is the name of the event type.
 const IncidentCreatedEventName = "incident.created"
 
-func eventIncidentCreated() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        IncidentCreatedEventName,
-		Description: "Fires when an incident is raised.",
-		Fingerprint: "185b1a78cd78e9ac907582e71fa31ed9",
-		Match: []events.MatchRule{
-			{Argument: "severity", Path: "/severity"},
-			{Argument: "service", Path: "/service"},
-		},
-		MCPE: &events.MCPE{Priority: "high", Tags: []string{"ops"}},
-	})
+var eventIncidentCreated = events.Info{
+	Name:        IncidentCreatedEventName,
+	Description: "Fires when an incident is raised.",
+	Fingerprint: "185b1a78cd78e9ac907582e71fa31ed9",
+	Match: []events.MatchRule{
+		{Argument: "severity", Path: "/severity"},
+		{Argument: "service", Path: "/service"},
+	},
+	MCPE: &events.MCPE{Priority: "high", Tags: []string{"ops"}},
 }
 
 // IncidentCreatedArguments are the arguments of incident.created.
@@ -62,7 +60,7 @@ type IncidentCreatedEmitter = server.Emitter[IncidentCreatedPayload]
 
 // RegisterIncidentCreated adds incident.created to s.
 func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...server.TypeOption) (*IncidentCreatedEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventIncidentCreated, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventIncidentCreated, h, o)
 	return (*IncidentCreatedEmitter)(e), err
 }
 
@@ -74,21 +72,19 @@ type IncidentCreatedSubscription = client.Subscription[IncidentCreatedArguments,
 
 // SubscribeIncidentCreated subscribes to incident.created.
 func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*IncidentCreatedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventIncidentCreated, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventIncidentCreated, &args, o)
 	return (*IncidentCreatedSubscription)(s), err
 }
 
 // IncidentResolvedEventName is the name of the event type.
 const IncidentResolvedEventName = "incident.resolved"
 
-func eventIncidentResolved() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        IncidentResolvedEventName,
-		Description: "Fires when an incident is over.",
-		Fingerprint: "91996f04162a6b83d6aa7fa0c508e493",
-		Match:       []events.MatchRule{{Argument: "incidentId", Path: "/incidentId"}},
-		MCPE:        &events.MCPE{Tags: []string{"ops"}},
-	})
+var eventIncidentResolved = events.Info{
+	Name:        IncidentResolvedEventName,
+	Description: "Fires when an incident is over.",
+	Fingerprint: "91996f04162a6b83d6aa7fa0c508e493",
+	Match:       []events.MatchRule{{Argument: "incidentId", Path: "/incidentId"}},
+	MCPE:        &events.MCPE{Tags: []string{"ops"}},
 }
 
 // IncidentResolvedArguments are the arguments of incident.resolved.
@@ -121,7 +117,7 @@ type IncidentResolvedEmitter = server.Emitter[IncidentResolvedPayload]
 
 // RegisterIncidentResolved adds incident.resolved to s.
 func RegisterIncidentResolved(s *server.Server, h IncidentResolvedHooks, o ...server.TypeOption) (*IncidentResolvedEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventIncidentResolved, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventIncidentResolved, h, o)
 	return (*IncidentResolvedEmitter)(e), err
 }
 
@@ -133,7 +129,7 @@ type IncidentResolvedSubscription = client.Subscription[IncidentResolvedArgument
 
 // SubscribeIncidentResolved subscribes to incident.resolved.
 func SubscribeIncidentResolved(ctx context.Context, c *client.Client, args IncidentResolvedArguments, o ...client.SubscribeOption) (*IncidentResolvedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventIncidentResolved, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventIncidentResolved, &args, o)
 	return (*IncidentResolvedSubscription)(s), err
 }
 

@@ -33,7 +33,7 @@ var publishedSchemas = events.NewSchemas(publishedSchemasText)
 // ReadTools returns the package's read tools, for server.Server.AddReadTools.
 func ReadTools() []readtool.Tool {
 	return []readtool.Tool{
-		readtool.Of(eventIncidentCreated()),
-		readtool.Of(eventIncidentResolved()),
+		readtool.Of(publishedSchemas.Describe(&eventIncidentCreated)),
+		readtool.Of(publishedSchemas.Describe(&eventIncidentResolved)),
 	}
 }

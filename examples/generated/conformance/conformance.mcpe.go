@@ -14,13 +14,11 @@ import (
 // ConformanceTickEventName is the name of the event type.
 const ConformanceTickEventName = "conformance.tick"
 
-func eventConformanceTick() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        ConformanceTickEventName,
-		Description: "Fires at every cadence, in every delivery mode.",
-		Delivery:    []string{"poll", "push", "webhook"},
-		Fingerprint: "a7f97464cc2a9c40927565c8cee27836",
-	})
+var eventConformanceTick = events.Info{
+	Name:        ConformanceTickEventName,
+	Description: "Fires at every cadence, in every delivery mode.",
+	Delivery:    []string{"poll", "push", "webhook"},
+	Fingerprint: "a7f97464cc2a9c40927565c8cee27836",
 }
 
 // ConformanceTickArguments are the arguments of conformance.tick.
@@ -47,7 +45,7 @@ type ConformanceTickEmitter = server.Emitter[ConformanceTickPayload]
 
 // RegisterConformanceTick adds conformance.tick to s.
 func RegisterConformanceTick(s *server.Server, h ConformanceTickHooks, o ...server.TypeOption) (*ConformanceTickEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventConformanceTick, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventConformanceTick, h, o)
 	return (*ConformanceTickEmitter)(e), err
 }
 
@@ -59,20 +57,18 @@ type ConformanceTickSubscription = client.Subscription[ConformanceTickArguments,
 
 // SubscribeConformanceTick subscribes to conformance.tick.
 func SubscribeConformanceTick(ctx context.Context, c *client.Client, args ConformanceTickArguments, o ...client.SubscribeOption) (*ConformanceTickSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventConformanceTick, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventConformanceTick, &args, o)
 	return (*ConformanceTickSubscription)(s), err
 }
 
 // ConformanceSpareEventName is the name of the event type.
 const ConformanceSpareEventName = "conformance.spare"
 
-func eventConformanceSpare() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        ConformanceSpareEventName,
-		Description: "Never fires; the terminate control ends it.",
-		Delivery:    []string{"push", "poll"},
-		Fingerprint: "b001ee51c74523fd3373a15eb75ab22a",
-	})
+var eventConformanceSpare = events.Info{
+	Name:        ConformanceSpareEventName,
+	Description: "Never fires; the terminate control ends it.",
+	Delivery:    []string{"push", "poll"},
+	Fingerprint: "b001ee51c74523fd3373a15eb75ab22a",
 }
 
 // ConformanceSpareArguments are the arguments of conformance.spare.
@@ -97,7 +93,7 @@ type ConformanceSpareEmitter = server.Emitter[ConformanceSparePayload]
 
 // RegisterConformanceSpare adds conformance.spare to s.
 func RegisterConformanceSpare(s *server.Server, h ConformanceSpareHooks, o ...server.TypeOption) (*ConformanceSpareEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventConformanceSpare, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventConformanceSpare, h, o)
 	return (*ConformanceSpareEmitter)(e), err
 }
 
@@ -109,20 +105,18 @@ type ConformanceSpareSubscription = client.Subscription[ConformanceSpareArgument
 
 // SubscribeConformanceSpare subscribes to conformance.spare.
 func SubscribeConformanceSpare(ctx context.Context, c *client.Client, args ConformanceSpareArguments, o ...client.SubscribeOption) (*ConformanceSpareSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventConformanceSpare, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventConformanceSpare, &args, o)
 	return (*ConformanceSpareSubscription)(s), err
 }
 
 // ConformanceCappedEventName is the name of the event type.
 const ConformanceCappedEventName = "conformance.capped"
 
-func eventConformanceCapped() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        ConformanceCappedEventName,
-		Description: "Never fires; a principal may have two streams of it.",
-		Delivery:    []string{"push"},
-		Fingerprint: "b001ee51c74523fd3373a15eb75ab22a",
-	})
+var eventConformanceCapped = events.Info{
+	Name:        ConformanceCappedEventName,
+	Description: "Never fires; a principal may have two streams of it.",
+	Delivery:    []string{"push"},
+	Fingerprint: "b001ee51c74523fd3373a15eb75ab22a",
 }
 
 // ConformanceCappedArguments are the arguments of conformance.capped.
@@ -147,7 +141,7 @@ type ConformanceCappedEmitter = server.Emitter[ConformanceCappedPayload]
 
 // RegisterConformanceCapped adds conformance.capped to s.
 func RegisterConformanceCapped(s *server.Server, h ConformanceCappedHooks, o ...server.TypeOption) (*ConformanceCappedEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventConformanceCapped, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventConformanceCapped, h, o)
 	return (*ConformanceCappedEmitter)(e), err
 }
 
@@ -159,20 +153,18 @@ type ConformanceCappedSubscription = client.Subscription[ConformanceCappedArgume
 
 // SubscribeConformanceCapped subscribes to conformance.capped.
 func SubscribeConformanceCapped(ctx context.Context, c *client.Client, args ConformanceCappedArguments, o ...client.SubscribeOption) (*ConformanceCappedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventConformanceCapped, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventConformanceCapped, &args, o)
 	return (*ConformanceCappedSubscription)(s), err
 }
 
 // ConformanceHookEventName is the name of the event type.
 const ConformanceHookEventName = "conformance.hook"
 
-func eventConformanceHook() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        ConformanceHookEventName,
-		Description: "Fires at every cadence, by webhook only.",
-		Delivery:    []string{"webhook"},
-		Fingerprint: "b001ee51c74523fd3373a15eb75ab22a",
-	})
+var eventConformanceHook = events.Info{
+	Name:        ConformanceHookEventName,
+	Description: "Fires at every cadence, by webhook only.",
+	Delivery:    []string{"webhook"},
+	Fingerprint: "b001ee51c74523fd3373a15eb75ab22a",
 }
 
 // ConformanceHookArguments are the arguments of conformance.hook.
@@ -197,7 +189,7 @@ type ConformanceHookEmitter = server.Emitter[ConformanceHookPayload]
 
 // RegisterConformanceHook adds conformance.hook to s.
 func RegisterConformanceHook(s *server.Server, h ConformanceHookHooks, o ...server.TypeOption) (*ConformanceHookEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventConformanceHook, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventConformanceHook, h, o)
 	return (*ConformanceHookEmitter)(e), err
 }
 
@@ -209,7 +201,7 @@ type ConformanceHookSubscription = client.Subscription[ConformanceHookArguments,
 
 // SubscribeConformanceHook subscribes to conformance.hook.
 func SubscribeConformanceHook(ctx context.Context, c *client.Client, args ConformanceHookArguments, o ...client.SubscribeOption) (*ConformanceHookSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventConformanceHook, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventConformanceHook, &args, o)
 	return (*ConformanceHookSubscription)(s), err
 }
 

@@ -14,14 +14,12 @@ import (
 // EmailReceivedEventName is the name of the event type.
 const EmailReceivedEventName = "email.received"
 
-func eventEmailReceived() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        EmailReceivedEventName,
-		Description: "A message arrived in the caller's mailbox.",
-		Fingerprint: "6dfdce7fb7357c36bc2931167b7221aa",
-		Source:      events.SourceCheck,
-		Match:       []events.MatchRule{{Argument: "from", Path: "/from", Op: events.MatchGlob}},
-	})
+var eventEmailReceived = events.Info{
+	Name:        EmailReceivedEventName,
+	Description: "A message arrived in the caller's mailbox.",
+	Fingerprint: "6dfdce7fb7357c36bc2931167b7221aa",
+	Source:      events.SourceCheck,
+	Match:       []events.MatchRule{{Argument: "from", Path: "/from", Op: events.MatchGlob}},
 }
 
 // EmailReceivedArguments are the arguments of email.received.
@@ -72,7 +70,7 @@ type EmailReceivedChecker interface {
 
 // RegisterEmailReceived adds email.received to s, which asks c for occurrences.
 func RegisterEmailReceived(s *server.Server, c EmailReceivedChecker, h EmailReceivedHooks, o ...server.TypeOption) error {
-	return server.RegisterCheck(s, events.Type[EmailReceivedArguments, EmailReceivedPayload]{Info: eventEmailReceived()}, server.CheckOf(c, EmailReceivedChecker.CheckEmailReceived), h, o...)
+	return server.RegisterCheck(s, events.Type[EmailReceivedArguments, EmailReceivedPayload]{Info: publishedSchemas.Describe(&eventEmailReceived)}, server.CheckOf(c, EmailReceivedChecker.CheckEmailReceived), h, o...)
 }
 
 // EmailReceivedEvent is an occurrence of email.received as a client receives it.
@@ -83,6 +81,6 @@ type EmailReceivedSubscription = client.Subscription[EmailReceivedArguments, Ema
 
 // SubscribeEmailReceived subscribes to email.received.
 func SubscribeEmailReceived(ctx context.Context, c *client.Client, args EmailReceivedArguments, o ...client.SubscribeOption) (*EmailReceivedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventEmailReceived, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventEmailReceived, &args, o)
 	return (*EmailReceivedSubscription)(s), err
 }

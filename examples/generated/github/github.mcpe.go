@@ -14,17 +14,15 @@ import (
 // PullRequestOpenedEventName is the name of the event type.
 const PullRequestOpenedEventName = "pull_request.opened"
 
-func eventPullRequestOpened() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        PullRequestOpenedEventName,
-		Description: "A pull request was opened.",
-		Fingerprint: "e7b5fb42916888779b71170458089313",
-		Match: []events.MatchRule{
-			{Argument: "repo", Path: "/repo"},
-			{Argument: "label", Path: "/labels"},
-			{Argument: "branch", Path: "/base"},
-		},
-	})
+var eventPullRequestOpened = events.Info{
+	Name:        PullRequestOpenedEventName,
+	Description: "A pull request was opened.",
+	Fingerprint: "e7b5fb42916888779b71170458089313",
+	Match: []events.MatchRule{
+		{Argument: "repo", Path: "/repo"},
+		{Argument: "label", Path: "/labels"},
+		{Argument: "branch", Path: "/base"},
+	},
 }
 
 // PullRequestOpenedArguments are the arguments of pull_request.opened.
@@ -75,7 +73,7 @@ type PullRequestOpenedEmitter = server.Emitter[PullRequestOpenedPayload]
 
 // RegisterPullRequestOpened adds pull_request.opened to s.
 func RegisterPullRequestOpened(s *server.Server, h PullRequestOpenedHooks, o ...server.TypeOption) (*PullRequestOpenedEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventPullRequestOpened, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventPullRequestOpened, h, o)
 	return (*PullRequestOpenedEmitter)(e), err
 }
 
@@ -87,23 +85,21 @@ type PullRequestOpenedSubscription = client.Subscription[PullRequestOpenedArgume
 
 // SubscribePullRequestOpened subscribes to pull_request.opened.
 func SubscribePullRequestOpened(ctx context.Context, c *client.Client, args PullRequestOpenedArguments, o ...client.SubscribeOption) (*PullRequestOpenedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventPullRequestOpened, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventPullRequestOpened, &args, o)
 	return (*PullRequestOpenedSubscription)(s), err
 }
 
 // IssuesOpenedEventName is the name of the event type.
 const IssuesOpenedEventName = "issues.opened"
 
-func eventIssuesOpened() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        IssuesOpenedEventName,
-		Description: "An issue was opened.",
-		Fingerprint: "54b2c6189412a5f73e98cce74bccc32c",
-		Match: []events.MatchRule{
-			{Argument: "repo", Path: "/repo"},
-			{Argument: "label", Path: "/labels"},
-		},
-	})
+var eventIssuesOpened = events.Info{
+	Name:        IssuesOpenedEventName,
+	Description: "An issue was opened.",
+	Fingerprint: "54b2c6189412a5f73e98cce74bccc32c",
+	Match: []events.MatchRule{
+		{Argument: "repo", Path: "/repo"},
+		{Argument: "label", Path: "/labels"},
+	},
 }
 
 // IssuesOpenedArguments are the arguments of issues.opened.
@@ -147,7 +143,7 @@ type IssuesOpenedEmitter = server.Emitter[IssuesOpenedPayload]
 
 // RegisterIssuesOpened adds issues.opened to s.
 func RegisterIssuesOpened(s *server.Server, h IssuesOpenedHooks, o ...server.TypeOption) (*IssuesOpenedEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventIssuesOpened, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventIssuesOpened, h, o)
 	return (*IssuesOpenedEmitter)(e), err
 }
 
@@ -159,23 +155,21 @@ type IssuesOpenedSubscription = client.Subscription[IssuesOpenedArguments, Issue
 
 // SubscribeIssuesOpened subscribes to issues.opened.
 func SubscribeIssuesOpened(ctx context.Context, c *client.Client, args IssuesOpenedArguments, o ...client.SubscribeOption) (*IssuesOpenedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventIssuesOpened, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventIssuesOpened, &args, o)
 	return (*IssuesOpenedSubscription)(s), err
 }
 
 // IssueCommentCreatedEventName is the name of the event type.
 const IssueCommentCreatedEventName = "issue_comment.created"
 
-func eventIssueCommentCreated() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        IssueCommentCreatedEventName,
-		Description: "Somebody commented on an issue or a pull request.",
-		Fingerprint: "44faa8d8bc7623e5305116f97f916141",
-		Match: []events.MatchRule{
-			{Argument: "repo", Path: "/repo"},
-			{Argument: "label", Path: "/labels"},
-		},
-	})
+var eventIssueCommentCreated = events.Info{
+	Name:        IssueCommentCreatedEventName,
+	Description: "Somebody commented on an issue or a pull request.",
+	Fingerprint: "44faa8d8bc7623e5305116f97f916141",
+	Match: []events.MatchRule{
+		{Argument: "repo", Path: "/repo"},
+		{Argument: "label", Path: "/labels"},
+	},
 }
 
 // IssueCommentCreatedArguments are the arguments of issue_comment.created.
@@ -220,7 +214,7 @@ type IssueCommentCreatedEmitter = server.Emitter[IssueCommentCreatedPayload]
 
 // RegisterIssueCommentCreated adds issue_comment.created to s.
 func RegisterIssueCommentCreated(s *server.Server, h IssueCommentCreatedHooks, o ...server.TypeOption) (*IssueCommentCreatedEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventIssueCommentCreated, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventIssueCommentCreated, h, o)
 	return (*IssueCommentCreatedEmitter)(e), err
 }
 
@@ -232,23 +226,21 @@ type IssueCommentCreatedSubscription = client.Subscription[IssueCommentCreatedAr
 
 // SubscribeIssueCommentCreated subscribes to issue_comment.created.
 func SubscribeIssueCommentCreated(ctx context.Context, c *client.Client, args IssueCommentCreatedArguments, o ...client.SubscribeOption) (*IssueCommentCreatedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventIssueCommentCreated, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventIssueCommentCreated, &args, o)
 	return (*IssueCommentCreatedSubscription)(s), err
 }
 
 // PushEventName is the name of the event type.
 const PushEventName = "push"
 
-func eventPush() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        PushEventName,
-		Description: "Commits or a tag were pushed, or a ref was created or deleted.",
-		Fingerprint: "60064c52faef2d7ec5ec58d148b94a61",
-		Match: []events.MatchRule{
-			{Argument: "repo", Path: "/repo"},
-			{Argument: "branch", Path: "/branch"},
-		},
-	})
+var eventPush = events.Info{
+	Name:        PushEventName,
+	Description: "Commits or a tag were pushed, or a ref was created or deleted.",
+	Fingerprint: "60064c52faef2d7ec5ec58d148b94a61",
+	Match: []events.MatchRule{
+		{Argument: "repo", Path: "/repo"},
+		{Argument: "branch", Path: "/branch"},
+	},
 }
 
 // PushArguments are the arguments of push.
@@ -296,7 +288,7 @@ type PushEmitter = server.Emitter[PushPayload]
 
 // RegisterPush adds push to s.
 func RegisterPush(s *server.Server, h PushHooks, o ...server.TypeOption) (*PushEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventPush, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventPush, h, o)
 	return (*PushEmitter)(e), err
 }
 
@@ -308,23 +300,21 @@ type PushSubscription = client.Subscription[PushArguments, PushPayload]
 
 // SubscribePush subscribes to push.
 func SubscribePush(ctx context.Context, c *client.Client, args PushArguments, o ...client.SubscribeOption) (*PushSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventPush, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventPush, &args, o)
 	return (*PushSubscription)(s), err
 }
 
 // WorkflowRunCompletedEventName is the name of the event type.
 const WorkflowRunCompletedEventName = "workflow_run.completed"
 
-func eventWorkflowRunCompleted() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        WorkflowRunCompletedEventName,
-		Description: "A run of a GitHub Actions workflow ended.",
-		Fingerprint: "938fd492f6fc7207ab990211062256ae",
-		Match: []events.MatchRule{
-			{Argument: "repo", Path: "/repo"},
-			{Argument: "branch", Path: "/branch"},
-		},
-	})
+var eventWorkflowRunCompleted = events.Info{
+	Name:        WorkflowRunCompletedEventName,
+	Description: "A run of a GitHub Actions workflow ended.",
+	Fingerprint: "938fd492f6fc7207ab990211062256ae",
+	Match: []events.MatchRule{
+		{Argument: "repo", Path: "/repo"},
+		{Argument: "branch", Path: "/branch"},
+	},
 }
 
 // WorkflowRunCompletedArguments are the arguments of workflow_run.completed.
@@ -394,7 +384,7 @@ type WorkflowRunCompletedEmitter = server.Emitter[WorkflowRunCompletedPayload]
 
 // RegisterWorkflowRunCompleted adds workflow_run.completed to s.
 func RegisterWorkflowRunCompleted(s *server.Server, h WorkflowRunCompletedHooks, o ...server.TypeOption) (*WorkflowRunCompletedEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventWorkflowRunCompleted, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventWorkflowRunCompleted, h, o)
 	return (*WorkflowRunCompletedEmitter)(e), err
 }
 
@@ -406,23 +396,21 @@ type WorkflowRunCompletedSubscription = client.Subscription[WorkflowRunCompleted
 
 // SubscribeWorkflowRunCompleted subscribes to workflow_run.completed.
 func SubscribeWorkflowRunCompleted(ctx context.Context, c *client.Client, args WorkflowRunCompletedArguments, o ...client.SubscribeOption) (*WorkflowRunCompletedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventWorkflowRunCompleted, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventWorkflowRunCompleted, &args, o)
 	return (*WorkflowRunCompletedSubscription)(s), err
 }
 
 // ReleasePublishedEventName is the name of the event type.
 const ReleasePublishedEventName = "release.published"
 
-func eventReleasePublished() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        ReleasePublishedEventName,
-		Description: "A release was published.",
-		Fingerprint: "b2b9b4e0d27198f06ec619723fd34e1b",
-		Match: []events.MatchRule{
-			{Argument: "repo", Path: "/repo"},
-			{Argument: "branch", Path: "/target"},
-		},
-	})
+var eventReleasePublished = events.Info{
+	Name:        ReleasePublishedEventName,
+	Description: "A release was published.",
+	Fingerprint: "b2b9b4e0d27198f06ec619723fd34e1b",
+	Match: []events.MatchRule{
+		{Argument: "repo", Path: "/repo"},
+		{Argument: "branch", Path: "/target"},
+	},
 }
 
 // ReleasePublishedArguments are the arguments of release.published.
@@ -465,7 +453,7 @@ type ReleasePublishedEmitter = server.Emitter[ReleasePublishedPayload]
 
 // RegisterReleasePublished adds release.published to s.
 func RegisterReleasePublished(s *server.Server, h ReleasePublishedHooks, o ...server.TypeOption) (*ReleasePublishedEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventReleasePublished, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventReleasePublished, h, o)
 	return (*ReleasePublishedEmitter)(e), err
 }
 
@@ -477,7 +465,7 @@ type ReleasePublishedSubscription = client.Subscription[ReleasePublishedArgument
 
 // SubscribeReleasePublished subscribes to release.published.
 func SubscribeReleasePublished(ctx context.Context, c *client.Client, args ReleasePublishedArguments, o ...client.SubscribeOption) (*ReleasePublishedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventReleasePublished, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventReleasePublished, &args, o)
 	return (*ReleasePublishedSubscription)(s), err
 }
 

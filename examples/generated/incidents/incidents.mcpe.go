@@ -16,17 +16,15 @@ import (
 // IncidentCreatedEventName is the name of the event type.
 const IncidentCreatedEventName = "incident.created"
 
-func eventIncidentCreated() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        IncidentCreatedEventName,
-		Description: "Fires when a new incident is created.",
-		Fingerprint: "e36c1a9a91983b912a204a28520b0ffe",
-		Match: []events.MatchRule{
-			{Argument: "severity", Path: "/severity"},
-			{Argument: "service", Path: "/service", Op: events.MatchGlob},
-		},
-		MCPE: &events.MCPE{Priority: "high", Tags: []string{"ops"}},
-	})
+var eventIncidentCreated = events.Info{
+	Name:        IncidentCreatedEventName,
+	Description: "Fires when a new incident is created.",
+	Fingerprint: "e36c1a9a91983b912a204a28520b0ffe",
+	Match: []events.MatchRule{
+		{Argument: "severity", Path: "/severity"},
+		{Argument: "service", Path: "/service", Op: events.MatchGlob},
+	},
+	MCPE: &events.MCPE{Priority: "high", Tags: []string{"ops"}},
 }
 
 // IncidentCreatedArguments are the arguments of incident.created.
@@ -76,7 +74,7 @@ type IncidentCreatedEmitter = server.Emitter[IncidentCreatedPayload]
 
 // RegisterIncidentCreated adds incident.created to s.
 func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...server.TypeOption) (*IncidentCreatedEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventIncidentCreated, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventIncidentCreated, h, o)
 	return (*IncidentCreatedEmitter)(e), err
 }
 
@@ -88,20 +86,18 @@ type IncidentCreatedSubscription = client.Subscription[IncidentCreatedArguments,
 
 // SubscribeIncidentCreated subscribes to incident.created.
 func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*IncidentCreatedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventIncidentCreated, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventIncidentCreated, &args, o)
 	return (*IncidentCreatedSubscription)(s), err
 }
 
 // IncidentUpdatedEventName is the name of the event type.
 const IncidentUpdatedEventName = "incident.updated"
 
-func eventIncidentUpdated() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        IncidentUpdatedEventName,
-		Description: "Fires whenever an incident changes after it was created.",
-		Fingerprint: "30b7d3704fd45c41410563c3bcbebe41",
-		Match:       []events.MatchRule{{Argument: "incidentId", Path: "/incidentId"}},
-	})
+var eventIncidentUpdated = events.Info{
+	Name:        IncidentUpdatedEventName,
+	Description: "Fires whenever an incident changes after it was created.",
+	Fingerprint: "30b7d3704fd45c41410563c3bcbebe41",
+	Match:       []events.MatchRule{{Argument: "incidentId", Path: "/incidentId"}},
 }
 
 // IncidentUpdatedArguments are the arguments of incident.updated.
@@ -134,7 +130,7 @@ type IncidentUpdatedEmitter = server.Emitter[IncidentUpdatedPayload]
 
 // RegisterIncidentUpdated adds incident.updated to s.
 func RegisterIncidentUpdated(s *server.Server, h IncidentUpdatedHooks, o ...server.TypeOption) (*IncidentUpdatedEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventIncidentUpdated, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventIncidentUpdated, h, o)
 	return (*IncidentUpdatedEmitter)(e), err
 }
 
@@ -146,20 +142,18 @@ type IncidentUpdatedSubscription = client.Subscription[IncidentUpdatedArguments,
 
 // SubscribeIncidentUpdated subscribes to incident.updated.
 func SubscribeIncidentUpdated(ctx context.Context, c *client.Client, args IncidentUpdatedArguments, o ...client.SubscribeOption) (*IncidentUpdatedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventIncidentUpdated, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventIncidentUpdated, &args, o)
 	return (*IncidentUpdatedSubscription)(s), err
 }
 
 // IncidentOpenedEventName is the name of the event type.
 const IncidentOpenedEventName = "incident.opened"
 
-func eventIncidentOpened() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        IncidentOpenedEventName,
-		Description: "The older name of incident.created.",
-		Fingerprint: "65799ad703e113fa1063dc6f4e9ecca4",
-		Match:       []events.MatchRule{{Argument: "severities", Path: "/severity", Op: events.MatchIn}},
-	})
+var eventIncidentOpened = events.Info{
+	Name:        IncidentOpenedEventName,
+	Description: "The older name of incident.created.",
+	Fingerprint: "65799ad703e113fa1063dc6f4e9ecca4",
+	Match:       []events.MatchRule{{Argument: "severities", Path: "/severity", Op: events.MatchIn}},
 }
 
 // IncidentOpenedArguments are the arguments of incident.opened.
@@ -194,7 +188,7 @@ type IncidentOpenedEmitter = server.Emitter[IncidentOpenedPayload]
 //
 // The event type is deprecated: use incident.created; it is removed after 2027-03-01.
 func RegisterIncidentOpened(s *server.Server, h IncidentOpenedHooks, o ...server.TypeOption) (*IncidentOpenedEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventIncidentOpened, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventIncidentOpened, h, o)
 	return (*IncidentOpenedEmitter)(e), err
 }
 
@@ -208,19 +202,17 @@ type IncidentOpenedSubscription = client.Subscription[IncidentOpenedArguments, I
 //
 // Deprecated: use incident.created; it is removed after 2027-03-01.
 func SubscribeIncidentOpened(ctx context.Context, c *client.Client, args IncidentOpenedArguments, o ...client.SubscribeOption) (*IncidentOpenedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventIncidentOpened, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventIncidentOpened, &args, o)
 	return (*IncidentOpenedSubscription)(s), err
 }
 
 // IncidentDigestEventName is the name of the event type.
 const IncidentDigestEventName = "incident.digest"
 
-func eventIncidentDigest() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        IncidentDigestEventName,
-		Description: "A summary of open incidents; its shape may still change.",
-		Fingerprint: "454a93b0b915d5270ba40e9e795309f5",
-	})
+var eventIncidentDigest = events.Info{
+	Name:        IncidentDigestEventName,
+	Description: "A summary of open incidents; its shape may still change.",
+	Fingerprint: "454a93b0b915d5270ba40e9e795309f5",
 }
 
 // IncidentDigestArguments are the arguments of incident.digest.
@@ -257,7 +249,7 @@ type IncidentDigestEmitter = server.Emitter[IncidentDigestPayload]
 //
 // The event type is experimental: it may change or go away.
 func RegisterIncidentDigest(s *server.Server, h IncidentDigestHooks, o ...server.TypeOption) (*IncidentDigestEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventIncidentDigest, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventIncidentDigest, h, o)
 	return (*IncidentDigestEmitter)(e), err
 }
 
@@ -271,7 +263,7 @@ type IncidentDigestSubscription = client.Subscription[IncidentDigestArguments, I
 //
 // The event type is experimental: it may change or go away.
 func SubscribeIncidentDigest(ctx context.Context, c *client.Client, args IncidentDigestArguments, o ...client.SubscribeOption) (*IncidentDigestSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventIncidentDigest, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventIncidentDigest, &args, o)
 	return (*IncidentDigestSubscription)(s), err
 }
 

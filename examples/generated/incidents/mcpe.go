@@ -35,9 +35,9 @@ var publishedSchemas = events.NewSchemas(publishedSchemasText)
 // ReadTools returns the package's read tools, for server.Server.AddReadTools.
 func ReadTools() []readtool.Tool {
 	return []readtool.Tool{
-		readtool.Of(eventIncidentCreated()),
-		readtool.Of(eventIncidentUpdated()),
-		readtool.Of(eventIncidentOpened()),
-		readtool.Of(eventIncidentDigest()),
+		readtool.Of(publishedSchemas.Describe(&eventIncidentCreated)),
+		readtool.Of(publishedSchemas.Describe(&eventIncidentUpdated)),
+		readtool.Of(publishedSchemas.Describe(&eventIncidentOpened)),
+		readtool.Of(publishedSchemas.Describe(&eventIncidentDigest)),
 	}
 }

@@ -33,7 +33,7 @@ var publishedSchemas = events.NewSchemas(publishedSchemasText)
 // ReadTools returns the package's read tools, for server.Server.AddReadTools.
 func ReadTools() []readtool.Tool {
 	return []readtool.Tool{
-		readtool.Of(eventSlackMessage()),
-		readtool.Of(eventSlackReaction()),
+		readtool.Of(publishedSchemas.Describe(&eventSlackMessage)),
+		readtool.Of(publishedSchemas.Describe(&eventSlackReaction)),
 	}
 }

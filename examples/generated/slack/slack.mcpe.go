@@ -14,16 +14,14 @@ import (
 // SlackMessageEventName is the name of the event type.
 const SlackMessageEventName = "slack.message"
 
-func eventSlackMessage() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        SlackMessageEventName,
-		Description: "A message was posted in a channel.",
-		Fingerprint: "b3cc50d8f24b5fc78042375373a12b27",
-		Match: []events.MatchRule{
-			{Argument: "channel", Path: "/channel"},
-			{Argument: "mentions", Path: "/mentions"},
-		},
-	})
+var eventSlackMessage = events.Info{
+	Name:        SlackMessageEventName,
+	Description: "A message was posted in a channel.",
+	Fingerprint: "b3cc50d8f24b5fc78042375373a12b27",
+	Match: []events.MatchRule{
+		{Argument: "channel", Path: "/channel"},
+		{Argument: "mentions", Path: "/mentions"},
+	},
 }
 
 // SlackMessageArguments are the arguments of slack.message.
@@ -69,7 +67,7 @@ type SlackMessageEmitter = server.Emitter[SlackMessagePayload]
 
 // RegisterSlackMessage adds slack.message to s.
 func RegisterSlackMessage(s *server.Server, h SlackMessageHooks, o ...server.TypeOption) (*SlackMessageEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventSlackMessage, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventSlackMessage, h, o)
 	return (*SlackMessageEmitter)(e), err
 }
 
@@ -81,24 +79,22 @@ type SlackMessageSubscription = client.Subscription[SlackMessageArguments, Slack
 
 // SubscribeSlackMessage subscribes to slack.message.
 func SubscribeSlackMessage(ctx context.Context, c *client.Client, args SlackMessageArguments, o ...client.SubscribeOption) (*SlackMessageSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventSlackMessage, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventSlackMessage, &args, o)
 	return (*SlackMessageSubscription)(s), err
 }
 
 // SlackReactionEventName is the name of the event type.
 const SlackReactionEventName = "slack.reaction"
 
-func eventSlackReaction() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        SlackReactionEventName,
-		Description: "Somebody reacted to a message.",
-		Fingerprint: "93fe147908efa45980f326a52ca78e9a",
-		NoReplay:    true,
-		Match: []events.MatchRule{
-			{Argument: "channel", Path: "/channel"},
-			{Argument: "emoji", Path: "/emoji"},
-		},
-	})
+var eventSlackReaction = events.Info{
+	Name:        SlackReactionEventName,
+	Description: "Somebody reacted to a message.",
+	Fingerprint: "93fe147908efa45980f326a52ca78e9a",
+	NoReplay:    true,
+	Match: []events.MatchRule{
+		{Argument: "channel", Path: "/channel"},
+		{Argument: "emoji", Path: "/emoji"},
+	},
 }
 
 // SlackReactionArguments are the arguments of slack.reaction.
@@ -153,7 +149,7 @@ type SlackReactionEmitter = server.Emitter[SlackReactionPayload]
 
 // RegisterSlackReaction adds slack.reaction to s.
 func RegisterSlackReaction(s *server.Server, h SlackReactionHooks, o ...server.TypeOption) (*SlackReactionEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventSlackReaction, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventSlackReaction, h, o)
 	return (*SlackReactionEmitter)(e), err
 }
 
@@ -165,7 +161,7 @@ type SlackReactionSubscription = client.Subscription[SlackReactionArguments, Sla
 
 // SubscribeSlackReaction subscribes to slack.reaction.
 func SubscribeSlackReaction(ctx context.Context, c *client.Client, args SlackReactionArguments, o ...client.SubscribeOption) (*SlackReactionSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventSlackReaction, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventSlackReaction, &args, o)
 	return (*SlackReactionSubscription)(s), err
 }
 

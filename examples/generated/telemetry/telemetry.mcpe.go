@@ -15,17 +15,15 @@ import (
 // TelemetryWindowEventName is the name of the event type.
 const TelemetryWindowEventName = "telemetry.window"
 
-func eventTelemetryWindow() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        TelemetryWindowEventName,
-		Description: "A window of samples of one sensor was closed.",
-		Fingerprint: "b3c03f221db633fb79f9a63b1b7885cc",
-		Match: []events.MatchRule{
-			{Argument: "sensor", Path: "/sensor", Op: events.MatchPrefix},
-			{Argument: "minPeak", Path: "/peak", Op: events.MatchMin},
-			{Argument: "maxPeak", Path: "/peak", Op: events.MatchMax},
-		},
-	})
+var eventTelemetryWindow = events.Info{
+	Name:        TelemetryWindowEventName,
+	Description: "A window of samples of one sensor was closed.",
+	Fingerprint: "b3c03f221db633fb79f9a63b1b7885cc",
+	Match: []events.MatchRule{
+		{Argument: "sensor", Path: "/sensor", Op: events.MatchPrefix},
+		{Argument: "minPeak", Path: "/peak", Op: events.MatchMin},
+		{Argument: "maxPeak", Path: "/peak", Op: events.MatchMax},
+	},
 }
 
 // TelemetryWindowArguments are the arguments of telemetry.window.
@@ -74,7 +72,7 @@ type TelemetryWindowEmitter = server.Emitter[TelemetryWindowPayload]
 
 // RegisterTelemetryWindow adds telemetry.window to s.
 func RegisterTelemetryWindow(s *server.Server, h TelemetryWindowHooks, o ...server.TypeOption) (*TelemetryWindowEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventTelemetryWindow, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventTelemetryWindow, h, o)
 	return (*TelemetryWindowEmitter)(e), err
 }
 
@@ -86,6 +84,6 @@ type TelemetryWindowSubscription = client.Subscription[TelemetryWindowArguments,
 
 // SubscribeTelemetryWindow subscribes to telemetry.window.
 func SubscribeTelemetryWindow(ctx context.Context, c *client.Client, args TelemetryWindowArguments, o ...client.SubscribeOption) (*TelemetryWindowSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventTelemetryWindow, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventTelemetryWindow, &args, o)
 	return (*TelemetryWindowSubscription)(s), err
 }

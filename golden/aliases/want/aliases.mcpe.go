@@ -15,12 +15,10 @@ import (
 // PushEventTypeName is the name of the event type.
 const PushEventTypeName = "push"
 
-func eventPush() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        PushEventTypeName,
-		Description: "Names of schemas are in the way of every short name.",
-		Fingerprint: "17b2598feb7abfb36afd4460efd70daf",
-	})
+var eventPush = events.Info{
+	Name:        PushEventTypeName,
+	Description: "Names of schemas are in the way of every short name.",
+	Fingerprint: "17b2598feb7abfb36afd4460efd70daf",
 }
 
 // PushArguments are the arguments of push.
@@ -43,7 +41,7 @@ type PushEmitter = server.Emitter[PushPayload]
 
 // RegisterPush adds push to s.
 func RegisterPush(s *server.Server, h PushHooks, o ...server.TypeOption) (*PushEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventPush, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventPush, h, o)
 	return (*PushEmitter)(e), err
 }
 
@@ -55,16 +53,14 @@ type PushEventSubscription = client.Subscription[PushArguments, PushPayload]
 
 // SubscribePush subscribes to push.
 func SubscribePush(ctx context.Context, c *client.Client, args PushArguments, o ...client.SubscribeOption) (*PushEventSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventPush, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventPush, &args, o)
 	return (*PushEventSubscription)(s), err
 }
 
-func eventCustomer() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        "customer",
-		Description: "Even the second names are taken.",
-		Fingerprint: "8b94c8763a4528f7750687cde409948a",
-	})
+var eventCustomer = events.Info{
+	Name:        "customer",
+	Description: "Even the second names are taken.",
+	Fingerprint: "8b94c8763a4528f7750687cde409948a",
 }
 
 // CustomerArguments are the arguments of customer.
@@ -87,25 +83,23 @@ type CustomerEmitter = server.Emitter[CustomerPayload]
 
 // RegisterCustomer adds customer to s.
 func RegisterCustomer(s *server.Server, h CustomerHooks, o ...server.TypeOption) (*CustomerEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventCustomer, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventCustomer, h, o)
 	return (*CustomerEmitter)(e), err
 }
 
 // SubscribeCustomer subscribes to customer.
 func SubscribeCustomer(ctx context.Context, c *client.Client, args CustomerArguments, o ...client.SubscribeOption) (*client.Subscription[CustomerArguments, CustomerPayload], error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventCustomer, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventCustomer, &args, o)
 	return (*client.Subscription[CustomerArguments, CustomerPayload])(s), err
 }
 
 // CustomerEventEventName is the name of the event type.
 const CustomerEventEventName = "customer.event"
 
-func eventCustomerEvent() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        CustomerEventEventName,
-		Description: "The name of another event's alias is this event's prefix.",
-		Fingerprint: "05add54631568624d86953799e572e4b",
-	})
+var eventCustomerEvent = events.Info{
+	Name:        CustomerEventEventName,
+	Description: "The name of another event's alias is this event's prefix.",
+	Fingerprint: "05add54631568624d86953799e572e4b",
 }
 
 // CustomerEventArguments are the arguments of customer.event.
@@ -197,7 +191,7 @@ type CustomerEventEmitter = server.Emitter[CustomerEventPayload]
 
 // RegisterCustomerEvent adds customer.event to s.
 func RegisterCustomerEvent(s *server.Server, h CustomerEventHooks, o ...server.TypeOption) (*CustomerEventEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventCustomerEvent, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventCustomerEvent, h, o)
 	return (*CustomerEventEmitter)(e), err
 }
 
@@ -209,7 +203,7 @@ type CustomerEventEventSubscription = client.Subscription[CustomerEventArguments
 
 // SubscribeCustomerEvent subscribes to customer.event.
 func SubscribeCustomerEvent(ctx context.Context, c *client.Client, args CustomerEventArguments, o ...client.SubscribeOption) (*CustomerEventEventSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventCustomerEvent, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventCustomerEvent, &args, o)
 	return (*CustomerEventEventSubscription)(s), err
 }
 

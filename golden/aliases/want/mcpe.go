@@ -34,8 +34,8 @@ var publishedSchemas = events.NewSchemas(publishedSchemasText)
 // ReadTools returns the package's read tools, for server.Server.AddReadTools.
 func ReadTools() []readtool.Tool {
 	return []readtool.Tool{
-		readtool.Of(eventPush()),
-		readtool.Of(eventCustomer()),
-		readtool.Of(eventCustomerEvent()),
+		readtool.Of(publishedSchemas.Describe(&eventPush)),
+		readtool.Of(publishedSchemas.Describe(&eventCustomer)),
+		readtool.Of(publishedSchemas.Describe(&eventCustomerEvent)),
 	}
 }

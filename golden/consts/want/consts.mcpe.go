@@ -15,12 +15,10 @@ import (
 // HeartBeatEventName is the name of the event type.
 const HeartBeatEventName = "heart.beat"
 
-func eventHeartBeat() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        HeartBeatEventName,
-		Description: "Members with one possible value.",
-		Fingerprint: "1b22625a721fab7b458d9978f1886706",
-	})
+var eventHeartBeat = events.Info{
+	Name:        HeartBeatEventName,
+	Description: "Members with one possible value.",
+	Fingerprint: "1b22625a721fab7b458d9978f1886706",
 }
 
 // HeartBeatArguments are the arguments of heart.beat.
@@ -108,7 +106,7 @@ type HeartBeatEmitter = server.Emitter[HeartBeatPayload]
 
 // RegisterHeartBeat adds heart.beat to s.
 func RegisterHeartBeat(s *server.Server, h HeartBeatHooks, o ...server.TypeOption) (*HeartBeatEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventHeartBeat, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventHeartBeat, h, o)
 	return (*HeartBeatEmitter)(e), err
 }
 
@@ -120,6 +118,6 @@ type HeartBeatSubscription = client.Subscription[HeartBeatArguments, HeartBeatPa
 
 // SubscribeHeartBeat subscribes to heart.beat.
 func SubscribeHeartBeat(ctx context.Context, c *client.Client, args HeartBeatArguments, o ...client.SubscribeOption) (*HeartBeatSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventHeartBeat, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventHeartBeat, &args, o)
 	return (*HeartBeatSubscription)(s), err
 }

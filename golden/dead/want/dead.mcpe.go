@@ -16,12 +16,10 @@ import (
 // ThingDrawnEventName is the name of the event type.
 const ThingDrawnEventName = "thing.drawn"
 
-func eventThingDrawn() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        ThingDrawnEventName,
-		Description: "Fires when a thing was drawn.",
-		Fingerprint: "33c6c2652417f97e4c57e1d3a1ded085",
-	})
+var eventThingDrawn = events.Info{
+	Name:        ThingDrawnEventName,
+	Description: "Fires when a thing was drawn.",
+	Fingerprint: "33c6c2652417f97e4c57e1d3a1ded085",
 }
 
 // ThingDrawnArguments are the arguments of thing.drawn.
@@ -54,7 +52,7 @@ type ThingDrawnEmitter = server.Emitter[ThingDrawnPayload]
 
 // RegisterThingDrawn adds thing.drawn to s.
 func RegisterThingDrawn(s *server.Server, h ThingDrawnHooks, o ...server.TypeOption) (*ThingDrawnEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventThingDrawn, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventThingDrawn, h, o)
 	return (*ThingDrawnEmitter)(e), err
 }
 
@@ -66,7 +64,7 @@ type ThingDrawnSubscription = client.Subscription[ThingDrawnArguments, ThingDraw
 
 // SubscribeThingDrawn subscribes to thing.drawn.
 func SubscribeThingDrawn(ctx context.Context, c *client.Client, args ThingDrawnArguments, o ...client.SubscribeOption) (*ThingDrawnSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventThingDrawn, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventThingDrawn, &args, o)
 	return (*ThingDrawnSubscription)(s), err
 }
 

@@ -15,12 +15,10 @@ import (
 // ListReadEventName is the name of the event type.
 const ListReadEventName = "list.read"
 
-func eventListRead() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        ListReadEventName,
-		Description: "Arguments with defaults.",
-		Fingerprint: "87a50f3cfdd74db639bef8cc21aa24d4",
-	})
+var eventListRead = events.Info{
+	Name:        ListReadEventName,
+	Description: "Arguments with defaults.",
+	Fingerprint: "87a50f3cfdd74db639bef8cc21aa24d4",
 }
 
 // ListReadArguments are the arguments of list.read.
@@ -132,7 +130,7 @@ type ListReadEmitter = server.Emitter[ListReadPayload]
 
 // RegisterListRead adds list.read to s.
 func RegisterListRead(s *server.Server, h ListReadHooks, o ...server.TypeOption) (*ListReadEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventListRead, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventListRead, h, o)
 	return (*ListReadEmitter)(e), err
 }
 
@@ -144,7 +142,7 @@ type ListReadSubscription = client.Subscription[ListReadArguments, ListReadPaylo
 
 // SubscribeListRead subscribes to list.read.
 func SubscribeListRead(ctx context.Context, c *client.Client, args ListReadArguments, o ...client.SubscribeOption) (*ListReadSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventListRead, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventListRead, &args, o)
 	return (*ListReadSubscription)(s), err
 }
 

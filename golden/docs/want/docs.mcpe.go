@@ -14,12 +14,10 @@ import (
 // TextWrittenEventName is the name of the event type.
 const TextWrittenEventName = "text.written"
 
-func eventTextWritten() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        TextWrittenEventName,
-		Description: "The first line.\n\n//go:build ignore\n+build ignore\nA line with `backquotes`, \"quotes\" and */ a comment end.\n\n  - a list\n  - of things\n\n# A heading\n",
-		Fingerprint: "61db53cb2dfe33b99867abd715a6e245",
-	})
+var eventTextWritten = events.Info{
+	Name:        TextWrittenEventName,
+	Description: "The first line.\n\n//go:build ignore\n+build ignore\nA line with `backquotes`, \"quotes\" and */ a comment end.\n\n  - a list\n  - of things\n\n# A heading\n",
+	Fingerprint: "61db53cb2dfe33b99867abd715a6e245",
 }
 
 // TextWrittenArguments are the arguments of text.written.
@@ -64,7 +62,7 @@ type TextWrittenEmitter = server.Emitter[TextWrittenPayload]
 
 // RegisterTextWritten adds text.written to s.
 func RegisterTextWritten(s *server.Server, h TextWrittenHooks, o ...server.TypeOption) (*TextWrittenEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventTextWritten, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventTextWritten, h, o)
 	return (*TextWrittenEmitter)(e), err
 }
 
@@ -76,7 +74,7 @@ type TextWrittenSubscription = client.Subscription[TextWrittenArguments, TextWri
 
 // SubscribeTextWritten subscribes to text.written.
 func SubscribeTextWritten(ctx context.Context, c *client.Client, args TextWrittenArguments, o ...client.SubscribeOption) (*TextWrittenSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventTextWritten, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventTextWritten, &args, o)
 	return (*TextWrittenSubscription)(s), err
 }
 

@@ -14,12 +14,10 @@ import (
 // PersonMovedEventName is the name of the event type.
 const PersonMovedEventName = "person.moved"
 
-func eventPersonMoved() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        PersonMovedEventName,
-		Description: "Its types come from a plain JSON Schema.",
-		Fingerprint: "945ea4410a531661d5e6688209efb48e",
-	})
+var eventPersonMoved = events.Info{
+	Name:        PersonMovedEventName,
+	Description: "Its types come from a plain JSON Schema.",
+	Fingerprint: "945ea4410a531661d5e6688209efb48e",
 }
 
 // PersonMovedArguments are the arguments of person.moved.
@@ -49,7 +47,7 @@ type PersonMovedEmitter = server.Emitter[PersonMovedPayload]
 
 // RegisterPersonMoved adds person.moved to s.
 func RegisterPersonMoved(s *server.Server, h PersonMovedHooks, o ...server.TypeOption) (*PersonMovedEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventPersonMoved, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventPersonMoved, h, o)
 	return (*PersonMovedEmitter)(e), err
 }
 
@@ -61,6 +59,6 @@ type PersonMovedSubscription = client.Subscription[PersonMovedArguments, PersonM
 
 // SubscribePersonMoved subscribes to person.moved.
 func SubscribePersonMoved(ctx context.Context, c *client.Client, args PersonMovedArguments, o ...client.SubscribeOption) (*PersonMovedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventPersonMoved, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventPersonMoved, &args, o)
 	return (*PersonMovedSubscription)(s), err
 }

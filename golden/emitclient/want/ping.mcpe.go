@@ -13,12 +13,10 @@ import (
 // PingEventName is the name of the event type.
 const PingEventName = "ping"
 
-func eventPing() events.Info {
-	return events.Info{
-		Name:        PingEventName,
-		Description: "The smallest event.",
-		Fingerprint: "b3888af8e304d6788afc48451e759fc1",
-	}
+var eventPing = events.Info{
+	Name:        PingEventName,
+	Description: "The smallest event.",
+	Fingerprint: "b3888af8e304d6788afc48451e759fc1",
 }
 
 // PingArguments are the arguments of ping.
@@ -47,20 +45,18 @@ type PingSubscription = client.Subscription[PingArguments, PingPayload]
 
 // SubscribePing subscribes to ping.
 func SubscribePing(ctx context.Context, c *client.Client, args PingArguments, o ...client.SubscribeOption) (*PingSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventPing, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventPing, &args, o)
 	return (*PingSubscription)(s), err
 }
 
 // PongEventName is the name of the event type.
 const PongEventName = "pong"
 
-func eventPong() events.Info {
-	return events.Info{
-		Name:        PongEventName,
-		Description: "Found upstream.",
-		Fingerprint: "b3888af8e304d6788afc48451e759fc1",
-		Source:      events.SourceCheck,
-	}
+var eventPong = events.Info{
+	Name:        PongEventName,
+	Description: "Found upstream.",
+	Fingerprint: "b3888af8e304d6788afc48451e759fc1",
+	Source:      events.SourceCheck,
 }
 
 // PongArguments are the arguments of pong.
@@ -89,6 +85,6 @@ type PongSubscription = client.Subscription[PongArguments, PongPayload]
 
 // SubscribePong subscribes to pong.
 func SubscribePong(ctx context.Context, c *client.Client, args PongArguments, o ...client.SubscribeOption) (*PongSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventPong, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventPong, &args, o)
 	return (*PongSubscription)(s), err
 }

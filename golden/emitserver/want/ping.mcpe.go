@@ -13,12 +13,10 @@ import (
 // PingEventName is the name of the event type.
 const PingEventName = "ping"
 
-func eventPing() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        PingEventName,
-		Description: "The smallest event.",
-		Fingerprint: "b3888af8e304d6788afc48451e759fc1",
-	})
+var eventPing = events.Info{
+	Name:        PingEventName,
+	Description: "The smallest event.",
+	Fingerprint: "b3888af8e304d6788afc48451e759fc1",
 }
 
 // PingArguments are the arguments of ping.
@@ -47,20 +45,18 @@ type PingEmitter = server.Emitter[PingPayload]
 
 // RegisterPing adds ping to s.
 func RegisterPing(s *server.Server, h PingHooks, o ...server.TypeOption) (*PingEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventPing, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventPing, h, o)
 	return (*PingEmitter)(e), err
 }
 
 // PongEventName is the name of the event type.
 const PongEventName = "pong"
 
-func eventPong() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        PongEventName,
-		Description: "Found upstream.",
-		Fingerprint: "b3888af8e304d6788afc48451e759fc1",
-		Source:      events.SourceCheck,
-	})
+var eventPong = events.Info{
+	Name:        PongEventName,
+	Description: "Found upstream.",
+	Fingerprint: "b3888af8e304d6788afc48451e759fc1",
+	Source:      events.SourceCheck,
 }
 
 // PongArguments are the arguments of pong.
@@ -92,5 +88,5 @@ type PongChecker interface {
 
 // RegisterPong adds pong to s, which asks c for occurrences.
 func RegisterPong(s *server.Server, c PongChecker, h PongHooks, o ...server.TypeOption) error {
-	return server.RegisterCheck(s, events.Type[PongArguments, PongPayload]{Info: eventPong()}, server.CheckOf(c, PongChecker.CheckPong), h, o...)
+	return server.RegisterCheck(s, events.Type[PongArguments, PongPayload]{Info: publishedSchemas.Describe(&eventPong)}, server.CheckOf(c, PongChecker.CheckPong), h, o...)
 }

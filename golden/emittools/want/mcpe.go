@@ -31,7 +31,7 @@ var publishedSchemas = events.NewSchemas(publishedSchemasText)
 // ReadTools returns the package's read tools, for server.Server.AddReadTools.
 func ReadTools() []readtool.Tool {
 	return []readtool.Tool{
-		readtool.Of(eventPing()),
-		readtool.Of(eventPong()),
+		readtool.Of(publishedSchemas.Describe(&eventPing)),
+		readtool.Of(publishedSchemas.Describe(&eventPong)),
 	}
 }

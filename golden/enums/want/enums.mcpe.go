@@ -14,12 +14,10 @@ import (
 // ReactionAddedEventName is the name of the event type.
 const ReactionAddedEventName = "reaction.added"
 
-func eventReactionAdded() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        ReactionAddedEventName,
-		Description: "Enums of each kind.",
-		Fingerprint: "f21a964d1590d4d0168ac9ea81b20a3d",
-	})
+var eventReactionAdded = events.Info{
+	Name:        ReactionAddedEventName,
+	Description: "Enums of each kind.",
+	Fingerprint: "f21a964d1590d4d0168ac9ea81b20a3d",
 }
 
 // ReactionAddedArguments are the arguments of reaction.added.
@@ -130,7 +128,7 @@ type ReactionAddedEmitter = server.Emitter[ReactionAddedPayload]
 
 // RegisterReactionAdded adds reaction.added to s.
 func RegisterReactionAdded(s *server.Server, h ReactionAddedHooks, o ...server.TypeOption) (*ReactionAddedEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventReactionAdded, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventReactionAdded, h, o)
 	return (*ReactionAddedEmitter)(e), err
 }
 
@@ -142,7 +140,7 @@ type ReactionAddedSubscription = client.Subscription[ReactionAddedArguments, Rea
 
 // SubscribeReactionAdded subscribes to reaction.added.
 func SubscribeReactionAdded(ctx context.Context, c *client.Client, args ReactionAddedArguments, o ...client.SubscribeOption) (*ReactionAddedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventReactionAdded, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventReactionAdded, &args, o)
 	return (*ReactionAddedSubscription)(s), err
 }
 

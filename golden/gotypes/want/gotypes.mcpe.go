@@ -18,12 +18,10 @@ import (
 // TypeChosenEventName is the name of the event type.
 const TypeChosenEventName = "type.chosen"
 
-func eventTypeChosen() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        TypeChosenEventName,
-		Description: "Types of the author's choice.",
-		Fingerprint: "f406879f6d2306e05aa7feb7c793eb30",
-	})
+var eventTypeChosen = events.Info{
+	Name:        TypeChosenEventName,
+	Description: "Types of the author's choice.",
+	Fingerprint: "f406879f6d2306e05aa7feb7c793eb30",
 }
 
 // TypeChosenArguments are the arguments of type.chosen.
@@ -75,7 +73,7 @@ type TypeChosenEmitter = server.Emitter[TypeChosenPayload]
 
 // RegisterTypeChosen adds type.chosen to s.
 func RegisterTypeChosen(s *server.Server, h TypeChosenHooks, o ...server.TypeOption) (*TypeChosenEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventTypeChosen, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventTypeChosen, h, o)
 	return (*TypeChosenEmitter)(e), err
 }
 
@@ -87,7 +85,7 @@ type TypeChosenSubscription = client.Subscription[TypeChosenArguments, TypeChose
 
 // SubscribeTypeChosen subscribes to type.chosen.
 func SubscribeTypeChosen(ctx context.Context, c *client.Client, args TypeChosenArguments, o ...client.SubscribeOption) (*TypeChosenSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventTypeChosen, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventTypeChosen, &args, o)
 	return (*TypeChosenSubscription)(s), err
 }
 

@@ -14,16 +14,14 @@ import (
 // IncidentCreatedEventName is the name of the event type.
 const IncidentCreatedEventName = "incident.created"
 
-func eventIncidentCreated() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        IncidentCreatedEventName,
-		Description: "Fires when a new incident is created.",
-		Fingerprint: "7970b2ce9eac6934b975012903cee9ab",
-		Match: []events.MatchRule{
-			{Argument: "severity", Path: "/severity"},
-			{Argument: "service", Path: "/service", Op: events.MatchGlob},
-		},
-	})
+var eventIncidentCreated = events.Info{
+	Name:        IncidentCreatedEventName,
+	Description: "Fires when a new incident is created.",
+	Fingerprint: "7970b2ce9eac6934b975012903cee9ab",
+	Match: []events.MatchRule{
+		{Argument: "severity", Path: "/severity"},
+		{Argument: "service", Path: "/service", Op: events.MatchGlob},
+	},
 }
 
 // IncidentCreatedArguments are the arguments of incident.created.
@@ -71,7 +69,7 @@ type IncidentCreatedEmitter = server.Emitter[IncidentCreatedPayload]
 
 // RegisterIncidentCreated adds incident.created to s.
 func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...server.TypeOption) (*IncidentCreatedEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventIncidentCreated, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventIncidentCreated, h, o)
 	return (*IncidentCreatedEmitter)(e), err
 }
 
@@ -83,7 +81,7 @@ type IncidentCreatedSubscription = client.Subscription[IncidentCreatedArguments,
 
 // SubscribeIncidentCreated subscribes to incident.created.
 func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*IncidentCreatedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventIncidentCreated, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventIncidentCreated, &args, o)
 	return (*IncidentCreatedSubscription)(s), err
 }
 

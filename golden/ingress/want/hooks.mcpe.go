@@ -13,13 +13,11 @@ import (
 // IssueOpenedEventName is the name of the event type.
 const IssueOpenedEventName = "issue.opened"
 
-func eventIssueOpened() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        IssueOpenedEventName,
-		Description: "An issue was opened.",
-		Fingerprint: "fdca640f19bbe384947f9e035fd86d99",
-		Match:       []events.MatchRule{{Argument: "label", Path: "/labels"}},
-	})
+var eventIssueOpened = events.Info{
+	Name:        IssueOpenedEventName,
+	Description: "An issue was opened.",
+	Fingerprint: "fdca640f19bbe384947f9e035fd86d99",
+	Match:       []events.MatchRule{{Argument: "label", Path: "/labels"}},
 }
 
 // IssueOpenedArguments are the arguments of issue.opened.
@@ -67,19 +65,17 @@ type IssueOpenedEmitter = server.Emitter[IssueOpenedPayload]
 
 // RegisterIssueOpened adds issue.opened to s.
 func RegisterIssueOpened(s *server.Server, h IssueOpenedHooks, o ...server.TypeOption) (*IssueOpenedEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventIssueOpened, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventIssueOpened, h, o)
 	return (*IssueOpenedEmitter)(e), err
 }
 
 // PushEventName is the name of the event type.
 const PushEventName = "push"
 
-func eventPush() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        PushEventName,
-		Description: "Commits were pushed. The body itself is the payload.",
-		Fingerprint: "aaf683e37d08a37ed217f1e07af5dcbc",
-	})
+var eventPush = events.Info{
+	Name:        PushEventName,
+	Description: "Commits were pushed. The body itself is the payload.",
+	Fingerprint: "aaf683e37d08a37ed217f1e07af5dcbc",
 }
 
 // PushArguments are the arguments of push.
@@ -119,19 +115,17 @@ type PushEmitter = server.Emitter[PushPayload]
 
 // RegisterPush adds push to s.
 func RegisterPush(s *server.Server, h PushHooks, o ...server.TypeOption) (*PushEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventPush, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventPush, h, o)
 	return (*PushEmitter)(e), err
 }
 
 // InvoicePaidEventName is the name of the event type.
 const InvoicePaidEventName = "invoice.paid"
 
-func eventInvoicePaid() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        InvoicePaidEventName,
-		Description: "An invoice was paid.",
-		Fingerprint: "1fe8761272ed8d66529c5f532f7f5f9a",
-	})
+var eventInvoicePaid = events.Info{
+	Name:        InvoicePaidEventName,
+	Description: "An invoice was paid.",
+	Fingerprint: "1fe8761272ed8d66529c5f532f7f5f9a",
 }
 
 // InvoicePaidArguments are the arguments of invoice.paid.
@@ -160,20 +154,18 @@ type InvoicePaidEmitter = server.Emitter[InvoicePaidPayload]
 
 // RegisterInvoicePaid adds invoice.paid to s.
 func RegisterInvoicePaid(s *server.Server, h InvoicePaidHooks, o ...server.TypeOption) (*InvoicePaidEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventInvoicePaid, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventInvoicePaid, h, o)
 	return (*InvoicePaidEmitter)(e), err
 }
 
 // OrderCreatedEventName is the name of the event type.
 const OrderCreatedEventName = "order.created"
 
-func eventOrderCreated() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        OrderCreatedEventName,
-		Description: "An order was made, as a service of our own says with an HMAC.",
-		Fingerprint: "1fe8761272ed8d66529c5f532f7f5f9a",
-		Source:      events.SourceBoth,
-	})
+var eventOrderCreated = events.Info{
+	Name:        OrderCreatedEventName,
+	Description: "An order was made, as a service of our own says with an HMAC.",
+	Fingerprint: "1fe8761272ed8d66529c5f532f7f5f9a",
+	Source:      events.SourceBoth,
 }
 
 // OrderCreatedArguments are the arguments of order.created.
@@ -208,18 +200,16 @@ type OrderCreatedChecker interface {
 
 // RegisterOrderCreated adds order.created to s, which asks c for occurrences beside those that are emitted.
 func RegisterOrderCreated(s *server.Server, c OrderCreatedChecker, h OrderCreatedHooks, o ...server.TypeOption) (*OrderCreatedEmitter, error) {
-	return server.RegisterBoth(s, events.Type[OrderCreatedArguments, OrderCreatedPayload]{Info: eventOrderCreated()}, server.CheckOf(c, OrderCreatedChecker.CheckOrderCreated), h, o...)
+	return server.RegisterBoth(s, events.Type[OrderCreatedArguments, OrderCreatedPayload]{Info: publishedSchemas.Describe(&eventOrderCreated)}, server.CheckOf(c, OrderCreatedChecker.CheckOrderCreated), h, o...)
 }
 
 // NoteAddedEventName is the name of the event type.
 const NoteAddedEventName = "note.added"
 
-func eventNoteAdded() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        NoteAddedEventName,
-		Description: "Emitted by the program itself.",
-		Fingerprint: "fd425b8b4b59088b2073355e8d2e6f20",
-	})
+var eventNoteAdded = events.Info{
+	Name:        NoteAddedEventName,
+	Description: "Emitted by the program itself.",
+	Fingerprint: "fd425b8b4b59088b2073355e8d2e6f20",
 }
 
 // NoteAddedArguments are the arguments of note.added.
@@ -248,7 +238,7 @@ type NoteAddedEmitter = server.Emitter[NoteAddedPayload]
 
 // RegisterNoteAdded adds note.added to s.
 func RegisterNoteAdded(s *server.Server, h NoteAddedHooks, o ...server.TypeOption) (*NoteAddedEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventNoteAdded, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventNoteAdded, h, o)
 	return (*NoteAddedEmitter)(e), err
 }
 

@@ -15,12 +15,10 @@ import (
 // ValueSeenEventName is the name of the event type.
 const ValueSeenEventName = "value.seen"
 
-func eventValueSeen() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        ValueSeenEventName,
-		Description: "Enums without one Go type.",
-		Fingerprint: "9e740bb525563f5866a02a467a7d29f3",
-	})
+var eventValueSeen = events.Info{
+	Name:        ValueSeenEventName,
+	Description: "Enums without one Go type.",
+	Fingerprint: "9e740bb525563f5866a02a467a7d29f3",
 }
 
 // ValueSeenArguments are the arguments of value.seen.
@@ -94,7 +92,7 @@ type ValueSeenEmitter = server.Emitter[ValueSeenPayload]
 
 // RegisterValueSeen adds value.seen to s.
 func RegisterValueSeen(s *server.Server, h ValueSeenHooks, o ...server.TypeOption) (*ValueSeenEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventValueSeen, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventValueSeen, h, o)
 	return (*ValueSeenEmitter)(e), err
 }
 
@@ -106,7 +104,7 @@ type ValueSeenSubscription = client.Subscription[ValueSeenArguments, ValueSeenPa
 
 // SubscribeValueSeen subscribes to value.seen.
 func SubscribeValueSeen(ctx context.Context, c *client.Client, args ValueSeenArguments, o ...client.SubscribeOption) (*ValueSeenSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventValueSeen, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventValueSeen, &args, o)
 	return (*ValueSeenSubscription)(s), err
 }
 

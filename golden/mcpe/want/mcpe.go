@@ -35,9 +35,9 @@ var publishedSchemas = events.NewSchemas(publishedSchemasText)
 // ReadTools returns the package's read tools, for server.Server.AddReadTools.
 func ReadTools() []readtool.Tool {
 	return []readtool.Tool{
-		readtool.Of(eventNoteKept()),
-		readtool.Of(eventNotePlain()),
-		readtool.Of(eventNoteHidden()),
-		readtool.Of(eventNoteUrgent()),
+		readtool.Of(publishedSchemas.Describe(&eventNoteKept)),
+		readtool.Of(publishedSchemas.Describe(&eventNotePlain)),
+		readtool.Of(publishedSchemas.Describe(&eventNoteHidden)),
+		readtool.Of(publishedSchemas.Describe(&eventNoteUrgent)),
 	}
 }

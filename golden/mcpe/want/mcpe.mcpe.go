@@ -14,12 +14,10 @@ import (
 // NoteKeptEventName is the name of the event type.
 const NoteKeptEventName = "note.kept"
 
-func eventNoteKept() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        NoteKeptEventName,
-		Description: "Says nothing to MCPE.",
-		Fingerprint: "78b44d58c9b3a0f12699849b908b5dec",
-	})
+var eventNoteKept = events.Info{
+	Name:        NoteKeptEventName,
+	Description: "Says nothing to MCPE.",
+	Fingerprint: "78b44d58c9b3a0f12699849b908b5dec",
 }
 
 // NoteKeptArguments are the arguments of note.kept.
@@ -46,7 +44,7 @@ type NoteKeptEmitter = server.Emitter[NoteKeptPayload]
 
 // RegisterNoteKept adds note.kept to s.
 func RegisterNoteKept(s *server.Server, h NoteKeptHooks, o ...server.TypeOption) (*NoteKeptEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventNoteKept, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventNoteKept, h, o)
 	return (*NoteKeptEmitter)(e), err
 }
 
@@ -58,20 +56,18 @@ type NoteKeptSubscription = client.Subscription[NoteKeptArguments, NoteKeptPaylo
 
 // SubscribeNoteKept subscribes to note.kept.
 func SubscribeNoteKept(ctx context.Context, c *client.Client, args NoteKeptArguments, o ...client.SubscribeOption) (*NoteKeptSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventNoteKept, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventNoteKept, &args, o)
 	return (*NoteKeptSubscription)(s), err
 }
 
 // NotePlainEventName is the name of the event type.
 const NotePlainEventName = "note.plain"
 
-func eventNotePlain() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        NotePlainEventName,
-		Description: "Says the defaults.",
-		Fingerprint: "78b44d58c9b3a0f12699849b908b5dec",
-		MCPE:        &events.MCPE{},
-	})
+var eventNotePlain = events.Info{
+	Name:        NotePlainEventName,
+	Description: "Says the defaults.",
+	Fingerprint: "78b44d58c9b3a0f12699849b908b5dec",
+	MCPE:        &events.MCPE{},
 }
 
 // NotePlainArguments are the arguments of note.plain.
@@ -98,7 +94,7 @@ type NotePlainEmitter = server.Emitter[NotePlainPayload]
 
 // RegisterNotePlain adds note.plain to s.
 func RegisterNotePlain(s *server.Server, h NotePlainHooks, o ...server.TypeOption) (*NotePlainEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventNotePlain, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventNotePlain, h, o)
 	return (*NotePlainEmitter)(e), err
 }
 
@@ -110,20 +106,18 @@ type NotePlainSubscription = client.Subscription[NotePlainArguments, NotePlainPa
 
 // SubscribeNotePlain subscribes to note.plain.
 func SubscribeNotePlain(ctx context.Context, c *client.Client, args NotePlainArguments, o ...client.SubscribeOption) (*NotePlainSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventNotePlain, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventNotePlain, &args, o)
 	return (*NotePlainSubscription)(s), err
 }
 
 // NoteHiddenEventName is the name of the event type.
 const NoteHiddenEventName = "note.hidden"
 
-func eventNoteHidden() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        NoteHiddenEventName,
-		Description: "Is not for MCPE.",
-		Fingerprint: "78b44d58c9b3a0f12699849b908b5dec",
-		MCPE:        &events.MCPE{Disabled: true},
-	})
+var eventNoteHidden = events.Info{
+	Name:        NoteHiddenEventName,
+	Description: "Is not for MCPE.",
+	Fingerprint: "78b44d58c9b3a0f12699849b908b5dec",
+	MCPE:        &events.MCPE{Disabled: true},
 }
 
 // NoteHiddenArguments are the arguments of note.hidden.
@@ -150,7 +144,7 @@ type NoteHiddenEmitter = server.Emitter[NoteHiddenPayload]
 
 // RegisterNoteHidden adds note.hidden to s.
 func RegisterNoteHidden(s *server.Server, h NoteHiddenHooks, o ...server.TypeOption) (*NoteHiddenEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventNoteHidden, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventNoteHidden, h, o)
 	return (*NoteHiddenEmitter)(e), err
 }
 
@@ -162,20 +156,18 @@ type NoteHiddenSubscription = client.Subscription[NoteHiddenArguments, NoteHidde
 
 // SubscribeNoteHidden subscribes to note.hidden.
 func SubscribeNoteHidden(ctx context.Context, c *client.Client, args NoteHiddenArguments, o ...client.SubscribeOption) (*NoteHiddenSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventNoteHidden, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventNoteHidden, &args, o)
 	return (*NoteHiddenSubscription)(s), err
 }
 
 // NoteUrgentEventName is the name of the event type.
 const NoteUrgentEventName = "note.urgent"
 
-func eventNoteUrgent() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        NoteUrgentEventName,
-		Description: "Has a priority and tags.",
-		Fingerprint: "78b44d58c9b3a0f12699849b908b5dec",
-		MCPE:        &events.MCPE{Priority: "critical", Tags: []string{"ops", "on-call"}},
-	})
+var eventNoteUrgent = events.Info{
+	Name:        NoteUrgentEventName,
+	Description: "Has a priority and tags.",
+	Fingerprint: "78b44d58c9b3a0f12699849b908b5dec",
+	MCPE:        &events.MCPE{Priority: "critical", Tags: []string{"ops", "on-call"}},
 }
 
 // NoteUrgentArguments are the arguments of note.urgent.
@@ -202,7 +194,7 @@ type NoteUrgentEmitter = server.Emitter[NoteUrgentPayload]
 
 // RegisterNoteUrgent adds note.urgent to s.
 func RegisterNoteUrgent(s *server.Server, h NoteUrgentHooks, o ...server.TypeOption) (*NoteUrgentEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventNoteUrgent, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventNoteUrgent, h, o)
 	return (*NoteUrgentEmitter)(e), err
 }
 
@@ -214,6 +206,6 @@ type NoteUrgentSubscription = client.Subscription[NoteUrgentArguments, NoteUrgen
 
 // SubscribeNoteUrgent subscribes to note.urgent.
 func SubscribeNoteUrgent(ctx context.Context, c *client.Client, args NoteUrgentArguments, o ...client.SubscribeOption) (*NoteUrgentSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventNoteUrgent, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventNoteUrgent, &args, o)
 	return (*NoteUrgentSubscription)(s), err
 }

@@ -14,12 +14,10 @@ import (
 // BakeDoneEventName is the name of the event type.
 const BakeDoneEventName = "bake.done"
 
-func eventBakeDone() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        BakeDoneEventName,
-		Description: "Fires when something is baked.",
-		Fingerprint: "6fa19c144b87201b9bb68ecc9d1485a2",
-	})
+var eventBakeDone = events.Info{
+	Name:        BakeDoneEventName,
+	Description: "Fires when something is baked.",
+	Fingerprint: "6fa19c144b87201b9bb68ecc9d1485a2",
 }
 
 // BakeDoneArguments are the arguments of bake.done.
@@ -105,7 +103,7 @@ type BakeDoneEmitter = server.Emitter[BakeDonePayload]
 
 // RegisterBakeDone adds bake.done to s.
 func RegisterBakeDone(s *server.Server, h BakeDoneHooks, o ...server.TypeOption) (*BakeDoneEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventBakeDone, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventBakeDone, h, o)
 	return (*BakeDoneEmitter)(e), err
 }
 
@@ -117,7 +115,7 @@ type BakeDoneSubscription = client.Subscription[BakeDoneArguments, BakeDonePaylo
 
 // SubscribeBakeDone subscribes to bake.done.
 func SubscribeBakeDone(ctx context.Context, c *client.Client, args BakeDoneArguments, o ...client.SubscribeOption) (*BakeDoneSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventBakeDone, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventBakeDone, &args, o)
 	return (*BakeDoneSubscription)(s), err
 }
 

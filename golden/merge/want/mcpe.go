@@ -33,7 +33,7 @@ var publishedSchemas = events.NewSchemas(publishedSchemasText)
 // ReadTools returns the package's read tools, for server.Server.AddReadTools.
 func ReadTools() []readtool.Tool {
 	return []readtool.Tool{
-		readtool.Of(eventThingChanged()),
-		readtool.Of(eventThingDrawn()),
+		readtool.Of(publishedSchemas.Describe(&eventThingChanged)),
+		readtool.Of(publishedSchemas.Describe(&eventThingDrawn)),
 	}
 }

@@ -16,12 +16,10 @@ import (
 // ThingChangedEventName is the name of the event type.
 const ThingChangedEventName = "thing.changed"
 
-func eventThingChanged() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        ThingChangedEventName,
-		Description: "Schemas that are merged.",
-		Fingerprint: "fcc8658f1885871bf5409baad5627c84",
-	})
+var eventThingChanged = events.Info{
+	Name:        ThingChangedEventName,
+	Description: "Schemas that are merged.",
+	Fingerprint: "fcc8658f1885871bf5409baad5627c84",
 }
 
 // ThingChangedArguments are the arguments of thing.changed.
@@ -51,7 +49,7 @@ type ThingChangedEmitter = server.Emitter[ThingChangedPayload]
 
 // RegisterThingChanged adds thing.changed to s.
 func RegisterThingChanged(s *server.Server, h ThingChangedHooks, o ...server.TypeOption) (*ThingChangedEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventThingChanged, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventThingChanged, h, o)
 	return (*ThingChangedEmitter)(e), err
 }
 
@@ -63,19 +61,17 @@ type ThingChangedSubscription = client.Subscription[ThingChangedArguments, Thing
 
 // SubscribeThingChanged subscribes to thing.changed.
 func SubscribeThingChanged(ctx context.Context, c *client.Client, args ThingChangedArguments, o ...client.SubscribeOption) (*ThingChangedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventThingChanged, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventThingChanged, &args, o)
 	return (*ThingChangedSubscription)(s), err
 }
 
 // ThingDrawnEventName is the name of the event type.
 const ThingDrawnEventName = "thing.drawn"
 
-func eventThingDrawn() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        ThingDrawnEventName,
-		Description: "Its schemas have names of their own.",
-		Fingerprint: "3db3f6f1595131804983da0feb2769f3",
-	})
+var eventThingDrawn = events.Info{
+	Name:        ThingDrawnEventName,
+	Description: "Its schemas have names of their own.",
+	Fingerprint: "3db3f6f1595131804983da0feb2769f3",
 }
 
 // DrawnFilter are the arguments of thing.drawn.
@@ -106,7 +102,7 @@ type ThingDrawnEmitter = server.Emitter[Drawing]
 
 // RegisterThingDrawn adds thing.drawn to s.
 func RegisterThingDrawn(s *server.Server, h ThingDrawnHooks, o ...server.TypeOption) (*ThingDrawnEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventThingDrawn, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventThingDrawn, h, o)
 	return (*ThingDrawnEmitter)(e), err
 }
 
@@ -118,7 +114,7 @@ type ThingDrawnSubscription = client.Subscription[DrawnFilter, Drawing]
 
 // SubscribeThingDrawn subscribes to thing.drawn.
 func SubscribeThingDrawn(ctx context.Context, c *client.Client, args DrawnFilter, o ...client.SubscribeOption) (*ThingDrawnSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventThingDrawn, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventThingDrawn, &args, o)
 	return (*ThingDrawnSubscription)(s), err
 }
 

@@ -16,12 +16,10 @@ import (
 // IncidentCreatedEventName is the name of the event type.
 const IncidentCreatedEventName = "incident.created"
 
-func eventIncidentCreated() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        IncidentCreatedEventName,
-		Description: "Names that need care.",
-		Fingerprint: "011e821107f3542e14c3076e5dbaf5b1",
-	})
+var eventIncidentCreated = events.Info{
+	Name:        IncidentCreatedEventName,
+	Description: "Names that need care.",
+	Fingerprint: "011e821107f3542e14c3076e5dbaf5b1",
 }
 
 // IncidentCreatedArguments are the arguments of incident.created.
@@ -88,7 +86,7 @@ type IncidentCreatedEmitter = server.Emitter[IncidentCreatedPayload]
 
 // RegisterIncidentCreated adds incident.created to s.
 func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...server.TypeOption) (*IncidentCreatedEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventIncidentCreated, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventIncidentCreated, h, o)
 	return (*IncidentCreatedEmitter)(e), err
 }
 
@@ -100,19 +98,17 @@ type IncidentCreatedSubscription = client.Subscription[IncidentCreatedArguments,
 
 // SubscribeIncidentCreated subscribes to incident.created.
 func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*IncidentCreatedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventIncidentCreated, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventIncidentCreated, &args, o)
 	return (*IncidentCreatedSubscription)(s), err
 }
 
 // TypeEventName is the name of the event type.
 const TypeEventName = "type"
 
-func eventType() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        TypeEventName,
-		Description: "The name is a keyword.",
-		Fingerprint: "c97742d67d1dc391bd69d6775549f001",
-	})
+var eventType = events.Info{
+	Name:        TypeEventName,
+	Description: "The name is a keyword.",
+	Fingerprint: "c97742d67d1dc391bd69d6775549f001",
 }
 
 // TypeArguments are the arguments of type.
@@ -135,7 +131,7 @@ type TypeEmitter = server.Emitter[TypePayload]
 
 // RegisterType adds type to s.
 func RegisterType(s *server.Server, h TypeHooks, o ...server.TypeOption) (*TypeEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventType, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventType, h, o)
 	return (*TypeEmitter)(e), err
 }
 
@@ -147,19 +143,17 @@ type TypeSubscription = client.Subscription[TypeArguments, TypePayload]
 
 // SubscribeType subscribes to type.
 func SubscribeType(ctx context.Context, c *client.Client, args TypeArguments, o ...client.SubscribeOption) (*TypeSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventType, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventType, &args, o)
 	return (*TypeSubscription)(s), err
 }
 
 // HappeningsEventName is the name of the event type.
 const HappeningsEventName = "events"
 
-func eventHappenings() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        HappeningsEventName,
-		Description: "The name is that of a package.",
-		Fingerprint: "c6ad39db5592abef9610573cb6944467",
-	})
+var eventHappenings = events.Info{
+	Name:        HappeningsEventName,
+	Description: "The name is that of a package.",
+	Fingerprint: "c6ad39db5592abef9610573cb6944467",
 }
 
 // HappeningsArguments are the arguments of events.
@@ -188,7 +182,7 @@ type HappeningsEmitter = server.Emitter[HappeningsPayload]
 
 // RegisterHappenings adds events to s.
 func RegisterHappenings(s *server.Server, h HappeningsHooks, o ...server.TypeOption) (*HappeningsEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventHappenings, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventHappenings, h, o)
 	return (*HappeningsEmitter)(e), err
 }
 
@@ -200,19 +194,17 @@ type HappeningsSubscription = client.Subscription[HappeningsArguments, Happening
 
 // SubscribeHappenings subscribes to events.
 func SubscribeHappenings(ctx context.Context, c *client.Client, args HappeningsArguments, o ...client.SubscribeOption) (*HappeningsSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventHappenings, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventHappenings, &args, o)
 	return (*HappeningsSubscription)(s), err
 }
 
 // X3dPrintDoneEventName is the name of the event type.
 const X3dPrintDoneEventName = "3d_print.done"
 
-func eventX3dPrintDone() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        X3dPrintDoneEventName,
-		Description: "The name begins with a digit.",
-		Fingerprint: "64e42f10cb70fe0b807139e9e58b631d",
-	})
+var eventX3dPrintDone = events.Info{
+	Name:        X3dPrintDoneEventName,
+	Description: "The name begins with a digit.",
+	Fingerprint: "64e42f10cb70fe0b807139e9e58b631d",
 }
 
 // X3dPrintDoneArguments are the arguments of 3d_print.done.
@@ -241,7 +233,7 @@ type X3dPrintDoneEmitter = server.Emitter[X3dPrintDonePayload]
 
 // RegisterX3dPrintDone adds 3d_print.done to s.
 func RegisterX3dPrintDone(s *server.Server, h X3dPrintDoneHooks, o ...server.TypeOption) (*X3dPrintDoneEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventX3dPrintDone, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventX3dPrintDone, h, o)
 	return (*X3dPrintDoneEmitter)(e), err
 }
 
@@ -253,19 +245,17 @@ type X3dPrintDoneSubscription = client.Subscription[X3dPrintDoneArguments, X3dPr
 
 // SubscribeX3dPrintDone subscribes to 3d_print.done.
 func SubscribeX3dPrintDone(ctx context.Context, c *client.Client, args X3dPrintDoneArguments, o ...client.SubscribeOption) (*X3dPrintDoneSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventX3dPrintDone, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventX3dPrintDone, &args, o)
 	return (*X3dPrintDoneSubscription)(s), err
 }
 
 // NestedNamedEventName is the name of the event type.
 const NestedNamedEventName = "nested.named"
 
-func eventNestedNamed() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        NestedNamedEventName,
-		Description: "Nested types with names of the author's choice.",
-		Fingerprint: "f963b2d1314317e4840b4b873f3733b3",
-	})
+var eventNestedNamed = events.Info{
+	Name:        NestedNamedEventName,
+	Description: "Nested types with names of the author's choice.",
+	Fingerprint: "f963b2d1314317e4840b4b873f3733b3",
 }
 
 // NestedNamedArguments are the arguments of nested.named.
@@ -396,7 +386,7 @@ type NestedNamedEmitter = server.Emitter[NestedNamedPayload]
 
 // RegisterNestedNamed adds nested.named to s.
 func RegisterNestedNamed(s *server.Server, h NestedNamedHooks, o ...server.TypeOption) (*NestedNamedEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventNestedNamed, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventNestedNamed, h, o)
 	return (*NestedNamedEmitter)(e), err
 }
 
@@ -408,7 +398,7 @@ type NestedNamedSubscription = client.Subscription[NestedNamedArguments, NestedN
 
 // SubscribeNestedNamed subscribes to nested.named.
 func SubscribeNestedNamed(ctx context.Context, c *client.Client, args NestedNamedArguments, o ...client.SubscribeOption) (*NestedNamedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventNestedNamed, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventNestedNamed, &args, o)
 	return (*NestedNamedSubscription)(s), err
 }
 

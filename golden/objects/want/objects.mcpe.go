@@ -15,12 +15,10 @@ import (
 // ConfigChangedEventName is the name of the event type.
 const ConfigChangedEventName = "config.changed"
 
-func eventConfigChanged() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        ConfigChangedEventName,
-		Description: "Objects nested, open and as maps.",
-		Fingerprint: "cf44c58d76d3a38a8873f323287db35c",
-	})
+var eventConfigChanged = events.Info{
+	Name:        ConfigChangedEventName,
+	Description: "Objects nested, open and as maps.",
+	Fingerprint: "cf44c58d76d3a38a8873f323287db35c",
 }
 
 // ConfigChangedArguments are the arguments of config.changed.
@@ -149,7 +147,7 @@ type ConfigChangedEmitter = server.Emitter[ConfigChangedPayload]
 
 // RegisterConfigChanged adds config.changed to s.
 func RegisterConfigChanged(s *server.Server, h ConfigChangedHooks, o ...server.TypeOption) (*ConfigChangedEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventConfigChanged, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventConfigChanged, h, o)
 	return (*ConfigChangedEmitter)(e), err
 }
 
@@ -161,6 +159,6 @@ type ConfigChangedSubscription = client.Subscription[ConfigChangedArguments, Con
 
 // SubscribeConfigChanged subscribes to config.changed.
 func SubscribeConfigChanged(ctx context.Context, c *client.Client, args ConfigChangedArguments, o ...client.SubscribeOption) (*ConfigChangedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventConfigChanged, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventConfigChanged, &args, o)
 	return (*ConfigChangedSubscription)(s), err
 }

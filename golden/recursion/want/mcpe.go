@@ -32,6 +32,6 @@ var publishedSchemas = events.NewSchemas(publishedSchemasText)
 // ReadTools returns the package's read tools, for server.Server.AddReadTools.
 func ReadTools() []readtool.Tool {
 	return []readtool.Tool{
-		readtool.Of(eventTreeGrown()),
+		readtool.Of(publishedSchemas.Describe(&eventTreeGrown)),
 	}
 }

@@ -16,12 +16,10 @@ import (
 // TreeGrownEventName is the name of the event type.
 const TreeGrownEventName = "tree.grown"
 
-func eventTreeGrown() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        TreeGrownEventName,
-		Description: "Types that hold themselves.",
-		Fingerprint: "8992fbefdebf48e523759613da62adca",
-	})
+var eventTreeGrown = events.Info{
+	Name:        TreeGrownEventName,
+	Description: "Types that hold themselves.",
+	Fingerprint: "8992fbefdebf48e523759613da62adca",
 }
 
 // TreeGrownArguments are the arguments of tree.grown.
@@ -60,7 +58,7 @@ type TreeGrownEmitter = server.Emitter[TreeGrownPayload]
 
 // RegisterTreeGrown adds tree.grown to s.
 func RegisterTreeGrown(s *server.Server, h TreeGrownHooks, o ...server.TypeOption) (*TreeGrownEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventTreeGrown, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventTreeGrown, h, o)
 	return (*TreeGrownEmitter)(e), err
 }
 
@@ -72,7 +70,7 @@ type TreeGrownSubscription = client.Subscription[TreeGrownArguments, TreeGrownPa
 
 // SubscribeTreeGrown subscribes to tree.grown.
 func SubscribeTreeGrown(ctx context.Context, c *client.Client, args TreeGrownArguments, o ...client.SubscribeOption) (*TreeGrownSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventTreeGrown, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventTreeGrown, &args, o)
 	return (*TreeGrownSubscription)(s), err
 }
 

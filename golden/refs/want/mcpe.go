@@ -34,7 +34,7 @@ var publishedSchemas = events.NewSchemas(publishedSchemasText)
 // ReadTools returns the package's read tools, for server.Server.AddReadTools.
 func ReadTools() []readtool.Tool {
 	return []readtool.Tool{
-		readtool.Of(eventUserJoined()),
-		readtool.Of(eventUserMoved()),
+		readtool.Of(publishedSchemas.Describe(&eventUserJoined)),
+		readtool.Of(publishedSchemas.Describe(&eventUserMoved)),
 	}
 }

@@ -14,12 +14,10 @@ import (
 // UserJoinedEventName is the name of the event type.
 const UserJoinedEventName = "user.joined"
 
-func eventUserJoined() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        UserJoinedEventName,
-		Description: "References of each kind.",
-		Fingerprint: "c799e6cec6168f4d6dfeefbcecba1481",
-	})
+var eventUserJoined = events.Info{
+	Name:        UserJoinedEventName,
+	Description: "References of each kind.",
+	Fingerprint: "c799e6cec6168f4d6dfeefbcecba1481",
 }
 
 // UserJoinedArguments are the arguments of user.joined.
@@ -38,7 +36,7 @@ type UserJoinedEmitter = server.Emitter[UserJoinedPayload]
 
 // RegisterUserJoined adds user.joined to s.
 func RegisterUserJoined(s *server.Server, h UserJoinedHooks, o ...server.TypeOption) (*UserJoinedEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventUserJoined, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventUserJoined, h, o)
 	return (*UserJoinedEmitter)(e), err
 }
 
@@ -50,19 +48,17 @@ type UserJoinedSubscription = client.Subscription[UserJoinedArguments, UserJoine
 
 // SubscribeUserJoined subscribes to user.joined.
 func SubscribeUserJoined(ctx context.Context, c *client.Client, args UserJoinedArguments, o ...client.SubscribeOption) (*UserJoinedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventUserJoined, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventUserJoined, &args, o)
 	return (*UserJoinedSubscription)(s), err
 }
 
 // UserMovedEventName is the name of the event type.
 const UserMovedEventName = "user.moved"
 
-func eventUserMoved() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        UserMovedEventName,
-		Description: "References into schemas.",
-		Fingerprint: "f91259d2fead58609cecd512cbd18706",
-	})
+var eventUserMoved = events.Info{
+	Name:        UserMovedEventName,
+	Description: "References into schemas.",
+	Fingerprint: "f91259d2fead58609cecd512cbd18706",
 }
 
 // UserMovedArguments are the arguments of user.moved.
@@ -127,7 +123,7 @@ type UserMovedEmitter = server.Emitter[UserMovedPayload]
 
 // RegisterUserMoved adds user.moved to s.
 func RegisterUserMoved(s *server.Server, h UserMovedHooks, o ...server.TypeOption) (*UserMovedEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventUserMoved, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventUserMoved, h, o)
 	return (*UserMovedEmitter)(e), err
 }
 
@@ -139,7 +135,7 @@ type UserMovedSubscription = client.Subscription[UserMovedArguments, UserMovedPa
 
 // SubscribeUserMoved subscribes to user.moved.
 func SubscribeUserMoved(ctx context.Context, c *client.Client, args UserMovedArguments, o ...client.SubscribeOption) (*UserMovedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventUserMoved, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventUserMoved, &args, o)
 	return (*UserMovedSubscription)(s), err
 }
 

@@ -15,12 +15,10 @@ import (
 // SampleTakenEventName is the name of the event type.
 const SampleTakenEventName = "sample.taken"
 
-func eventSampleTaken() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        SampleTakenEventName,
-		Description: "Every scalar in every combination of required and nullable.",
-		Fingerprint: "65991f517dc31f2876004d099b384ee9",
-	})
+var eventSampleTaken = events.Info{
+	Name:        SampleTakenEventName,
+	Description: "Every scalar in every combination of required and nullable.",
+	Fingerprint: "65991f517dc31f2876004d099b384ee9",
 }
 
 // SampleTakenArguments are the arguments of sample.taken.
@@ -79,7 +77,7 @@ type SampleTakenEmitter = server.Emitter[SampleTakenPayload]
 
 // RegisterSampleTaken adds sample.taken to s.
 func RegisterSampleTaken(s *server.Server, h SampleTakenHooks, o ...server.TypeOption) (*SampleTakenEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventSampleTaken, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventSampleTaken, h, o)
 	return (*SampleTakenEmitter)(e), err
 }
 
@@ -91,6 +89,6 @@ type SampleTakenSubscription = client.Subscription[SampleTakenArguments, SampleT
 
 // SubscribeSampleTaken subscribes to sample.taken.
 func SubscribeSampleTaken(ctx context.Context, c *client.Client, args SampleTakenArguments, o ...client.SubscribeOption) (*SampleTakenSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventSampleTaken, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventSampleTaken, &args, o)
 	return (*SampleTakenSubscription)(s), err
 }

@@ -34,8 +34,8 @@ var publishedSchemas = events.NewSchemas(publishedSchemasText)
 // ReadTools returns the package's read tools, for server.Server.AddReadTools.
 func ReadTools() []readtool.Tool {
 	return []readtool.Tool{
-		readtool.Of(eventMailReceived()),
-		readtool.Of(eventMailMoved()),
-		readtool.Of(eventMailChanged()),
+		readtool.Of(publishedSchemas.Describe(&eventMailReceived)),
+		readtool.Of(publishedSchemas.Describe(&eventMailMoved)),
+		readtool.Of(publishedSchemas.Describe(&eventMailChanged)),
 	}
 }

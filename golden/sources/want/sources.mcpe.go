@@ -15,20 +15,18 @@ import (
 // MailReceivedEventName is the name of the event type.
 const MailReceivedEventName = "mail.received"
 
-func eventMailReceived() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        MailReceivedEventName,
-		Description: "Found by a check.",
-		Fingerprint: "758ea81decef78cc86e94d868c63fd80",
-		Source:      events.SourceCheck,
-		Match: []events.MatchRule{
-			{Argument: "from", Path: "/from", Op: events.MatchGlob},
-			{Argument: "box", Path: "/box", Op: events.MatchIn},
-			{Argument: "since", Path: "/size", Op: events.MatchMin},
-			{Argument: "until", Path: "/size", Op: events.MatchMax},
-			{Argument: "subject", Path: "/head/subject", Op: events.MatchPrefix},
-		},
-	})
+var eventMailReceived = events.Info{
+	Name:        MailReceivedEventName,
+	Description: "Found by a check.",
+	Fingerprint: "758ea81decef78cc86e94d868c63fd80",
+	Source:      events.SourceCheck,
+	Match: []events.MatchRule{
+		{Argument: "from", Path: "/from", Op: events.MatchGlob},
+		{Argument: "box", Path: "/box", Op: events.MatchIn},
+		{Argument: "since", Path: "/size", Op: events.MatchMin},
+		{Argument: "until", Path: "/size", Op: events.MatchMax},
+		{Argument: "subject", Path: "/head/subject", Op: events.MatchPrefix},
+	},
 }
 
 // MailReceivedArguments are the arguments of mail.received.
@@ -78,7 +76,7 @@ type MailReceivedChecker interface {
 
 // RegisterMailReceived adds mail.received to s, which asks c for occurrences.
 func RegisterMailReceived(s *server.Server, c MailReceivedChecker, h MailReceivedHooks, o ...server.TypeOption) error {
-	return server.RegisterCheck(s, events.Type[MailReceivedArguments, MailReceivedPayload]{Info: eventMailReceived()}, server.CheckOf(c, MailReceivedChecker.CheckMailReceived), h, o...)
+	return server.RegisterCheck(s, events.Type[MailReceivedArguments, MailReceivedPayload]{Info: publishedSchemas.Describe(&eventMailReceived)}, server.CheckOf(c, MailReceivedChecker.CheckMailReceived), h, o...)
 }
 
 // MailReceivedEvent is an occurrence of mail.received as a client receives it.
@@ -89,25 +87,23 @@ type MailReceivedSubscription = client.Subscription[MailReceivedArguments, MailR
 
 // SubscribeMailReceived subscribes to mail.received.
 func SubscribeMailReceived(ctx context.Context, c *client.Client, args MailReceivedArguments, o ...client.SubscribeOption) (*MailReceivedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventMailReceived, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventMailReceived, &args, o)
 	return (*MailReceivedSubscription)(s), err
 }
 
 // MailMovedEventName is the name of the event type.
 const MailMovedEventName = "mail.moved"
 
-func eventMailMoved() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        MailMovedEventName,
-		Description: "Found by a check and told by the server.",
-		Delivery:    []string{"poll", "push"},
-		Fingerprint: "db0559dca7917e7382d26ae26542c97d",
-		Meta: map[string]any{
-			"example.com/team":   json.RawMessage(`"mail"`),
-			"example.com/limits": json.RawMessage(`{"rate":1.50,"big":12345678901234567890}`),
-		},
-		Source: events.SourceBoth,
-	})
+var eventMailMoved = events.Info{
+	Name:        MailMovedEventName,
+	Description: "Found by a check and told by the server.",
+	Delivery:    []string{"poll", "push"},
+	Fingerprint: "db0559dca7917e7382d26ae26542c97d",
+	Meta: map[string]any{
+		"example.com/team":   json.RawMessage(`"mail"`),
+		"example.com/limits": json.RawMessage(`{"rate":1.50,"big":12345678901234567890}`),
+	},
+	Source: events.SourceBoth,
 }
 
 // MailMovedArguments are the arguments of mail.moved.
@@ -146,7 +142,7 @@ type MailMovedChecker interface {
 //
 // The event type is deprecated: use mail.changed; it is removed after 2027-03-01.
 func RegisterMailMoved(s *server.Server, c MailMovedChecker, h MailMovedHooks, o ...server.TypeOption) (*MailMovedEmitter, error) {
-	return server.RegisterBoth(s, events.Type[MailMovedArguments, MailMovedPayload]{Info: eventMailMoved()}, server.CheckOf(c, MailMovedChecker.CheckMailMoved), h, o...)
+	return server.RegisterBoth(s, events.Type[MailMovedArguments, MailMovedPayload]{Info: publishedSchemas.Describe(&eventMailMoved)}, server.CheckOf(c, MailMovedChecker.CheckMailMoved), h, o...)
 }
 
 // MailMovedEvent is an occurrence of mail.moved as a client receives it.
@@ -161,21 +157,19 @@ type MailMovedSubscription = client.Subscription[MailMovedArguments, MailMovedPa
 //
 // Deprecated: use mail.changed; it is removed after 2027-03-01.
 func SubscribeMailMoved(ctx context.Context, c *client.Client, args MailMovedArguments, o ...client.SubscribeOption) (*MailMovedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventMailMoved, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventMailMoved, &args, o)
 	return (*MailMovedSubscription)(s), err
 }
 
 // MailChangedEventName is the name of the event type.
 const MailChangedEventName = "mail.changed"
 
-func eventMailChanged() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        MailChangedEventName,
-		Description: "Not replayed.",
-		Delivery:    []string{"push"},
-		Fingerprint: "a1cb17c108446fcd65c58fad1916466d",
-		NoReplay:    true,
-	})
+var eventMailChanged = events.Info{
+	Name:        MailChangedEventName,
+	Description: "Not replayed.",
+	Delivery:    []string{"push"},
+	Fingerprint: "a1cb17c108446fcd65c58fad1916466d",
+	NoReplay:    true,
 }
 
 // MailChangedArguments are the arguments of mail.changed.
@@ -209,7 +203,7 @@ type MailChangedEmitter = server.Emitter[MailChangedPayload]
 
 // RegisterMailChanged adds mail.changed to s.
 func RegisterMailChanged(s *server.Server, h MailChangedHooks, o ...server.TypeOption) (*MailChangedEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventMailChanged, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventMailChanged, h, o)
 	return (*MailChangedEmitter)(e), err
 }
 
@@ -221,6 +215,6 @@ type MailChangedSubscription = client.Subscription[MailChangedArguments, MailCha
 
 // SubscribeMailChanged subscribes to mail.changed.
 func SubscribeMailChanged(ctx context.Context, c *client.Client, args MailChangedArguments, o ...client.SubscribeOption) (*MailChangedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventMailChanged, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventMailChanged, &args, o)
 	return (*MailChangedSubscription)(s), err
 }

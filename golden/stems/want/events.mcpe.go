@@ -14,12 +14,10 @@ import (
 // UsersMetEventName is the name of the event type.
 const UsersMetEventName = "users.met"
 
-func eventUsersMet() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        UsersMetEventName,
-		Description: "Fires when two users meet.",
-		Fingerprint: "5f681c2e86157cb186cb2c602d039d25",
-	})
+var eventUsersMet = events.Info{
+	Name:        UsersMetEventName,
+	Description: "Fires when two users meet.",
+	Fingerprint: "5f681c2e86157cb186cb2c602d039d25",
 }
 
 // UsersMetArguments are the arguments of users.met.
@@ -49,7 +47,7 @@ type UsersMetEmitter = server.Emitter[UsersMetPayload]
 
 // RegisterUsersMet adds users.met to s.
 func RegisterUsersMet(s *server.Server, h UsersMetHooks, o ...server.TypeOption) (*UsersMetEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventUsersMet, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventUsersMet, h, o)
 	return (*UsersMetEmitter)(e), err
 }
 
@@ -61,6 +59,6 @@ type UsersMetSubscription = client.Subscription[UsersMetArguments, UsersMetPaylo
 
 // SubscribeUsersMet subscribes to users.met.
 func SubscribeUsersMet(ctx context.Context, c *client.Client, args UsersMetArguments, o ...client.SubscribeOption) (*UsersMetSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventUsersMet, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventUsersMet, &args, o)
 	return (*UsersMetSubscription)(s), err
 }

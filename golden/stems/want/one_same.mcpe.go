@@ -14,12 +14,10 @@ import (
 // OneDoneEventName is the name of the event type.
 const OneDoneEventName = "one.done"
 
-func eventOneDone() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        OneDoneEventName,
-		Description: "Fires when one is done.",
-		Fingerprint: "1c1d2ecd8944be0edb2ed5062243d39e",
-	})
+var eventOneDone = events.Info{
+	Name:        OneDoneEventName,
+	Description: "Fires when one is done.",
+	Fingerprint: "1c1d2ecd8944be0edb2ed5062243d39e",
 }
 
 // OneDoneArguments are the arguments of one.done.
@@ -48,7 +46,7 @@ type OneDoneEmitter = server.Emitter[OneDonePayload]
 
 // RegisterOneDone adds one.done to s.
 func RegisterOneDone(s *server.Server, h OneDoneHooks, o ...server.TypeOption) (*OneDoneEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventOneDone, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventOneDone, h, o)
 	return (*OneDoneEmitter)(e), err
 }
 
@@ -60,6 +58,6 @@ type OneDoneSubscription = client.Subscription[OneDoneArguments, OneDonePayload]
 
 // SubscribeOneDone subscribes to one.done.
 func SubscribeOneDone(ctx context.Context, c *client.Client, args OneDoneArguments, o ...client.SubscribeOption) (*OneDoneSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventOneDone, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventOneDone, &args, o)
 	return (*OneDoneSubscription)(s), err
 }

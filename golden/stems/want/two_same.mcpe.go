@@ -14,12 +14,10 @@ import (
 // TwoDoneEventName is the name of the event type.
 const TwoDoneEventName = "two.done"
 
-func eventTwoDone() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        TwoDoneEventName,
-		Description: "Fires when two is done.",
-		Fingerprint: "1c1d2ecd8944be0edb2ed5062243d39e",
-	})
+var eventTwoDone = events.Info{
+	Name:        TwoDoneEventName,
+	Description: "Fires when two is done.",
+	Fingerprint: "1c1d2ecd8944be0edb2ed5062243d39e",
 }
 
 // TwoDoneArguments are the arguments of two.done.
@@ -48,7 +46,7 @@ type TwoDoneEmitter = server.Emitter[TwoDonePayload]
 
 // RegisterTwoDone adds two.done to s.
 func RegisterTwoDone(s *server.Server, h TwoDoneHooks, o ...server.TypeOption) (*TwoDoneEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventTwoDone, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventTwoDone, h, o)
 	return (*TwoDoneEmitter)(e), err
 }
 
@@ -60,6 +58,6 @@ type TwoDoneSubscription = client.Subscription[TwoDoneArguments, TwoDonePayload]
 
 // SubscribeTwoDone subscribes to two.done.
 func SubscribeTwoDone(ctx context.Context, c *client.Client, args TwoDoneArguments, o ...client.SubscribeOption) (*TwoDoneSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventTwoDone, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventTwoDone, &args, o)
 	return (*TwoDoneSubscription)(s), err
 }

@@ -16,12 +16,10 @@ import (
 // ReadingTakenEventName is the name of the event type.
 const ReadingTakenEventName = "reading.taken"
 
-func eventReadingTaken() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        ReadingTakenEventName,
-		Description: "What has to come back as it was.",
-		Fingerprint: "4c76ebf2ce1e65c88930a91bdbbadc13",
-	})
+var eventReadingTaken = events.Info{
+	Name:        ReadingTakenEventName,
+	Description: "What has to come back as it was.",
+	Fingerprint: "4c76ebf2ce1e65c88930a91bdbbadc13",
 }
 
 // ReadingTakenArguments are the arguments of reading.taken.
@@ -96,7 +94,7 @@ type ReadingTakenEmitter = server.Emitter[ReadingTakenPayload]
 
 // RegisterReadingTaken adds reading.taken to s.
 func RegisterReadingTaken(s *server.Server, h ReadingTakenHooks, o ...server.TypeOption) (*ReadingTakenEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventReadingTaken, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventReadingTaken, h, o)
 	return (*ReadingTakenEmitter)(e), err
 }
 
@@ -108,7 +106,7 @@ type ReadingTakenSubscription = client.Subscription[ReadingTakenArguments, Readi
 
 // SubscribeReadingTaken subscribes to reading.taken.
 func SubscribeReadingTaken(ctx context.Context, c *client.Client, args ReadingTakenArguments, o ...client.SubscribeOption) (*ReadingTakenSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventReadingTaken, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventReadingTaken, &args, o)
 	return (*ReadingTakenSubscription)(s), err
 }
 

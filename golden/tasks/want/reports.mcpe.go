@@ -19,12 +19,10 @@ import (
 // ReportWrittenEventName is the name of the event type.
 const ReportWrittenEventName = "report.written"
 
-func eventReportWritten() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        ReportWrittenEventName,
-		Description: "Fires when a report is there.",
-		Fingerprint: "8ad607527a0796b1082c43ba1a064a19",
-	})
+var eventReportWritten = events.Info{
+	Name:        ReportWrittenEventName,
+	Description: "Fires when a report is there.",
+	Fingerprint: "8ad607527a0796b1082c43ba1a064a19",
 }
 
 // ReportWrittenArguments are the arguments of report.written.
@@ -53,7 +51,7 @@ type ReportWrittenEmitter = server.Emitter[ReportWrittenPayload]
 
 // RegisterReportWritten adds report.written to s.
 func RegisterReportWritten(s *server.Server, h ReportWrittenHooks, o ...server.TypeOption) (*ReportWrittenEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventReportWritten, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventReportWritten, h, o)
 	return (*ReportWrittenEmitter)(e), err
 }
 
@@ -65,7 +63,7 @@ type ReportWrittenSubscription = client.Subscription[ReportWrittenArguments, Rep
 
 // SubscribeReportWritten subscribes to report.written.
 func SubscribeReportWritten(ctx context.Context, c *client.Client, args ReportWrittenArguments, o ...client.SubscribeOption) (*ReportWrittenSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventReportWritten, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventReportWritten, &args, o)
 	return (*ReportWrittenSubscription)(s), err
 }
 

@@ -33,7 +33,7 @@ var publishedSchemas = events.NewSchemas(publishedSchemasText)
 // ReadTools returns the package's read tools, for server.Server.AddReadTools.
 func ReadTools() []readtool.Tool {
 	return []readtool.Tool{
-		readtool.New(eventPageTurned(), "turn_page", "after", "limit"),
-		readtool.Of(eventBookOpenedV1()),
+		readtool.New(publishedSchemas.Describe(&eventPageTurned), "turn_page", "after", "limit"),
+		readtool.Of(publishedSchemas.Describe(&eventBookOpenedV1)),
 	}
 }

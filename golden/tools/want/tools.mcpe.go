@@ -14,12 +14,10 @@ import (
 // PageTurnedEventName is the name of the event type.
 const PageTurnedEventName = "page.turned"
 
-func eventPageTurned() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        PageTurnedEventName,
-		Description: "Its arguments have the names of the tool's own.",
-		Fingerprint: "cd062e4fadcfd4e7fca7e67ae5ade4f5",
-	})
+var eventPageTurned = events.Info{
+	Name:        PageTurnedEventName,
+	Description: "Its arguments have the names of the tool's own.",
+	Fingerprint: "cd062e4fadcfd4e7fca7e67ae5ade4f5",
 }
 
 // PageTurnedArguments are the arguments of page.turned.
@@ -52,7 +50,7 @@ type PageTurnedEmitter = server.Emitter[PageTurnedPayload]
 
 // RegisterPageTurned adds page.turned to s.
 func RegisterPageTurned(s *server.Server, h PageTurnedHooks, o ...server.TypeOption) (*PageTurnedEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventPageTurned, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventPageTurned, h, o)
 	return (*PageTurnedEmitter)(e), err
 }
 
@@ -64,19 +62,17 @@ type PageTurnedSubscription = client.Subscription[PageTurnedArguments, PageTurne
 
 // SubscribePageTurned subscribes to page.turned.
 func SubscribePageTurned(ctx context.Context, c *client.Client, args PageTurnedArguments, o ...client.SubscribeOption) (*PageTurnedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventPageTurned, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventPageTurned, &args, o)
 	return (*PageTurnedSubscription)(s), err
 }
 
 // BookOpenedV1EventName is the name of the event type.
 const BookOpenedV1EventName = "book-opened.v1"
 
-func eventBookOpenedV1() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        BookOpenedV1EventName,
-		Description: "Its arguments are a shared type.",
-		Fingerprint: "a7d6fb698e2f9b553402b2f2f207534f",
-	})
+var eventBookOpenedV1 = events.Info{
+	Name:        BookOpenedV1EventName,
+	Description: "Its arguments are a shared type.",
+	Fingerprint: "a7d6fb698e2f9b553402b2f2f207534f",
 }
 
 // BookOpenedV1Arguments are the arguments of book-opened.v1.
@@ -115,7 +111,7 @@ type BookOpenedV1Emitter = server.Emitter[BookOpenedV1Payload]
 
 // RegisterBookOpenedV1 adds book-opened.v1 to s.
 func RegisterBookOpenedV1(s *server.Server, h BookOpenedV1Hooks, o ...server.TypeOption) (*BookOpenedV1Emitter, error) {
-	e, err := server.RegisterUntyped(s, eventBookOpenedV1, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventBookOpenedV1, h, o)
 	return (*BookOpenedV1Emitter)(e), err
 }
 
@@ -127,7 +123,7 @@ type BookOpenedV1Subscription = client.Subscription[BookOpenedV1Arguments, BookO
 
 // SubscribeBookOpenedV1 subscribes to book-opened.v1.
 func SubscribeBookOpenedV1(ctx context.Context, c *client.Client, args BookOpenedV1Arguments, o ...client.SubscribeOption) (*BookOpenedV1Subscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventBookOpenedV1, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventBookOpenedV1, &args, o)
 	return (*BookOpenedV1Subscription)(s), err
 }
 

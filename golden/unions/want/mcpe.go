@@ -34,8 +34,8 @@ var publishedSchemas = events.NewSchemas(publishedSchemasText)
 // ReadTools returns the package's read tools, for server.Server.AddReadTools.
 func ReadTools() []readtool.Tool {
 	return []readtool.Tool{
-		readtool.Of(eventPaymentMade()),
-		readtool.Of(eventPaymentMethod()),
-		readtool.Of(eventPaymentStep()),
+		readtool.Of(publishedSchemas.Describe(&eventPaymentMade)),
+		readtool.Of(publishedSchemas.Describe(&eventPaymentMethod)),
+		readtool.Of(publishedSchemas.Describe(&eventPaymentStep)),
 	}
 }

@@ -16,12 +16,10 @@ import (
 // PaymentMadeEventName is the name of the event type.
 const PaymentMadeEventName = "payment.made"
 
-func eventPaymentMade() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        PaymentMadeEventName,
-		Description: "Unions in every place.",
-		Fingerprint: "9bd30ac138308db0f55ed6f32f948a5a",
-	})
+var eventPaymentMade = events.Info{
+	Name:        PaymentMadeEventName,
+	Description: "Unions in every place.",
+	Fingerprint: "9bd30ac138308db0f55ed6f32f948a5a",
 }
 
 // PaymentMadeArguments are the arguments of payment.made.
@@ -197,7 +195,7 @@ type PaymentMadeEmitter = server.Emitter[PaymentMadePayload]
 
 // RegisterPaymentMade adds payment.made to s.
 func RegisterPaymentMade(s *server.Server, h PaymentMadeHooks, o ...server.TypeOption) (*PaymentMadeEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventPaymentMade, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventPaymentMade, h, o)
 	return (*PaymentMadeEmitter)(e), err
 }
 
@@ -209,19 +207,17 @@ type PaymentMadeSubscription = client.Subscription[PaymentMadeArguments, Payment
 
 // SubscribePaymentMade subscribes to payment.made.
 func SubscribePaymentMade(ctx context.Context, c *client.Client, args PaymentMadeArguments, o ...client.SubscribeOption) (*PaymentMadeSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventPaymentMade, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventPaymentMade, &args, o)
 	return (*PaymentMadeSubscription)(s), err
 }
 
 // PaymentMethodEventName is the name of the event type.
 const PaymentMethodEventName = "payment.method"
 
-func eventPaymentMethod() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        PaymentMethodEventName,
-		Description: "A union is the payload itself.",
-		Fingerprint: "c84bed5ad33d494118fe79421ec659f8",
-	})
+var eventPaymentMethod = events.Info{
+	Name:        PaymentMethodEventName,
+	Description: "A union is the payload itself.",
+	Fingerprint: "c84bed5ad33d494118fe79421ec659f8",
 }
 
 // PaymentMethodArguments are the arguments of payment.method.
@@ -244,7 +240,7 @@ type PaymentMethodEmitter = server.Emitter[PaymentMethodPayload]
 
 // RegisterPaymentMethod adds payment.method to s.
 func RegisterPaymentMethod(s *server.Server, h PaymentMethodHooks, o ...server.TypeOption) (*PaymentMethodEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventPaymentMethod, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventPaymentMethod, h, o)
 	return (*PaymentMethodEmitter)(e), err
 }
 
@@ -256,19 +252,17 @@ type PaymentMethodSubscription = client.Subscription[PaymentMethodArguments, Pay
 
 // SubscribePaymentMethod subscribes to payment.method.
 func SubscribePaymentMethod(ctx context.Context, c *client.Client, args PaymentMethodArguments, o ...client.SubscribeOption) (*PaymentMethodSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventPaymentMethod, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventPaymentMethod, &args, o)
 	return (*PaymentMethodSubscription)(s), err
 }
 
 // PaymentStepEventName is the name of the event type.
 const PaymentStepEventName = "payment.step"
 
-func eventPaymentStep() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        PaymentStepEventName,
-		Description: "A union written in place is the payload.",
-		Fingerprint: "220d10459227dbdc442ef0bf4714664f",
-	})
+var eventPaymentStep = events.Info{
+	Name:        PaymentStepEventName,
+	Description: "A union written in place is the payload.",
+	Fingerprint: "220d10459227dbdc442ef0bf4714664f",
 }
 
 // PaymentStepArguments are the arguments of payment.step.
@@ -372,7 +366,7 @@ type PaymentStepEmitter = server.Emitter[PaymentStepPayload]
 
 // RegisterPaymentStep adds payment.step to s.
 func RegisterPaymentStep(s *server.Server, h PaymentStepHooks, o ...server.TypeOption) (*PaymentStepEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventPaymentStep, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventPaymentStep, h, o)
 	return (*PaymentStepEmitter)(e), err
 }
 
@@ -384,7 +378,7 @@ type PaymentStepSubscription = client.Subscription[PaymentStepArguments, Payment
 
 // SubscribePaymentStep subscribes to payment.step.
 func SubscribePaymentStep(ctx context.Context, c *client.Client, args PaymentStepArguments, o ...client.SubscribeOption) (*PaymentStepSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventPaymentStep, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventPaymentStep, &args, o)
 	return (*PaymentStepSubscription)(s), err
 }
 

@@ -15,12 +15,10 @@ import (
 // ThingHappenedEventName is the name of the event type.
 const ThingHappenedEventName = "thing.happened"
 
-func eventThingHappened() events.Info {
-	return publishedSchemas.Describe(events.Info{
-		Name:        ThingHappenedEventName,
-		Description: "What is typed with a warning or a note.",
-		Fingerprint: "408144ea4dd2e88da395c0267cfe7baf",
-	})
+var eventThingHappened = events.Info{
+	Name:        ThingHappenedEventName,
+	Description: "What is typed with a warning or a note.",
+	Fingerprint: "408144ea4dd2e88da395c0267cfe7baf",
 }
 
 // ThingHappenedArguments are the arguments of thing.happened.
@@ -55,7 +53,7 @@ type ThingHappenedEmitter = server.Emitter[ThingHappenedPayload]
 
 // RegisterThingHappened adds thing.happened to s.
 func RegisterThingHappened(s *server.Server, h ThingHappenedHooks, o ...server.TypeOption) (*ThingHappenedEmitter, error) {
-	e, err := server.RegisterUntyped(s, eventThingHappened, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventThingHappened, h, o)
 	return (*ThingHappenedEmitter)(e), err
 }
 
@@ -67,6 +65,6 @@ type ThingHappenedSubscription = client.Subscription[ThingHappenedArguments, Thi
 
 // SubscribeThingHappened subscribes to thing.happened.
 func SubscribeThingHappened(ctx context.Context, c *client.Client, args ThingHappenedArguments, o ...client.SubscribeOption) (*ThingHappenedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, eventThingHappened, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, &eventThingHappened, &args, o)
 	return (*ThingHappenedSubscription)(s), err
 }
