@@ -23,6 +23,7 @@ const (
 // TestCompiledSymbols compiles packages of few event types whose payloads differ, as those of people do:
 // generic code over payloads themselves, and not over pointers to them, would be compiled for each.
 func TestCompiledSymbols(t *testing.T) {
+	t.Parallel()
 	imports := output(t, "..", "go", "list", "-export", "-deps", "-f", "{{if .Export}}packagefile {{.ImportPath}}={{.Export}}\n{{end}}",
 		"./runtime/server", "./runtime/client", "./runtime/readtool")
 	var lines []string

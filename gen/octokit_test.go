@@ -58,6 +58,7 @@ func octokitFile(names []string, definitions *source.Node) string {
 // TestOctokit generates a package for all of GitHub's webhooks from their public schema and puts
 // real payloads through it.
 func TestOctokit(t *testing.T) {
+	t.Parallel()
 	examples := octokitExamples(t)
 	var names []string
 	for _, e := range examples {

@@ -153,6 +153,7 @@ func build(document []byte) (json.RawMessage, int, []source.Diagnostic) {
 // suite says. What is refused is on the list. Each schema comes as it is, and again with each type
 // that its valid instances have: the suite hardly ever says type, and without it a value stays JSON.
 func TestSuite(t *testing.T) {
+	t.Parallel()
 	refused := map[string]string{}
 	dir := t.TempDir()
 	// A Go number has bounds that a JSON number has not: what such a type cannot hold is listed too.
