@@ -28,7 +28,6 @@ import (
 // what the scaffold's CI does. Every variant has a module of the same name, so that the go command
 // finds most of the second one's work done.
 func TestScaffold(t *testing.T) {
-	t.Parallel()
 	serve := map[string]func(*testing.T, string){"stdio": serveStdio, "http": serveHTTP}
 	for _, transport := range templates.Transports {
 		for _, source := range templates.Sources {

@@ -21,7 +21,6 @@ import (
 // passes its test, which posts a webhook as the service signs it, and lint finds nothing. GitHub's server is run as
 // a process too, until a signed POST arrives at a client as an event.
 func TestScaffoldFrom(t *testing.T) {
-	t.Parallel()
 	for _, service := range starter.Services {
 		t.Run(service, func(t *testing.T) {
 			t.Parallel()
