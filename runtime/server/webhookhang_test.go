@@ -26,6 +26,7 @@ type stuckMailbox struct {
 	mailbox
 	behind atomic.Int64  // cursors below it hang
 	hung   atomic.Int64  // checks that did
+	left   atomic.Int64  // of those, whose context has ended
 	free   chan struct{} // closed: they go on
 }
 
@@ -35,6 +36,7 @@ func (m *stuckMailbox) check(ctx context.Context, a filterArgs, cursor string) (
 		select {
 		case <-m.free:
 		case <-ctx.Done():
+			m.left.Add(1)
 			return events.Page[incident]{}, ctx.Err()
 		}
 	}
@@ -127,6 +129,9 @@ func hangs(w *world, source, cause string) {
 	case "unsubscribing":
 		w.unsubscribe(reader, to(reader))
 		w.settle(time.Second)
+		if hung, left := m.hung.Load(), m.left.Load(); left != hung {
+			t.Errorf("of %d hung checks %d were told that nobody waits for them any more", hung, left)
+		}
 		if n := w.types["e"].feeds.Len(); n != 1 { // alice's
 			t.Errorf("%d feeds", n)
 		}
