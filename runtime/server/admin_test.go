@@ -3,7 +3,6 @@ package server
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -280,63 +279,6 @@ func TestSRV8AllowOrigin(t *testing.T) {
 		revoke()
 		_, rerr = call(w.Server, "alice", wire.MethodSubscribe, params(local, secretA, ""))
 		wantError(t, rerr, -32602, "*")
-	})
-}
-
-// TestSRV8Handler reads the operator's JSON: pages, one, filters, errors, nothing but reading.
-func TestSRV8Handler(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
-		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-		var last subscribed
-		for i := range 5 {
-			last = w.subscribe(fmt.Sprint("p", i), params(plain, secretA, ""))
-		}
-		h := w.Admin().Handler()
-		get := func(method, query string) (int, string) {
-			rec := httptest.NewRecorder()
-			h.ServeHTTP(rec, httptest.NewRequest(method, "/admin"+query, nil))
-			return rec.Code, rec.Body.String()
-		}
-		var ids []string
-		for query := "?limit=2"; query != ""; {
-			code, body := get("GET", query)
-			var page struct {
-				Subscriptions []WebhookInfo
-				Next          string
-			}
-			if err := json.Unmarshal([]byte(body), &page); err != nil || code != 200 || strings.Contains(body, "whsec") {
-				t.Fatal(code, body, err)
-			}
-			for _, i := range page.Subscriptions {
-				ids = append(ids, i.ID)
-			}
-			if query = ""; page.Next != "" {
-				query = "?limit=2&after=" + page.Next
-			}
-		}
-		if len(ids) != 5 {
-			t.Errorf("%q", ids)
-		}
-		if code, body := get("GET", "?id="+last.ID); code != 200 || !strings.Contains(body, `"state":"active"`) || !strings.Contains(body, `"principal":"p4"`) {
-			t.Error(code, body)
-		}
-		if code, body := get("GET", "?principal=p1"); code != 200 || strings.Count(body, `"id"`) != 1 {
-			t.Error(code, body)
-		}
-		if code, body := get("GET", "?event=nope"); code != 200 || body != "{\"subscriptions\":[]}\n" {
-			t.Error(code, body)
-		}
-		for query, want := range map[string]int{"?id=sub_0": 404, "?limit=0": 400, "?limit=x": 400} {
-			if code, _ := get("GET", query); code != want {
-				t.Errorf("%s: %d", query, code)
-			}
-		}
-		for _, method := range []string{"POST", "DELETE", "PUT"} {
-			if code, _ := get(method, "?id="+last.ID); code != 405 {
-				t.Errorf("%s: %d", method, code)
-			}
-		}
 	})
 }
 

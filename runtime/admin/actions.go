@@ -1,0 +1,213 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// maxBody bounds the body of an action, in bytes.
+	maxBody = 64 << 10
+	// actionTime bounds how long one may take.
+	actionTime = 30 * time.Second
+)
+
+// A request is what an action's body may hold; which members it has to have depends on the verb.
+type request struct {
+	EventID   string   `json:"eventId,omitempty"`
+	Cursor    *string  `json:"cursor,omitempty"`
+	Principal string   `json:"principal,omitempty"`
+	Events    []string `json:"events,omitempty"`
+}
+
+// A task is an action with all that it needs.
+type task struct {
+	action  Action
+	request request
+	key     string
+}
+
+// posted serves an action by the API.
+func (h *handler) posted(verb Verb) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		t, err := readTask(w, r, verb)
+		if out, ok := h.act(w, r, t, err); ok {
+			if out.code != "" {
+				problem(w, out.status, out.code, out.detail)
+				return
+			}
+			answer(w, out.status, out.result)
+		}
+	}
+}
+
+// readTask reads an action from a request of the API.
+func readTask(w http.ResponseWriter, r *http.Request, verb Verb) (t task, err error) {
+	t.key = r.Header.Get("Idempotency-Key")
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	t.name(r, verb)
+	if err != nil {
+		var tooLarge *http.MaxBytesError
+		if errors.As(err, &tooLarge) {
+			return t, badRequest("the body has more than " + strconv.Itoa(maxBody) + " bytes")
+		}
+		return t, badRequest("the body cannot be read")
+	}
+	if len(bytes.TrimSpace(body)) > 0 {
+		if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
+			return t, badRequest("the body's Content-Type is not application/json")
+		}
+		d := json.NewDecoder(bytes.NewReader(body))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&t.request); err != nil {
+			return t, badRequest("the body: " + err.Error())
+		}
+		if _, err := d.Token(); err != io.EOF {
+			return t, badRequest("the body has something after its object")
+		}
+	}
+	return t, t.check()
+}
+
+// name says what the action is about.
+func (t *task) name(r *http.Request, verb Verb) {
+	t.action.Verb = verb
+	switch verb {
+	case Revoke:
+	case Disconnect:
+		t.action.Connection = r.PathValue("id")
+	default:
+		t.action.Subscription = r.PathValue("id")
+	}
+}
+
+// check refuses a body whose members are not those of the verb.
+func (t *task) check() error {
+	q := &t.request
+	for _, m := range []struct {
+		name   string
+		given  bool
+		takes  []Verb
+		needed bool
+	}{
+		{"eventId", q.EventID != "", []Verb{Send}, true},
+		{"cursor", q.Cursor != nil, []Verb{Replay}, true},
+		{"principal", q.Principal != "", []Verb{Revoke}, true},
+		{"events", len(q.Events) > 0, []Verb{Revoke}, false},
+	} {
+		takes := slices.Contains(m.takes, t.action.Verb)
+		if m.given && !takes {
+			return badRequest(string(t.action.Verb) + " has no member " + m.name)
+		}
+		if !m.given && takes && m.needed {
+			return badRequest("the member " + m.name + " is missing")
+		}
+	}
+	if t.key == "" || len(t.key) > maxKey || strings.ContainsFunc(t.key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return badRequest("an Idempotency-Key of 1 to " + strconv.Itoa(maxKey) + " visible ASCII characters is needed, this one has " + strconv.Itoa(len(t.key)) + " bytes")
+	}
+	return nil
+}
+
+// act authorizes the action, does it once and writes it down; ok is false when Authorize refused, and
+// then the answer is written. err is what is wrong with the request.
+func (h *handler) act(w http.ResponseWriter, r *http.Request, t task, err error) (out outcome, ok bool) {
+	missing := h.complete(r.Context(), &t)
+	actor, ok := h.allowed(w, r, t.action)
+	if !ok {
+		return out, false
+	}
+	if err != nil {
+		status, code, detail := h.classify(r.Context(), "the request", err)
+		return outcome{status: status, code: code, detail: detail}, true
+	}
+	content, _ := json.Marshal([]any{t.action.Verb, t.action.Subscription, t.action.Connection, t.request}) // cannot fail
+	out, same := h.once.do(r.Context(), onceKey{actor, t.key}, content, func() outcome {
+		out := h.do(r, t, missing)
+		h.write(Record{At: time.Now(), Actor: actor, Action: t.action, EventID: t.request.EventID, Key: t.key, Status: out.status})
+		return out
+	})
+	if !same {
+		return outcome{status: http.StatusUnprocessableEntity, code: "key_reused", detail: "this Idempotency-Key was used for another request"}, true
+	}
+	return out, true
+}
+
+// complete adds whose it is, so that Authorize can decide; an error tells that it is not there.
+func (h *handler) complete(ctx context.Context, t *task) error {
+	switch a := &t.action; {
+	case a.Verb == Revoke:
+		a.Principal = t.request.Principal
+		if len(t.request.Events) == 1 {
+			a.Event = t.request.Events[0]
+		}
+	case a.Connection != "":
+		for _, c := range h.admin.Connections() {
+			if c.ID == a.Connection {
+				a.Subscription, a.Principal, a.Event = c.Subscription, c.Principal, c.Event
+			}
+		}
+	default:
+		i, err := h.admin.Get(ctx, a.Subscription)
+		if err != nil {
+			return err
+		}
+		a.Principal, a.Event = i.Principal, i.Event
+	}
+	return nil
+}
+
+// do does what the task says. It goes on when the request is given up: an action is whole or not at
+// all.
+func (h *handler) do(r *http.Request, t task, err error) outcome {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTime)
+	defer cancel()
+	a := &t.action
+	result := map[string]any{"done": true}
+	if err == nil {
+		switch a.Verb {
+		case Send:
+			made, sendErr := h.admin.SendAgain(ctx, a.Subscription, t.request.EventID)
+			if err = sendErr; err == nil {
+				result["attempt"] = shownAttempt(made)
+			}
+		case Replay:
+			err = h.admin.Replay(ctx, a.Subscription, *t.request.Cursor)
+		case Resume:
+			err = h.admin.Resume(ctx, a.Subscription)
+		case End:
+			err = h.admin.Revoke(ctx, a.Subscription, nil)
+		case Disconnect:
+			err = h.admin.EndConnection(a.Connection, nil)
+		case Revoke:
+			result["ended"] = h.admin.RevokePrincipal(ctx, t.request.Principal, t.request.Events...)
+		}
+	}
+	if err != nil {
+		status, code, detail := h.classify(ctx, string(a.Verb), err)
+		return outcome{status: status, code: code, detail: detail}
+	}
+	return outcome{status: http.StatusOK, result: result}
+}
+
+// write tells the audit log and hook.
+func (h *handler) write(rec Record) {
+	a := rec.Action
+	h.log.LogAttrs(context.Background(), slog.LevelInfo, "operator's action", slog.Group("audit",
+		slog.String("actor", rec.Actor), slog.String("verb", string(a.Verb)), slog.String("subscription", a.Subscription),
+		slog.String("connection", a.Connection), slog.String("principal", a.Principal), slog.String("event", a.Event),
+		slog.String("eventId", rec.EventID), slog.String("key", rec.Key), slog.Int("status", rec.Status)))
+	if h.audit != nil {
+		h.audit(rec)
+	}
+}

@@ -1,0 +1,197 @@
+// Package admin is the operator's face of a server: who is subscribed and connected, what was sent to
+// a webhook and what came back, and what can be done about it, as a JSON API and as a console of HTML
+// pages. Start with [NewHandler]; openapi.yaml, which the handler serves, describes the API.
+//
+// Nothing is reachable without [Options.Authorize]. GET changes nothing. An action needs an
+// Idempotency-Key: sent again with the same key within 10 minutes it is not done again. Keys are
+// remembered by the handler, so that of several processes each has its own.
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+)
+
+// A Verb is what a request wants to do.
+type Verb string
+
+// The verbs. Those from Send on change something.
+const (
+	// ListTypes shows event types, ListSubscriptions and ListConnections what the filters leave.
+	ListTypes         Verb = "types"
+	ListSubscriptions Verb = "subscriptions"
+	ListConnections   Verb = "connections"
+	// Show shows one subscription, Attempts what was sent to it.
+	Show     Verb = "show"
+	Attempts Verb = "attempts"
+	// Send sends one event again to one subscription.
+	Send Verb = "send"
+	// Replay delivers again everything after a cursor.
+	Replay Verb = "replay"
+	// Resume ends a suspension.
+	Resume Verb = "resume"
+	// End ends one subscription, Disconnect one stream or poller.
+	End        Verb = "end"
+	Disconnect Verb = "disconnect"
+	// Revoke ends all that a principal has.
+	Revoke Verb = "revoke"
+)
+
+// An Action is what Authorize decides about. Empty members do not restrict it: a list of all
+// subscriptions has neither principal nor event, one with filters has theirs.
+type Action struct {
+	Verb Verb
+	// Subscription is the id, and Connection that of a stream or poller, where it is about one.
+	Subscription, Connection string
+	// Principal and Event are those of the subscription or connection, or the filters of a list.
+	Principal, Event string
+}
+
+// ErrUnauthenticated is what Authorize returns for a request that does not say whose it is: the
+// answer is 401 instead of 403.
+var ErrUnauthenticated = errors.New("admin: not authenticated")
+
+// A Record is an action that was tried, for an audit log.
+type Record struct {
+	At     time.Time
+	Actor  string
+	Action Action
+	// EventID is the occurrence of Send.
+	EventID string
+	// Key is the request's idempotency key.
+	Key string
+	// Status is the answer's HTTP status.
+	Status int
+}
+
+// Options configure [NewHandler].
+type Options struct {
+	// Authorize says who makes a request, or that it may not be made; required. It is asked for every
+	// request, several times where what is shown depends on more than one action.
+	Authorize func(r *http.Request, a Action) (actor string, err error)
+	// Hosts are the names under which the handler is reached, with a port where only that one is
+	// meant; required. Other hosts are refused, so that a page of somebody else whose name was made
+	// to resolve to this address reaches nothing.
+	Hosts []string
+	// Audit is told of every action once it is over, beside Logger.
+	Audit func(Record)
+	// Logger gets a line with the group "audit" for every action, and internal failures; default
+	// slog.Default().
+	Logger *slog.Logger
+}
+
+// A handler serves one server's operators.
+type handler struct {
+	admin     *server.Admin
+	authorize func(*http.Request, Action) (string, error)
+	hosts     []string
+	audit     func(Record)
+	log       *slog.Logger
+	origins   *http.CrossOriginProtection
+	once      once
+	mux       *http.ServeMux
+	paths     []string // of all routes, for the comparison with openapi.yaml
+}
+
+// NewHandler returns a handler of the console at its root and of the API below /api/. It may be
+// mounted anywhere by http.StripPrefix. A nil Authorize and no Hosts are errors.
+func NewHandler(es *server.Server, o Options) (http.Handler, error) {
+	switch {
+	case es == nil:
+		return nil, errors.New("admin.NewHandler: no server given")
+	case o.Authorize == nil:
+		return nil, errors.New("admin.NewHandler: Options.Authorize is missing: everybody could do everything")
+	case len(o.Hosts) == 0:
+		return nil, errors.New("admin.NewHandler: Options.Hosts is empty: it must name the hosts by which operators come")
+	}
+	h := &handler{admin: es.Admin(), authorize: o.Authorize, audit: o.Audit, log: o.Logger, origins: http.NewCrossOriginProtection()}
+	for _, host := range o.Hosts {
+		if host == "" || strings.ContainsAny(host, "/@ *") {
+			return nil, fmt.Errorf("admin.NewHandler: %q in Options.Hosts is no host or host:port", host)
+		}
+		h.hosts = append(h.hosts, strings.ToLower(host))
+	}
+	if h.log == nil {
+		h.log = slog.Default()
+	}
+	h.routes()
+	return h, nil
+}
+
+// known reports whether a request's Host is one of ours.
+func (h *handler) known(host string) bool {
+	host = strings.ToLower(host)
+	if slices.Contains(h.hosts, host) {
+		return true
+	}
+	name, _, err := net.SplitHostPort(host)
+	return err == nil && (slices.Contains(h.hosts, name) || slices.Contains(h.hosts, "["+name+"]"))
+}
+
+// policy allows what the console has: its own style sheet and forms, no script at all.
+const policy = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	head := w.Header()
+	head.Set("Content-Security-Policy", policy)
+	head.Set("X-Content-Type-Options", "nosniff")
+	head.Set("Referrer-Policy", "no-referrer")
+	head.Set("Cache-Control", "no-store")
+	if !h.known(r.Host) {
+		problem(w, http.StatusMisdirectedRequest, "foreign_host", "this host is not served here")
+		return
+	}
+	if err := h.origins.Check(r); err != nil {
+		problem(w, http.StatusForbidden, "cross_origin", "the request comes from another origin")
+		return
+	}
+	h.mux.ServeHTTP(w, r)
+}
+
+// routes fills the mux: each path answers its method and says of others what it has.
+func (h *handler) routes() {
+	h.mux = http.NewServeMux()
+	methods := map[string][]string{}
+	add := func(method, path string, f http.HandlerFunc) {
+		h.mux.HandleFunc(method+" "+path, f)
+		methods[path] = append(methods[path], method)
+		h.paths = append(h.paths, method+" "+path)
+	}
+	h.api(add)
+	h.console(add)
+	for path, allowed := range methods {
+		h.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			list := strings.Join(allowed, ", ")
+			w.Header().Set("Allow", list)
+			problem(w, http.StatusMethodNotAllowed, "method_not_allowed", "this takes "+list)
+		})
+	}
+	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		problem(w, http.StatusNotFound, "no_such_page", "there is nothing at this path")
+	})
+}
+
+// allowed asks Authorize; when it refuses, the answer is written.
+func (h *handler) allowed(w http.ResponseWriter, r *http.Request, a Action) (actor string, ok bool) {
+	actor, err := h.authorize(r, a)
+	switch {
+	case err == nil:
+		return actor, true
+	case errors.Is(err, ErrUnauthenticated):
+		w.Header().Add("WWW-Authenticate", "Bearer")
+		w.Header().Add("WWW-Authenticate", `Basic realm="events", charset="UTF-8"`)
+		problem(w, http.StatusUnauthorized, "unauthenticated", "the request does not say whose it is")
+	default:
+		h.log.LogAttrs(r.Context(), slog.LevelInfo, "admin: refused", slog.String("verb", string(a.Verb)), slog.Any("error", err))
+		problem(w, http.StatusForbidden, "forbidden", "this is not allowed")
+	}
+	return "", false
+}

@@ -1,0 +1,237 @@
+package admin
+
+import (
+	"bytes"
+	"crypto/rand"
+	"embed"
+	"errors"
+	"html/template"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+//go:embed page
+var pageFiles embed.FS
+
+var pages = template.Must(template.New("").Funcs(template.FuncMap{
+	"when": func(t time.Time) string {
+		if t.IsZero() {
+			return "–"
+		}
+		return t.UTC().Format("2006-01-02 15:04:05Z")
+	},
+	"ms":    func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 },
+	"https": func(s string) bool { return strings.HasPrefix(s, "https://") },
+	"key":   rand.Text,
+	"rows":  func(base string, rows []server.WebhookInfo) endpointTable { return endpointTable{base, rows} },
+}).ParseFS(pageFiles, "page/*.html"))
+
+// An endpointTable is a table of subscriptions.
+type endpointTable struct {
+	Base string
+	Rows []server.WebhookInfo
+}
+
+var styleSheet = func() []byte {
+	b, err := pageFiles.ReadFile("page/style.css")
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return b
+}()
+
+// A view is what a page shows.
+type view struct {
+	Title string
+	// Base is where the handler is mounted, without a slash at the end.
+	Base string
+	// Note tells what an action came to.
+	Note string
+	// Bad tells that it failed.
+	Bad bool
+
+	Types         []server.EventType
+	Failing       []server.WebhookInfo
+	Filter        url.Values
+	Subscriptions []server.WebhookInfo
+	Subscription  *server.WebhookInfo
+	Attempts      []store.Attempt
+	Connections   []server.Connection
+	More          string // URL of the next page
+}
+
+// maxFailing is how many failing endpoints the overview names.
+const maxFailing = 20
+
+func (h *handler) console(add adder) {
+	add("GET", "/style.css", func(w http.ResponseWriter, _ *http.Request) { // nothing of it is anybody's
+		w.Header().Set("Content-Type", "text/css; charset=utf-8")
+		_, _ = w.Write(styleSheet)
+	})
+	add("GET", "/{$}", h.overview)
+	add("GET", "/subscriptions", func(w http.ResponseWriter, r *http.Request) {
+		p, ok := h.subscriptions(w, r)
+		if !ok {
+			return
+		}
+		h.render(w, r, http.StatusOK, "subscriptions.html", view{Title: "Subscriptions", Filter: r.URL.Query(), Subscriptions: p.Subscriptions, More: next(r, p.Next)})
+	})
+	add("GET", "/subscriptions/{id}", func(w http.ResponseWriter, r *http.Request) {
+		if i, ok := h.subscription(w, r, Show); ok {
+			h.showSubscription(w, r, i, view{})
+		}
+	})
+	add("GET", "/connections", func(w http.ResponseWriter, r *http.Request) {
+		p, ok := h.connections(w, r)
+		if !ok {
+			return
+		}
+		h.render(w, r, http.StatusOK, "connections.html", view{Title: "Connections", Filter: r.URL.Query(), Connections: p.Connections, More: next(r, p.Next)})
+	})
+	for _, verb := range []Verb{Send, Replay, Resume, End} {
+		add("POST", "/subscriptions/{id}/"+string(verb), h.pressed(verb))
+	}
+	add("POST", "/connections/{id}/disconnect", h.pressed(Disconnect))
+	add("POST", "/revoke", h.pressed(Revoke))
+}
+
+// next is the URL of a list's next page.
+func next(r *http.Request, after string) string {
+	if after == "" {
+		return ""
+	}
+	q := r.URL.Query()
+	q.Set("after", after)
+	return "?" + q.Encode()
+}
+
+func (h *handler) overview(w http.ResponseWriter, r *http.Request) {
+	if _, ok := h.allowed(w, r, Action{Verb: ListTypes}); !ok {
+		return
+	}
+	v := view{Title: "Overview", Types: h.admin.EventTypes()}
+	// Who may see the types alone sees no endpoints.
+	if _, err := h.authorize(r, Action{Verb: ListSubscriptions}); err == nil {
+		if v.Failing, err = h.failing(r); err != nil {
+			h.fail(w, r, "the failing endpoints", err)
+			return
+		}
+	}
+	h.render(w, r, http.StatusOK, "overview.html", v)
+}
+
+// failing are endpoints whose last attempts failed, of the first maxScan.
+func (h *handler) failing(r *http.Request) (found []server.WebhookInfo, err error) {
+	after := ""
+	for scanned := 0; scanned < maxScan; scanned += maxPage {
+		some, err := h.admin.List(r.Context(), after, maxPage)
+		if err != nil {
+			return nil, err
+		}
+		for _, i := range some {
+			if after = i.ID; i.State != server.StateAbsent && (i.State == server.StateSuspended || !i.FailedSince.IsZero()) {
+				if found = append(found, shown(i)); len(found) == maxFailing {
+					return found, nil
+				}
+			}
+		}
+		if len(some) < maxPage {
+			break
+		}
+	}
+	return found, nil
+}
+
+// showSubscription shows one subscription, with its attempts where those may be seen.
+func (h *handler) showSubscription(w http.ResponseWriter, r *http.Request, i server.WebhookInfo, v view) {
+	if _, err := h.authorize(r, Action{Verb: Attempts, Subscription: i.ID, Principal: i.Principal, Event: i.Event}); err == nil {
+		if v.Attempts, err = h.admin.Attempts(r.Context(), i.ID); err != nil {
+			h.fail(w, r, "the attempts", err)
+			return
+		}
+	}
+	i = shown(i)
+	v.Title, v.Subscription = "Subscription "+i.ID, &i
+	switch r.URL.Query().Get("done") {
+	case "":
+	case string(Send):
+		v.Note = "The event was sent again; its attempt is in the list."
+	case string(Replay):
+		v.Note = "What followed the cursor is being delivered again."
+	case string(Resume):
+		v.Note = "Deliveries go on."
+	}
+	h.render(w, r, http.StatusOK, "subscription.html", v)
+}
+
+// base is where the handler is mounted: http.StripPrefix has taken it from the path.
+func base(r *http.Request) string {
+	whole, err := url.ParseRequestURI(r.RequestURI)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(whole.Path, r.URL.Path), "/")
+}
+
+func (h *handler) render(w http.ResponseWriter, r *http.Request, status int, name string, v view) {
+	v.Base = base(r)
+	var b bytes.Buffer
+	if err := pages.ExecuteTemplate(&b, name, v); err != nil {
+		h.log.LogAttrs(r.Context(), slog.LevelError, "admin: writing a page", slog.Any("error", err))
+		problem(w, http.StatusInternalServerError, "internal", "the page cannot be written")
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = io.Copy(w, &b)
+}
+
+// pressed serves a button of the console: a form, whose key was made with the page, so that pressing
+// twice does it once.
+func (h *handler) pressed(verb Verb) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		t, err := readForm(w, r, verb)
+		out, ok := h.act(w, r, t, err)
+		if !ok {
+			return
+		}
+		if out.code != "" {
+			h.render(w, r, out.status, "failed.html", view{Title: http.StatusText(out.status), Note: out.detail, Bad: true})
+			return
+		}
+		to := base(r) + "/subscriptions"
+		switch verb {
+		case Disconnect:
+			to = base(r) + "/connections"
+		case Send, Replay, Resume:
+			to += "/" + url.PathEscape(t.action.Subscription) + "?done=" + string(verb)
+		}
+		http.Redirect(w, r, to, http.StatusSeeOther)
+	}
+}
+
+// readForm reads an action from a form of the console.
+func readForm(w http.ResponseWriter, r *http.Request, verb Verb) (t task, err error) {
+	t.name(r, verb)
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	if err := r.ParseForm(); err != nil {
+		return t, badRequest("the form cannot be read")
+	}
+	form := r.PostForm
+	t.key, t.request.EventID, t.request.Principal = form.Get("key"), form.Get("eventId"), form.Get("principal")
+	if verb == Replay && form.Has("cursor") {
+		cursor := strings.TrimSpace(form.Get("cursor"))
+		t.request.Cursor = &cursor
+	}
+	if form.Get("sure") != "yes" && (verb == End || verb == Revoke) {
+		err = badRequest("confirm it by the box beside the button")
+	}
+	return t, errors.Join(t.check(), err)
+}

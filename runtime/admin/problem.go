@@ -1,0 +1,58 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+)
+
+// A problemDocument is an error (RFC 9457). Code is ours: what a program can tell them apart by.
+type problemDocument struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	Code   string `json:"code"`
+}
+
+func problem(w http.ResponseWriter, status int, code, detail string) {
+	b, _ := json.Marshal(problemDocument{"about:blank", http.StatusText(status), status, detail, code}) // of strings: cannot fail
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(b, '\n'))
+}
+
+// fail answers an error of the server. What is internal is logged and not shown.
+func (h *handler) fail(w http.ResponseWriter, r *http.Request, what string, err error) {
+	status, code, detail := h.classify(r.Context(), what, err)
+	problem(w, status, code, detail)
+}
+
+func (h *handler) classify(ctx context.Context, what string, err error) (status int, code, detail string) {
+	switch {
+	case errors.Is(err, errBadRequest):
+		return http.StatusBadRequest, "bad_request", err.Error()
+	case errors.Is(err, events.ErrNotFound):
+		return http.StatusNotFound, "not_found", what + ": it is not there, or not any more"
+	case errors.Is(err, events.ErrInvalidParams):
+		return http.StatusBadRequest, "invalid", what + ": " + err.Error()
+	case errors.Is(err, events.ErrUnsupported):
+		return http.StatusConflict, "unsupported", what + ": " + err.Error()
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return http.StatusGatewayTimeout, "timeout", what + ": it took too long"
+	}
+	h.log.LogAttrs(ctx, slog.LevelError, "admin: "+what, slog.Any("error", err))
+	return http.StatusInternalServerError, "internal", what + ": an internal error, which is in the server's log"
+}
+
+// errBadRequest is matched by errors about the request itself.
+var errBadRequest = errors.New("bad request")
+
+type badRequest string
+
+func (b badRequest) Error() string        { return string(b) }
+func (b badRequest) Is(target error) bool { return target == errBadRequest }
