@@ -141,7 +141,7 @@ func (a *assembled) close(ctx context.Context, web *http.Server) (err error) {
 		err = a.es.Shutdown(ctx)
 	}
 	if a.mcpc != nil {
-		err = errors.Join(err, a.mcpc.Close(ctx))
+		err = errors.Join(err, a.mcpc.Shutdown(ctx))
 	}
 	if web != nil {
 		if e := web.Shutdown(ctx); e != nil {
@@ -149,7 +149,7 @@ func (a *assembled) close(ctx context.Context, web *http.Server) (err error) {
 		}
 	}
 	if a.mcpe != nil {
-		a.mcpe.Close()
+		err = errors.Join(err, a.mcpe.Shutdown(ctx))
 	}
 	if a.db != nil {
 		err = errors.Join(err, a.db.Close())

@@ -81,7 +81,7 @@ func TestOneEmitReachesAll(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer k.Close()
+			defer k.Shutdown(context.Background())
 			got := make(chan string, 8)
 			defer mcpcclient.ListenEvent(k, "incident.created", func(_ context.Context, _ task.Message, p assistant.IncidentCreatedPayload) {
 				got <- "MCPC " + p.Title

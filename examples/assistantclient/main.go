@@ -198,7 +198,7 @@ func background(ctx context.Context, server mcp.Transport, out io.Writer) error 
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer c.Shutdown(ctx)
 	if _, ok := c.Support(); !ok {
 		return errors.New("MCPC: the server does not speak it")
 	}
@@ -247,5 +247,5 @@ func background(ctx context.Context, server mcp.Transport, out io.Writer) error 
 		return fmt.Errorf("MCPC: no server event: %w", ctx.Err())
 	}
 	fmt.Fprintln(out, "  server event incident.created:", id)
-	return c.Close()
+	return c.Shutdown(ctx)
 }

@@ -79,7 +79,7 @@ func start(t *testing.T) mcp.Transport {
 	t.Cleanup(func() {
 		cancel()
 		<-ended
-		if err := a.Close(context.Background()); err != nil {
+		if err := a.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -92,7 +92,7 @@ func TestGeneratedTask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	defer c.Shutdown(context.Background())
 	var heard []string
 	stop := reports.ListenWriteReportTask(c, mcpcclient.Listener[reports.WriteReportTaskUpdate, reports.WriteReportTaskResult]{
 		Created: func(context.Context, task.Message) { heard = append(heard, "created") },

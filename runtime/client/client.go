@@ -87,7 +87,7 @@ type Options struct {
 	// RecentIDs is how many eventIds a subscription remembers for deduplication; 0 means 4,096
 	// (CLI-2).
 	RecentIDs int
-	// Logger receives what happens behind the iterators; nil discards it.
+	// Logger receives what happens behind the iterators; nil means slog.Default().
 	Logger *slog.Logger
 }
 
@@ -184,7 +184,7 @@ func (o *Options) setDefaults() {
 		o.RecentIDs = 4096
 	}
 	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+		o.Logger = slog.Default()
 	}
 }
 
@@ -224,6 +224,9 @@ func (c *Client) Unreadable() []*DescriptorError {
 // Close ends every subscription and then the session: the kill switch (CLI-8). Iterators end at
 // once with [ErrClosed]; webhook subscriptions are unsubscribed, which takes a few seconds when the
 // server does not answer. Close returns when nothing of the client runs any more.
+//
+// It is the Close of a connection and no Shutdown with a context, so that a defer is enough: each
+// step that waits for the server has a bound of its own.
 func (c *Client) Close() error {
 	c.observers.closing()
 	c.mu.Lock()

@@ -35,7 +35,7 @@ type Process struct {
 	// Grace is how long the process may take to exit after its stdin was closed, and again after
 	// SIGTERM, before it is killed; 0 means 5 s.
 	Grace time.Duration
-	// Logger receives the skipped lines at debug level; nil discards them.
+	// Logger receives the skipped lines at debug level; nil means slog.Default().
 	Logger *slog.Logger
 
 	// limit bounds one line; 0 means defaultMessage.
@@ -86,7 +86,7 @@ func (p *Process) Connect(ctx context.Context) (mcp.Connection, error) {
 	}
 	log := p.Logger
 	if log == nil {
-		log = slog.New(slog.DiscardHandler)
+		log = slog.Default()
 	}
 	c := &processConn{cmd: cmd, in: in, out: out, grace: grace, exited: make(chan struct{}),
 		lines: newLines(out, in, p.limit, log)}

@@ -365,7 +365,8 @@ func (h *handle) Ack() error { return h.core.ledger.commit(h.core.ctx) }
 
 // Close ends the subscription: its stream is aborted, or its callback unsubscribed, and its
 // iteration ends. What was handed out and not committed is received again by a later subscription
-// that starts from the store.
+// that starts from the store. Close does not wait; [Client.Close] waits for what it has begun. The error
+// is always nil: it makes a subscription an io.Closer.
 //
 //go:noinline
 func (h *handle) Close() error {

@@ -48,7 +48,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer adapter.Close(context.Background())
+	defer adapter.Shutdown(context.Background())
 	err = mcpc.RegisterTask(adapter, report, func(ctx context.Context, args Arguments, t *mcpc.Task[Update]) (Result, error) {
 		for _, percent := range []int{50, 100} {
 			if err := t.Update(Update{percent}); err != nil {
@@ -69,7 +69,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer c.Close()
+	defer c.Shutdown(context.Background())
 	mcpcclient.Listen(c, report, mcpcclient.Listener[Update, Result]{
 		Update: func(_ context.Context, _ task.Message, u Update) { fmt.Println(u.Percent, "%") },
 	})

@@ -94,7 +94,7 @@ func (g *rig) stop() {
 		stop()
 	}
 	g.es.Shutdown(context.Background())
-	if err := g.a.Close(context.Background()); err != nil {
+	if err := g.a.Shutdown(context.Background()); err != nil {
 		g.t.Error(err)
 	}
 	g.ran.Wait()

@@ -61,7 +61,7 @@ func (g *rig) connect(url, user, version string, o mcpcclient.Options) *mcpcclie
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	g.stops = append([]func(){func() { c.Close() }}, g.stops...)
+	g.stops = append([]func(){func() { c.Shutdown(context.Background()) }}, g.stops...)
 	return c
 }
 

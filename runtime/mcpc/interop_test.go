@@ -194,7 +194,7 @@ func TestClientTranscripts(t *testing.T) {
 			}
 		}
 		fromClient.Close()
-		c.Close()
+		c.Shutdown(context.Background())
 		<-served
 		if len(heard) > 0 {
 			t.Errorf("heard too much: %q", <-heard)

@@ -89,7 +89,8 @@ type Adapter struct {
 var errShutdown = errors.New("the server is shutting down")
 
 // New makes the event server serve MCPC. It registers the event type mcpc.task and nothing else
-// that a client of events/* could see. The adapter ends with the server, or with Close.
+// that a client of events/* could see. The adapter ends with the server, or with
+// [Adapter.Shutdown].
 func New(es *server.Server, o Options) (*Adapter, error) {
 	if es == nil {
 		return nil, errors.New("mcpc.New: no server given")
@@ -143,8 +144,9 @@ func (a *Adapter) end() {
 	a.cancel(errShutdown)
 }
 
-// Close stops every task and waits for them as long as ctx allows. It may be called more than once.
-func (a *Adapter) Close(ctx context.Context) error {
+// Shutdown stops every task and waits for them as long as ctx allows; the error then wraps that of
+// ctx. It may be called more than once.
+func (a *Adapter) Shutdown(ctx context.Context) error {
 	a.end()
 	for _, stop := range a.stops {
 		stop()
@@ -162,7 +164,7 @@ func (a *Adapter) Close(ctx context.Context) error {
 	}
 }
 
-// background runs f in a goroutine that Close waits for; false after the end.
+// background runs f in a goroutine that Shutdown waits for; false after the end.
 func (a *Adapter) background(f func()) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

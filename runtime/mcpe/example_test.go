@@ -23,7 +23,7 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
-	defer adapter.Close()
+	defer adapter.Shutdown(context.Background())
 	defer es.Shutdown(context.Background())
 	// Register event types, then serve with package transport.
 	fmt.Println(adapter.Stats().Notified, "notifications")

@@ -103,7 +103,9 @@ func (g *rig) stop() {
 		stop()
 	}
 	g.es.Shutdown(context.Background())
-	g.a.Close()
+	if err := g.a.Shutdown(context.Background()); err != nil {
+		g.t.Error(err)
+	}
 	g.ran.Wait()
 }
 

@@ -52,7 +52,7 @@ type Adapter struct {
 	tell    telemetry
 	kinds   map[string]runner // of handlers that are allowed
 
-	ctx    context.Context // ends with Close
+	ctx    context.Context // ends with Shutdown
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 	slots  chan struct{} // handlers that run at a time
@@ -70,7 +70,7 @@ type Adapter struct {
 }
 
 // New serves MCPE over the event types of es, those that are registered later included. It
-// restores subscriptions from the store. The adapter ends with es, or with Close.
+// restores subscriptions from the store. The adapter ends with es, or with [Adapter.Shutdown].
 func New(es *server.Server, o Options) (*Adapter, error) {
 	if es == nil {
 		return nil, errors.New("mcpe.New: no server given")
@@ -109,7 +109,7 @@ func New(es *server.Server, o Options) (*Adapter, error) {
 		a.work.Go(func() {
 			select {
 			case <-a.es.Closing():
-				go a.Close()
+				a.end()
 			case <-stop:
 			}
 		})
@@ -119,9 +119,26 @@ func New(es *server.Server, o Options) (*Adapter, error) {
 	return a, nil
 }
 
-// Close ends every delivery and handler and waits for them; what is stored stays for the next
-// start. Tools answer with an internal error afterwards. It may be called more than once.
-func (a *Adapter) Close() {
+// Shutdown ends every delivery and handler and waits for them as long as ctx allows; the error then
+// wraps that of ctx. What is stored stays for the next start. Tools answer with an internal error
+// afterwards. It may be called more than once.
+func (a *Adapter) Shutdown(ctx context.Context) error {
+	a.end()
+	done := make(chan struct{})
+	go func() {
+		a.work.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("mcpe: waiting for deliveries and handlers: %w", ctx.Err())
+	}
+}
+
+// end stops everything without waiting; nothing new begins.
+func (a *Adapter) end() {
 	a.closed.Do(func() {
 		a.mu.Lock()
 		a.ending = true
@@ -134,10 +151,9 @@ func (a *Adapter) Close() {
 			stop()
 		}
 	})
-	a.work.Wait()
 }
 
-// background runs f in a goroutine that Close waits for; not after Close.
+// background runs f in a goroutine that Shutdown waits for; not after Shutdown.
 func (a *Adapter) background(f func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

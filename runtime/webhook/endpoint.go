@@ -69,7 +69,7 @@ func (e *Endpoint) Subscription() string {
 }
 
 // Close stops answering on the path, challenges included; messages that are being handed over
-// are not interrupted. It may be called again.
+// are not interrupted, and Close does not wait for them. It may be called again.
 func (e *Endpoint) Close() {
 	e.receiver.mu.Lock()
 	defer e.receiver.mu.Unlock()

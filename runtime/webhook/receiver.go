@@ -33,7 +33,8 @@ type ReceiverOptions struct {
 	// the extension.
 	Remember    int
 	RememberFor time.Duration
-	// Logger gets what was refused and why, without secrets, paths and payloads; nil discards.
+	// Logger gets what was refused and why, without secrets, paths and payloads; nil means
+	// slog.Default().
 	Logger *slog.Logger
 }
 
@@ -73,7 +74,7 @@ func NewReceiver(o ReceiverOptions) (*Receiver, error) {
 		o.RememberFor = time.Hour
 	}
 	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+		o.Logger = slog.Default()
 	}
 	return &Receiver{o: o, endpoints: map[string]*Endpoint{}}, nil
 }

@@ -28,7 +28,7 @@ import (
 // Options configure a [Client]; the zero value is usable.
 type Options struct {
 	// Listener is given every message in the order of arrival, one at a time. It may call tools. ctx
-	// ends with Close.
+	// ends with Shutdown.
 	Listener func(ctx context.Context, m task.Message)
 	// SessionID is the MCPC session, say a conversation; default a new one.
 	SessionID string
@@ -98,7 +98,8 @@ func Connect(ctx context.Context, c *mcp.Client, t mcp.Transport, o Options) (*C
 		k.queue.close()
 	}()
 	if err := k.probe(ctx); err != nil {
-		_ = k.Close()
+		k.end()
+		<-k.done // no listener runs yet that could hold it up
 		return nil, err
 	}
 	return k, nil
@@ -136,12 +137,23 @@ func (c *Client) Session() *mcp.ClientSession { return c.session }
 // Support tells what the server said of itself; false when it does not speak MCPC.
 func (c *Client) Support() (Support, bool) { return c.support, c.support.Enabled }
 
-// Close closes the session, ends the context of listeners and waits until they have had what had
-// come. No listener may call it.
-func (c *Client) Close() error {
+// Shutdown closes the session, ends the context of listeners and waits, as long as ctx allows, until
+// they have had what had come. The error is that of closing the session, or wraps that of ctx. A
+// listener that calls it waits for itself. It may be called more than once.
+func (c *Client) Shutdown(ctx context.Context) error {
+	err := c.end()
+	select {
+	case <-c.done:
+		return err
+	case <-ctx.Done():
+		return errors.Join(err, fmt.Errorf("mcpc client: waiting for listeners: %w", ctx.Err()))
+	}
+}
+
+// end closes the session without waiting for listeners.
+func (c *Client) end() error {
 	err := c.session.Close()
 	c.cancel()
-	<-c.done
 	return err
 }
 

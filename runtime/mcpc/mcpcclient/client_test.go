@@ -145,7 +145,7 @@ func TestTypedListener(t *testing.T) {
 		if got := strings.Join(heard, ","); got != `0,1,2,invalid "half",3 pages` {
 			t.Errorf("heard %s", got)
 		}
-		c.Close()
+		c.Shutdown(context.Background())
 		ss.Wait()
 	})
 }
@@ -189,7 +189,7 @@ func TestDeadSessionAndSlowListener(t *testing.T) {
 		if err := <-done; !errors.Is(err, mcpcclient.ErrClosed) {
 			t.Errorf("waiting: %v", err)
 		}
-		c.Close()
+		c.Shutdown(context.Background())
 		mu.Lock()
 		defer mu.Unlock()
 		if heard["failed"] != 1 || heard["update"] > 6 {
@@ -211,7 +211,7 @@ func TestOrdinaryResults(t *testing.T) {
 		if p, err := r.Wait(t.Context()); err != nil || p.Pages != 4 || len(r.Answer.Content) != 2 {
 			t.Errorf("%+v, %v, %+v", p, err, r.Answer)
 		}
-		c.Close()
+		c.Shutdown(context.Background())
 		ss.Wait()
 		if heard != 0 {
 			t.Errorf("heard %d", heard)
@@ -230,4 +230,29 @@ func TestLinksNoServer(t *testing.T) {
 			t.Errorf("it links %s", part)
 		}
 	}
+}
+
+// Shutdown waits for listeners no longer than its context.
+func TestShutdownWaitsAsLongAsAllowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun, release := make(chan struct{}), make(chan struct{})
+		c, ss := dial(t, mcpcclient.Options{Listener: func(context.Context, task.Message) {
+			close(begun)
+			<-release // whatever its context says
+		}}, func(f *far, id string) *mcp.CallToolResult { return text(message("created", id, `"Started."`)) })
+		if _, _, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: report.Name}, ""); err != nil {
+			t.Fatal(err)
+		}
+		<-begun
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := c.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("with a listener that hangs: %v", err)
+		}
+		close(release)
+		if err := c.Shutdown(t.Context()); err != nil {
+			t.Errorf("again: %v", err)
+		}
+		ss.Wait()
+	})
 }

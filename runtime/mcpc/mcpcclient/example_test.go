@@ -28,7 +28,7 @@ func ExampleConnect() {
 		fmt.Println(err)
 		return
 	}
-	defer c.Close()
+	defer c.Shutdown(context.Background())
 	if _, ok := c.Support(); !ok {
 		fmt.Println("this server does not speak MCPC; its tools work as ever")
 	}

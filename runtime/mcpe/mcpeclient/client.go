@@ -68,45 +68,52 @@ type Client struct {
 	listen map[*mcp.ClientSession]*listening
 }
 
-// New makes a client over c. What it subscribes to is removed when c closes, or by Close.
+// New makes a client over c. What it subscribes to is removed when c closes, or by
+// [Client.Shutdown].
 func New(c *client.Client) *Client {
 	in := carry.Of(c)
 	m := &Client{c: in, routes: map[string]*route{}, early: map[string]*route{}, listen: map[*mcp.ClientSession]*listening{}}
 	methods := []string{wire.MCPENotificationEvent, wire.MCPENotificationBatch, wire.MCPENotificationExpired, wire.NotificationMessage}
-	m.stops = []func(){in.Observe(methods, m.observe), in.BeforeClose(m.cleanUp)}
+	m.stops = []func(){in.Observe(methods, m.observe), in.BeforeClose(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), cleanTime)
+		defer cancel()
+		_ = m.cleanUp(ctx)
+	})}
 	return m
 }
 
-// cleanTime bounds the removal of subscriptions when the client goes.
+// cleanTime bounds the removal of subscriptions when the client below closes.
 const cleanTime = 3 * time.Second
 
-// Close removes what was subscribed to and stops listening (specification, section 12.2). The
-// connection stays open.
-func (m *Client) Close() {
-	m.cleanUp()
+// Shutdown removes what was subscribed to, as long as ctx allows, and stops listening (specification,
+// section 12.2). The error says what the server was not told, or why it refused. The connection stays
+// open. It may be called more than once.
+func (m *Client) Shutdown(ctx context.Context) error {
+	err := m.cleanUp(ctx)
 	for _, stop := range m.stops {
 		stop()
 	}
+	return err
 }
 
 // cleanUp unsubscribes from everything.
-func (m *Client) cleanUp() {
+func (m *Client) cleanUp(ctx context.Context) error {
 	m.mu.Lock()
 	var ids []string
 	for id := range m.routes {
 		ids = append(ids, id)
 	}
 	m.mu.Unlock()
-	if len(ids) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), cleanTime)
-	defer cancel()
+	var failed []error
 	for _, id := range ids {
-		if m.close(id) {
-			_ = m.Unsubscribe(ctx, id)
+		if !m.close(id) {
+			continue
+		}
+		if err := m.Unsubscribe(ctx, id); err != nil {
+			failed = append(failed, fmt.Errorf("subscription %s stays: %w", id, err))
 		}
 	}
+	return errors.Join(failed...)
 }
 
 // Supported reports whether the server offers MCPE: whether any page of its tools has

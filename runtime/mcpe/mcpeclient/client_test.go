@@ -84,7 +84,9 @@ func newRig(t testing.TB, so server.Options) *rig {
 
 func (g *rig) stop() {
 	g.es.Shutdown(context.Background())
-	g.a.Close()
+	if err := g.a.Shutdown(context.Background()); err != nil {
+		g.t.Error(err)
+	}
 	g.drop()
 	g.runs.Wait()
 }
@@ -291,6 +293,40 @@ func TestCleanUpOnClose(t *testing.T) {
 		defer other.Close()
 		if l, err := mcpeclient.New(other).List(t.Context(), ""); err != nil || len(l) != 0 {
 			t.Errorf("left %+v, %v", l, err)
+		}
+	})
+}
+
+// Shutdown removes what was subscribed to and leaves the connection; what it could not remove it says.
+func TestShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, server.Options{Principal: func(context.Context, *mcp.RequestExtra) string { return "ann" }})
+		defer g.stop()
+		c := g.connect(wire.RevisionLegacy)
+		defer c.Close()
+		m := mcpeclient.New(c)
+		subscribe := func(m *mcpeclient.Client) {
+			if _, err := client.Subscribe(t.Context(), c, pushed, arguments{}, m.Via(mcpeclient.Options{})); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		subscribe(m)
+		if l, err := m.List(t.Context(), ""); err != nil || len(l) != 1 {
+			t.Fatalf("subscribed to %+v, %v", l, err)
+		}
+		if err := m.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if l, err := m.List(t.Context(), ""); err != nil || len(l) != 0 {
+			t.Errorf("left %+v, %v", l, err)
+		}
+		late := mcpeclient.New(c)
+		subscribe(late)
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := late.Shutdown(gone); !errors.Is(err, context.Canceled) {
+			t.Errorf("without time: %v", err)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -60,9 +61,13 @@ func (t Target) String() string {
 	return u.String()
 }
 
-// Connect makes a session with the server.
+// Connect makes a session with the server. Without a logger nothing is logged: what a user of the
+// command has to know, the command says.
 func (t Target) Connect(ctx context.Context, o client.Options) (*client.Client, error) {
-	c, err := client.Connect(ctx, t.transport(), o)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	c, err := client.Connect(ctx, t.transport(o.Logger), o)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -84,9 +89,11 @@ func (t Target) Hinted(err error) error {
 	return fmt.Errorf("%w (did you mean %s? most servers answer there)", err, u)
 }
 
-func (t Target) transport() mcp.Transport {
+func (t Target) transport(log *slog.Logger) mcp.Transport {
 	if t.URL == "" {
-		return client.Command(t.Command[0], t.Command[1:]...)
+		p := client.Command(t.Command[0], t.Command[1:]...)
+		p.Logger = log
+		return p
 	}
 	hc := &http.Client{}
 	if t.Token != "" {

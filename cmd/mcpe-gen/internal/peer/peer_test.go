@@ -1,11 +1,15 @@
 package peer
 
 import (
+	"bytes"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
 // A token goes to the server that it was given for, not to where that redirects.
@@ -55,5 +59,20 @@ func TestCheck(t *testing.T) {
 		if err := target.Check(); err != nil {
 			t.Errorf("%+v: %v", target, err)
 		}
+	}
+}
+
+// The command logs nothing that nobody has asked for: stderr belongs to what it says itself.
+func TestQuiet(t *testing.T) {
+	var logged bytes.Buffer
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	slog.SetDefault(slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug})))
+
+	if _, err := (Target{Command: []string{"echo", "no message"}}).Connect(t.Context(), client.Options{}); err == nil {
+		t.Fatal("connected to echo")
+	}
+	if logged.Len() > 0 {
+		t.Errorf("logged: %s", logged.String())
 	}
 }
