@@ -15,36 +15,14 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// tolerated are the exported names that reach what is not promised and may still do so, as
-// "package.Name" or "package.Type.Method". An entry that is not needed any more fails the test, so
-// that the list can only shrink.
-var tolerated = []string{
-	"gen.Generate",
-	"gen.Inspect",
-	"gen.Plan.Abandoned",
-	"gen.Plan.Verify",
-	"gen.Request",
-	"gen.Request.Reading",
-}
-
 // TestPromisedAPI holds the API of the promised packages (docs/versioning.md) to types that are
 // promised too: what a user can reach from an exported name must not come from a package that
 // promises nothing, from an internal one, or from a module that has no release. A promise that
 // hangs on another's unpromised type is none.
 func TestPromisedAPI(t *testing.T) {
 	promised := promisedPackages(t)
-	needed := map[string]bool{}
 	for _, l := range leaks(t, "..", promised) {
-		if slices.Contains(tolerated, l.name) {
-			needed[l.name] = true
-			continue
-		}
 		t.Errorf("%s reaches %s, %s", l.name, l.reached, l.why)
-	}
-	for _, name := range tolerated {
-		if !needed[name] {
-			t.Errorf("%s reaches nothing unpromised any more: take it from the list", name)
-		}
 	}
 }
 

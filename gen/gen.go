@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/gen/diagnostic"
 	"github.com/mcpe-gen/mcpe-gen/gen/golang"
 	"github.com/mcpe-gen/mcpe-gen/gen/ir"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
@@ -49,15 +50,8 @@ type Request struct {
 	// Dialect is the dialect of schemas for which nothing else says one: 2020-12, which is also what empty
 	// means, draft-07, or the URI of either.
 	Dialect string
-	// Overrides change schemas as they are read; nil means none. Whoever gives them asks them afterwards
-	// which had no effect.
-	Overrides *schema.Overrides
-}
-
-// Reading is how the event files of the request are read.
-func (r Request) Reading() schema.Options {
-	return schema.Options{Refs: r.Refs, Dialect: r.Dialect, Overrides: r.Overrides,
-		Formats: slices.Sorted(maps.Keys(r.Types))}
+	// Overrides change schemas as they are read; nil means none. They come from [ReadOverrides].
+	Overrides Overrides
 }
 
 // A UsageError tells that a run was asked for in a way that cannot be done, whatever the event
@@ -71,7 +65,7 @@ func usage(format string, args ...any) error { return &UsageError{fmt.Sprintf(fo
 
 // Generate plans the package that r describes. The plan is nil when a diagnostic is an error or
 // when an error is returned; nothing is written.
-func Generate(ctx context.Context, r Request) (*Plan, []source.Diagnostic, error) {
+func Generate(ctx context.Context, r Request) (*Plan, []diagnostic.Diagnostic, error) {
 	if r.Out == "" {
 		return nil, nil, usage("no output directory is given")
 	}
@@ -129,8 +123,12 @@ func model(ctx context.Context, r Request) (*modelled, []source.Diagnostic, erro
 		}
 	}
 	var failed error
-	reading := r.Reading()
-	reading.Overrides = reading.Overrides.Below(r.Dir)
+	overrides, err := overridesOf(r.Overrides)
+	if err != nil {
+		return nil, nil, err
+	}
+	reading := schema.Options{Refs: r.Refs, Dialect: r.Dialect, Overrides: overrides.Below(r.Dir),
+		Formats: slices.Sorted(maps.Keys(r.Types))}
 	reading.ReadFile = func(p string) ([]byte, error) {
 		if err := ctx.Err(); err != nil {
 			failed = err

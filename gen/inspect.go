@@ -3,9 +3,9 @@ package gen
 import (
 	"context"
 
+	"github.com/mcpe-gen/mcpe-gen/gen/diagnostic"
 	"github.com/mcpe-gen/mcpe-gen/gen/ir"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
 // A Model is what `mcpe-gen inspect` prints: what a package describes and its Go types.
@@ -118,7 +118,7 @@ type ModelValue struct {
 var allModes = []string{"poll", "push", "webhook"}
 
 // Inspect returns the model of the package that r describes; nil when a diagnostic is an error.
-func Inspect(ctx context.Context, r Request) (*Model, []source.Diagnostic, error) {
+func Inspect(ctx context.Context, r Request) (*Model, []diagnostic.Diagnostic, error) {
 	if len(r.Emit) == 0 {
 		r.Emit = []string{"types"} // names of read tools are no concern of the model
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/gen/diagnostic"
 	"github.com/mcpe-gen/mcpe-gen/gen/golang"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
@@ -47,7 +48,7 @@ func strangers(r Request, h home, name string, present map[string][]byte) []sour
 // package that this plan creates: its output directory was changed, and what is left behind compiles and
 // is no longer kept current. It looks only where a package is created, so that a current one costs nothing;
 // the output directories of the plan do not count.
-func (p *Plan) Abandoned() ([]source.Diagnostic, error) {
+func (p *Plan) Abandoned() ([]diagnostic.Diagnostic, error) {
 	var found []source.Diagnostic
 	current := map[string]bool{}
 	for _, out := range p.packages {

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/tools/go/packages"
 
+	"github.com/mcpe-gen/mcpe-gen/gen/diagnostic"
 	"github.com/mcpe-gen/mcpe-gen/gen/golang"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
@@ -17,7 +18,7 @@ import (
 // Verify type-checks the planned packages as part of the module that holds them, as if the plan
 // were applied. Errors of the code are diagnostics; the returned error is a failure to load the
 // module.
-func (p *Plan) Verify(ctx context.Context) ([]source.Diagnostic, error) {
+func (p *Plan) Verify(ctx context.Context) ([]diagnostic.Diagnostic, error) {
 	overlay := map[string][]byte{}
 	for _, list := range [][]File{p.Create, p.Update} {
 		for _, f := range list {

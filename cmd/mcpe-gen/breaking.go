@@ -132,7 +132,7 @@ func (c *command) newVersion(files []string, sets []loaded) against.New {
 		return against.New{Config: c.settings()}
 	}
 	r := sets[0].request
-	return against.New{Files: files, Types: r.Types, Refs: r.Refs, Dialect: r.Dialect, Overrides: r.Overrides}
+	return against.New{Files: files, Types: r.Types, Refs: r.Refs, Dialect: r.Dialect, Overrides: c.settings().Overrides}
 }
 
 // emits reports whether a part is among those to emit, of which none means all.

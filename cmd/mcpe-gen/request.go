@@ -123,7 +123,10 @@ func (c *command) loadPackages(path string) (*config.Config, [][]string, error) 
 
 // read sets how the config wants event files to be read and typed.
 func read(r *gen.Request, cfg *config.Config) {
-	r.Types, r.Refs, r.Dialect, r.Overrides = cfg.Types, cfg.Refs, cfg.Dialect, cfg.Overrides
+	r.Types, r.Refs, r.Dialect = cfg.Types, cfg.Refs, cfg.Dialect
+	if cfg.Overrides != nil {
+		r.Overrides = cfg.Overrides
+	}
 }
 
 // fill sets from the config what the flags left open.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
@@ -24,12 +26,18 @@ func (c *command) sets(files []string) ([]loaded, error) {
 	}
 	var all []loaded
 	for _, r := range requests {
-		set, found := schema.Load(r.Files, r.Reading())
+		set, found := schema.Load(r.Files, c.reading(r))
 		all = append(all, loaded{r, set, found})
 	}
 	last := &all[len(all)-1]
 	last.found = append(last.found, c.unused()...)
 	return all, nil
+}
+
+// reading is how the event files of a request are read: as gen reads them.
+func (c *command) reading(r gen.Request) schema.Options {
+	return schema.Options{Refs: r.Refs, Dialect: r.Dialect, Overrides: c.settings().Overrides,
+		Formats: slices.Sorted(maps.Keys(r.Types))}
 }
 
 // settings is the configuration that the run has read, an empty one when it has read none.
