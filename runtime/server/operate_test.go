@@ -54,9 +54,9 @@ func TestAttemptsOfSubscription(t *testing.T) {
 		// Nothing is sent for what is not there.
 		before = len(w.r.all())
 		for name, err := range map[string]error{
-			"unknown event":        errorOf(a.SendAgain(t.Context(), s.ID, "evt_2")),
-			"unknown subscription": errorOf(a.SendAgain(t.Context(), "sub_x", "evt_1")),
-			"attempts":             errorOf(a.Attempts(t.Context(), "sub_x")),
+			"unknown event":        operateError(a.SendAgain(t.Context(), s.ID, "evt_2")),
+			"unknown subscription": operateError(a.SendAgain(t.Context(), "sub_x", "evt_1")),
+			"attempts":             operateError(a.Attempts(t.Context(), "sub_x")),
 		} {
 			if !errors.Is(err, events.ErrNotFound) {
 				t.Errorf("%s: %v", name, err)
