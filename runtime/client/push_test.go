@@ -326,7 +326,7 @@ func TestRecoverableError(t *testing.T) {
 // cursor; over HTTP its own stream waits. Either way it misses nothing.
 func TestSlowSubscriber(t *testing.T) {
 	eachCarrier(t, func(t *testing.T, c carrier) {
-		const n = 700
+		const n = 200 // more than the buffer and what is on the way hold
 		f := newFake(c.legacy)
 		f.stream = func(st *fakeStream) (any, *jsonrpc.Error) {
 			from := 0
@@ -341,7 +341,7 @@ func TestSlowSubscriber(t *testing.T) {
 			}
 			return hold(st)
 		}
-		cl := connect(t, f, c, Options{})
+		cl := connect(t, f, c, Options{Buffer: 64})
 		slow := subscribe(t, cl)
 		fast := read(t, subscribe(t, cl))
 		for i := range n {

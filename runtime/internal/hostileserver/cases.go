@@ -188,7 +188,7 @@ var results = map[string][]Case{
 		{Name: "schema changed", Frames: []string{notification("active", `{"cursor":"c0"}`),
 			notification("terminated", `{"error":{"code":-32014,"message":"Unsupported","data":{"feature":"payloadSchema","reason":"schema_changed"}}}`)}},
 		{Name: "unknown notifications", Frames: []string{notification("of_a_later_revision", `{"x":1}`)}, Repeat: 50},
-		{Name: "heartbeats in a flood", Frames: []string{notification("active", `{"cursor":"c0"}`), notification("heartbeat", `{"cursor":"c$N"}`)}, Repeat: 40, Harmless: true},
+		{Name: "heartbeats in a flood", Frames: []string{notification("active", `{"cursor":"c0"}`), notification("heartbeat", `{"cursor":"c$N"}`)}, Repeat: 10, Harmless: true},
 		{Name: "the result and then more", Frames: []string{notification("active", `{"cursor":"c0"}`), `{"jsonrpc":"2.0","id":$ID,"result":{}}`, notification("event", occurrence("late", ""))}, Harmless: true},
 	},
 	Subscribe: {
