@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/shard"
@@ -30,6 +32,7 @@ type cluster struct {
 	store  store.Shared
 	owner  *shard.Owner
 	stop   context.CancelFunc // as a crash would
+	done   chan struct{}      // closed when the logs are looked at no more
 }
 
 // joinCluster begins the server's part; nil where the store serves one process.
@@ -53,8 +56,9 @@ func (s *Server) joinCluster() (*cluster, error) {
 	}
 	c.owner = shard.New(shard.Options{Leases: shared, Name: r.Name, TTL: r.Lease, Duties: duties, Run: c.run, Logger: s.options.Logger})
 	ctx, stop := context.WithCancel(context.Background())
-	c.stop = stop
+	c.stop, c.done = stop, make(chan struct{})
 	c.owner.Start(ctx)
+	go c.renew(ctx)
 	return c, nil
 }
 
@@ -62,7 +66,39 @@ func (s *Server) joinCluster() (*cluster, error) {
 func (c *cluster) shutdown(ctx context.Context) error {
 	err := c.owner.Shutdown(ctx)
 	c.stop()
+	<-c.done
 	return err
+}
+
+// renewEvery is how often it is looked whether the logs have begun new epochs.
+const renewEvery = time.Second
+
+// renew lets readers that wait hear of a new epoch, when this process appends nothing (REP-19).
+func (c *cluster) renew(ctx context.Context) {
+	defer close(c.done)
+	ticker := time.NewTicker(renewEvery)
+	defer ticker.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		c.server.mu.Lock()
+		types := slices.Clone(c.server.order)
+		c.server.mu.Unlock()
+		var failed error
+		for _, et := range types {
+			if et.topic != nil {
+				failed = errors.Join(failed, et.topic.Renew(ctx))
+			}
+		}
+		if failed != nil && !failing && ctx.Err() == nil {
+			c.server.log.Internal(ctx, "looking at the logs", failed)
+		}
+		failing = failed != nil
+	}
 }
 
 // run does what the owner of a shard does.

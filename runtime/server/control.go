@@ -197,6 +197,7 @@ func (c *control) follow() {
 			select {
 			case <-c.ctx.Done():
 			case <-c.wake:
+			case <-time.After(renewEvery): // a log whose epoch is over tells nobody
 			}
 		}
 	}

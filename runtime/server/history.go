@@ -29,10 +29,7 @@ func (s *Server) recordSchemas(ctx context.Context, d *definition, t *topic.Topi
 		}
 		d.changed = ""
 		if i := slices.IndexFunc(known, func(v store.SchemaVersion) bool { return v.Fingerprint == d.fingerprint() }); i >= 0 {
-			if t != nil {
-				t.Raise(known[i].Floor)
-			}
-			return nil
+			return raiseFloor(ctx, t, known[i].Floor)
 		}
 		v, err := d.next(ctx, known, t)
 		if err != nil {
@@ -41,14 +38,24 @@ func (s *Server) recordSchemas(ctx context.Context, d *definition, t *topic.Topi
 		err = shared.AddSchema(ctx, d.info.Name, v, len(known))
 		switch {
 		case err == nil:
-			if t != nil {
-				t.Raise(v.Floor)
-			}
-			return nil
+			return raiseFloor(ctx, t, v.Floor)
 		case !errors.Is(err, store.ErrConflict):
 			return fmt.Errorf("adding to its history of schemas: %w", err)
 		} // another replica was first: judge by what stands
 	}
+}
+
+// raiseFloor raises the topic's floor as far as there are entries: a new epoch may have fewer than when
+// the floor was found (REP-19).
+func raiseFloor(ctx context.Context, t *topic.Topic, floor store.Position) error {
+	if t == nil || floor == 0 {
+		return nil
+	}
+	head, err := t.Latest(ctx)
+	if err == nil {
+		t.Raise(min(floor, head))
+	}
+	return err
 }
 
 // next is d's entry in a history that does not have it.

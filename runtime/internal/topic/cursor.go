@@ -80,14 +80,14 @@ func (t *Topic) Start(ctx context.Context, typ *Type, head store.Position, w Rep
 	if st.Position > math.MaxInt64 {
 		return Start{head, true}, nil // no log has it
 	}
-	if c.Epoch == t.log.Epoch() {
+	if c.Epoch == t.Epoch() {
 		if err := t.reach(ctx, st.Position); err != nil {
 			return Start{}, err
 		}
 	}
 	oldest, now := t.Bounds()
 	switch {
-	case c.Epoch != t.log.Epoch():
+	case c.Epoch != t.Epoch():
 		st = Start{oldest - 1, true}
 	case st.Position > now:
 		return Start{head, true}, nil

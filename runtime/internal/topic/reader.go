@@ -11,6 +11,7 @@ import (
 // to the topic's lock.
 type Reader struct {
 	topic *Topic
+	life  *life // that pos is of
 	args  *Arguments
 	id    string         // of the subscription
 	bell  Bell           // rung under the topic's lock; nil for one that never parks
@@ -25,7 +26,7 @@ type Reader struct {
 
 // Reader places a reader behind pos, for the subscription of an id.
 func (t *Topic) Reader(a *Arguments, id string, bell Bell, pos store.Position) Reader {
-	return Reader{topic: t, args: a, id: id, bell: bell, pos: pos, slot: -1}
+	return Reader{topic: t, life: t.life.Load(), args: a, id: id, bell: bell, pos: pos, slot: -1}
 }
 
 // Topic is where it reads.
@@ -38,7 +39,7 @@ func (r *Reader) Position() store.Position { return r.pos }
 func (r *Reader) Skip(p store.Position) { r.pos = p }
 
 // Cursor is the cursor of the position, as JSON.
-func (r *Reader) Cursor() []byte { return logCursor(r.args.Of, r.topic.log.Epoch(), r.pos) }
+func (r *Reader) Cursor() []byte { return logCursor(r.args.Of, r.life.epoch, r.pos) }
 
 // Pull returns what is ready for a stream or webhook subscription, up to a bound.
 func (r *Reader) Pull(ctx context.Context, into []Outcome) (Pulled, error) {
@@ -88,7 +89,7 @@ func (r *Reader) ParkAt(a *Arguments, pos store.Position) bool {
 	t := r.topic
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.head > pos || a.Of != t.typ {
+	if t.head > pos || a.Of != t.typ || r.life != t.life.Load() {
 		return false
 	}
 	if r.bucket == nil {
@@ -116,6 +117,8 @@ func (r *Reader) Passed() store.Position {
 	switch {
 	case !r.parked:
 		return 0
+	case r.life != r.topic.life.Load():
+		return r.pos
 	case r.first > 0:
 		return r.first - 1
 	default:
@@ -130,9 +133,11 @@ func (r *Reader) settle() {
 	if r.slot >= 0 {
 		r.topic.index.unpark(r)
 	}
-	if r.first > 0 {
+	switch {
+	case r.life != r.topic.life.Load(): // where it would be is not known any more
+	case r.first > 0:
 		r.pos = max(r.pos, r.first-1)
-	} else {
+	default:
 		r.pos = max(r.pos, r.topic.head)
 	}
 	r.first, r.parked = 0, false
@@ -168,8 +173,16 @@ func (r *Reader) Next(ctx context.Context, into []Outcome, b Bound) (Pulled, err
 		bytes -= into[i].Size()
 	}
 	for scan > 0 && len(p.Out) < b.Outcomes {
-		got, err := r.topic.Read(ctx, r.pos, min(scan, ReadChunk))
+		if r.life != r.topic.life.Load() {
+			r.restart()
+			p.Gap, p.More = true, true
+			return p, nil
+		}
+		got, err := r.topic.read(ctx, r.life, r.pos, min(scan, ReadChunk))
 		if err != nil {
+			if err = r.topic.renewed(r.life, err); err == nil {
+				continue
+			}
 			return p, err
 		}
 		if got.Gap {
@@ -209,10 +222,18 @@ func (r *Reader) Next(ctx context.Context, into []Outcome, b Bound) (Pulled, err
 	return p, nil
 }
 
+// restart goes on in the log's new epoch, from its oldest entry.
+func (r *Reader) restart() {
+	r.Close()
+	r.life = r.topic.life.Load()
+	oldest, _ := r.topic.Bounds()
+	r.pos = oldest - 1
+}
+
 // consider runs one entry through x-match, target, the author's Match and Transform. Its error is
 // the context's only; what goes wrong with the entry is in the outcome.
 func (r *Reader) consider(ctx context.Context, e *store.Entry) (Outcome, bool, error) {
-	return consider(ctx, r.topic.record(e, r.args.Of), r.args, r.id)
+	return consider(ctx, r.life.record(e, r.args.Of), r.args, r.id)
 }
 
 // Consider is what a reader does with an entry, for one of no topic: cursor is the one after it, as JSON.

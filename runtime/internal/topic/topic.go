@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -22,9 +23,9 @@ import (
 // A Topic is a log with its readers: those that wait at the head are parked in the match index,
 // and an append wakes the ones that it concerns.
 type Topic struct {
-	log store.EventLog
-	// cursorOf gives the cursor after an entry as JSON.
-	cursorOf func(typ *Type, e *store.Entry) []byte
+	options  Options
+	life     atomic.Pointer[life] // never nil once the topic is open
+	renewing sync.Mutex           // one renewal at a time
 
 	mu      sync.Mutex
 	typ     *Type // readers attached here have arguments of it
@@ -34,6 +35,15 @@ type Topic struct {
 
 	floor    atomic.Uint64             // entries up to it are treated as evicted
 	advanced atomic.Pointer[Advancing] // told of appends
+}
+
+// A life is the log in one epoch. A store that several processes share begins another one when its
+// database was replaced by one that may lack some entries (REP-19).
+type life struct {
+	log      store.EventLog
+	epoch    uint64
+	cursorOf func(typ *Type, e *store.Entry) []byte // the cursor after an entry, as JSON
+	head     store.Position                         // as Appended told; guarded by Topic.mu
 	records  recordCache
 	variants variantBudget
 }
@@ -53,29 +63,70 @@ type Options struct {
 
 // Open makes a topic of an event type's log.
 func Open(typ *Type, o Options) (*Topic, error) {
-	t := &Topic{typ: typ, records: make(recordCache, o.Slots), cursorOf: o.CursorOf}
-	t.variants.cache = t.records
-	log, err := o.Open(t.appended)
-	if err != nil {
+	t := &Topic{typ: typ, options: o}
+	if err := t.begin(); err != nil {
 		return nil, err
 	}
-	_, head, err := log.Bounds(context.Background())
-	if err != nil {
-		return nil, fmt.Errorf("reading it: %w", err)
-	}
-	epoch := log.Epoch()
-	t.log = log
-	if t.cursorOf == nil {
-		t.cursorOf = func(typ *Type, e *store.Entry) []byte { return logCursor(typ, epoch, e.Position) }
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.head = max(t.head, head)
 	return t, nil
 }
 
+// begin opens the log and makes it the topic's.
+func (t *Topic) begin() error {
+	l := &life{records: make(recordCache, t.options.Slots), cursorOf: t.options.CursorOf}
+	l.variants.cache = l.records
+	log, err := t.options.Open(func(entries []store.Entry) { t.appended(l, entries) })
+	if err != nil {
+		return err
+	}
+	_, head, err := log.Bounds(context.Background())
+	if err != nil {
+		return fmt.Errorf("reading it: %w", err)
+	}
+	l.log, l.epoch = log, log.Epoch()
+	if l.cursorOf == nil {
+		l.cursorOf = func(typ *Type, e *store.Entry) []byte { return logCursor(typ, l.epoch, e.Position) }
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l.head = max(l.head, head)
+	renewed := t.life.Swap(l) != nil
+	t.head = l.head
+	if !renewed {
+		return nil
+	}
+	for p := t.floor.Load(); p > uint64(l.head); p = t.floor.Load() { // it counted what is gone
+		t.floor.CompareAndSwap(p, uint64(l.head))
+	}
+	t.index.each(func(r *Reader) { r.bell.Ring() })
+	return nil
+}
+
+// Renew goes on with the log's new epoch if the present one is over. Readers begin again at the oldest
+// entry, with a gap, as cursors of the old epoch do (CUR-7).
+func (t *Topic) Renew(ctx context.Context) error {
+	l := t.life.Load()
+	_, _, err := l.log.Bounds(ctx)
+	return t.renewed(l, err)
+}
+
+// renewed returns nil when err tells that the life is over and another one has begun.
+func (t *Topic) renewed(old *life, err error) error {
+	if !errors.Is(err, store.ErrNewEpoch) {
+		return err
+	}
+	t.renewing.Lock()
+	defer t.renewing.Unlock()
+	if t.life.Load() != old {
+		return nil
+	}
+	if again := t.begin(); again != nil {
+		return fmt.Errorf("%w; opening it again: %w", err, again)
+	}
+	return nil
+}
+
 // Epoch is the log's.
-func (t *Topic) Epoch() uint64 { return t.log.Epoch() }
+func (t *Topic) Epoch() uint64 { return t.life.Load().epoch }
 
 // Head is the position of the last entry that readers were told of.
 func (t *Topic) Head() store.Position {
@@ -105,12 +156,21 @@ type prepared struct {
 // decides whether that is an error (OCC-5). What is evicted or of another schema is not repeated.
 func (t *Topic) Append(ctx context.Context, e store.Entry, decoded any, once bool) (fresh bool, err error) {
 	defer t.expect(&e, decoded)()
-	if !once {
-		_, err := t.log.Append(ctx, e)
-		return true, err
+	for {
+		l := t.life.Load()
+		if once {
+			_, fresh, err = l.log.AppendOnce(ctx, e, t.Floor())
+		} else {
+			fresh = true
+			_, err = l.log.Append(ctx, e)
+		}
+		if !errors.Is(err, store.ErrNewEpoch) || errors.Is(err, store.ErrUncertain) {
+			return fresh, err
+		}
+		if err := t.renewed(l, err); err != nil { // nothing was appended
+			return false, err
+		}
 	}
-	_, fresh, err = t.log.AppendOnce(ctx, e, t.Floor())
-	return fresh, err
 }
 
 // expect prepares for the append of e that follows, until forget is called: how long that takes is up
@@ -152,18 +212,22 @@ func (t *Topic) expected(e *store.Entry) prepared {
 }
 
 // appended is the log's Appended callback: it moves the head and wakes whom the entries concern.
-func (t *Topic) appended(entries []store.Entry) {
+func (t *Topic) appended(l *life, entries []store.Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.life.Load() != l { // not yet the topic's, as others append while it is opened, or not any more
+		l.head = entries[len(entries)-1].Position
+		return
+	}
 	for i := range entries {
 		e := &entries[i]
 		p := t.expected(e)
 		if p.typ != t.typ { // nobody expected it, or the type was changed meanwhile
 			p = prepared{typ: t.typ, places: placesOf(t.typ, e.Data, nil)}
 		}
-		rec := recordAt(p.typ, *e, t.cursorOf(t.typ, e), p.places)
-		rec.budget = &t.variants
-		t.records.put(rec)
+		rec := recordAt(p.typ, *e, l.cursorOf(t.typ, e), p.places)
+		rec.budget = &l.variants
+		l.records.put(rec)
 		t.head = e.Position
 		t.index.wake(rec, func(r *Reader) {
 			if e.Position <= r.pos {
@@ -220,7 +284,7 @@ func (t *Topic) Floor() store.Position { return store.Position(t.floor.Load()) }
 // Bounds are the log's, with the floor applied. While the log cannot say what it still holds, they
 // are what the topic knows by itself: reading on tells of the failure.
 func (t *Topic) Bounds() (oldest, head store.Position) {
-	oldest, head, err := t.log.Bounds(context.Background())
+	oldest, head, err := t.life.Load().log.Bounds(context.Background())
 	if err != nil {
 		oldest, head = 1, t.Head()
 	}
@@ -230,18 +294,20 @@ func (t *Topic) Bounds() (oldest, head store.Position) {
 // Shared tells that other processes append to the log too: what they append is met like what this one
 // does (REP-2).
 func (t *Topic) Shared() bool {
-	_, ok := t.log.(store.SharedLog)
+	_, ok := t.life.Load().log.(store.SharedLog)
 	return ok
 }
 
 // reach makes the topic know of position p if the log has it: another process may have told a caller
 // of what this one has not seen yet (REP-3).
 func (t *Topic) reach(ctx context.Context, p store.Position) error {
-	log, ok := t.log.(store.SharedLog)
+	l := t.life.Load()
+	log, ok := l.log.(store.SharedLog)
 	if !ok || p <= t.Head() {
 		return nil
 	}
-	if _, err := log.CatchUp(ctx, p); err != nil {
+	_, err := log.CatchUp(ctx, p)
+	if err = t.renewed(l, err); err != nil {
 		return fmt.Errorf("asking how far the log of %s is: %w", t.current().Name, err)
 	}
 	return nil
@@ -263,9 +329,13 @@ func (t *Topic) current() *Type {
 
 // Read is the log's Read with the floor applied.
 func (t *Topic) Read(ctx context.Context, after store.Position, limit int) (store.Batch, error) {
+	return t.read(ctx, t.life.Load(), after, limit)
+}
+
+func (t *Topic) read(ctx context.Context, l *life, after store.Position, limit int) (store.Batch, error) {
 	floor := t.Floor()
 	gap := after < floor
-	b, err := t.log.Read(ctx, max(after, floor), limit)
+	b, err := l.log.Read(ctx, max(after, floor), limit)
 	if gap {
 		b.Gap = true
 	}
@@ -274,12 +344,12 @@ func (t *Topic) Read(ctx context.Context, after store.Position, limit int) (stor
 }
 
 // record returns the entry's record under typ, from the cache when it is there.
-func (t *Topic) record(e *store.Entry, typ *Type) *record {
-	if rec := t.records.get(e.Position, typ); rec != nil {
+func (l *life) record(e *store.Entry, typ *Type) *record {
+	if rec := l.records.get(e.Position, typ); rec != nil {
 		return rec
 	}
-	rec := newRecord(typ, *e, t.cursorOf(typ, e))
-	rec.budget = &t.variants
-	t.records.put(rec)
+	rec := newRecord(typ, *e, l.cursorOf(typ, e))
+	rec.budget = &l.variants
+	l.records.put(rec)
 	return rec
 }

@@ -229,8 +229,8 @@ func TestVariantsAreBounded(t *testing.T) {
 		add(t, topic, incident{ID: fmt.Sprint("x", i)})
 	}
 	kept := func() (bytes, records int) {
-		for i := range topic.records {
-			if r := topic.records[i].Load(); r != nil {
+		for i := range topic.life.Load().records {
+			if r := topic.life.Load().records[i].Load(); r != nil {
 				records++
 				for _, v := range r.variants {
 					bytes += formsOfAPayload*len(v.data) + variantOverhead
@@ -247,13 +247,13 @@ func TestVariantsAreBounded(t *testing.T) {
 			t.Fatalf("%d occurrences for level %d: %v", len(p.Out), level, err)
 		}
 	}
-	if bytes, records := kept(); bytes > MaxVariantBytes || bytes < MaxVariantBytes/2 || records != 5 || int64(bytes) != topic.variants.bytes.Load() {
-		t.Errorf("%d records keep %d bytes, counted %d", records, bytes, topic.variants.bytes.Load())
+	if bytes, records := kept(); bytes > MaxVariantBytes || bytes < MaxVariantBytes/2 || records != 5 || int64(bytes) != topic.life.Load().variants.bytes.Load() {
+		t.Errorf("%d records keep %d bytes, counted %d", records, bytes, topic.life.Load().variants.bytes.Load())
 	}
 	for i := range 100 {
 		add(t, topic, incident{ID: fmt.Sprint("y", i)})
 	}
-	if n := topic.variants.bytes.Load(); n != 0 {
+	if n := topic.life.Load().variants.bytes.Load(); n != 0 {
 		t.Errorf("%d bytes stay counted for records that are gone", n)
 	}
 }
