@@ -13,6 +13,7 @@ import (
 	"bytes"
 	"cmp"
 	"embed"
+	"errors"
 	"fmt"
 	"go/version"
 	"io/fs"
@@ -49,6 +50,10 @@ type Scaffold struct {
 	Replace string
 	// From is the service whose webhooks become events, nil for the server of notes.
 	From *From
+	// RootPackage is the Go package in the module's directory, "" for main. It is set for [RenderInto], as is
+	// OwnEventFile: mcpe.yaml then names the scaffold's event file alone, not all in events/.
+	RootPackage  string
+	OwnEventFile bool
 }
 
 // A From is a service whose webhooks become events, and the event types that it starts with.
@@ -141,6 +146,21 @@ func Render(s Scaffold) ([]File, error) {
 	}
 	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
 	return files, nil
+}
+
+// RenderInto gives the files that a module which is there needs for the events of a scaffold, in the order of their
+// paths: the event file, mcpe.yaml and generate.go. It writes nothing.
+func RenderInto(s Scaffold) ([]File, error) {
+	if s.RootPackage == "" {
+		return nil, errors.New("the package of generate.go is not known")
+	}
+	all, err := Render(s)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(f File) bool {
+		return f.Path != "events/"+s.Package()+".yaml" && f.Path != "mcpe.yaml" && f.Path != "generate.go"
+	}), nil
 }
 
 // hidden are names that begin with a dot in a scaffold. The dot is left out of the template's name,

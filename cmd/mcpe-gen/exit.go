@@ -25,6 +25,8 @@ type exit struct {
 	err  error
 	// misused tells that the help text of the verb would have helped.
 	misused bool
+	// lines are what to write by hand instead, shown below err.
+	lines []string
 }
 
 func (e *exit) Error() string {

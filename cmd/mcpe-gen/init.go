@@ -37,6 +37,12 @@ those of GitHub are made of its own schemas (push, issues and pull_request where
 are named; issues.opened is one action), those of Stripe and Slack are a few by hand,
 standard-webhooks and hmac have an example each.
 
+In a directory with a go.mod, init adds events to the module that is there: events/,
+mcpe.yaml, the generated package and generate.go. Of existing files only go.mod is
+changed, and the change is shown. The server stays as it is: init finds where it is
+made and served, and says which lines go there. With --write it puts them there and
+shows the change, or says why somebody has to do it by hand.
+
 No network is used. The last lines of the output are the commands to run next;
 the first of them, "go mod tidy", fetches the modules.
 
@@ -54,6 +60,8 @@ type start struct {
 	// from is the service whose webhooks become events, "" for none, and events are the event types to start with.
 	from   string
 	events []string
+	// write lets init edit the server that is there.
+	write bool
 	// chosen is events as somebody has answered, by commas; "" where nobody was asked.
 	chosen string
 }
@@ -70,7 +78,8 @@ func newInit(c *command) *cobra.Command {
 		Example: `  mcpe-gen init demo --module example.com/demo
   mcpe-gen init demo --transport http --source check
   mcpe-gen init demo --from github --events issues.opened,release
-  mcpe-gen init demo --replace ../mcpe-gen`,
+  mcpe-gen init demo --replace ../mcpe-gen
+  mcpe-gen init --write  # in a module that has a server`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
@@ -89,9 +98,26 @@ func newInit(c *command) *cobra.Command {
 			if err := s.webhooks(given); err != nil {
 				return refuse(err)
 			}
+			module, err := moduleIn(s.dir)
+			if err != nil {
+				return err
+			}
+			if module == nil && s.write {
+				return refuse(fmt.Errorf("--write edits the server of a module that is there, and %s has no go.mod", s.dir))
+			}
+			if module != nil && given("transport") {
+				return refuse(errors.New("--transport: the server of this module has one already; leave the flag out"))
+			}
 			all := initQuestions
 			if s.from != "" {
 				all = fromQuestions(s.from)
+			}
+			if module != nil {
+				// The go.mod names the module, and its server the transport.
+				all = slices.DeleteFunc(slices.Clone(all), func(q question) bool {
+					return q.flag == "module" || q.flag == "transport"
+				})
+				return c.adopt(cmd.Context(), s, module, c.questions(all, given))
 			}
 			return c.init(cmd.Context(), s, c.questions(all, given))
 		},
@@ -104,6 +130,7 @@ func newInit(c *command) *cobra.Command {
 	flags.StringVar(&s.from, "from", "", "service whose webhooks become events: `"+strings.Join(starter.Services, "|")+"`")
 	flags.StringSliceVar(&s.events, "events", nil, "event types to start with, of those that --from has: `a,b`")
 	flags.StringVar(&s.replace, "replace", "", "`path` of a checkout of mcpe-gen to use instead of a released version")
+	flags.BoolVar(&s.write, "write", false, "in a module that is there: edit its server too")
 	completeWords(cmd, "transport", templates.Transports...)
 	completeWords(cmd, "source", templates.Sources...)
 	completeWords(cmd, "from", starter.Services...)

@@ -60,7 +60,7 @@ func (c *command) fail(verb *cobra.Command, e *exit) {
 	message := plain.Text(e.Error())
 	switch c.format {
 	case "json":
-		line, _ := json.Marshal(failure{"error", e.Error()})
+		line, _ := json.Marshal(failure{"error", e.Error(), e.lines})
 		fmt.Fprintf(c.stderr, "%s\n", plain.JSON(line))
 		return
 	case "github":
@@ -70,7 +70,13 @@ func (c *command) fail(verb *cobra.Command, e *exit) {
 	if e.misused {
 		message += fmt.Sprintf(" (see %s --help)", verb.CommandPath())
 	}
+	if len(e.lines) > 0 {
+		message += ":"
+	}
 	fmt.Fprintf(c.stderr, "mcpe-gen: %s\n", message)
+	for _, line := range e.lines {
+		fmt.Fprintln(c.stderr, plain.Text(line))
+	}
 }
 
 // A failure is an error without a position, as --format json prints it: a diagnostic without code
@@ -78,6 +84,8 @@ func (c *command) fail(verb *cobra.Command, e *exit) {
 type failure struct {
 	Severity string `json:"severity"`
 	Message  string `json:"message"`
+	// Lines are what to write by hand instead.
+	Lines []string `json:"lines,omitempty"`
 }
 
 const rootHelp = `Mcpe-gen turns event files into typed Go for the MCP Events extension.

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/client"
+)
+
+// TestAdopt does what docs/adopting.md describes: the server in testdata/adopt/before becomes the one in
+// testdata/adopt/after by init --write and the two edits of the page, builds, and what its tool does reaches a
+// subscriber as an event.
+func TestAdopt(t *testing.T) {
+	checkout, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := readText(t, "../../docs/adopting.md")
+	before, after := readText(t, "testdata/adopt/before/main.go"), readText(t, "testdata/adopt/after/main.go")
+	dir := filepath.Join(t.TempDir(), "tickets")
+	if err := os.CopyFS(dir, os.DirFS("testdata/adopt/before")); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	args := []string{"init", dir, "--write", "--replace", checkout}
+	if code := run(args, &stdout, &stderr, versionOf(nil)); code != exitOK {
+		t.Fatalf("init: exit code %d\n%s", code, &stderr)
+	}
+	_, diff, _ := strings.Cut(stdout.String(), "\n--- main.go\n")
+	diff, _, _ = strings.Cut(diff, "\nNext:")
+	if diff == "" || !strings.Contains(page, diff) {
+		t.Errorf("docs/adopting.md does not show the diff\n%s", diff)
+	}
+	if !strings.Contains(page, before) {
+		t.Error("docs/adopting.md does not show testdata/adopt/before/main.go")
+	}
+
+	// The page's edits: what the author writes.
+	text := readText(t, filepath.Join(dir, "main.go"))
+	for _, edit := range [][2]string{
+		{"\t_ = noteAdded // noteAdded.Emit tells every subscriber\n", ""},
+		{"\t\t\treturn nil, nil, nil\n", `			return nil, nil, noteAdded.Emit(ctx, notes.NoteAddedPayload{
+				ID:      n.ID,
+				Author:  notes.Author{Name: n.Author},
+				Text:    n.Text,
+				AddedAt: events.NewTime(time.Now()),
+			}, events.WithID("note-"+n.ID))
+`},
+		{"\teventserver \"", "\t\"github.com/mcpe-gen/mcpe-gen/runtime/events\"\n\teventserver \""},
+	} {
+		if strings.Count(text, edit[0]) != 1 {
+			t.Fatalf("main.go does not have %q once", edit[0])
+		}
+		text = strings.Replace(text, edit[0], edit[1], 1)
+		if edit[1] != "" && !strings.Contains(page, strings.Split(strings.TrimSpace(edit[1]), "\n")[0]) {
+			t.Errorf("docs/adopting.md does not show %q", edit[1])
+		}
+	}
+	if text != after {
+		t.Errorf("main.go is not testdata/adopt/after/main.go but\n%s", text)
+	}
+	for name, content := range map[string]string{"main.go": text, "go.sum": readText(t, "../../go.sum")} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	goRun(t, dir, "list", "-deps", "./...", "tool") // what "go mod tidy" does with the network
+	goRun(t, dir, "build", "-o", "server.exe", ".")
+	if out, code := runIn(t, dir, "generate", "--check"); code != exitOK {
+		t.Errorf("generate --check: exit code %d\n%s", code, out)
+	}
+	callAndReceive(t, filepath.Join(dir, "server.exe"))
+}
+
+// callAndReceive calls the tool of the server and expects its event.
+func callAndReceive(t *testing.T, program string) {
+	cmd := exec.CommandContext(t.Context(), program, "-http", "127.0.0.1:0")
+	var log lines
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	url := log.find(t, regexp.MustCompile(`http://[^ ]+/mcp`))
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(ctx,
+		&mcp.StreamableClientTransport{Endpoint: url}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	c := receive(t, client.HTTP(url, nil), `{"author": "ada"}`, func() {
+		result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "add_note",
+			Arguments: map[string]string{"id": "1", "author": "ada", "text": "hello"}})
+		if err != nil || result.IsError {
+			t.Errorf("add_note: %+v, %v", result, err)
+		}
+	})
+	c.Close()
+}
+
+func readText(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// runIn runs a verb in a directory, in this process.
+func runIn(t *testing.T, dir string, args ...string) (string, int) {
+	t.Helper()
+	t.Chdir(dir)
+	var stderr bytes.Buffer
+	code := run(args, io.Discard, &stderr, versionOf(nil))
+	return stderr.String(), code
+}

@@ -1,0 +1,321 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"go/build"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/adopt"
+	"github.com/mcpe-gen/mcpe-gen/gen"
+	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/templates"
+)
+
+// moduleIn is the module whose go.mod is in dir, nil when there is none.
+func moduleIn(dir string) (*adopt.Module, error) {
+	name := filepath.Join(dir, "go.mod")
+	data, err := os.ReadFile(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	m, err := adopt.ParseModule(name, data)
+	if err != nil {
+		return nil, refuse(err)
+	}
+	return m, nil
+}
+
+// adoption checks what init was asked for against the module that is there, and gives the scaffold of what is added.
+func (s start) adoption(m *adopt.Module, v version) (templates.Scaffold, adopt.Requirement, error) {
+	if s.module != "" && s.module != m.Path {
+		return templates.Scaffold{}, adopt.Requirement{}, &exit{code: exitUsage,
+			err: fmt.Errorf("--module %s: %s says module %s; leave --module out, or write by hand what its go.mod needs",
+				s.module, filepath.Join(s.dir, "go.mod"), m.Path),
+			lines: adopt.Requirement{GoVersion: goVersion, Version: required(v), Replace: s.replace}.Lines()}
+	}
+	s.module = m.Path
+	checked := v
+	if m.Replaced && s.replace == "" {
+		checked.Devel = false // the go.mod has named a checkout already
+	}
+	t, err := s.scaffold(checked)
+	if err != nil {
+		return t, adopt.Requirement{}, refuse(err)
+	}
+	t.Version = required(v)
+	if bare, err := strconv.Unquote(t.Replace); err == nil {
+		t.Replace = bare // modfile quotes it again
+	}
+	return t, adopt.Requirement{GoVersion: goVersion, Version: t.Version, Replace: t.Replace}, nil
+}
+
+// required is the version that a go.mod requires: with a replace line any does.
+func required(v version) string {
+	if v.Devel {
+		return "v0.0.0"
+	}
+	return v.Text
+}
+
+// adopt adds events to the module in s.dir. Everything that can be wrong is found before the first file is written.
+func (c *command) adopt(ctx context.Context, s start, m *adopt.Module, ask []question) error {
+	scaffold, requirement, err := s.adoption(m, c.version)
+	if err != nil {
+		return err
+	}
+	if len(ask) > 0 {
+		if err := c.ask(ctx, &s, scaffold, ask); err != nil {
+			return refuse(err)
+		}
+		if scaffold, requirement, err = s.adoption(m, c.version); err != nil {
+			return err
+		}
+	}
+	generateFile := "generate.go"
+	if scaffold.RootPackage, err = rootPackage(s.dir, scaffold.Name); err != nil {
+		return refuse(err)
+	}
+	if _, err := os.Lstat(filepath.Join(s.dir, "generate.go")); err == nil {
+		generateFile = "generate_events.go" // theirs stays
+	}
+	if others, _ := filepath.Glob(filepath.Join(s.dir, "events", "*.yaml")); len(others) > 0 {
+		scaffold.OwnEventFile = true // what else is in events/ may be anything
+	}
+	files, err := templates.RenderInto(scaffold)
+	if err != nil {
+		return err
+	}
+	for i := range files {
+		if files[i].Path == "generate.go" {
+			files[i].Path = generateFile
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(s.dir, "mcpe.yaml")); err == nil {
+		return &exit{code: exitUsage, err: fmt.Errorf("%s already has mcpe.yaml; nothing was written. Add to its packages",
+			s.dir), lines: packageLines(scaffold)}
+	}
+	files = append(files, templates.File{Path: "events/mcpe-events.schema.json", Content: schema.EventFileSchema()})
+	gomod, err := os.ReadFile(filepath.Join(s.dir, "go.mod"))
+	if err != nil {
+		return err
+	}
+	changed, err := m.Require(requirement)
+	if err != nil {
+		return refuse(err)
+	}
+	found, err := adopt.Find(s.dir)
+	if err != nil {
+		return err
+	}
+	wiring := wiringOf(scaffold)
+	edits := []adopt.Edit{{Path: "go.mod", Old: gomod, New: changed}}
+	server, err := adopt.Write(s.dir, found, wiring)
+	if s.write {
+		if err != nil {
+			return refuse(fmt.Errorf("--write: %w; nothing was written. Without --write init says which lines go where", err))
+		}
+		edits = append(edits, *server)
+	}
+	if err := templates.Write(s.dir, files, generatedDir(scaffold)); err != nil {
+		if _, ok := errors.AsType[*templates.ExistsError](err); ok {
+			return refuse(err)
+		}
+		return err
+	}
+	written, err := c.generateIn(ctx, s.dir, generatedDir(scaffold))
+	if err != nil {
+		return fmt.Errorf("generating the code of %s: %w", s.dir, err)
+	}
+	for _, f := range files {
+		written = append(written, f.Path)
+	}
+	for _, e := range edits {
+		if err := replaceFile(filepath.Join(s.dir, filepath.FromSlash(e.Path)), e.New); err != nil {
+			return err
+		}
+	}
+	return c.showAdopted(s, adopted{scaffold, written, edits, server, found, wiring})
+}
+
+// replaceFile writes a file that is there, keeping its mode.
+func replaceFile(name string, content []byte) error {
+	info, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, content, info.Mode().Perm())
+}
+
+// packageLines are what mcpe.yaml needs for the scaffold's event file.
+func packageLines(t templates.Scaffold) []string {
+	emit := "server, client, tools"
+	if t.From != nil {
+		emit += ", ingress"
+	}
+	return []string{"  - schemas: [events/" + t.Package() + ".yaml]", "    out: " + generatedDir(t),
+		"    package: " + t.Package(), "    emit: [" + emit + "]"}
+}
+
+// wiringOf is what a server has to do with the scaffold's events.
+func wiringOf(t templates.Scaffold) adopt.Wiring {
+	w := adopt.Wiring{Import: t.Module + "/" + generatedDir(t), Package: t.Package(), Events: []string{"NoteAdded"},
+		Check: t.Source == "check"}
+	if t.From == nil {
+		return w
+	}
+	w.Events, w.Ingress = nil, &adopt.Ingress{GoName: t.From.GoName, Env: t.From.Env()}
+	if t.From.Service == "hmac" {
+		w.Ingress.Options = `, Header: "X-Signature", Event: "/type"`
+	}
+	for _, e := range t.From.Events {
+		w.Events = append(w.Events, e.GoName)
+	}
+	return w
+}
+
+// rootPackage is the package that a Go file in dir belongs to: that of the files that are there, or one named after
+// the module.
+func rootPackage(dir, name string) (string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", err
+	}
+	found := ""
+	for _, e := range entries {
+		if e.IsDir() || !strings.HasSuffix(e.Name(), ".go") {
+			continue
+		}
+		if ok, err := build.Default.MatchFile(dir, e.Name()); err != nil || !ok {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, e.Name()), nil, parser.PackageClauseOnly)
+		if err != nil {
+			return "", err
+		}
+		p := f.Name.Name
+		if strings.HasSuffix(e.Name(), "_test.go") {
+			p = strings.TrimSuffix(p, "_test")
+		}
+		if found != "" && p != found {
+			return "", fmt.Errorf("%s has files of the packages %s and %s", dir, found, p)
+		}
+		found = p
+	}
+	if found != "" {
+		return found, nil
+	}
+	name = strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(name))
+	if name == "main" || !token.IsIdentifier(name) {
+		name = "events"
+	}
+	return name, nil
+}
+
+// An adopted is what init did to a module that is there.
+type adopted struct {
+	scaffold templates.Scaffold
+	files    []string
+	// edits are the changes of existing files; server is the one that --write makes, nil when it cannot.
+	edits  []adopt.Edit
+	server *adopt.Edit
+	found  *adopt.Found
+	wiring adopt.Wiring
+}
+
+// diffOf is what an edit changes.
+func diffOf(e adopt.Edit) string {
+	return unified("update", gen.File{Path: e.Path, Old: e.Old, Content: e.New})
+}
+
+// showAdopted says what was written, what changed, which lines go into the server, and what to run next.
+func (c *command) showAdopted(s start, a adopted) error {
+	slices.Sort(a.files)
+	var next []string
+	if s.dir != "." {
+		next = append(next, "cd "+s.dir)
+	}
+	next = append(next, "go mod tidy")
+	if _, err := os.Stat(filepath.Join(s.dir, "vendor", "modules.txt")); err == nil {
+		next = append(next, "go mod vendor")
+	}
+	next = append(next, "go build ./...")
+	changes := []change{}
+	for _, e := range a.edits {
+		if string(e.Old) != string(e.New) {
+			changes = append(changes, change{Path: e.Path, Action: "update", Diff: diffOf(e)})
+		}
+	}
+	if c.format == "json" {
+		return c.printJSON(map[string]any{"adopted": true, "from": s.from, "module": a.scaffold.Module, "directory": s.dir,
+			"source": s.source, "files": a.files, "changes": changes, "places": append([]adopt.Place{}, a.found.Places...),
+			"imports": a.wiring.Imports(), "lines": a.wiring.Behind("srv"), "next": next})
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Events for module %s in %s:\n  %s\n", a.scaffold.Module, s.dir, strings.Join(a.files, "\n  "))
+	for _, ch := range changes {
+		b.WriteString("\n" + ch.Diff)
+	}
+	if !s.write {
+		a.serverLines(&b)
+	}
+	fmt.Fprintf(&b, "\nNext:\n  %s\n", strings.Join(next, "\n  "))
+	return c.printf("%s", b.String())
+}
+
+// serverLines says which lines go where in the server that is there.
+func (a adopted) serverLines(b *strings.Builder) {
+	indented := func(lines []string) string { return "    " + strings.Join(lines, "\n    ") + "\n" }
+	if a.server != nil {
+		b.WriteString("\nThe server is at\n")
+		for _, p := range a.found.Places {
+			fmt.Fprintf(b, "    %s:%d: %s\n", p.Path, p.Line, p.Text)
+		}
+		fmt.Fprintf(b, "Change it like this, which init --write would have done too:\n\n%s", diffOf(*a.server))
+	} else {
+		a.byHand(b, indented)
+	}
+	b.WriteString("\nBefore an HTTP server is shut down, es.Shutdown(ctx) ends its event streams.\n")
+}
+
+// byHand says where which lines go when their names and the end of the function are for somebody to decide.
+func (a adopted) byHand(b *strings.Builder, indented func([]string) string) {
+	b.WriteString("\nThe server imports\n")
+	for _, p := range a.wiring.Imports() {
+		fmt.Fprintf(b, "    %q\n", p)
+	}
+	made, served := 0, 0
+	for _, p := range a.found.Places {
+		fmt.Fprintf(b, "\n%s:%d\n    %s\n", p.Path, p.Line, p.Text)
+		if p.Kind == adopt.NewServer {
+			made++
+			fmt.Fprintf(b, "After it add\n%s", indented(a.wiring.Behind(p.Server())))
+			continue
+		}
+		served++
+		fmt.Fprintf(b, "Instead of the call write\n    %s\n", a.wiring.Instead(p))
+	}
+	if made == 0 {
+		fmt.Fprintf(b, "\nNo call of mcp.NewServer was found. After the one that makes the server, srv, add\n%s",
+			indented(a.wiring.Behind("srv")))
+	}
+	if served == 0 {
+		b.WriteString("\nNo call of mcp.NewStreamableHTTPHandler or Run was found. The server is served by one of\n" +
+			"    transport.NewHandler(es, transport.HandlerOptions{}) // an http.Handler\n" +
+			"    transport.Run(ctx, es, &mcp.StdioTransport{})\n")
+	}
+	for _, name := range a.found.Broken {
+		fmt.Fprintf(b, "\n%s does not parse and was not looked at.\n", name)
+	}
+}

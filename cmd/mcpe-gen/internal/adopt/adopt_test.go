@@ -1,0 +1,182 @@
+package adopt
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var added = Wiring{Import: "example.com/x/internal/notes", Package: "notes", Events: []string{"NoteAdded"}}
+
+// module writes Go files into a directory and finds the places in them.
+func module(t *testing.T, files map[string]string) (string, *Found) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		p := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(p), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := Find(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir, found
+}
+
+func TestRequire(t *testing.T) {
+	r := Requirement{GoVersion: "1.26.0", Version: "v0.2.0"}
+	for name, c := range map[string]struct {
+		in, replace string
+		want, lacks []string
+	}{
+		"bare": {in: "module x\n", want: []string{"go 1.26.0\n", "tool " + toolPath, "require " + RuntimePath + " v0.2.0\n"}},
+		"older": {in: "module x\n\ngo 1.22\n\ntoolchain go1.22.3\n\nrequire " + RuntimePath + " v0.1.0 // why\n",
+			want: []string{"go 1.26.0\n", "v0.2.0 // why"}, lacks: []string{"toolchain", "v0.1.0"}},
+		"newer": {in: "module x\n\ngo 1.28\n\ntoolchain go1.29.1\n\nrequire " + RuntimePath + " v1.0.0 // indirect\n",
+			want: []string{"go 1.28\n", "toolchain go1.29.1\n", RuntimePath + " v1.0.0\n"}, lacks: []string{"v0.2.0"}},
+		"blocks": {in: "module x\n\ngo 1.26.0\n\nrequire (\n\ta.com/a v1.0.0\n)\n\nrequire (\n\tb.com/b v1.0.0 // indirect\n)\n",
+			want: []string{"\ta.com/a v1.0.0\n\t" + RuntimePath + " v0.2.0\n)", "require b.com/b v1.0.0 // indirect\n"}},
+		"replaced": {in: "module x\n\nreplace " + RuntimePath + " => ../a b\n", replace: "../with space",
+			want: []string{"replace " + RuntimePath + " => \"../with space\"\n"}},
+		"tool": {in: "module x\n\ntool " + toolPath + "\n", want: []string{"tool " + toolPath + "\n"}},
+		"crlf": {in: "module x\r\n\r\ngo 1.26.0\r\n", want: []string{"go 1.26.0\r\n", "v0.2.0\r\n"}},
+	} {
+		if name == "replaced" {
+			c.in = strings.Replace(c.in, "../a b", "../a", 1)
+		}
+		m, err := ParseModule("go.mod", []byte(c.in))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		r.Replace = c.replace
+		out, err := m.Require(r)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, want := range c.want {
+			if strings.Count(string(out), want) != 1 {
+				t.Errorf("%s: %q is not in it once:\n%s", name, want, out)
+			}
+		}
+		for _, lacks := range c.lacks {
+			if strings.Contains(string(out), lacks) {
+				t.Errorf("%s: %q is in it:\n%s", name, lacks, out)
+			}
+		}
+	}
+	if _, err := ParseModule("go.mod", []byte("go 1.26\n")); err == nil {
+		t.Error("a go.mod without a module line is taken")
+	}
+}
+
+// Places are found under any name of the import, and nowhere else.
+func TestFind(t *testing.T) {
+	const sdk = `"github.com/modelcontextprotocol/go-sdk/mcp"`
+	_, found := module(t, map[string]string{
+		"a/a.go":             "package a\nimport m " + sdk + "\nfunc f() {\n\ts := m.NewServer(nil, nil)\n\ts.Run(nil, nil)\n}\n",
+		"b.go":               "package b\nimport . " + sdk + "\nvar s = NewServer(nil, nil)\nvar h = NewSSEHandler(nil, nil)\n",
+		"hidden.go":          "package b\nimport " + sdk + "\nfunc f(mcp other) { mcp.NewServer(nil, nil) }\nvar _ mcp.Tool\n",
+		"other.go":           "package b\nimport \"example.com/mcp\"\n// github.com/modelcontextprotocol/go-sdk/mcp\nvar s2 = mcp.NewServer()\n",
+		"broken.go":          "package b\nimport " + sdk + "\nfunc {\n",
+		"b_test.go":          "package b\nimport " + sdk + "\nvar t = mcp.NewServer(nil, nil)\n",
+		"vendor/v/v.go":      "package v\nimport " + sdk + "\nvar t = mcp.NewServer(nil, nil)\n",
+		"testdata/v.go":      "package v\nimport " + sdk + "\nvar t = mcp.NewServer(nil, nil)\n",
+		"_old/v.go":          "package v\nimport " + sdk + "\nvar t = mcp.NewServer(nil, nil)\n",
+		"nested/go.mod":      "module nested\n",
+		"nested/v.go":        "package v\nimport " + sdk + "\nvar t = mcp.NewServer(nil, nil)\n",
+		"node_modules/v.go":  "package v\nimport " + sdk + "\nvar t = mcp.NewServer(nil, nil)\n",
+		".hidden/v/hidde.go": "package v\nimport " + sdk + "\nvar t = mcp.NewServer(nil, nil)\n",
+	})
+	var got []string
+	for _, p := range found.Places {
+		got = append(got, p.Path+" "+string(p.Kind)+" "+p.Text)
+	}
+	want := []string{"a/a.go NewServer s := m.NewServer(nil, nil)", "a/a.go Run s.Run(nil, nil)",
+		"b.go NewServer var s = NewServer(nil, nil)", "b.go NewSSEHandler var h = NewSSEHandler(nil, nil)"}
+	if !slices.Equal(got, want) {
+		t.Errorf("found\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if !slices.Equal(found.Broken, []string{"broken.go"}) {
+		t.Errorf("broken: %q", found.Broken)
+	}
+}
+
+const head = "package %\n\nimport (\n\t\"context\"\n\t\"net/http\"\n\n\t\"github.com/modelcontextprotocol/go-sdk/mcp\"\n)\n\n"
+
+func program(pkg, body string) string { return strings.Replace(head, "%", pkg, 1) + body }
+
+// What --write does to functions of other shapes than main's.
+func TestWrite(t *testing.T) {
+	for name, c := range map[string]struct {
+		text        string
+		want, lacks []string
+	}{
+		"stdio, results": {
+			text: program("app", "func run(ctx context.Context, _ http.Header) (n int, _ *mcp.Server, err error) {\n"+
+				"\ts := mcp.NewServer(nil, nil) // the server\n\treturn 0, s, s.Run(ctx, &mcp.StdioTransport{})\n}\n"),
+			want: []string{"// the server\n\tes, err := server.New(s, server.Options{})\n", "return *new(int), nil, err\n",
+				"transport.Run(ctx, es, &mcp.StdioTransport{})"},
+			lacks: []string{"\"log\""},
+		},
+		"names that are taken, err declared behind, net/http left over": {
+			text: program("main", "func main() {\n\tserver := mcp.NewServer(nil, nil)\n\tnotes, es, transport := 1, 2, 3\n"+
+				"\thandle(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, opts))\n"+
+				"\terr := context.Cause(nil)\n\t_, _, _, _ = notes, es, transport, err\n}\n"),
+			want: []string{"eventServer, eventsErr := eventserver.New(server, eventserver.Options{})",
+				"if eventsErr != nil {\n\t\tlog.Fatal(eventsErr)\n", "noteAdded, eventsErr := notesevents.RegisterNoteAdded(",
+				"notesevents \"example.com/x/internal/notes\"\n", "\t\"log\"\n",
+				"eventtransport.NewHandler(eventServer, eventtransport.HandlerOptions{Streamable: opts})"},
+			lacks: []string{"net/http", "NewStreamableHTTPHandler"},
+		},
+		"a single import": {
+			text: "package main\n\nimport \"github.com/modelcontextprotocol/go-sdk/mcp\"\n\nfunc main() {\n" +
+				"\ts := mcp.NewServer(nil, nil)\n\ts.Run(nil, nil)\n}\n",
+			want: []string{"go-sdk/mcp\"\n\nimport (\n\t\"log\"\n\n\t\"example.com/x/internal/notes\"\n"},
+		},
+	} {
+		dir, found := module(t, map[string]string{"main.go": c.text})
+		edit, err := Write(dir, found, added)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for _, want := range c.want {
+			if !strings.Contains(string(edit.New), want) {
+				t.Errorf("%s: %q is not in\n%s", name, want, edit.New)
+			}
+		}
+		for _, lacks := range c.lacks {
+			if strings.Contains(string(edit.New), lacks) {
+				t.Errorf("%s: %q is in\n%s", name, lacks, edit.New)
+			}
+		}
+	}
+}
+
+func TestWriteRefuses(t *testing.T) {
+	const made, handler = "\ts := mcp.NewServer(nil, nil)\n", "mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil)"
+	for want, text := range map[string]string{
+		"main.go:11: the server is not in a variable":   program("main", "func make() *mcp.Server {\n\treturn mcp.NewServer(nil, nil)\n}\n"),
+		"main.go:11: the function cannot return":        program("app", "func f() {\n"+made+"\ts.Run(nil, nil)\n}\n"),
+		"main.go:11: what serves s was not found":       program("main", "func main() {\n"+made+"\t_ = s\n}\n"),
+		"main.go:15: it is not served where it is made": program("main", "func main() {\n"+made+"\t_ = s\n}\n\nfunc g() { use("+handler+") }\n"),
+		"decided by a function of yours": program("main", "func main() {\n"+made+
+			"\tuse(mcp.NewStreamableHTTPHandler(choose, nil))\n}\n"),
+		"may want the SDK's type": program("main", "func main() {\n"+made+"\tvar h *mcp.StreamableHTTPHandler = "+handler+"\n\tuse(h)\n}\n"),
+		"something follows":       program("main", "func main() {\n\ts := mcp.NewServer(nil, nil); _ = s\n\ts.Run(nil, nil)\n}\n"),
+		"the name noteAdded":      program("main", "func main() {\n"+made+"\tnoteAdded := 1\n\ts.Run(nil, noteAdded)\n}\n"),
+		"main.go does not parse":  program("main", "func main() {\n"+made+"\ts.Run(nil, nil)\n"),
+	} {
+		dir, found := module(t, map[string]string{"main.go": text})
+		if _, err := Write(dir, found, added); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}

@@ -1,0 +1,202 @@
+package adopt
+
+import (
+	"bytes"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+const sdkPath = "github.com/modelcontextprotocol/go-sdk/mcp"
+
+// What a place is.
+type Kind string
+
+// The kinds of places.
+const (
+	// NewServer makes the SDK's server: events are added behind it.
+	NewServer Kind = "NewServer"
+	// Handler is the SDK's handler for Streamable HTTP, whose place transport.NewHandler takes.
+	Handler Kind = "NewStreamableHTTPHandler"
+	// SSE is the SDK's handler for the older HTTP transport, whose place transport.NewSSEHandler takes.
+	SSE Kind = "NewSSEHandler"
+	// Run runs the server on a transport, which transport.Run does then.
+	Run Kind = "Run"
+)
+
+// A Place is a call in a program that events have to do with.
+type Place struct {
+	Kind Kind `json:"kind"`
+	// Path is relative to the module's directory, with slashes.
+	Path string `json:"path"`
+	// Line counts from 1; Text is the line without its margin.
+	Line int    `json:"line"`
+	Text string `json:"text"`
+	file *file
+	call *ast.CallExpr
+}
+
+// A file is one that imports the SDK.
+type file struct {
+	path   string
+	text   []byte
+	fset   *token.FileSet
+	syntax *ast.File
+	// sdk is the name that the SDK has in it.
+	sdk string
+}
+
+func (f *file) offset(p token.Pos) int { return f.fset.Position(p).Offset }
+
+// Found is what a module has to do with the SDK.
+type Found struct {
+	Places []Place
+	// Broken are files that import the SDK and do not parse: their places are not known.
+	Broken []string
+}
+
+// Find looks for the places in the Go files of a module by their syntax and import paths alone: tests, nested
+// modules, vendor, testdata, and directories that begin with "." or "_" are left out.
+func Find(dir string) (*Found, error) {
+	found := &Found{}
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if name != dir && skipped(name, d.Name()) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !d.Type().IsRegular() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		if err != nil || !bytes.Contains(text, []byte(sdkPath)) {
+			return err
+		}
+		rel, err := filepath.Rel(dir, name)
+		if err != nil {
+			return err
+		}
+		found.add(filepath.ToSlash(rel), text)
+		return nil
+	})
+	return found, err
+}
+
+func skipped(name, base string) bool {
+	if base == "vendor" || base == "testdata" || base == "node_modules" || strings.HasPrefix(base, ".") ||
+		strings.HasPrefix(base, "_") {
+		return true
+	}
+	_, err := os.Stat(filepath.Join(name, "go.mod"))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// add looks for places in one file.
+func (found *Found) add(name string, text []byte) {
+	fset := token.NewFileSet()
+	syntax, err := parser.ParseFile(fset, name, text, parser.ParseComments)
+	if err != nil {
+		found.Broken = append(found.Broken, name)
+		return
+	}
+	f := &file{path: name, text: text, fset: fset, syntax: syntax}
+	if f.sdk = importName(syntax, sdkPath); f.sdk == "" || f.sdk == "_" {
+		return
+	}
+	servers := map[*ast.Object]bool{}
+	ast.Inspect(syntax, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		switch name := f.sdkCall(call); name {
+		case "NewServer", "NewStreamableHTTPHandler", "NewSSEHandler":
+			found.place(f, Kind(name), call)
+			if name == "NewServer" {
+				if id := assigned(syntax, call); id != nil && id.Obj != nil {
+					servers[id.Obj] = true
+				}
+			}
+		}
+		return true
+	})
+	ast.Inspect(syntax, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || len(call.Args) != 2 {
+			return true
+		}
+		if sel, ok := call.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Run" {
+			if id, ok := sel.X.(*ast.Ident); ok && id.Obj != nil && servers[id.Obj] {
+				found.place(f, Run, call)
+			}
+		}
+		return true
+	})
+}
+
+func (found *Found) place(f *file, kind Kind, call *ast.CallExpr) {
+	at := f.fset.Position(call.Pos())
+	line := bytes.Split(f.text, []byte("\n"))[at.Line-1]
+	found.Places = append(found.Places, Place{Kind: kind, Path: f.path, Line: at.Line,
+		Text: string(bytes.TrimSpace(line)), file: f, call: call})
+}
+
+// sdkCall is the name of the SDK's function that is called, "" for any other call.
+func (f *file) sdkCall(call *ast.CallExpr) string {
+	if id, ok := call.Fun.(*ast.Ident); ok && f.sdk == "." && id.Obj == nil {
+		return id.Name
+	}
+	sel, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return ""
+	}
+	// A name that the file declares itself has an Obj: it hides the import.
+	if id, ok := sel.X.(*ast.Ident); ok && id.Name == f.sdk && id.Obj == nil {
+		return sel.Sel.Name
+	}
+	return ""
+}
+
+// importName is what a file calls the package of an import path, "" when it does not import it.
+func importName(syntax *ast.File, of string) string {
+	for _, spec := range syntax.Imports {
+		if p, err := strconv.Unquote(spec.Path.Value); err != nil || p != of {
+			continue
+		}
+		if spec.Name != nil {
+			return spec.Name.Name
+		}
+		return path.Base(of)
+	}
+	return ""
+}
+
+// assigned is the one variable that a call's result is assigned to or declares, nil for any other use.
+func assigned(syntax *ast.File, call *ast.CallExpr) *ast.Ident {
+	var id *ast.Ident
+	ast.Inspect(syntax, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			if len(n.Lhs) == 1 && len(n.Rhs) == 1 && n.Rhs[0] == ast.Expr(call) {
+				id, _ = n.Lhs[0].(*ast.Ident)
+			}
+		case *ast.ValueSpec:
+			if len(n.Names) == 1 && len(n.Values) == 1 && n.Values[0] == ast.Expr(call) {
+				id = n.Names[0]
+			}
+		}
+		return id == nil
+	})
+	return id
+}

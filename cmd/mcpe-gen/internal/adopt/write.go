@@ -1,0 +1,427 @@
+package adopt
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// names are what is called how in a file, so that nothing of it is hidden.
+type names struct{ server, transport, generated, es, err string }
+
+// An Edit is a file that changes.
+type Edit struct {
+	// Path is relative to the module's directory, with slashes.
+	Path     string
+	Old, New []byte
+}
+
+// A cut replaces the bytes from..to of a file.
+type cut struct {
+	from, to int
+	text     string
+}
+
+// Write gives the server's file with the lines of w in it, or says why somebody has to do it by hand. It does so only
+// where the syntax shows that the result compiles: one server, made and served in one function.
+func Write(dir string, found *Found, w Wiring) (*Edit, error) {
+	if w.Check {
+		return nil, errors.New("what is asked for events is yours to write")
+	}
+	if w.Ingress != nil {
+		return nil, errors.New("where the webhooks come in is yours to say")
+	}
+	if len(found.Broken) > 0 {
+		return nil, fmt.Errorf("%s does not parse", found.Broken[0])
+	}
+	var made *Place
+	for i, p := range found.Places {
+		if p.Kind == SSE {
+			return nil, fmt.Errorf("%s:%d: the older HTTP transport has to be changed by hand", p.Path, p.Line)
+		}
+		if p.Kind != NewServer {
+			continue
+		}
+		if made != nil {
+			return nil, fmt.Errorf("there are several servers, at %s:%d and %s:%d", made.Path, made.Line, p.Path, p.Line)
+		}
+		made = &found.Places[i]
+	}
+	if made == nil {
+		return nil, errors.New("no call of mcp.NewServer was found")
+	}
+	f := made.file
+	site, err := siteOf(made)
+	if err != nil {
+		return nil, fmt.Errorf("%s:%d: %w", made.Path, made.Line, err)
+	}
+	n, err := nameAll(dir, f, w, site)
+	if err != nil {
+		return nil, err
+	}
+	cuts := []cut{{site.behind, site.behind, site.margin +
+		strings.Join(w.behind(site.server.Name, n, fmt.Sprintf(site.fail, n.err)), "\n"+site.margin) + "\n"}}
+	served := 0
+	for _, p := range found.Places {
+		if p.Kind == NewServer {
+			continue
+		}
+		if err := site.serves(p, made); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", p.Path, p.Line, err)
+		}
+		cuts = append(cuts, cut{f.offset(p.call.Pos()), f.offset(p.call.End()), w.instead(p, n.transport, n.es)})
+		served++
+	}
+	if served == 0 {
+		return nil, fmt.Errorf("%s:%d: what serves %s was not found", made.Path, made.Line, site.server.Name)
+	}
+	text, err := addImports(apply(f.text, cuts), f, n, w, site.log)
+	if err != nil {
+		return nil, err
+	}
+	return &Edit{Path: f.path, Old: f.text, New: text}, nil
+}
+
+// A site is the statement behind which the lines go.
+type site struct {
+	server *ast.Ident
+	block  *ast.BlockStmt
+	behind int // the offset of the line behind the statement
+	margin string
+	// fail is a format of what ends the function with an error; log tells that it needs the package log.
+	fail string
+	log  bool
+}
+
+func siteOf(made *Place) (*site, error) {
+	f := made.file
+	s := &site{server: assigned(f.syntax, made.call)}
+	if s.server == nil || s.server.Name == "_" || s.server.Obj == nil {
+		return nil, errors.New("the server is not in a variable of its function")
+	}
+	var function *ast.FuncType
+	var stmt ast.Stmt
+	var entry bool
+	ast.Inspect(f.syntax, func(n ast.Node) bool {
+		if n == nil || n.Pos() > made.call.Pos() || n.End() < made.call.End() {
+			return n == nil
+		}
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			function, entry = n.Type, n.Recv == nil && n.Name.Name == "main"
+		case *ast.FuncLit:
+			function, entry = n.Type, false
+		case *ast.BlockStmt:
+			s.block = n
+			for _, st := range n.List {
+				if st.Pos() <= made.call.Pos() && made.call.End() <= st.End() {
+					stmt = st
+				}
+			}
+		case *ast.CaseClause, *ast.CommClause:
+			s.block, stmt = nil, nil
+		}
+		return true
+	})
+	switch st := stmt.(type) {
+	case *ast.AssignStmt:
+		if st.Tok != token.DEFINE {
+			stmt = nil
+		}
+	case *ast.DeclStmt:
+	default:
+		stmt = nil
+	}
+	if stmt == nil || s.block == nil || function == nil {
+		return nil, errors.New("the server is not in a variable of its function")
+	}
+	end := f.offset(stmt.End())
+	rest := bytes.IndexByte(f.text[end:], '\n')
+	s.behind = end + rest + 1
+	if rest < 0 || s.behind > f.offset(s.block.Rbrace) {
+		return nil, errors.New("the function is on one line")
+	}
+	// What follows on the line belongs behind: a comment may stand there, nothing else.
+	if tail := bytes.TrimSpace(f.text[end : end+rest]); len(tail) > 0 && !bytes.HasPrefix(tail, []byte("//")) {
+		return nil, errors.New("something follows on the line")
+	}
+	start := f.offset(stmt.Pos())
+	first := bytes.LastIndexByte(f.text[:start], '\n') + 1
+	s.margin = string(f.text[first:start])
+	if strings.TrimSpace(s.margin) != "" {
+		return nil, errors.New("something precedes on the line")
+	}
+	var err error
+	s.fail, s.log, err = failure(f, function, entry)
+	return s, err
+}
+
+// failure is the format of how a function of a type ends with an error.
+func failure(f *file, function *ast.FuncType, entry bool) (string, bool, error) {
+	if entry && f.syntax.Name.Name == "main" {
+		return "log.Fatal(%s)", true, nil
+	}
+	if function.Results == nil || len(function.Results.List) == 0 {
+		return "", false, errors.New("the function cannot return an error")
+	}
+	var results []string
+	last := ""
+	for _, field := range function.Results.List {
+		last = string(f.text[f.offset(field.Type.Pos()):f.offset(field.Type.End())])
+		zero := "*new(" + last + ")"
+		switch t := field.Type.(type) {
+		case *ast.StarExpr, *ast.MapType, *ast.ChanType, *ast.FuncType, *ast.InterfaceType:
+			zero = "nil"
+		case *ast.ArrayType:
+			if t.Len == nil {
+				zero = "nil"
+			}
+		}
+		for range max(1, len(field.Names)) {
+			results = append(results, zero)
+		}
+	}
+	if last != "error" {
+		return "", false, errors.New("the function cannot return an error")
+	}
+	results[len(results)-1] = "%s"
+	return "return " + strings.Join(results, ", "), false, nil
+}
+
+// serves reports what is in the way of replacing the call of a place.
+func (s *site) serves(p Place, made *Place) error {
+	if p.file != made.file || p.call.Pos() < made.call.End() || p.call.End() > s.block.End() {
+		return errors.New("it is not served where it is made")
+	}
+	if p.Kind == Run {
+		return nil
+	}
+	if len(p.call.Args) != 2 {
+		return errors.New("it has other arguments than the SDK's")
+	}
+	get, ok := p.call.Args[0].(*ast.FuncLit)
+	if !ok || len(get.Body.List) != 1 {
+		return errors.New("which server is served is decided by a function of yours")
+	}
+	ret, ok := get.Body.List[0].(*ast.ReturnStmt)
+	if !ok || len(ret.Results) != 1 {
+		return errors.New("which server is served is decided by a function of yours")
+	}
+	if id, ok := ret.Results[0].(*ast.Ident); !ok || id.Obj != s.server.Obj {
+		return errors.New("which server is served is decided by a function of yours")
+	}
+	// The new handler is an http.Handler: a place of the SDK's type would not take it.
+	fits := false
+	ast.Inspect(p.file.syntax, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			fits = fits || n.Tok == token.DEFINE && slices.Contains(n.Rhs, ast.Expr(p.call))
+		case *ast.CallExpr:
+			fits = fits || slices.Contains(n.Args, ast.Expr(p.call))
+		}
+		return !fits
+	})
+	if !fits {
+		return errors.New("the handler goes to a place that may want the SDK's type")
+	}
+	return nil
+}
+
+// nameAll chooses names that are free in every file of the package: an import is known to its whole file, and may not
+// have the name of anything in the package.
+func nameAll(dir string, f *file, w Wiring, s *site) (names, error) {
+	taken := map[string]bool{}
+	entries, err := os.ReadDir(filepath.Join(dir, filepath.FromSlash(path.Dir(f.path))))
+	if err != nil {
+		return names{}, err
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".go") {
+			continue
+		}
+		name := filepath.Join(dir, filepath.FromSlash(path.Dir(f.path)), e.Name())
+		syntax, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			return names{}, err
+		}
+		ast.Inspect(syntax, func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok {
+				taken[id.Name] = true
+			}
+			return true
+		})
+		for _, spec := range syntax.Imports {
+			taken[path.Base(strings.Trim(spec.Path.Value, `"`))] = true
+		}
+	}
+	free := func(candidates ...string) string {
+		for _, c := range candidates {
+			if !taken[c] {
+				taken[c] = true
+				return c
+			}
+		}
+		for i := 2; ; i++ {
+			if c := fmt.Sprint(candidates[0], i); !taken[c] {
+				taken[c] = true
+				return c
+			}
+		}
+	}
+	for _, e := range w.Events {
+		if taken[lower(e)] {
+			return names{}, fmt.Errorf("%s: the name %s is taken", f.path, lower(e))
+		}
+		taken[lower(e)] = true
+	}
+	if s.log && taken["log"] && importName(f.syntax, "log") != "log" {
+		return names{}, fmt.Errorf("%s: the name log is taken", f.path)
+	}
+	n := names{server: free("server", "eventserver"), transport: free("transport", "eventtransport"),
+		generated: free(w.Package, w.Package+"events"), es: free("es", "eventServer"), err: "err"}
+	if declaredAgain(f, s) {
+		n.err = free("eventsErr")
+	}
+	return n, nil
+}
+
+// declaredAgain reports whether a later statement of the block declares err and nothing else, which would be once too
+// often.
+func declaredAgain(f *file, s *site) bool {
+	for _, st := range s.block.List {
+		if f.offset(st.Pos()) < s.behind {
+			continue
+		}
+		switch st := st.(type) {
+		case *ast.AssignStmt:
+			if st.Tok == token.DEFINE && slices.ContainsFunc(st.Lhs, isErr) && !slices.ContainsFunc(st.Lhs, isOther) {
+				return true
+			}
+		case *ast.DeclStmt:
+			d, ok := st.Decl.(*ast.GenDecl)
+			if !ok {
+				continue
+			}
+			for _, spec := range d.Specs {
+				if v, ok := spec.(*ast.ValueSpec); ok && slices.ContainsFunc(v.Names, func(id *ast.Ident) bool { return isErr(id) }) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func isErr(e ast.Expr) bool {
+	id, ok := e.(*ast.Ident)
+	return ok && id.Name == "err"
+}
+
+// isOther reports whether the left side of := is neither err nor blank.
+func isOther(e ast.Expr) bool {
+	id, ok := e.(*ast.Ident)
+	return ok && id.Name != "err" && id.Name != "_"
+}
+
+// apply makes cuts, which do not overlap.
+func apply(text []byte, cuts []cut) []byte {
+	slices.SortStableFunc(cuts, func(a, b cut) int { return a.from - b.from })
+	var out []byte
+	at := 0
+	for _, c := range cuts {
+		out = append(append(out, text[at:c.from]...), c.text...)
+		at = c.to
+	}
+	return append(out, text[at:]...)
+}
+
+// addImports adds what the new lines need behind the import of the SDK, and takes out net/http when nothing of it is
+// left. The file is formatted only if it was.
+func addImports(text []byte, f *file, n names, w Wiring, needsLog bool) ([]byte, error) {
+	fset := token.NewFileSet()
+	syntax, err := parser.ParseFile(fset, f.path, text, parser.ParseComments)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.path, err)
+	}
+	imports := w.Imports()
+	var lines []string
+	for i, name := range []string{n.server, n.transport, n.generated} {
+		alias := ""
+		if name != path.Base(imports[i]) {
+			alias = name + " "
+		}
+		lines = append(lines, fmt.Sprintf("%s%q", alias, imports[i]))
+	}
+	if needsLog && importName(syntax, "log") == "" {
+		lines = append(lines, `"log"`)
+	}
+	var cuts []cut
+	for _, decl := range syntax.Decls {
+		d, ok := decl.(*ast.GenDecl)
+		if !ok || d.Tok != token.IMPORT {
+			continue
+		}
+		for _, s := range d.Specs {
+			spec := s.(*ast.ImportSpec)
+			from, to := fset.Position(spec.Pos()).Offset, fset.Position(spec.End()).Offset
+			switch {
+			case spec.Path.Value == `"`+sdkPath+`"` && d.Lparen.IsValid():
+				cuts = append(cuts, cut{from, from, join(lines, "\n\t") + "\n\t"})
+				lines = nil
+			case spec.Path.Value == `"`+sdkPath+`"`:
+				cuts = append(cuts, cut{fset.Position(d.End()).Offset, fset.Position(d.End()).Offset,
+					"\n\nimport (\n\t" + join(lines, "\n\t") + "\n)"})
+				lines = nil
+			case spec.Path.Value == `"net/http"` && d.Lparen.IsValid() && !uses(syntax, importName(syntax, "net/http")):
+				next := bytes.IndexByte(text[to:], '\n')
+				first := bytes.LastIndexByte(text[:from], '\n') + 1
+				cuts = append(cuts, cut{first, to + next + 1, ""})
+			}
+		}
+	}
+	text = apply(text, cuts)
+	if before, err := format.Source(f.text); err == nil && bytes.Equal(before, f.text) {
+		return format.Source(text)
+	}
+	_, err = parser.ParseFile(token.NewFileSet(), f.path, text, 0)
+	return text, err
+}
+
+// join puts imports of the standard library apart.
+func join(lines []string, sep string) string {
+	var std, rest []string
+	for _, l := range lines {
+		if strings.Contains(l, ".") {
+			rest = append(rest, l)
+		} else {
+			std = append(std, l)
+		}
+	}
+	if len(std) == 0 {
+		return strings.Join(rest, sep)
+	}
+	return strings.Join(std, sep) + "\n" + sep + strings.Join(rest, sep)
+}
+
+// uses reports whether a file names anything of a package that it imports.
+func uses(syntax *ast.File, name string) bool {
+	found := name == "" || name == "_" || name == "."
+	ast.Inspect(syntax, func(n ast.Node) bool {
+		if sel, ok := n.(*ast.SelectorExpr); ok {
+			if id, ok := sel.X.(*ast.Ident); ok && id.Name == name {
+				found = true
+			}
+		}
+		return !found
+	})
+	return found
+}
