@@ -21,7 +21,7 @@ const (
 	maxDescriptors = 10_000
 )
 
-// A Descriptor is one event type as the server's events/list describes it (LIST-2).
+// A Descriptor is one event type as the server's events/list describes it. See LIST-2.
 type Descriptor struct {
 	// Name is the event name, Description what people and models read.
 	Name        string `json:"name"`

@@ -38,32 +38,32 @@ type Options struct {
 	// give each Connect a client of its own.
 	Client *mcp.Client
 	// ProtocolVersion is the revision to ask for; empty means the SDK's latest, with the legacy
-	// handshake as fallback (D4).
+	// handshake as fallback. See D4.
 	ProtocolVersion string
 	// Mode forces a delivery mode on all subscriptions: "webhook", "push" or "poll"; empty chooses
-	// the first of these that both sides can do (CLI-1).
+	// the first of these that both sides can do. See CLI-1.
 	Mode string
-	// Webhook makes webhook delivery possible (CLI-5); nil leaves it out.
+	// Webhook makes webhook delivery possible; nil leaves it out. See CLI-5.
 	Webhook *WebhookOptions
-	// Cursors keeps cursors over restarts (CLI-6); nil keeps none.
+	// Cursors keeps cursors over restarts; nil keeps none. See CLI-6.
 	Cursors store.CursorStore
 	// Policy is asked about each new occurrence before the application sees it; an error withholds
 	// it, which is logged and counted in [Status]. It runs in the subscription's own goroutine, so
 	// it must not close the subscription or the client.
 	Policy func(ctx context.Context, o events.Occurrence) error
 	// OnCatalog is called with the server's event types after each refresh caused by list_changed
-	// or by time (CLI-9). It must not block.
+	// or by time. It must not block. See CLI-9.
 	OnCatalog func([]Descriptor)
-	// OnDrift is called when generated types differ from what the server publishes (CLI-9), once
-	// for each difference of a subscription. It must not block.
+	// OnDrift is called when generated types differ from what the server publishes, once for
+	// each difference of a subscription. It must not block. See CLI-9.
 	OnDrift func(Drift)
 
-	// PollFloor is the shortest wait between polls; 0 means 1 s (CLI-3).
+	// PollFloor is the shortest wait between polls; 0 means 1 s. See CLI-3.
 	PollFloor time.Duration
 	// LongPoll asks the server to hold a poll that long when there is nothing to return; 0 does
-	// not ask (POLL-9).
+	// not ask. See POLL-9.
 	LongPoll time.Duration
-	// MaxEvents caps the occurrences of one poll; 0 leaves it to the server (POLL-4).
+	// MaxEvents caps the occurrences of one poll; 0 leaves it to the server. See POLL-4.
 	MaxEvents int64
 	// Heartbeat is the interval assumed between heartbeats of a stream; 0 means 30 s. A stream
 	// without any frame for twice that is dead (CLI-4).
@@ -72,7 +72,7 @@ type Options struct {
 	// LongPoll on top.
 	CallTimeout time.Duration
 	// Relist is how often the catalog is read again when the server does not notify of changes;
-	// 0 means 5 min (CLI-9).
+	// 0 means 5 min. See CLI-9.
 	Relist time.Duration
 	// Backoff spaces reconnections.
 	Backoff Backoff
@@ -84,8 +84,8 @@ type Options struct {
 	// subscription holds for the application, beyond the last. 0 means 32 MiB. What is larger is an
 	// error that wraps a [SizeError].
 	MaxMessage int64
-	// RecentIDs is how many eventIds a subscription remembers for deduplication; 0 means 4,096
-	// (CLI-2).
+	// RecentIDs is how many eventIds a subscription remembers for deduplication; 0 means 4,096.
+	// See CLI-2.
 	RecentIDs int
 	// Logger receives what happens behind the iterators; nil means slog.Default().
 	Logger *slog.Logger
@@ -200,8 +200,8 @@ func (c *Client) Session() *mcp.ClientSession {
 	return c.sess.cs
 }
 
-// List asks the server for its event types, all pages in the server's order (LIST-1). Entries that
-// cannot be read are left out; [Client.Unreadable] returns them.
+// List asks the server for its event types, all pages in the server's order. Entries that cannot
+// be read are left out; [Client.Unreadable] returns them. See LIST-1.
 func (c *Client) List(ctx context.Context) ([]Descriptor, error) {
 	for again := redialable(c.transport); ; again = false {
 		s, err := c.live(ctx, false)
@@ -221,9 +221,9 @@ func (c *Client) Unreadable() []*DescriptorError {
 	return c.catalog.leftOut()
 }
 
-// Close ends every subscription and then the session: the kill switch (CLI-8). Iterators end at
-// once with [ErrClosed]; webhook subscriptions are unsubscribed, which takes a few seconds when the
-// server does not answer. Close returns when nothing of the client runs any more.
+// Close ends every subscription and then the session: the kill switch. Iterators end at once with
+// [ErrClosed]; webhook subscriptions are unsubscribed, which takes a few seconds when the server
+// does not answer. Close returns when nothing of the client runs any more. See CLI-8.
 //
 // It is the Close of a connection and no Shutdown with a context, so that a defer is enough: each
 // step that waits for the server has a bound of its own.

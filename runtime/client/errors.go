@@ -21,9 +21,9 @@ import (
 // Errors that callers compare with errors.Is.
 var (
 	// ErrNoEvents is returned by calls to a server that advertises events in neither form; nothing
-	// was sent to it (CAP-2).
+	// was sent to it. See CAP-2.
 	ErrNoEvents = errors.New("client: server does not advertise events")
-	// ErrClosed ends what is still going on when the Client is closed (CLI-8).
+	// ErrClosed ends what is still going on when the Client is closed. See CLI-8.
 	ErrClosed = errors.New("client: closed")
 	// ErrSessionLost ends subscriptions whose session is gone and whose transport cannot be
 	// connected again; see [Dial].
@@ -59,7 +59,7 @@ var (
 )
 
 // A NoCompatibleDeliveryModeError says that an event type is offered in none of the modes that the
-// client can use, or not in the one that was asked for (CLI-1).
+// client can use, or not in the one that was asked for. See CLI-1.
 type NoCompatibleDeliveryModeError struct {
 	// Event is the event type's name.
 	Event string
@@ -75,8 +75,8 @@ func (e *NoCompatibleDeliveryModeError) Error() string {
 		e.Event, strings.Join(e.Offered, ", "), strings.Join(e.Supported, ", "))
 }
 
-// A TerminatedError ends a subscription that the server ended or refuses to continue (CLI-7). It
-// unwraps to the server's [events.Error].
+// A TerminatedError ends a subscription that the server ended or refuses to continue. It unwraps
+// to the server's [events.Error]. See CLI-7.
 type TerminatedError struct {
 	// Event is the event type's name.
 	Event string
@@ -93,8 +93,8 @@ func (e *TerminatedError) Error() string {
 func (e *TerminatedError) Unwrap() error { return e.Err }
 
 // A GapError is yielded between events where occurrences may be missing: the server could not replay
-// everything after the last cursor, or a type without replay was not listened to for a while (CLI-2).
-// The iteration goes on after it.
+// everything after the last cursor, or a type without replay was not listened to for a while. The
+// iteration goes on after it. See CLI-2.
 type GapError struct {
 	// Event is the event type's name.
 	Event string
@@ -108,7 +108,7 @@ func (e *GapError) Error() string {
 }
 
 // A RecoverableError is yielded between events when the server reported a failure that does not
-// end the subscription (PUSH-5); the iteration goes on after it.
+// end the subscription; the iteration goes on after it. See PUSH-5.
 type RecoverableError struct {
 	// Event is the event type's name.
 	Event string
@@ -141,8 +141,8 @@ func (e *PayloadError) Error() string {
 // Unwrap returns Err.
 func (e *PayloadError) Unwrap() error { return e.Err }
 
-// A CommitError is yielded when the cursor store refused a commit (CLI-6); the iteration goes on,
-// and the next commit includes this one.
+// A CommitError is yielded when the cursor store refused a commit; the iteration goes on, and the
+// next commit includes this one. See CLI-6.
 type CommitError struct {
 	// Key is the cursor key.
 	Key string
@@ -189,8 +189,8 @@ func (e *SizeError) Error() string {
 
 func errTooLarge(what string, limit int64) error { return &SizeError{What: what, Limit: limit} }
 
-// A DescriptorError is an entry of events/list that cannot be read; the other entries are used
-// (LIST-2).
+// A DescriptorError is an entry of events/list that cannot be read; the other entries are used.
+// See LIST-2.
 type DescriptorError struct {
 	// Event is the entry's name, "" when it has none that can be read.
 	Event string

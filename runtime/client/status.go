@@ -10,7 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-// A Status is what is known of one live subscription, for audit (CLI-8).
+// A Status is what is known of one live subscription, for audit. See CLI-8.
 type Status struct {
 	// ID identifies the subscription within its Client.
 	ID string
@@ -31,7 +31,7 @@ type Status struct {
 	Received, Duplicates, Withheld int64
 	// Gaps counts gaps.
 	Gaps int64
-	// Drift is set when the generated types differ from what the server publishes (CLI-9).
+	// Drift is set when the generated types differ from what the server publishes. See CLI-9.
 	Drift *Drift
 	// LastError is why the delivery was last interrupted or slowed down, or nil.
 	LastError error
@@ -46,11 +46,11 @@ type Status struct {
 }
 
 // A Drift says that generated code was made from other schemas than those that the server
-// publishes (CLI-9).
+// publishes. See CLI-9.
 type Drift struct {
 	// Event is the event type's name.
 	Event string
-	// Generated and Published are the fingerprints (EVOL-4).
+	// Generated and Published are the fingerprints. See EVOL-4.
 	Generated, Published string
 }
 

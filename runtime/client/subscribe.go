@@ -32,7 +32,8 @@ type subscribeOptions struct {
 // A SubscribeOption sets a detail of one subscription.
 type SubscribeOption func(*subscribeOptions)
 
-// WithMode forces the delivery mode, "webhook", "push" or "poll"; empty or "auto" chooses (CLI-1).
+// WithMode forces the delivery mode, "webhook", "push" or "poll"; empty or "auto" chooses. See
+// CLI-1.
 func WithMode(mode string) SubscribeOption {
 	return func(o *subscribeOptions) {
 		if mode == "auto" {
@@ -56,13 +57,13 @@ func FromNow() SubscribeOption { return func(o *subscribeOptions) { o.fromNow = 
 func WithCursorKey(key string) SubscribeOption { return func(o *subscribeOptions) { o.key = key } }
 
 // WithMaxAge leaves out what happened longer ago than d when delivery starts from a cursor or
-// resumes after a loss (CUR-5); what it leaves out may be reported as a gap.
+// resumes after a loss; what it leaves out may be reported as a gap. See CUR-5.
 func WithMaxAge(d time.Duration) SubscribeOption {
 	return func(o *subscribeOptions) { o.maxAge = max(d, 0) }
 }
 
 // WithManualAck commits the cursor at [Subscription.Ack] only, not when the application asks for
-// the next item (CLI-6).
+// the next item. See CLI-6.
 func WithManualAck() SubscribeOption { return func(o *subscribeOptions) { o.manualAck = true } }
 
 // A Subscription delivers the occurrences of one event type with arguments A and payloads P, for one set
@@ -357,8 +358,8 @@ func occurrence(o *wire.Occurrence) (events.Occurrence, error) {
 	return made, err
 }
 
-// Ack commits the item that was handed out last, and all before it, without asking for the next
-// (CLI-6). Without a cursor store, or for a type without cursors, it does nothing.
+// Ack commits the item that was handed out last, and all before it, without asking for the
+// next. Without a cursor store, or for a type without cursors, it does nothing. See CLI-6.
 //
 //go:noinline
 func (h *handle) Ack() error { return h.core.ledger.commit(h.core.ctx) }

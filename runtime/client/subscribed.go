@@ -9,7 +9,7 @@ import (
 )
 
 // A DeliveryStatus is what the server found at the last refresh about its deliveries to a webhook
-// subscription (HOOK-8).
+// subscription. See HOOK-8.
 type DeliveryStatus struct {
 	// Active is false when deliveries had been suspended; the refresh has taken them up again.
 	Active bool

@@ -41,8 +41,8 @@ type WebhookOptions struct {
 	// TLS is used on Listener; nil means that something in front of it ends TLS.
 	TLS *tls.Config
 	// WellKnown serves on Listener also the document by which all paths of the receiver consent to
-	// be called (VER-1), so that servers subscribe without asking by a challenge; see
-	// [webhook.Receiver.WellKnown] for what that gives away.
+	// be called, so that servers subscribe without asking by a challenge; see
+	// [webhook.Receiver.WellKnown] for what that gives away. See VER-1.
 	WellKnown bool
 
 	// Received stores each body before it is answered with 2xx. It has to save cursors where
@@ -63,7 +63,7 @@ type WebhookOptions struct {
 	// Rotate is the age at which a secret is replaced by the next refresh; 0 means 24 h, negative
 	// never.
 	Rotate time.Duration
-	// Grace is how long a replaced secret is still accepted; 0 means 10 min (SUB-5).
+	// Grace is how long a replaced secret is still accepted; 0 means 10 min. See SUB-5.
 	Grace time.Duration
 	// Keep leaves subscriptions at the server when the client or a subscription is closed, for a
 	// next process to take up; without Callbacks it has no effect. Default is to unsubscribe.

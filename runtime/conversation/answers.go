@@ -12,8 +12,8 @@ import (
 )
 
 // Answers speaks the notification form with one server: messages go out as notifications, and the
-// answers come back as conversation/context notifications that carry the messageId (CONV-2). It
-// works on message connections such as stdio; the SDK's HTTP client cannot be tapped that way.
+// answers come back as conversation/context notifications that carry the messageId. It works on
+// message connections such as stdio; the SDK's HTTP client cannot be tapped that way. See CONV-2.
 type Answers struct {
 	mu      sync.Mutex
 	conn    mcp.Connection

@@ -15,19 +15,20 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/atomicfile"
 )
 
-// A Consent is what the user lets one server see (CONV-5).
+// A Consent is what the user lets one server see. See CONV-5.
 type Consent struct {
 	// Server is the name that the client knows the server by; never one that the server gives.
 	Server string `json:"server"`
 	// History covers recentHistory too; without it a server sees the message alone.
 	History bool `json:"history"`
-	// AssistantResponses covers the model's responses (CONV-8).
+	// AssistantResponses covers the model's responses. See CONV-8.
 	AssistantResponses bool `json:"assistantResponses"`
 	// GrantedAt is when the user gave it.
 	GrantedAt time.Time `json:"grantedAt"`
 }
 
-// Consents keeps what the user has approved (CONV-5). Implementations are safe for concurrent use.
+// Consents keeps what the user has approved. Implementations are safe for concurrent use. See
+// CONV-5.
 type Consents interface {
 	// Consent returns what the server may see and whether it may see anything.
 	Consent(ctx context.Context, server string) (Consent, bool, error)

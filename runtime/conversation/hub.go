@@ -19,15 +19,15 @@ import (
 type HubOptions struct {
 	// Consents says what the user has approved; default [NewConsents], which has approved nothing.
 	Consents Consents
-	// Timeout is how long a server may take to answer; default 500 ms (CONV-4).
+	// Timeout is how long a server may take to answer; default 500 ms. See CONV-4.
 	Timeout time.Duration
-	// MaxTimeouts in a row leave a server out for Rest; defaults 3 and 1 min (CONV-4).
+	// MaxTimeouts in a row leave a server out for Rest; defaults 3 and 1 min. See CONV-4.
 	MaxTimeouts int
 	Rest        time.Duration
 	// MaxServerBytes and MaxBytes bound the injected text of one server and in all, without the
-	// marks; defaults 4 KiB and 16 KiB (CONV-6).
+	// marks. The defaults are 4 KiB and 16 KiB (CONV-6).
 	MaxServerBytes, MaxBytes int
-	// AssistantResponses switches [Hub.AssistantResponse] on (CONV-8).
+	// AssistantResponses switches [Hub.AssistantResponse] on. See CONV-8.
 	AssistantResponses bool
 	// Logger receives errors and timeouts, never a message; default slog.Default().
 	Logger *slog.Logger
@@ -35,7 +35,7 @@ type HubOptions struct {
 
 // ServerOptions describe one server of a [Hub].
 type ServerOptions struct {
-	// Priority orders what is injected: higher first, equal ones by name (CONV-6).
+	// Priority orders what is injected: higher first, equal ones by name. See CONV-6.
 	Priority int
 	// Notify sends messages as notifications, for servers that understand no request; their answer
 	// comes back through [Answers].
@@ -157,7 +157,7 @@ func (h *Hub) Revoke(ctx context.Context, name string) error {
 	return err
 }
 
-// Reset closes the breaker of a server that was left out (CONV-4).
+// Reset closes the breaker of a server that was left out. See CONV-4.
 func (h *Hub) Reset(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

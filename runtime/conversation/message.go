@@ -16,16 +16,17 @@ import (
 
 // Methods and notifications of the protocol.
 const (
-	// MethodUserMessage carries a user's message, as a request or as a notification (CONV-2).
+	// MethodUserMessage carries a user's message, as a request or as a notification. See
+	// CONV-2.
 	MethodUserMessage = "conversation/userMessage"
-	// MethodAssistantResponse carries the model's response under the same rules (CONV-8).
+	// MethodAssistantResponse carries the model's response under the same rules. See CONV-8.
 	MethodAssistantResponse = "conversation/assistantResponse"
-	// NotificationContext answers a message that came as a notification (CONV-2).
+	// NotificationContext answers a message that came as a notification. See CONV-2.
 	NotificationContext = "conversation/context"
 )
 
 // CapabilityKey is the server capability, at the top level of capabilities and mirrored below
-// experimental (CONV-1).
+// experimental. See CONV-1.
 const CapabilityKey = "conversationEvents"
 
 // A Capability is the value of [CapabilityKey].
@@ -49,7 +50,7 @@ type Turn struct {
 	Content string `json:"content"`
 }
 
-// A Message is what a server is shown (CONV-2).
+// A Message is what a server is shown. See CONV-2.
 type Message struct {
 	// MessageID identifies the message within the conversation; required.
 	MessageID string `json:"messageId"`
@@ -59,7 +60,7 @@ type Message struct {
 	RecentHistory []Turn `json:"recentHistory,omitempty"`
 }
 
-// A Memory is one remembered fact (CONV-3).
+// A Memory is one remembered fact. See CONV-3.
 type Memory struct {
 	Content string `json:"content"`
 	// Relevance is from 0 to 1.

@@ -14,7 +14,7 @@ import (
 
 // An Injection is what the servers add to the model's prompt.
 type Injection struct {
-	// Text is marked, bounded and escaped (CONV-6); "" when no server added anything.
+	// Text is marked, bounded and escaped; "" when no server added anything. See CONV-6.
 	Text string
 	// Contributions are the single answers in the order of Text.
 	Contributions []Contribution
@@ -52,8 +52,8 @@ func (h *Hub) UserMessage(ctx context.Context, m Message) (*Injection, error) {
 }
 
 // AssistantResponse shows a response of the model under the same rules to servers that declare
-// onAssistantResponse and whose consent covers it; it does nothing unless it is switched on
-// (CONV-8).
+// onAssistantResponse and whose consent covers it; it does nothing unless it is switched on.
+// See CONV-8.
 func (h *Hub) AssistantResponse(ctx context.Context, m Message) (*Injection, error) {
 	if !h.options.AssistantResponses {
 		return &Injection{}, nil

@@ -24,7 +24,8 @@ type Handler[S any] struct {
 	// server.PrincipalOf names the caller. A plain error is logged and adds nothing; an
 	// *events.Error is answered as it is.
 	OnUserMessage func(ctx context.Context, m Message) (Answer[S], error)
-	// OnAssistantResponse is shown each response of the model, by clients that do so (CONV-8).
+	// OnAssistantResponse is shown each response of the model, by clients that do so. See
+	// CONV-8.
 	OnAssistantResponse func(ctx context.Context, m Message) (Answer[S], error)
 }
 
@@ -45,8 +46,8 @@ type Server interface {
 }
 
 // Register declares the capability and serves the protocol on es: requests, and notifications,
-// which are answered with conversation/context where the sender has a session (CONV-1, CONV-2).
-// It is called once, before the server runs.
+// which are answered with conversation/context where the sender has a session. It is called
+// once, before the server runs. See CONV-1, CONV-2.
 func Register[S any](es Server, h Handler[S], o Options) error {
 	if h.OnUserMessage == nil && h.OnAssistantResponse == nil {
 		return errors.New("conversation: the handler has no function")

@@ -10,7 +10,7 @@ import (
 // from calls and iterators. Compare with errors.Is against [ErrNotFound] and its siblings, or take
 // it with errors.As for its kind and data.
 type Error struct {
-	// Kind is the error's name, independent of the code family on the wire (D2).
+	// Kind is the error's name, independent of the code family on the wire. See D2.
 	Kind Kind
 	// Data is the error's data member as JSON, or nil.
 	Data json.RawMessage
@@ -34,14 +34,16 @@ var (
 var (
 	// ErrClosed is returned by Emit after Shutdown.
 	ErrClosed = errors.New("events: server is shut down")
-	// ErrTooLarge is returned by Emit for a payload above the type's limit (HOOK-1).
+	// ErrTooLarge is returned by Emit for a payload above the type's limit. See HOOK-1.
 	ErrTooLarge = errors.New("events: payload too large")
-	// ErrEventID is returned by Emit for a [WithID] that is not 1 to 256 bytes of visible ASCII (OCC-2).
+	// ErrEventID is returned by Emit for a [WithID] that is not 1 to 256 bytes of visible ASCII. See
+	// OCC-2.
 	ErrEventID = errors.New("event id must be 1 to 256 bytes of visible ASCII")
-	// ErrInvalidPayload is matched by errors of Emit whose payload breaks its schema (OCC-4).
+	// ErrInvalidPayload is matched by errors of Emit whose payload breaks its schema. See
+	// OCC-4.
 	ErrInvalidPayload = errors.New("events: payload breaks payloadSchema")
 	// ErrIDReused is matched by errors of Emit under an eventId that the log holds for the same
-	// targets with other data (OCC-5); nothing is emitted.
+	// targets with other data; nothing is emitted. See OCC-5.
 	ErrIDReused = errors.New("events: eventId was used for other data")
 )
 
@@ -94,7 +96,7 @@ func NewError(kind Kind, data any) *Error {
 	return e
 }
 
-// Forbidden refuses a caller (AUTH-1). An empty reason leaves data out.
+// Forbidden refuses a caller. An empty reason leaves data out. See AUTH-1.
 func Forbidden(reason string) *Error {
 	if reason == "" {
 		return NewError(KindForbidden, nil)
@@ -102,7 +104,8 @@ func Forbidden(reason string) *Error {
 	return NewError(KindForbidden, map[string]string{"reason": reason})
 }
 
-// Upstream reports a failing upstream with a reason that may be shown to subscribers (PUSH-5).
+// Upstream reports a failing upstream with a reason that may be shown to subscribers. See
+// PUSH-5.
 func Upstream(reason string) *Error {
 	if reason == "" {
 		return NewError(KindUpstreamError, nil)
@@ -114,7 +117,7 @@ func Upstream(reason string) *Error {
 type FieldError struct {
 	// Path is a JSON Pointer (RFC 6901) into the checked value; "" is the value itself.
 	Path string `json:"path"`
-	// Message says what is wrong there, in words that may go on the wire (ERR-4).
+	// Message says what is wrong there, in words that may go on the wire. See ERR-4.
 	Message string `json:"message"`
 }
 

@@ -16,7 +16,7 @@ import (
 // runtime does not compile against this one.
 const IsAtLeastVersion0_1 = true
 
-// A Source says how occurrences of a type come into being (SRV-1).
+// A Source says how occurrences of a type come into being. See SRV-1.
 type Source string
 
 // The sources of an event file.
@@ -46,13 +46,13 @@ type Info struct {
 	// Description is the human-readable text of events/list.
 	Description string
 	// Delivery restricts the delivery modes ([ModePoll] and its siblings); empty means all that the
-	// server can do (LIST-3).
+	// server can do. See LIST-3.
 	Delivery []string
 	// InputSchema and PayloadSchema are compact JSON Schemas exactly as published.
 	InputSchema, PayloadSchema json.RawMessage
 	// Meta is published beside the fingerprint.
 	Meta map[string]any
-	// Fingerprint identifies the two schemas (EVOL-4): 32 hex digits.
+	// Fingerprint identifies the two schemas: 32 hex digits. See EVOL-4.
 	Fingerprint string
 	// Source says where occurrences come from; empty means SourceEmit.
 	Source Source
@@ -92,7 +92,7 @@ type MatchRule struct {
 	Op       MatchOp
 }
 
-// An Occurrence is what is known of one event beside its typed payload (OCC-1).
+// An Occurrence is what is known of one event beside its typed payload. See OCC-1.
 type Occurrence struct {
 	// ID is the eventId: visible ASCII, at most 256 bytes, stable over redelivery.
 	ID string
@@ -121,12 +121,12 @@ type Event[A, P any] struct {
 // An Item is one occurrence that a check found upstream.
 type Item[P any] struct {
 	// ID is the upstream's stable id; when empty one is derived from the event name, the upstream
-	// cursor, the offset in the page and the data, so that repeated checks agree (OCC-2).
+	// cursor, the offset in the page and the data, so that repeated checks agree. See OCC-2.
 	ID string
 	// Timestamp is when it happened; the zero value means the time of the check.
 	Timestamp time.Time
 	// TimestampText, when set, is published unchanged in place of Timestamp: RFC 3339 as another
-	// server wrote it (CLI-11).
+	// server wrote it. See CLI-11.
 	TimestampText string
 	// Data is the payload.
 	Data P
@@ -141,7 +141,7 @@ type Page[P any] struct {
 	HasMore bool
 	// Truncated tells that the upstream could not honour the cursor it was given.
 	Truncated bool
-	// NextPoll suggests when to check again; 0 means the type's default (POLL-5).
+	// NextPoll suggests when to check again; 0 means the type's default. See POLL-5.
 	NextPoll time.Duration
 }
 
@@ -155,9 +155,9 @@ type EmitOptions struct {
 // An EmitOption sets a detail of one emitted occurrence.
 type EmitOption func(*EmitOptions)
 
-// WithID sets the eventId: the upstream's stable id, visible ASCII, at most 256 bytes
-// (OCC-2). An emit that repeats one which is retained is not appended again, so that an author who
-// is in doubt may emit once more (OCC-5). Without WithID a UUIDv7 is generated.
+// WithID sets the eventId: the upstream's stable id, visible ASCII, at most 256 bytes. An emit
+// that repeats one which is retained is not appended again, so that an author who is in doubt may
+// emit once more (OCC-5). Without WithID a UUIDv7 is generated. See OCC-2.
 func WithID(id string) EmitOption { return func(o *EmitOptions) { o.ID = id } }
 
 // WithTimestamp sets when the event happened; the default is the time of Emit.

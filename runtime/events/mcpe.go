@@ -1,6 +1,6 @@
 package events
 
-// MCPE is what an event type says to the MCPE protocol (MCPE-MATCH-1).
+// MCPE is what an event type says to the MCPE protocol. See MCPE-MATCH-1.
 type MCPE struct {
 	// Disabled keeps the type from MCPE's clients.
 	Disabled bool

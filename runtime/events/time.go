@@ -8,7 +8,8 @@ import (
 )
 
 // A Time is an instant that remembers how it was written, so that a relayed timestamp keeps its
-// zone, its precision and its letter case (CLI-11). It is the Go type of JSON Schema's date-time.
+// zone, its precision and its letter case. It is the Go type of JSON Schema's date-time. See
+// CLI-11.
 //
 // The embedded time.Time has nanosecond precision; longer fractions live in the text only. A
 // positive leap second is the first instant of the following minute. Assigning to the embedded

@@ -57,7 +57,8 @@ type Options struct {
 	// reported as failed, whatever it does later.
 	Grace time.Duration
 	// Forward names the event types whose occurrences go as server events to every session that
-	// speaks MCPC over a message connection and may see them; nil forwards none (MCPC-SRV-4).
+	// speaks MCPC over a message connection and may see them; nil forwards none. See
+	// MCPC-SRV-4.
 	Forward func(event string) bool
 	// OpenTasks lets callers without a principal read the messages of all tasks that have none
 	// either, by mcpc.task. It is for servers with one client, such as on stdio.

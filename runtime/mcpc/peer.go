@@ -157,7 +157,7 @@ func (a *Adapter) SessionOf(ctx context.Context, req mcp.Request) Session {
 	return s
 }
 
-// A Status tells how a task is (MCPC-SRV-3).
+// A Status tells how a task is. See MCPC-SRV-3.
 type Status struct {
 	Session  Session
 	TaskID   string

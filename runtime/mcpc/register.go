@@ -15,10 +15,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-// A Func does the work of a task (MCPC-SRV-1). ctx ends with the session, with StopTask, when a
-// caller that waits for the result gives up, and with the server; server.PrincipalOf names the
-// caller. Of an error only what [Fail] or an *events.Error says is told to the caller; that and a
-// panic are logged.
+// A Func does the work of a task. ctx ends with the session, with StopTask, when a caller that
+// waits for the result gives up, and with the server; server.PrincipalOf names the caller. Of an
+// error only what [Fail] or an *events.Error says is told to the caller; that and a panic are
+// logged. See MCPC-SRV-1.
 type Func[A, U, R any] func(ctx context.Context, args A, t *Task[U]) (R, error)
 
 // A Failure is an error with a message that the caller may read.

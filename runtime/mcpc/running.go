@@ -17,7 +17,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-// A Way is how the messages of a task reach its caller (MCPC-WIRE-1, MCPC-WIRE-2).
+// A Way is how the messages of a task reach its caller. See MCPC-WIRE-1, MCPC-WIRE-2.
 type Way int
 
 const (

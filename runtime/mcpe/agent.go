@@ -8,7 +8,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
-// AgentOptions allow handlers that ask an agent (MCPE-HAN-3).
+// AgentOptions allow handlers that ask an agent. See MCPE-HAN-3.
 type AgentOptions struct {
 	// Handle is the host's agent. Nil leaves it to Sampling.
 	Handle func(ctx context.Context, r AgentRequest) error

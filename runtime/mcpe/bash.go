@@ -15,9 +15,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
-// BashOptions allow handlers that run commands (MCPE-HAN-1). A command is executed as it is given,
-// with its arguments as they are: no shell reads them, whatever they hold. Allow a shell or an
-// interpreter only if you mean to let subscribers run anything.
+// BashOptions allow handlers that run commands. A command is executed as it is given, with its
+// arguments as they are: no shell reads them, whatever they hold. Allow a shell or an interpreter
+// only if you mean to let subscribers run anything. See MCPE-HAN-1.
 type BashOptions struct {
 	// Allow are the commands that may be run, as subscribers name them; each is looked up when the
 	// adapter is made.

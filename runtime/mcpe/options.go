@@ -16,45 +16,46 @@ import (
 type Options struct {
 	// Name and Version are the serverInfo of the capability object; empty means the SDK server's.
 	Name, Version string
-	// Store keeps the subscriptions of principals, their queues and schedules (MCPE-DEL-6); nil
-	// keeps them in memory. Those of sessions without a principal end with the session.
+	// Store keeps the subscriptions of principals, their queues and schedules; nil keeps them
+	// in memory. Those of sessions without a principal end with the session. See MCPE-DEL-6.
 	Store store.ScheduleStore
 
-	// MaxActive is how many active subscriptions one client may have; default 100 (MCPE-TOOL-5). In
-	// any state it may have ten times as many.
+	// MaxActive is how many active subscriptions one client may have; default 100. In any state it
+	// may have ten times as many. See MCPE-TOOL-5.
 	MaxActive int
-	// MaxFilters is how many values all fields of one filter may have together; default 100
-	// (MCPE-CAP-3).
+	// MaxFilters is how many values all fields of one filter may have together; default 100.
+	// See MCPE-CAP-3.
 	MaxFilters int
 	// MaxQueue bounds the queue of each scheduled delivery; beyond it the oldest events are dropped
-	// and counted; default 10,000 (MCPE-DEL-2).
+	// and counted; default 10,000. See MCPE-DEL-2.
 	MaxQueue int
 	// MaxBatch is the largest maxEventsPerDelivery; default 1,000.
 	MaxBatch int
 
 	// WithoutPause, WithoutExpiration, WithoutRealtime, WithoutCron and WithoutScheduled switch
-	// parts off: they are not advertised and are refused (MCPE-CAP-1).
+	// parts off: they are not advertised and are refused. See MCPE-CAP-1.
 	WithoutPause, WithoutExpiration, WithoutRealtime, WithoutCron, WithoutScheduled bool
 	// Envelope wraps every notification in notifications/message, for clients that read only log
-	// messages (MCPE-NOTE-1).
+	// messages. See MCPE-NOTE-1.
 	Envelope bool
 
 	// SubscribeRate limits the subscriptions that one client creates; default 10 a second in
-	// bursts of 200 (MCPE-RATE-1).
+	// bursts of 200. See MCPE-RATE-1.
 	SubscribeRate Rate
 	// PublishRate limits the occurrences of one event type that are notified of and handled at
 	// once; beyond it they are dropped and counted, but for queues; default 1,000 a second in
-	// bursts of 5,000 (MCPE-RATE-1).
+	// bursts of 5,000. See MCPE-RATE-1.
 	PublishRate Rate
 	// NotifyRate limits the notifications to one client: beyond it realtime ones are dropped and
-	// counted, scheduled ones wait; default 100 a second in bursts of 1,000 (MCPE-RATE-1).
+	// counted, scheduled ones wait; default 100 a second in bursts of 1,000. See MCPE-RATE-1.
 	NotifyRate Rate
 
 	// Arguments gives the subscription arguments with which a principal's subscriptions read an
 	// event type; nil means none.
 	Arguments func(principal, event string) json.RawMessage
 
-	// Bash, Webhook and Agent allow the handlers of their kind; nil refuses them (MCPE-HAN-1 to 3).
+	// Bash, Webhook and Agent allow the handlers of their kind; nil refuses them. See MCPE-HAN-1 to
+	// 3.
 	Bash    *BashOptions
 	Webhook *WebhookOptions
 	Agent   *AgentOptions

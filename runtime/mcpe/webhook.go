@@ -17,7 +17,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// WebhookOptions allow handlers that post events to a URL of the subscriber's (MCPE-HAN-2).
+// WebhookOptions allow handlers that post events to a URL of the subscriber's. See MCPE-HAN-2.
 type WebhookOptions struct {
 	// Callbacks says which addresses may be reached; the zero value public ones over https. Its Timeout
 	// is MaxTimeout.

@@ -18,11 +18,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-// KeySetPath is where the handler of [Server.KeySet] belongs on the server's origin (HOOK-10).
+// KeySetPath is where the handler of [Server.KeySet] belongs on the server's origin. See
+// HOOK-10.
 const KeySetPath = wire.PathKeySet
 
 // KeySet serves the public keys of the server's webhook signatures as a JWK set; without an
-// identity it answers 404 (HOOK-10).
+// identity it answers 404. See HOOK-10.
 func (s *Server) KeySet() http.Handler {
 	if s.webhooks == nil || s.webhooks.o.Identity == nil {
 		return http.NotFoundHandler()
@@ -30,9 +31,9 @@ func (s *Server) KeySet() http.Handler {
 	return s.webhooks.o.Identity
 }
 
-// Admin is the operator's view of a server's subscriptions (SRV-8). It knows no principal: whoever
-// can call it may do everything. Its methods are safe for concurrent use; an unknown subscription
-// is events.ErrNotFound.
+// Admin is the operator's view of a server's subscriptions. It knows no principal: whoever can
+// call it may do everything. Its methods are safe for concurrent use; an unknown subscription is
+// events.ErrNotFound. See SRV-8.
 type Admin struct {
 	s *Server
 }
@@ -46,11 +47,11 @@ type State string
 // The states.
 const (
 	StateActive    State = "active"
-	StateSuspended State = "suspended" // until a refresh, see HOOK-5
+	StateSuspended State = "suspended" // until it is refreshed or resumed
 	StateAbsent    State = "absent"
 )
 
-// A SubscriptionKey is what identifies a webhook subscription (SUB-4).
+// A SubscriptionKey is what identifies a webhook subscription. See SUB-4.
 type SubscriptionKey struct {
 	Principal, URL, Event string
 	// Arguments are JSON; nil is {}.
@@ -167,7 +168,7 @@ func (a *Admin) State(ctx context.Context, id string) (State, error) {
 	return i.State, err
 }
 
-// Resume reactivates a suspended webhook subscription as a refresh does (HOOK-5).
+// Resume reactivates a suspended webhook subscription as a refresh does. See HOOK-5.
 func (a *Admin) Resume(ctx context.Context, id string) error {
 	h, unlock, err := a.lock(ctx, id)
 	if err != nil {
@@ -179,11 +180,11 @@ func (a *Admin) Resume(ctx context.Context, id string) error {
 }
 
 // Replay delivers again everything after the cursor, as far as the log or the upstream still has
-// it; what it has not is signalled as a gap (SRV-8). What is unsettled before the cursor stays so.
-// A check is waited for up to 10 s. A cursor that is malformed, of another type, of other arguments
-// or beyond the head is events.ErrInvalidParams, a type without replay events.ErrUnsupported; after
-// an error nothing was sent and the subscription goes on as before. Where only storing the new
-// start failed, what it delivers again may already be on the way.
+// it; what it has not is signalled as a gap. What is unsettled before the cursor stays so. A check
+// is waited for up to 10 s. A cursor that is malformed, of another type, of other arguments or
+// beyond the head is events.ErrInvalidParams, a type without replay events.ErrUnsupported; after an
+// error nothing was sent and the subscription goes on as before. Where only storing the new start
+// failed, what it delivers again may already be on the way. See SRV-8.
 func (a *Admin) Replay(ctx context.Context, id, cursor string) error {
 	w := a.s.webhooks
 	if w == nil {
@@ -251,8 +252,8 @@ type Registration struct {
 }
 
 // Register makes or refreshes a subscription whose callback has been verified by other means,
-// which is recorded: no handshake takes place, now or later (VER-1). The URL's form, the arguments
-// and quotas are checked, authorization and visibility are not. It returns the id.
+// which is recorded: no handshake takes place, now or later. The URL's form, the arguments and
+// quotas are checked, authorization and visibility are not. It returns the id. See VER-1.
 func (a *Admin) Register(ctx context.Context, r Registration) (id string, err error) {
 	w := a.s.webhooks
 	if w == nil {

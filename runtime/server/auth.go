@@ -80,10 +80,10 @@ func (s *Server) refused(ctx context.Context, principal string, a arguments) *ev
 	return nil
 }
 
-// Revoke ends the principal's live subscriptions to the named events, or to all when none are
-// named: streams and webhooks are terminated with Forbidden, or with what Authorize says now; poll
-// leases end (AUTH-2). It does not outlive itself: whether the principal may come back is the hooks' decision.
-// On a store that processes share it is done in all of them; the error tells that they may not know (REP-13).
+// Revoke ends the principal's live subscriptions to the named events, or to all when none are named: streams
+// and webhooks are terminated with Forbidden, or with what Authorize says now; poll leases end. It forbids
+// nothing: whether the principal may subscribe again is what the hooks say then. On a store that processes
+// share it is done in all of them; the error tells that they may not know (REP-13). See AUTH-2.
 func (s *Server) Revoke(ctx context.Context, principal string, names ...string) error {
 	s.revoke(ctx, principal, names)
 	return wrapped("revoking", s.tell(ctx, order{Kind: orderRevoke, Principal: principal, Names: names}))
@@ -118,8 +118,8 @@ func (s *Server) revoke(ctx context.Context, principal string, names []string) {
 }
 
 // Recheck asks the hooks again, now, for the principal's live streams and webhook subscriptions to
-// the named events, or to all when none are named, and ends those that are refused (AUTH-2). Of other
-// processes it is as [Server.Revoke].
+// the named events, or to all when none are named, and ends those that are refused. Of other
+// processes it is as [Server.Revoke]. See AUTH-2.
 func (s *Server) Recheck(ctx context.Context, principal string, names ...string) error {
 	s.recheck(ctx, principal, names)
 	return wrapped("checking again", s.tell(ctx, order{Kind: orderRecheck, Principal: principal, Names: names}))
@@ -144,9 +144,9 @@ func (s *Server) forStreams(principal string, names []string, f func(*pushStream
 	}
 }
 
-// RefreshVisibility asks the Visible hook again for every live stream and webhook subscription,
-// ends those whose type is now hidden with NotFound, and tells clients that their lists may have changed (LIST-4, LIST-5).
-// Of other processes it is as [Server.Revoke].
+// RefreshVisibility asks the Visible hook again for every live stream and webhook subscription, ends those
+// whose type is now hidden with NotFound, and tells clients that their lists may have changed. Of other
+// processes it is as [Server.Revoke]. See LIST-4, LIST-5.
 func (s *Server) RefreshVisibility(ctx context.Context) error {
 	s.refreshVisibility(ctx)
 	return wrapped("refreshing what is visible", s.tell(ctx, order{Kind: orderVisibility}))

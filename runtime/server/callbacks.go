@@ -44,7 +44,7 @@ type Callbacks struct {
 	// look them up. Then only the proxy can judge what a name resolves to.
 	ProxyResolves bool
 
-	// Timeout bounds one request from lookup to the end of its answer; default 5 s (HOOK-3).
+	// Timeout bounds one request from lookup to the end of its answer; default 5 s. See HOOK-3.
 	Timeout time.Duration
 	// HostConnections is how many connections one host gets, and how many of them are kept while
 	// idle; a request beyond it waits. Default [Retry].PerHost, for other callers 8.
@@ -66,7 +66,8 @@ type Callbacks struct {
 // back. Zero values are defaults.
 type Retry struct {
 	// Schedule are the waits before each attempt, the first one counted from when the occurrence
-	// was read, the others from the attempt before; default 0, 5 s, 30 s, 2 min, 10 min (HOOK-3).
+	// was read, the others from the attempt before; default 0, 5 s, 30 s, 2 min, 10 min. See
+	// HOOK-3.
 	Schedule []time.Duration
 	// Jitter spreads each wait by that share up and down; default 0.2, negative for none.
 	Jitter float64
@@ -84,14 +85,14 @@ type Retry struct {
 	// PerSubscription bounds attempts under way for one subscription; default 8. With 1 an
 	// occurrence is sent only when all before it are settled.
 	PerSubscription int
-	// SubscriptionLimit and HostLimit bound the rate of attempts (HOOK-9). What has to wait stays
-	// in the log; if the log forgets it meanwhile, a gap is signalled.
+	// SubscriptionLimit and HostLimit bound the rate of attempts. What has to wait stays in the
+	// log; if the log forgets it meanwhile, a gap is signalled. See HOOK-9.
 	SubscriptionLimit, HostLimit Limit
 
 	// Suspend says when deliveries are held back.
 	Suspend Suspension
 	// NoExpiryRemoval is how long a subscription without expiry may fail before it is ended;
-	// default 72 h (HOOK-5).
+	// default 72 h. See HOOK-5.
 	NoExpiryRemoval time.Duration
 	// MaxUnsettled bounds the occurrences of one subscription that are read and not settled, and
 	// with them the spans of its progress; then reading pauses. Default 1,024.
@@ -108,7 +109,7 @@ type Limit struct {
 }
 
 // Suspension says when a subscription's deliveries are held back: when too many of its attempts
-// failed of late (HOOK-5).
+// failed of late. See HOOK-5.
 type Suspension struct {
 	// Rate is the share of failed attempts that must be exceeded; default 0.95.
 	Rate float64

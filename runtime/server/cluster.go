@@ -18,7 +18,7 @@ type Replica struct {
 	// Name is what logs call the process; default the host's name and the process id.
 	Name string
 	// Lease is how long the others wait for a process that has died before they do its work; default
-	// 10 s, at least 1 s (REP-6).
+	// 10 s, at least 1 s. See REP-6.
 	Lease time.Duration
 }
 

@@ -9,7 +9,7 @@ import (
 // A Subscription identifies one subscription to hooks and to [Server.Subscriptions].
 type Subscription struct {
 	// ID is derived from principal, event, arguments, mode and callback URL, so that a reconnected
-	// stream and a later poll have the same; it is what [Emitter.EmitTo] takes (SRV-2).
+	// stream and a later poll have the same; it is what [Emitter.EmitTo] takes. See SRV-2.
 	ID string
 	// Principal is whose it is, "" for nobody.
 	Principal string
@@ -41,10 +41,10 @@ type HooksOf[PA, PP any] struct {
 	// one then asks again. The result is validated and measured again (OCC-4).
 	Transform func(ctx context.Context, p PP, a PA) error
 	// OnSubscribe is called once for each new subscription, before its first delivery; an error
-	// refuses it (SRV-3).
+	// refuses it. See SRV-3.
 	OnSubscribe func(ctx context.Context, sub Subscription, a PA) error
 	// OnUnsubscribe is called once for each subscription that OnSubscribe accepted, when it ends
-	// or its poll lease lapses (SRV-3, POLL-8).
+	// or its poll lease lapses. See SRV-3, POLL-8.
 	OnUnsubscribe func(ctx context.Context, sub Subscription, a PA)
 	// Authorize decides after Options.Authorize whether the principal may subscribe; its errors
 	// are treated alike (AUTH-1).
@@ -85,8 +85,8 @@ func RegisterUntyped[PA, PP any](
 	return s.registerUntyped(schemas, t, erase(h), o)
 }
 
-// RegisterCheck adds an event type whose occurrences a check finds upstream (SRV-1). Registering
-// a name again is as in [Register].
+// RegisterCheck adds an event type whose occurrences a check finds upstream. Registering a name
+// again is as in [Register]. See SRV-1.
 //
 //go:noinline
 func RegisterCheck[A, P any](s *Server, t events.Type[A, P], c Check[A, P], h Hooks[A, P], o ...TypeOption) error {
@@ -94,7 +94,7 @@ func RegisterCheck[A, P any](s *Server, t events.Type[A, P], c Check[A, P], h Ho
 }
 
 // RegisterBoth adds an event type that has a check and an emitter; an occurrence that comes both
-// ways under one eventId is delivered once (SRV-1).
+// ways under one eventId is delivered once. See SRV-1.
 //
 //go:noinline
 func RegisterBoth[A, P any](s *Server, t events.Type[A, P], c Check[A, P], h Hooks[A, P], o ...TypeOption) (*Emitter[P], error) {
@@ -119,8 +119,8 @@ func (e *Emitter[P]) Emit(ctx context.Context, p P, o ...events.EmitOption) erro
 }
 
 // EmitTo is Emit for the subscriptions of these ids only, as OnSubscribe and
-// [Server.Subscriptions] give them (SRV-2). Their arguments still filter. No ids: nothing is
-// appended.
+// [Server.Subscriptions] give them. Their arguments still filter. No ids: nothing is appended.
+// See SRV-2.
 //
 //go:noinline
 func (e *Emitter[P]) EmitTo(ctx context.Context, subscriptionIDs []string, p P, o ...events.EmitOption) error {
@@ -128,8 +128,8 @@ func (e *Emitter[P]) EmitTo(ctx context.Context, subscriptionIDs []string, p P, 
 }
 
 // Prepare validates an occurrence for all subscribers and emits nothing: a store that takes occurrences
-// in transactions of the author emits what it returns, such as postgres.Store.EmitPgx (REP-20). Errors
-// are Emit's, but for the log's.
+// in transactions of the author emits what it returns, such as postgres.Store.EmitPgx. Errors are
+// Emit's, but for the log's. See REP-20.
 //
 //go:noinline
 func (e *Emitter[P]) Prepare(ctx context.Context, p P, o ...events.EmitOption) (*Prepared, error) {

@@ -37,9 +37,8 @@ func (s *Server) Subscriptions() []Subscription {
 }
 
 // Shutdown ends every stream with its final result and every held poll with what it has, lets
-// deliveries under way finish, keeps the others for the next start, and waits as long as ctx allows
-// (SRV-6). It is idempotent. Emit and registering return
-// events.ErrClosed after it.
+// deliveries under way finish, keeps the others for the next start, and waits as long as ctx
+// allows. It is idempotent. Emit and registering return events.ErrClosed after it. See SRV-6.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	if !s.closed {

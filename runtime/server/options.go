@@ -15,7 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
-// Codes chooses the family of error codes on the wire (D2).
+// Codes chooses the family of error codes on the wire. See D2.
 type Codes int
 
 const (
@@ -55,58 +55,65 @@ type Options struct {
 	Store store.Store
 	// Codes chooses the family of error codes; default [CodesSketch].
 	Codes Codes
-	// PageSize is the number of descriptors on one page of events/list; 0 means 100 (LIST-1).
+	// PageSize is the number of descriptors on one page of events/list; 0 means 100. See
+	// LIST-1.
 	PageSize int
-	// Heartbeat is the interval of heartbeats on a stream; default 15 s, at most 30 s (PUSH-4).
+	// Heartbeat is the interval of heartbeats on a stream; default 15 s, at most 30 s. See
+	// PUSH-4.
 	Heartbeat time.Duration
-	// NextPoll is the default nextPollMs and the interval of check loops; default 5 s (POLL-5).
+	// NextPoll is the default nextPollMs and the interval of check loops; default 5 s. See
+	// POLL-5.
 	NextPoll time.Duration
 	// MaxEvents is the batch size of a poll that asks for none (default 100), MaxEventsCap the
-	// largest (default 1,000); above it a poll is clamped (POLL-4).
+	// largest (default 1,000); above it a poll is clamped. See POLL-4.
 	MaxEvents, MaxEventsCap int
 	// DefaultWait is how long a poll without timeoutMs is held (default 0), MaxWait the longest
-	// (default 30 s; negative: polls are never held) (POLL-9).
+	// (default 30 s; negative: polls are never held). See POLL-9.
 	DefaultWait, MaxWait time.Duration
 	// Retention bounds each event type's log.
 	Retention Retention
-	// ReplayCeiling is the largest age of an occurrence that is replayed; 0 means none (CUR-6).
+	// ReplayCeiling is the largest age of an occurrence that is replayed; 0 means none. See
+	// CUR-6.
 	ReplayCeiling time.Duration
 	// Lease is how long after its last poll a poller counts as subscribed; default the larger of
-	// three times nextPollMs and 5 min (POLL-8).
+	// three times nextPollMs and 5 min. See POLL-8.
 	Lease time.Duration
-	// Principal derives the caller; default the user id of the SDK's token info, or "" (AUTH-3).
+	// Principal derives the caller; default the user id of the SDK's token info, or "". See
+	// AUTH-3.
 	Principal func(ctx context.Context, extra *mcp.RequestExtra) string
-	// Visible hides event types from a principal; default all are visible (LIST-4).
+	// Visible hides event types from a principal; default all are visible. See LIST-4.
 	Visible func(ctx context.Context, principal, event string) bool
 	// Authorize decides whether the principal may have the event with these arguments, canonical
 	// JSON. An *events.Error goes to the caller; any other error is Forbidden without a reason
 	// (AUTH-1, ERR-4).
 	Authorize func(ctx context.Context, principal, event string, args json.RawMessage) error
 	// Reauthorize is the interval at which live streams and webhook subscriptions are asked
-	// again; default 5 min, negative: never (AUTH-2).
+	// again; default 5 min, negative: never. See AUTH-2.
 	Reauthorize time.Duration
 	// MaxStreams and MaxStreamsPerType cap the live streams of a principal, in all and per event
-	// type; 0 means no cap (PUSH-10).
+	// type; 0 means no cap. See PUSH-10.
 	MaxStreams, MaxStreamsPerType int
-	// ScanLimit bounds how many entries one poll looks at; default 4,096 (POLL-7).
+	// ScanLimit bounds how many entries one poll looks at; default 4,096. See POLL-7.
 	ScanLimit int
-	// MaxPayload bounds an encoded payload in bytes; default 1 MiB (OCC-4).
+	// MaxPayload bounds an encoded payload in bytes. The default is 1 MiB (OCC-4).
 	MaxPayload int
-	// MaxArguments bounds a subscription's arguments, in bytes of JSON; default 64 KiB. What was
-	// stored before is exempt (CAP-5).
+	// MaxArguments bounds a subscription's arguments, in bytes of JSON. The default is 64 KiB;
+	// what was stored before is exempt (CAP-5).
 	MaxArguments int
-	// MaxPage bounds the result of one poll in bytes, unless a single occurrence is larger; default
-	// 8 MiB (CAP-5).
+	// MaxPage bounds the result of one poll in bytes, unless a single occurrence is larger. The
+	// default is 8 MiB (CAP-5).
 	MaxPage int
-	// Memory bounds what is kept for pollers and webhook subscriptions (CAP-5).
+	// Memory bounds what is kept for pollers and webhook subscriptions. See CAP-5.
 	Memory Memory
 	// SkipPayloadValidation emits and transforms without checking payloadSchema.
 	SkipPayloadValidation bool
-	// EchoFingerprint puts the schemas' fingerprint into the _meta of every occurrence (EVOL-4).
+	// EchoFingerprint puts the schemas' fingerprint into the _meta of every occurrence. See
+	// EVOL-4.
 	EchoFingerprint bool
 	// Replica says what this process is among those that share Store; it is for a store.Shared.
 	Replica Replica
-	// Webhook switches on delivery by webhook for callers with a principal; nil is off (LIST-3).
+	// Webhook switches on delivery by webhook for callers with a principal; nil is off. See
+	// LIST-3.
 	Webhook *WebhookOptions
 	// Logger receives what never goes on the wire; default slog.Default().
 	Logger *slog.Logger
@@ -207,42 +214,43 @@ type typeOptions struct {
 	noWebhook     bool
 }
 
-// WithNextPoll sets the type's nextPollMs and the interval of its check loops (POLL-5).
+// WithNextPoll sets the type's nextPollMs and the interval of its check loops. See POLL-5.
 func WithNextPoll(d time.Duration) TypeOption { return func(o *typeOptions) { o.nextPoll = d } }
 
-// WithMaxStreams caps the live streams of one principal to the type; 0 lifts the server's cap
-// (PUSH-10).
+// WithMaxStreams caps the live streams of one principal to the type; 0 lifts the server's cap.
+// See PUSH-10.
 func WithMaxStreams(n int) TypeOption { return func(o *typeOptions) { o.maxStreams = n } }
 
 // WithPollWithoutReplay offers poll for a type without replay, where only a held poll can return
-// events (LIST-3).
+// events. See LIST-3.
 func WithPollWithoutReplay() TypeOption { return func(o *typeOptions) { o.pollNoReplay = true } }
 
 // WithSharedCheck declares that the check's answer does not depend on the principal, so that
-// subscriptions with equal arguments share one check loop (SRV-5).
+// subscriptions with equal arguments share one check loop. See SRV-5.
 func WithSharedCheck() TypeOption { return func(o *typeOptions) { o.sharedCheck = true } }
 
 // WithRetention bounds the type's log; zero fields mean the server's.
 func WithRetention(r Retention) TypeOption { return func(o *typeOptions) { o.retention = r } }
 
-// WithReplayCeiling sets the largest age of an occurrence that is replayed (CUR-6).
+// WithReplayCeiling sets the largest age of an occurrence that is replayed. See CUR-6.
 func WithReplayCeiling(d time.Duration) TypeOption {
 	return func(o *typeOptions) { o.replayCeiling = d }
 }
 
-// WithLease sets how long after its last poll a poller of the type counts as subscribed (POLL-8).
+// WithLease sets how long after its last poll a poller of the type counts as subscribed. See
+// POLL-8.
 func WithLease(d time.Duration) TypeOption { return func(o *typeOptions) { o.lease = d } }
 
-// WithMaxPayload bounds the type's encoded payloads in bytes (OCC-4).
+// WithMaxPayload bounds the type's encoded payloads in bytes. See OCC-4.
 func WithMaxPayload(n int) TypeOption { return func(o *typeOptions) { o.maxPayload = n } }
 
-// WithoutPoll switches off poll for the type (LIST-3).
+// WithoutPoll switches off poll for the type. See LIST-3.
 func WithoutPoll() TypeOption { return func(o *typeOptions) { o.noPoll = true } }
 
-// WithoutPush switches off push for the type (LIST-3).
+// WithoutPush switches off push for the type. See LIST-3.
 func WithoutPush() TypeOption { return func(o *typeOptions) { o.noPush = true } }
 
-// WithoutWebhook switches off webhook for the type (LIST-3).
+// WithoutWebhook switches off webhook for the type. See LIST-3.
 func WithoutWebhook() TypeOption { return func(o *typeOptions) { o.noWebhook = true } }
 
 func (o Options) forType(opts []TypeOption) typeOptions {

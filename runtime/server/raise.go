@@ -61,9 +61,9 @@ func (a *Admin) find(t Target) (et *eventType, streams []*pushStream, webhooks [
 	return et, streams, webhooks, nil
 }
 
-// RaiseError sends the error as notifications/events/error on the target's streams, which stay
-// open; webhooks know no such signal (PUSH-5). It returns the number of streams. On a store that
-// processes share, this and what follows is done in all of them, and the number is of this one (REP-13).
+// RaiseError sends the error as notifications/events/error on the target's streams, which stay open;
+// webhooks know no such signal. It returns the number of streams. On a store that processes share, this
+// and what follows is done in all of them, and the number is of this one (REP-13). See PUSH-5.
 func (a *Admin) RaiseError(ctx context.Context, t Target, e *events.Error) (int, error) {
 	n, err := a.raiseError(t, e)
 	if err == nil || a.elsewhere(t, err) {
@@ -84,9 +84,9 @@ func (a *Admin) raiseError(t Target, e *events.Error) (int, error) {
 }
 
 // RaiseGap tells the target's subscriptions that occurrences may be missing before a cursor that
-// is new: streams by a fresh active with truncated true (PUSH-7), webhooks by a gap envelope
-// (HOOK-7). It returns the number of subscriptions. A type without replay has no gaps: it is
-// events.ErrUnsupported, and nobody is told anything (CUR-7).
+// is new: streams by a fresh active with truncated true, webhooks by a gap envelope. It returns
+// the number of subscriptions. A type without replay has no gaps: it is events.ErrUnsupported,
+// and nobody is told anything (CUR-7). See PUSH-7, HOOK-7.
 func (a *Admin) RaiseGap(ctx context.Context, t Target) (int, error) {
 	n, err := a.raiseGap(ctx, t, true)
 	if err == nil || a.elsewhere(t, err) {

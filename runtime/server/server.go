@@ -1,6 +1,6 @@
 // Package server makes an MCP server of the official SDK serve events: it keeps each event type's
-// log, answers events/list and events/poll, runs events/stream, and delivers by webhook to who has
-// asked with events/subscribe.
+// log, answers events/list and events/poll, runs events/stream, and delivers to the webhooks that
+// clients set up with events/subscribe.
 //
 // Authors meet [New], [Register] and its siblings (called by generated code), [Hooks] and
 // [Emitter]; [WebhookOptions] switches webhooks on, and operators look after them with [Admin].
@@ -318,8 +318,8 @@ func (s *Server) revive(et *eventType, d *definition, m *recollection) error {
 	return nil
 }
 
-// Remove takes an event type away: its live subscriptions end with NotFound (EVOL-1). An unknown
-// name is events.ErrNotFound.
+// Remove takes an event type away: its live subscriptions end with NotFound. An unknown name is
+// events.ErrNotFound. See EVOL-1.
 func (s *Server) Remove(name string) error {
 	s.registering.Lock()
 	defer s.registering.Unlock()

@@ -20,26 +20,27 @@ type WebhookOptions struct {
 	Retry Retry
 	// AllowReceivers are callbacks that need no verification and no lookup before they are
 	// accepted: origins, https://receiver.example, or origins with a path, which then covers what
-	// lies below it (VER-1). Callbacks still says whether requests get there.
+	// lies below it. Callbacks still says whether requests get there. See VER-1.
 	AllowReceivers []string
 
 	// MinTTL, DefaultTTL and MaxTTL bound the time until a subscription must be refreshed; default
-	// 1 min, 30 min and, as the most that is possible, 24 h with a durable store and 1 h without
-	// (SUB-6).
+	// 1 min, 30 min and, as the most that is possible, 24 h with a durable store and 1 h without.
+	// See SUB-6.
 	MinTTL, DefaultTTL, MaxTTL time.Duration
 	// AllowNoExpiry grants subscriptions without expiry to who asks with ttlMs null; it needs a
-	// durable store (SUB-6).
+	// durable store. See SUB-6.
 	AllowNoExpiry bool
 	// Grace is how long after a refresh with another secret deliveries are signed with the old one
-	// too; default 5 min, negative for not at all (SUB-5).
+	// too; default 5 min, negative for not at all. See SUB-5.
 	Grace time.Duration
-	// Quota bounds how many subscriptions there are (SUB-8).
+	// Quota bounds how many subscriptions there are. See SUB-8.
 	Quota Quota
-	// Verify says how callbacks are verified (VER-2, VER-3).
+	// Verify says how callbacks are verified. See VER-2, VER-3.
 	Verify Verify
 	// Attempts says how many attempts to deliver are kept for operators.
 	Attempts Attempts
-	// IdempotentUnsubscribe answers the unsubscribe of an unknown subscription with success (D6).
+	// IdempotentUnsubscribe answers the unsubscribe of an unknown subscription with success. See
+	// D6.
 	IdempotentUnsubscribe bool
 	// RequireDurableStore makes New refuse a store that does not survive the process.
 	RequireDurableStore bool
@@ -73,13 +74,13 @@ type Attempts struct {
 // Verify says how callbacks are verified.
 type Verify struct {
 	// Timeout bounds the handshake; default 5 s, at most 6 s, since a subscribe call has to be
-	// over within 10 s (VER-2).
+	// over within 10 s. See VER-2.
 	Timeout time.Duration
 	// Budget is how many verifications of one destination host, and of one principal, may fail
 	// within a minute before further ones are refused; default 10. Successes do not count (VER-3).
 	Budget int
 	// CacheFor is how long a verified callback stays verified after its last subscription was
-	// refreshed; default 1 h (VER-3).
+	// refreshed; default 1 h. See VER-3.
 	CacheFor time.Duration
 	// PerPrincipal and Total bound how many verified callbacks are remembered for one principal and
 	// in all, in use or not; default 2,000 and 200,000, negative for no bound. Over them a subscribe

@@ -19,7 +19,7 @@ type Attempt struct {
 	// At is when the request was signed, Took how long until its answer or failure.
 	At   time.Time     `json:"at"`
 	Took time.Duration `json:"took"`
-	// Category is that of the failure (ERR-1); "" when the endpoint accepted the occurrence.
+	// Category is that of the failure; "" when the endpoint accepted the occurrence. See ERR-1.
 	Category string `json:"category,omitempty"`
 	// Status is the HTTP status, 0 when there was no answer.
 	Status int `json:"status,omitempty"`

@@ -3,10 +3,11 @@ package store
 import "context"
 
 // A Callback is what a client keeps of one webhook subscription, so that a later process answers
-// on the same path with the same secrets and can end or renew what the server still has (CLI-5).
+// on the same path with the same secrets and can end or renew what the server still has. See
+// CLI-5.
 type Callback struct {
 	// URL is the callback URL as the server knows it, byte for byte: part of the subscription's
-	// key (SUB-4). Path is its part below the receiver.
+	// key. Path is its part below the receiver. See SUB-4.
 	URL  string `json:"url"`
 	Path string `json:"path"`
 	// Secrets are the accepted ones, the newest first.

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A Schedule is a subscription whose occurrences wait for a time, with its queue beside it
-// (MCPE-DEL-6).
+// A Schedule is a subscription whose occurrences wait for a time, with its queue beside it. See
+// MCPE-DEL-6.
 type Schedule struct {
 	// ID is unique in the store.
 	ID string

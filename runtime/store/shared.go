@@ -22,7 +22,7 @@ var (
 	ErrQuota = errors.New("store: quota exceeded")
 )
 
-// A QuotaError says that a record was not inserted because a quota is used up (REP-12).
+// A QuotaError says that a record was not inserted because a quota is used up. See REP-12.
 type QuotaError struct {
 	// Own tells that it is the principal's quota, not everybody's.
 	Own bool
@@ -47,16 +47,16 @@ type Quota struct {
 
 // Names of logs and topics that are no event type's: event names have no slash.
 const (
-	// ControlLog is the log by which replicas tell each other what was done to records (REP-13).
-	// A record is written first, then its entry appended, then the caller answered.
+	// ControlLog is the log by which replicas tell each other what was done to records. A record
+	// is written first, then its entry appended, then the caller answered. See REP-13.
 	ControlLog = "/control"
-	// OutboxTopic has the shard whose owner moves the outbox to the logs (REP-20).
+	// OutboxTopic has the shard whose owner moves the outbox to the logs. See REP-20.
 	OutboxTopic = "/outbox"
 	// RetentionTopic has the shard whose owner deletes what retention no longer covers.
 	RetentionTopic = "/retention"
 )
 
-// A Shard names a part of the work that only one replica may do (REP-6).
+// A Shard names a part of the work that only one replica may do. See REP-6.
 type Shard struct {
 	// Topic is an event type, whose webhook subscriptions are divided, or one of OutboxTopic and
 	// RetentionTopic.
@@ -74,8 +74,8 @@ type Hold struct {
 	Fence uint64
 }
 
-// A Lease makes a process a replica (REP-6). The replica counts its time on its own clock, from when
-// it asked.
+// A Lease makes a process a replica. The replica counts its time on its own clock, from when it
+// asked. See REP-6.
 type Lease struct {
 	// Fence is larger than that of every lease before it; never 0.
 	Fence uint64
@@ -88,8 +88,8 @@ type Replica struct {
 	// Name is what it calls itself, for people.
 	Name  string
 	Fence uint64
-	// Types are the event types that it has registered, each with the fingerprint of its schemas
-	// (REP-16).
+	// Types are the event types that it has registered, each with the fingerprint of its
+	// schemas. See REP-16.
 	Types map[string]string
 }
 
@@ -143,15 +143,15 @@ type OwnedStore interface {
 type SharedLog interface {
 	EventLog
 	// CatchUp returns the head once it has reached p, or once the store, asked after the call began,
-	// has no such position (REP-3). The questions of a log are asked one at a time, at most every
-	// 100 ms.
+	// has no such position. The questions of a log are asked one at a time, at most every 100 ms.
+	// See REP-3.
 	CatchUp(ctx context.Context, p Position) (head Position, err error)
 	// Seen returns when the last look at the store began after which Appended had been told of all
 	// that the log held then. It has a monotonic reading.
 	Seen() time.Time
 }
 
-// A State is a lasting fact about the cluster, such as a type that was terminated (REP-13).
+// A State is a lasting fact about the cluster, such as a type that was terminated. See REP-13.
 type State struct {
 	Key   string
 	Value json.RawMessage
@@ -159,7 +159,7 @@ type State struct {
 	Revision uint64
 }
 
-// A SchemaVersion is an entry of an event type's history (REP-16).
+// A SchemaVersion is an entry of an event type's history. See REP-16.
 type SchemaVersion struct {
 	// Fingerprint identifies the pair of schemas.
 	Fingerprint                string
@@ -199,14 +199,15 @@ type Shared interface {
 	PutState(ctx context.Context, s State) (revision uint64, err error)
 	// DeleteState removes the state when the revision matches, else returns ErrConflict.
 	DeleteState(ctx context.Context, key string, revision uint64) error
-	// History returns the schemas that the event type has had, the first first (REP-16).
+	// History returns the schemas that the event type has had, the first first. See REP-16.
 	History(ctx context.Context, event string) ([]SchemaVersion, error)
 	// AddSchema appends to the history when it has known entries, else returns ErrConflict: of
 	// replicas that start together each judges by what stands.
 	AddSchema(ctx context.Context, event string, v SchemaVersion, known int) error
 }
 
-// An Outbox is a [Shared] store that takes occurrences within transactions of the author (REP-20).
+// An Outbox is a [Shared] store that takes occurrences within transactions of the author. See
+// REP-20.
 type Outbox interface {
 	// Sequence moves up to limit occurrences from the outbox to their logs, in order of their ids:
 	// all that are visible, whatever was moved before. Appending and deleting are one step. more
@@ -219,7 +220,7 @@ type Outgoing struct {
 	// Log is the name of the log that it is for.
 	Log   string
 	Entry Entry
-	// Once and Above tell that it is appended as by AppendOnce (OCC-5).
+	// Once and Above tell that it is appended as by AppendOnce. See OCC-5.
 	Once  bool
 	Above Position
 }

@@ -1,8 +1,9 @@
 // Package store holds the interfaces behind which the runtime keeps its state: the log of an
-// event type ([EventLog], opened from a [Store]) and a client's cursors ([CursorStore]).
+// event type ([EventLog], opened from a [Store]), webhook subscriptions ([SubscriptionStore]), a client's
+// cursors ([CursorStore]), and what several processes share ([Shared]).
 //
-// The memory and file packages below implement them; storetest is the one suite that every
-// implementation passes. Start with [EventLog]: its rules about positions are what replay and the
+// The packages memory, file, sqlite and postgres below implement them; storetest is the one suite that
+// every implementation passes. Start with [EventLog]: its rules about positions are what replay and the
 // delivery guarantees rest on.
 package store
 
@@ -26,17 +27,17 @@ type Position uint64
 type Entry struct {
 	// Position is assigned by Append.
 	Position Position
-	// EventID is the occurrence's id (OCC-2).
+	// EventID is the occurrence's id. See OCC-2.
 	EventID string
 	// Timestamp is when it happened; its text is kept as it was given.
 	Timestamp events.Time
 	// Data is the payload and Meta the author's _meta, both compact JSON; Meta may be nil.
 	Data, Meta json.RawMessage
-	// Targets are the subscription ids that the occurrence is for, in any order; nil means all
-	// (SRV-2).
+	// Targets are the subscription ids that the occurrence is for, in any order; nil means all.
+	// See SRV-2.
 	Targets []string
 	// Cursor is the cursor after the entry where it does not follow from the position: entries
-	// that a check found carry their upstream's (CUR-1). Empty otherwise.
+	// that a check found carry their upstream's. Empty otherwise. See CUR-1.
 	Cursor string
 }
 
@@ -60,13 +61,13 @@ type EventLog interface {
 	// durable; it may make several concurrent appends durable together. When ctx is done before the
 	// entry is stored, Append returns its error and the entry does not exist.
 	Append(ctx context.Context, e Entry) (Position, error)
-	// AppendOnce is Append for an occurrence that its author may emit again (OCC-5). When an entry
-	// with e's EventID for e's Targets (a set: [Audience]) is retained after position above, however
-	// it was appended, nothing is appended: fresh is false, the position is that entry's, and the
-	// error is what [Repeats] says of the two. Of several such entries, which older files may hold,
-	// the last counts. Looking and appending are one step: of concurrent calls with one id one
-	// appends. Its cost does not grow with the log. What it reports is as durable as an append:
-	// fresh is false only when the entry that stands is.
+	// AppendOnce is Append for an occurrence that its author may emit again. When an entry with e's
+	// EventID for e's Targets (a set: [Audience]) is retained after position above, however it was
+	// appended, nothing is appended: fresh is false, the position is that entry's, and the error is
+	// what [Repeats] says of the two. Of several such entries, which older files may hold, the last
+	// counts. Looking and appending are one step: of concurrent calls with one id one appends. Its
+	// cost does not grow with the log. What it reports is as durable as an append: fresh is false
+	// only when the entry that stands is. See OCC-5.
 	AppendOnce(ctx context.Context, e Entry, above Position) (p Position, fresh bool, err error)
 	// Read returns up to limit entries after the given position. After the head it returns an
 	// empty batch with the bounds.
@@ -75,7 +76,7 @@ type EventLog interface {
 	// visible one. A store that has to ask for the first may fail, and honours ctx.
 	Bounds(ctx context.Context) (oldest, head Position, err error)
 	// Epoch identifies this life of the log: random when the log lives in memory, stored with a
-	// durable one (CUR-1). It is never 0.
+	// durable one. It is never 0. See CUR-1.
 	Epoch() uint64
 }
 
@@ -102,7 +103,7 @@ type Store interface {
 	Close() error
 }
 
-// Saved is what a client keeps of one subscription (CLI-6).
+// Saved is what a client keeps of one subscription. See CLI-6.
 type Saved struct {
 	// Cursor is the committed cursor; never empty.
 	Cursor string `json:"cursor"`
@@ -110,8 +111,8 @@ type Saved struct {
 	EventIDs []string `json:"eventIds,omitempty"`
 }
 
-// A CursorStore keeps clients' cursors by key (CLI-6). Implementations are safe for concurrent
-// use, and a Save is atomic: after a crash Load gives the old value or the new one, whole.
+// A CursorStore keeps clients' cursors by key. Implementations are safe for concurrent use, and
+// a Save is atomic: after a crash Load gives the old value or the new one, whole. See CLI-6.
 type CursorStore interface {
 	// Load returns what was saved under key and whether anything was.
 	Load(ctx context.Context, key string) (Saved, bool, error)

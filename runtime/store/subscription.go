@@ -12,9 +12,10 @@ var ErrConflict = errors.New("store: changed by somebody else")
 
 // A Secret is one key of a subscription's signatures.
 type Secret struct {
-	// Key is the decoded secret, 24 to 64 bytes (SUB-3).
+	// Key is the decoded secret, 24 to 64 bytes. See SUB-3.
 	Key []byte `json:"key"`
-	// NotAfter is when an old secret is no longer signed with (SUB-5); zero for the current one.
+	// NotAfter is when an old secret is no longer signed with; zero for the current one. See
+	// SUB-5.
 	NotAfter time.Time `json:"notAfter,omitzero"`
 }
 
@@ -24,7 +25,7 @@ type Span struct {
 }
 
 // Progress is how far a webhook subscription has come: everything at or before Base is settled,
-// and so are the Settled spans above it (HOOK-6).
+// and so are the Settled spans above it. See HOOK-6.
 type Progress struct {
 	// Epoch is the log's epoch that Base counts in.
 	Epoch uint64
@@ -32,11 +33,11 @@ type Progress struct {
 	// Settled are disjoint, ascending and above Base.
 	Settled []Span
 	// Upstream is the cursor text that stands for Base where positions mean nothing after a
-	// restart: subscriptions of a check source (CUR-1).
+	// restart: subscriptions of a check source. See CUR-1.
 	Upstream string
 }
 
-// Health is what deliveries to a subscription have met (HOOK-5, HOOK-8).
+// Health is what deliveries to a subscription have met. See HOOK-5, HOOK-8.
 type Health struct {
 	// Suspended tells that deliveries are held back until a refresh; SuspendedAt since when.
 	Suspended   bool
@@ -45,34 +46,35 @@ type Health struct {
 	FailedSince time.Time
 	// LastDeliveryAt is when an endpoint last accepted an event; zero when it never did.
 	LastDeliveryAt time.Time
-	// LastError is the category of the last failed attempt (ERR-1); "" when there was none.
+	// LastError is the category of the last failed attempt; "" when there was none. See ERR-1.
 	LastError string
 }
 
-// A Subscription is the record of one webhook subscription (SUB-4, SUB-11).
+// A Subscription is the record of one webhook subscription. See SUB-4, SUB-11.
 type Subscription struct {
 	// ID is derived from the key: principal, URL, event name and canonical arguments.
 	ID, Principal, URL, Event string
 	// Arguments are canonical JSON.
 	Arguments json.RawMessage
-	// Shard is the number of the shard of Event that it belongs to (REP-6). Only a [Shared] store
-	// keeps it.
+	// Shard is the number of the shard of Event that it belongs to. Only a [Shared] store keeps
+	// it. See REP-6.
 	Shard int
 	// Secrets begin with the current one.
 	Secrets []Secret
-	// Codes is the family of error codes in its envelopes, a wire.Dialect (D2).
+	// Codes is the family of error codes in its envelopes. 0 stands for those of the design sketch,
+	// -32011 to -32015, 1 for those of SEP-3415, -32023 to -32027 (D2).
 	Codes int
 	// Generation differs between two subscriptions of one key that follow each other, so that a
 	// late answer of the first counts nothing for the second.
 	Generation uint64
 	// Revision counts changes; see PutSubscription.
 	Revision uint64
-	// ExpiresAt is zero for a subscription without expiry (SUB-6).
+	// ExpiresAt is zero for a subscription without expiry. See SUB-6.
 	CreatedAt, RefreshedAt, ExpiresAt time.Time
 	// NotBefore is when an attempt may begin at the earliest, so that no delivery overtakes the
 	// response of the subscribe that it follows, whoever delivers; zero for any time.
 	NotBefore time.Time
-	// Truncated tells of a gap that no subscribe response has reported yet (D7).
+	// Truncated tells of a gap that no subscribe response has reported yet. See D7.
 	Truncated bool
 	Progress  Progress
 	Health    Health
@@ -101,7 +103,7 @@ type Concern struct {
 	First Position
 }
 
-// A Verification records that a principal may have events sent to a URL (VER-3).
+// A Verification records that a principal may have events sent to a URL. See VER-3.
 type Verification struct {
 	Principal, URL string
 	// Method is how it was verified: "allow-list", "stored", "well-known" or "challenge".
@@ -154,7 +156,8 @@ type SubscriptionStore interface {
 	SweepVerifications(ctx context.Context, now time.Time, limit int) (removed int, err error)
 }
 
-// A Received is one webhook body that a client has taken but its application has not (CLI-5).
+// A Received is one webhook body that a client has taken but its application has not. See
+// CLI-5.
 type Received struct {
 	// Sequence is assigned by PutReceived, ascending per key.
 	Sequence uint64
@@ -165,7 +168,7 @@ type Received struct {
 }
 
 // A ReceivedStore keeps webhook bodies between the answer to the server and the application, so
-// that a 2xx promises something (CLI-5, CLI-6).
+// that a 2xx promises something. See CLI-5, CLI-6.
 type ReceivedStore interface {
 	// PutReceived stores r under key and returns true, or returns false when its EventID is there
 	// already.

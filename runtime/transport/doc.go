@@ -4,9 +4,8 @@
 // call when its client goes away.
 //
 // A server that speaks Streamable HTTP mounts [NewHandler]; one that speaks stdio calls [Run]
-// (or connects through [Wrap]). Both take the SDK's server and the events server made from it, and
-// both serve the legacy revisions, which begin with initialize, and the stateless revision
-// 2026-07-28 side by side.
+// (or connects through [Wrap]). Both take the event server, which knows its mcp.Server, and both serve
+// the legacy revisions, which begin with initialize, and the stateless revision 2026-07-28 side by side.
 //
 // Reading order: handler.go routes HTTP requests; stream.go opens and writes an events/stream over
 // HTTP, with session.go for what a legacy session adds; direct.go is the optional short way for

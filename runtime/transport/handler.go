@@ -53,7 +53,7 @@ type HandlerOptions struct {
 	// answered with 408. A shorter ReadTimeout of the http.Server stays in force.
 	ReadTimeout time.Duration
 	// WriteTimeout is how long one batch of frames may take to reach a client before its stream
-	// is cut (PUSH-7); 0 means 30 seconds.
+	// is cut; 0 means 30 seconds. See PUSH-7.
 	WriteTimeout time.Duration
 	// SessionTimeout ends a legacy session that is idle for so long; 0 means never. A session
 	// with an open stream is not idle. It wins over Streamable.SessionTimeout.
@@ -87,10 +87,10 @@ type handler struct {
 	listeners map[*announcer]struct{} // open responses that carry list_changed
 }
 
-// NewHandler serves MCP over Streamable HTTP: the events of es and whatever else its mcp.Server has,
-// on one URL for all protocol revisions: requests whose Mcp-Protocol-Version is 2026-07-28 or later are stateless, all others
-// belong to legacy sessions (D4). Authentication goes around it, as around the SDK's handler, and
-// events/stream runs through the same checks and middleware as every other method (PUSH-11).
+// NewHandler serves MCP over Streamable HTTP: the events of es and whatever else its mcp.Server has, on one URL
+// for all protocol revisions: requests whose Mcp-Protocol-Version is 2026-07-28 or later are stateless, all
+// others belong to legacy sessions. Authentication goes around it, as around the SDK's handler, and
+// events/stream runs through the same checks and middleware as every other method (PUSH-11). See D4.
 //
 // All streams end when es is shut down, so a server that stops gracefully registers it:
 //

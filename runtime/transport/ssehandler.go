@@ -25,10 +25,10 @@ type sseHandler struct {
 	sessions map[string]*mcp.SSEServerTransport
 }
 
-// NewSSEHandler serves srv with the events of es over HTTP+SSE, for clients that know nothing newer
-// (MCPE-NOTE-5): a GET opens the session's stream, POSTs carry its messages. All sessions end when
-// es is shut down. Callers are not authenticated beyond what is put around the handler, and hooks
-// see no token.
+// NewSSEHandler serves srv with the events of es over HTTP+SSE, for clients that know nothing
+// newer: a GET opens the session's stream, POSTs carry its messages. All sessions end when es is
+// shut down. Callers are not authenticated beyond what is put around the handler, and hooks see no
+// token. See MCPE-NOTE-5.
 func NewSSEHandler(srv *mcp.Server, es *server.Server, o *mcp.SSEOptions) http.Handler {
 	h := &sseHandler{srv: srv, es: port.Of(es), sessions: map[string]*mcp.SSEServerTransport{}}
 	if o != nil {

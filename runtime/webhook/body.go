@@ -25,11 +25,11 @@ type Occurrence struct {
 	Meta   json.RawMessage `json:"_meta,omitempty"`
 }
 
-// MaxBody is the largest body that a server posts, in bytes (HOOK-1).
+// MaxBody is the largest body that a server posts, in bytes. See HOOK-1.
 const MaxBody = wire.MaxBody
 
-// Documents at well-known places: on the callback's origin the paths that consent to be called
-// (VER-1), on the server's origin the public keys of its v1a signatures (HOOK-10).
+// Documents at well-known places: on the callback's origin the paths that consent to be called,
+// on the server's origin the public keys of its v1a signatures. See VER-1, HOOK-10.
 const (
 	PathReceivers = wire.PathReceivers
 	PathKeySet    = wire.PathKeySet
@@ -59,9 +59,9 @@ type ErrorObject struct {
 }
 
 // Body builds the body of a delivery: o with the given cursor, which replaces o.Cursor and is null
-// for a type without replay (OCC-3, HOOK-6). Data and Meta are copied as they are. It is called for
-// each attempt, because the cursor is computed then (HOOK-1). Errors are [ErrTooLarge] or about
-// invalid UTF-8.
+// for a type without replay. Data and Meta are copied as they are. It is called for each attempt,
+// because the cursor is computed then (HOOK-1). Errors are [ErrTooLarge] or about invalid UTF-8.
+// See OCC-3, HOOK-6.
 func (o Occurrence) Body(cursor *string) ([]byte, error) {
 	b := make([]byte, 0, len(o.EventID)+len(o.Name)+len(o.Timestamp)+len(o.Data)+len(o.Meta)+160)
 	var errs [4]error
@@ -77,19 +77,19 @@ func (o Occurrence) Body(cursor *string) ([]byte, error) {
 }
 
 // Gap builds the envelope that tells of occurrences that cannot be delivered any more; cursor is
-// where delivery goes on, null for a type without replay (HOOK-7).
+// where delivery goes on, null for a type without replay. See HOOK-7.
 func Gap(cursor *string) ([]byte, error) {
 	b, err := appendCursor([]byte(`{"type":"`+wire.EnvelopeGap+`","cursor":`), cursor)
 	return bounded(append(b, '}'), err)
 }
 
-// Terminated builds the envelope that ends a subscription (HOOK-7).
+// Terminated builds the envelope that ends a subscription. See HOOK-7.
 func Terminated(e ErrorObject) ([]byte, error) {
 	b, err := jsonv2.Marshal(Envelope{Type: wire.EnvelopeTerminated, Error: &e})
 	return bounded(b, err)
 }
 
-// Verification builds the challenge of the handshake (VER-2).
+// Verification builds the challenge of the handshake. See VER-2.
 func Verification(challenge string) ([]byte, error) {
 	b, err := jsonv2.Marshal(Envelope{Type: wire.EnvelopeVerification, Challenge: challenge})
 	return bounded(b, err)

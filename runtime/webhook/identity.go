@@ -22,7 +22,7 @@ import (
 // signingKeyPrefix begins a private key's text, as Standard Webhooks has it.
 const signingKeyPrefix = "whsk_"
 
-// A SigningKey is a private ed25519 key that a server is known by (HOOK-10).
+// A SigningKey is a private ed25519 key that a server is known by. See HOOK-10.
 type SigningKey struct {
 	// ID is the kid under which the public key is published; when empty, the key's thumbprint
 	// (RFC 7638) is taken.
@@ -66,8 +66,8 @@ func (k SigningKey) Format(f fmt.State, _ rune) {
 func (k SigningKey) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(k)) }
 
 // An Identity signs with keys of the server's own, so that receivers can tell from a published key
-// set who sent a message (HOOK-10). As an http.Handler it serves that set, which belongs at
-// [PathKeySet] of the server's origin. It is safe for concurrent use.
+// set who sent a message. As an http.Handler it serves that set, which belongs at [PathKeySet] of
+// the server's origin. It is safe for concurrent use. See HOOK-10.
 type Identity struct {
 	mu   sync.RWMutex
 	keys []SigningKey // the newest first

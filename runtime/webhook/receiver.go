@@ -38,9 +38,10 @@ type ReceiverOptions struct {
 	Logger *slog.Logger
 }
 
-// A Receiver is the http.Handler that callbacks of webhook subscriptions point to (CLI-5). It
-// answers on the paths of its open endpoints only, and believes nothing that is not signed with
-// the endpoint's secret. Mount it at its prefix behind TLS. It is safe for concurrent use.
+// A Receiver is the http.Handler that callbacks of webhook subscriptions point to. It answers
+// on the paths of its open endpoints only, and believes nothing that is not signed with the
+// endpoint's secret. Mount it at its prefix behind TLS. It is safe for concurrent use. See
+// CLI-5.
 //
 // Answers: 404 for a path that is not open, 405 for another method than POST, 415 for another
 // content than plain application/json, 413 for a body that is too large, 400 for headers or a

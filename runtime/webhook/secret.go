@@ -13,9 +13,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-// A Secret is the shared key of one webhook subscription, 24 to 64 bytes (SUB-3). It shows itself
-// to nobody but the caller of [Secret.Text]: formatting and logging it give a placeholder, and
-// encoding it as JSON or text is an error. The zero Secret is no secret.
+// A Secret is the shared key of one webhook subscription, 24 to 64 bytes. It shows itself to
+// nobody but the caller of [Secret.Text]: formatting and logging it give a placeholder, and
+// encoding it as JSON or text is an error. The zero Secret is no secret. See SUB-3.
 type Secret struct {
 	key string // the decoded bytes
 }
@@ -23,7 +23,7 @@ type Secret struct {
 // newSecretSize is the length of generated secrets: what SHA-256 can make use of.
 const newSecretSize = 32
 
-// A SecretError says why a text is no secret, without repeating it (SUB-3).
+// A SecretError says why a text is no secret, without repeating it. See SUB-3.
 type SecretError struct {
 	// Reason reads after the name of the field: "must be whsec_ followed by …".
 	Reason string

@@ -23,7 +23,8 @@ var (
 	ErrSignature = errors.New("webhook: no signature matches")
 )
 
-// DefaultTolerance is how far a message's timestamp may be from the receiver's clock (CLI-5).
+// DefaultTolerance is how far a message's timestamp may be from the receiver's clock. See
+// CLI-5.
 const DefaultTolerance = 5 * time.Minute
 
 // maxEd25519 bounds how many v1a signatures of one message are tried, because each costs a
@@ -51,8 +52,8 @@ type Stamp struct {
 	Time time.Time
 }
 
-// Verify checks the headers of a message and its body, which must be the bytes as received
-// (CLI-5). It returns [ErrHeaders], [ErrStale] or [ErrSignature].
+// Verify checks the headers of a message and its body, which must be the bytes as received. It
+// returns [ErrHeaders], [ErrStale] or [ErrSignature]. See CLI-5.
 func (v Verifier) Verify(h http.Header, body []byte) (Stamp, error) {
 	return v.verify(h, body, time.Now())
 }

@@ -34,7 +34,7 @@ type Message struct {
 	ID string
 	// Subscription is the subscription's id.
 	Subscription string
-	// Body is signed and sent byte for byte (HOOK-1).
+	// Body is signed and sent byte for byte. See HOOK-1.
 	Body []byte
 }
 
@@ -42,7 +42,7 @@ type Message struct {
 type Signer struct {
 	// Ring holds the subscription's secrets.
 	Ring Ring
-	// Identity adds a signature with the server's own key; nil adds none (HOOK-10).
+	// Identity adds a signature with the server's own key; nil adds none. See HOOK-10.
 	Identity *Identity
 }
 
@@ -50,7 +50,8 @@ type Signer struct {
 var errNoSecret = errors.New("webhook: no secret is active")
 
 // NewRequest makes the POST of one attempt at sending m, stamped with the present time and signed
-// with every secret that is active now (HOOK-2). Each attempt needs a request of its own (HOOK-3).
+// with every secret that is active now. Each attempt needs a request of its own (HOOK-3). See
+// HOOK-2.
 func (s Signer) NewRequest(ctx context.Context, url string, m Message) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(m.Body))
 	if err != nil {
@@ -63,8 +64,8 @@ func (s Signer) NewRequest(ctx context.Context, url string, m Message) (*http.Re
 }
 
 // Sign sets the headers of m on h, stamped and signed as of at: Content-Type, webhook-id,
-// webhook-timestamp, webhook-signature and X-MCP-Subscription-Id (HOOK-2). The newest secret's
-// signature comes first; v1a signatures follow all v1 signatures.
+// webhook-timestamp, webhook-signature and X-MCP-Subscription-Id. The newest secret's signature
+// comes first; v1a signatures follow all v1 signatures. See HOOK-2.
 func (s Signer) Sign(h http.Header, m Message, at time.Time) error {
 	if !isMessageID(m.ID) {
 		return fmt.Errorf("webhook: message id %q cannot be a header", m.ID)
@@ -91,8 +92,8 @@ func (s Signer) Sign(h http.Header, m Message, at time.Time) error {
 	return nil
 }
 
-// NewMessageID makes a webhook-id for a control envelope of the given type: msg_<type>_<random>
-// (HOOK-7, VER-2).
+// NewMessageID makes a webhook-id for a control envelope of the given type:
+// msg_<type>_<random>. See HOOK-7, VER-2.
 func NewMessageID(envelope string) string {
 	return wire.MessagePrefix + envelope + "_" + rand.Text()
 }

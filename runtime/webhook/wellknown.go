@@ -14,11 +14,11 @@ import (
 // keepDocument is how long servers may keep the document, in the words of HTTP.
 const keepDocument = "max-age=3600"
 
-// WellKnown is a handler for [PathReceivers] on the receiver's origin: a document by which
-// every path below the receiver's prefix consents to be called, so that servers need not ask each
-// endpoint by a challenge (VER-1). Base is the path that stands before the prefix in callback URLs,
-// "" for none, such as the one that a proxy in front takes away; an error says that it is no plain
-// path.
+// WellKnown is a handler for [PathReceivers] on the receiver's origin: a document by which every
+// path below the receiver's prefix consents to be called, so that servers need not ask each
+// endpoint by a challenge. Base is the path that stands before the prefix in callback URLs, "" for
+// none, such as the one that a proxy in front takes away; an error says that it is no plain path.
+// See VER-1.
 //
 // Without the document a server learns only from an open endpoint that it may call. With it, whoever
 // may subscribe at that server can have requests sent to the prefix, which are answered 404.

@@ -41,7 +41,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Support is what a server says of its MCPC (MCPC-INIT-1).
+// Support is what a server says of its MCPC. See MCPC-INIT-1.
 type Support struct {
 	Enabled       bool   `json:"mcpc_enabled"`
 	Version       string `json:"mcpc_version"`
@@ -68,7 +68,7 @@ type Client struct {
 	waiting   map[string]chan task.Message // by task
 }
 
-// Connect connects c over t and asks the server whether it speaks MCPC (MCPC-CLI-1).
+// Connect connects c over t and asks the server whether it speaks MCPC. See MCPC-CLI-1.
 func Connect(ctx context.Context, c *mcp.Client, t mcp.Transport, o Options) (*Client, error) {
 	if o.SessionID == "" {
 		o.SessionID = uuid.NewString()

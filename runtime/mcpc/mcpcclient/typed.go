@@ -26,8 +26,8 @@ type Listener[U, R any] struct {
 	Invalid func(ctx context.Context, m task.Message, err error)
 }
 
-// Listen calls l for the messages of the type's tool, in the order of arrival, until stop is called
-// (MCPC-CLI-1).
+// Listen calls l for the messages of the type's tool, in the order of arrival, until stop is
+// called. See MCPC-CLI-1.
 func Listen[A, U, R any](c *Client, t task.Type[A, U, R], l Listener[U, R]) (stop func()) {
 	return c.listen(func(ctx context.Context, m task.Message) {
 		if m.Type != wire.MCPCTask || m.ToolName != t.Name {
@@ -55,7 +55,7 @@ func Listen[A, U, R any](c *Client, t task.Type[A, U, R], l Listener[U, R]) (sto
 }
 
 // ListenEvent calls f for the server events of an event type's name, with the payload, until stop is
-// called (MCPC-SRV-4). One whose payload is no P is logged.
+// called. One whose payload is no P is logged. See MCPC-SRV-4.
 func ListenEvent[P any](c *Client, event string, f func(ctx context.Context, m task.Message, payload P)) (stop func()) {
 	return c.listen(func(ctx context.Context, m task.Message) {
 		if m.Type != wire.MCPCServerEvent || m.Event != event {

@@ -17,7 +17,7 @@ import (
 )
 
 // A Type describes a tool with work in the background, whose arguments are A, whose updates are U
-// and whose result is R (MCPC-SRV-1). Generated code holds one per entry of tasks.
+// and whose result is R. Generated code holds one per entry of tasks. See MCPC-SRV-1.
 type Type[A, U, R any] struct {
 	Info
 }
@@ -34,12 +34,12 @@ type Info struct {
 	InputSchema, UpdateSchema, ResultSchema json.RawMessage
 }
 
-// A Message tells what became of a task, or of something else that the server knows (MCPC-MSG-1).
+// A Message tells what became of a task, or of something else that the server knows. See
+// MCPC-MSG-1.
 type Message struct {
-	// Type is wire.MCPCTask or wire.MCPCServerEvent.
+	// Type is "task" or "server_event".
 	Type string
-	// Event is one of wire.MCPCCreated, MCPCUpdate, MCPCComplete and MCPCFailed for a task, and
-	// anything for a server event.
+	// Event is "created", "update", "complete" or "failed" for a task, and anything for a server event.
 	Event string
 	// SessionID, TaskID and ToolName are required for a task. "" stands for null.
 	SessionID, TaskID, ToolName string
@@ -47,7 +47,7 @@ type Message struct {
 	Result json.RawMessage
 }
 
-// ErrInvalid is what a message that breaks MCPC-MSG-2 is, by errors.Is.
+// ErrInvalid is matched by the errors of messages that break the protocol's rules. See MCPC-MSG-2.
 var ErrInvalid = errors.New("invalid MCPC message")
 
 // events of a task, in the order of its life.
@@ -156,8 +156,8 @@ type Arguments struct {
 	ToolName  string `json:"tool_name,omitzero"`
 }
 
-// Event is the event type mcpc.task, whose occurrences are the messages of tasks (MCPC-WIRE-2).
-// Clients of MCP Events subscribe to it; a server declares it when MCPC is on.
+// Event is the event type mcpc.task, whose occurrences are the messages of tasks. Clients of
+// MCP Events subscribe to it; a server declares it when MCPC is on. See MCPC-WIRE-2.
 var Event = events.Type[Arguments, Message]{Info: info}
 
 // info describes the type for both sides.

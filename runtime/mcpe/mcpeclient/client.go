@@ -32,10 +32,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-// ErrNoMCPE is returned where the server has no tool events_subscribe (MCPE-CAP-2).
+// ErrNoMCPE is returned where the server has no tool events_subscribe. See MCPE-CAP-2.
 var ErrNoMCPE = errors.New("mcpe client: server does not offer MCPE")
 
-// An Error is a refusal of the server's (MCPE-TOOL-4).
+// An Error is a refusal of the server's. See MCPE-TOOL-4.
 type Error struct {
 	// Code is the code of MCPE, 0 where the server gave only a text.
 	Code mcpewire.Code
@@ -117,7 +117,7 @@ func (m *Client) cleanUp(ctx context.Context) error {
 }
 
 // Supported reports whether the server offers MCPE: whether any page of its tools has
-// events_subscribe (MCPE-CAP-2).
+// events_subscribe. See MCPE-CAP-2.
 func (m *Client) Supported(ctx context.Context) (bool, error) {
 	cs, _, err := m.c.Live(ctx)
 	if err != nil {
@@ -142,7 +142,7 @@ func supported(ctx context.Context, cs *mcp.ClientSession) (bool, error) {
 }
 
 // Capabilities returns the server's capability object, nil when it gives none: the tools decide
-// whether there is MCPE, and this only what of it (MCPE-CAP-2).
+// whether there is MCPE, and this only what of it. See MCPE-CAP-2.
 func (m *Client) Capabilities(ctx context.Context) (*mcpewire.Capabilities, error) {
 	cs, _, err := m.c.Live(ctx)
 	if err != nil {

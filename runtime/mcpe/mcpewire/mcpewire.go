@@ -5,7 +5,7 @@ package mcpewire
 
 import "encoding/json"
 
-// A Code is an error code of MCPE; it travels in tool results (MCPE-TOOL-4).
+// A Code is an error code of MCPE; it travels in tool results. See MCPE-TOOL-4.
 type Code int64
 
 // The codes of the specification's section 10 that a server uses.
@@ -26,7 +26,7 @@ var codeNames = map[Code]string{
 // String is the code's name in the specification.
 func (c Code) String() string { return codeNames[c] }
 
-// A Refusal is the error member of a refused tool call's structured content (MCPE-TOOL-4).
+// A Refusal is the error member of a refused tool call's structured content. See MCPE-TOOL-4.
 type Refusal struct {
 	Code    Code   `json:"code"`
 	Name    string `json:"name"`
@@ -35,7 +35,7 @@ type Refusal struct {
 	RetryAfterMs int64 `json:"retryAfterMs,omitempty"`
 }
 
-// An Event is one event as MCPE carries it (MCPE-NOTE-2).
+// An Event is one event as MCPE carries it. See MCPE-NOTE-2.
 type Event struct {
 	// ID is a UUID v4.
 	ID       string          `json:"id"`
@@ -53,22 +53,22 @@ type Metadata struct {
 	Tags          []string `json:"tags,omitempty"`
 }
 
-// A Filter says which events a subscription is for: all fields must match, any value of a
-// field may, an absent or empty field is no constraint (MCPE-MATCH-1).
+// A Filter says which events a subscription is for: all fields must match, any value of a field
+// may, an absent or empty field is no constraint. See MCPE-MATCH-1.
 type Filter struct {
 	EventTypes []string `json:"eventTypes,omitempty"`
 	Tags       []string `json:"tags,omitempty"`
 	Priority   []string `json:"priority,omitempty"`
 }
 
-// A Delivery says how events are delivered (MCPE-DEL-1).
+// A Delivery says how events are delivered. See MCPE-DEL-1.
 type Delivery struct {
 	Channels          []string       `json:"channels"`
 	CronSchedule      *CronSchedule  `json:"cronSchedule,omitempty"`
 	ScheduledDelivery *ScheduledOnce `json:"scheduledDelivery,omitempty"`
 }
 
-// A CronSchedule is a recurring schedule (MCPE-DEL-2).
+// A CronSchedule is a recurring schedule. See MCPE-DEL-2.
 type CronSchedule struct {
 	Expression           string `json:"expression"`
 	Timezone             string `json:"timezone"`
@@ -76,7 +76,7 @@ type CronSchedule struct {
 	MaxEventsPerDelivery int    `json:"maxEventsPerDelivery"`
 }
 
-// A ScheduledOnce is one delivery at a time (MCPE-DEL-3).
+// A ScheduledOnce is one delivery at a time. See MCPE-DEL-3.
 type ScheduledOnce struct {
 	DeliverAt       string `json:"deliverAt"`
 	Timezone        string `json:"timezone"`
@@ -107,7 +107,7 @@ type Handler struct {
 	MaxTokens    int64    `json:"maxTokens,omitempty"`
 }
 
-// A Subscription is a subscription as results show it (MCPE-TOOL-2).
+// A Subscription is a subscription as results show it. See MCPE-TOOL-2.
 type Subscription struct {
 	// ID is a UUID v4; SubscriptionID is the same, as the original implementation has it.
 	ID             string   `json:"id"`
@@ -145,7 +145,7 @@ type ExpiredParams struct {
 	ExpiredAt      string `json:"expiredAt"`
 }
 
-// Capabilities is the capability object (MCPE-CAP-1).
+// Capabilities is the capability object. See MCPE-CAP-1.
 type Capabilities struct {
 	ProtocolVersion string                `json:"protocolVersion"`
 	ProtocolName    string                `json:"protocolName"`

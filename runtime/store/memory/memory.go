@@ -1,5 +1,5 @@
-// Package memory keeps logs and cursors in memory: the default of servers and clients, gone with
-// the process. Start with [New] and [NewCursors].
+// Package memory keeps logs, subscriptions and cursors in memory: the default of servers and clients,
+// gone with the process. Start with [New] and [NewCursors].
 package memory
 
 import (

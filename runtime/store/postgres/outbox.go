@@ -18,9 +18,9 @@ import (
 const outboxColumns = "(log, event_id, timestamp, data, meta, targets, once, above) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
 
 // EmitPgx puts a prepared occurrence into the author's transaction: it is appended after the commit,
-// and never when that does not happen (REP-20). The transaction takes a row of its own and no lock
-// that another one waits for. Occurrences of one transaction keep their order; what a transaction
-// emits that began after another's commit comes after the other's.
+// and never when that does not happen. The transaction takes a row of its own and no lock that
+// another one waits for. Occurrences of one transaction keep their order; what a transaction emits
+// that began after another's commit comes after the other's. See REP-20.
 //
 // The transaction is one of the same database; the role needs USAGE on the schema and its sequences
 // and INSERT on its outbox. An id that turns out to be retained with other data (OCC-5) is found when

@@ -2,8 +2,8 @@
 // webhook subscriptions with their delivery positions and verifications, a client's cursors and the
 // webhook bodies that its application has not taken yet.
 //
-// Start with [Open]. The file has one owner at a time, which a lock beside it sees to. All writes go through one goroutine that
-// commits what has gathered in one transaction: nothing is acknowledged, and nothing is visible to
+// Start with [Open]. One process at a time has the file, which a lock beside it ensures. All writes go
+// through one goroutine that commits what has gathered in one transaction: nothing is acknowledged, and nothing is visible to
 // a reader, before its COMMIT has returned. The driver is modernc.org/sqlite, which needs no C
 // compiler.
 //

@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// TestCursors runs the suite of CLI-6 on cursor stores that open makes.
+// TestCursors runs the suite of cursor stores on those that open makes. See CLI-6.
 func TestCursors(t *testing.T, open func(t *testing.T) store.CursorStore) {
 	ctx := t.Context()
 	t.Run("CLI-6: Load gives what was saved last", func(t *testing.T) {

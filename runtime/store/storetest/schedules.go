@@ -12,7 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// TestSchedules runs the suite of MCPE-DEL-6 on schedule stores that open makes.
+// TestSchedules runs the suite of schedule stores on those that open makes. See MCPE-DEL-6.
 func TestSchedules(t *testing.T, open func(t *testing.T) store.ScheduleStore) {
 	t.Run("MCPE-DEL-6: schedules come back as they were put", func(t *testing.T) {
 		s, ctx := open(t), t.Context()

@@ -1,5 +1,6 @@
-// Package storetest is the suite that every store passes: [TestStore] for logs, [TestCursors] for
-// clients' cursors. An implementation's own tests call them.
+// Package storetest is the suite that every store passes: [TestStore] for logs, [TestSubscriptions] for
+// webhook subscriptions, [TestCursors] for clients' cursors, [TestShared] for stores that processes
+// share. An implementation's own tests call those of the interfaces that it has.
 package storetest
 
 import (
