@@ -1,7 +1,6 @@
 package conversation
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -125,11 +124,11 @@ type service struct {
 }
 
 func (s *service) serve(method string, handle func(context.Context, Message) (*answer, error)) error {
-	err := mcp.AddReceivingCustomMethod(s.es.MCP(), method, func(ctx context.Context, ss *mcp.ServerSession, p *requestParams) (*answerResult, error) {
+	err := mcp.AddReceivingCustomMethod(s.es.MCP(), method, func(ctx context.Context, ss *mcp.ServerSession, p *port.Params) (*answerResult, error) {
 		if p == nil {
-			p = &requestParams{} // a request without params
+			p = &port.Params{} // a request without params
 		}
-		m, err := decodeMessage(p.raw)
+		m, err := decodeMessage(p.Raw)
 		if err != nil {
 			return nil, jsonrpcError(events.NewError(wire.InvalidParams, err))
 		}
@@ -219,22 +218,4 @@ func (s *service) notified(ctx context.Context, n wire.Notification, handle func
 			s.es.Logger().DebugContext(ctx, "conversation: no way back to the sender of a notification")
 		}
 	}()
-}
-
-// requestParams keep the bytes of the params, so that what is wrong with them can be said.
-type requestParams struct {
-	mcp.ParamsBase
-	raw json.RawMessage
-}
-
-// UnmarshalJSON keeps the bytes and decodes _meta for the SDK.
-func (p *requestParams) UnmarshalJSON(b []byte) error {
-	p.raw = bytes.Clone(b)
-	var head struct {
-		Meta map[string]any `json:"_meta"`
-	}
-	if json.Unmarshal(b, &head) == nil {
-		p.Meta = head.Meta
-	}
-	return nil
 }

@@ -86,7 +86,7 @@ func (s *Server) serve(ctx context.Context, method string, ss *mcp.ServerSession
 	}
 	r := port.Request{Method: method, Stateless: info.stateless, DeclaresExtension: info.declaresExtension}
 	if p != nil {
-		r.Params = p.raw
+		r.Params = p.Raw
 	}
 	t := s.port.Ticket(info.extra)
 	if t != nil {
@@ -115,31 +115,8 @@ func (s *Server) serve(ctx context.Context, method string, ss *mcp.ServerSession
 	return newRawResult(res), nil
 }
 
-// rawParams keep every byte of the params; _meta is decoded for the SDK.
-type rawParams struct {
-	mcp.ParamsBase
-	raw json.RawMessage
-}
-
-// UnmarshalJSON keeps the bytes. Params that are no object are the method's to refuse.
-func (p *rawParams) UnmarshalJSON(b []byte) error {
-	p.raw = bytes.Clone(b)
-	var head struct {
-		Meta map[string]any `json:"_meta"`
-	}
-	if json.Unmarshal(b, &head) == nil {
-		p.Meta = head.Meta
-	}
-	return nil
-}
-
-// MarshalJSON returns the bytes.
-func (p *rawParams) MarshalJSON() ([]byte, error) {
-	if p == nil || p.raw == nil {
-		return []byte("null"), nil
-	}
-	return p.raw, nil
-}
+// rawParams keep every byte of the params.
+type rawParams = port.Params
 
 // rawResult is a complete result with the _meta members that the SDK adds.
 type rawResult struct {

@@ -54,6 +54,21 @@ func DecodeListParams(raw json.RawMessage) (ListParams, error) {
 	return p, r.result(err)
 }
 
+// following reads a member that all requests for occurrences of an event type have in common.
+func (r *paramsReader) following(name string, val jsontext.Value, event **string, arguments *json.RawMessage,
+	cursor **string, maxAge **int64) {
+	switch name {
+	case "name":
+		r.text("/name", val, event, false)
+	case "arguments":
+		r.arguments(val, arguments)
+	case "cursor":
+		r.text("/cursor", val, cursor, true)
+	case "maxAgeMs":
+		r.integer("/maxAgeMs", val, maxAge, 0)
+	}
+}
+
 // DecodePollParams reads the params of events/poll. Integers too large for int64 are clamped to it,
 // since servers clamp all of them anyway (POLL-4, POLL-9).
 func DecodePollParams(raw json.RawMessage) (PollParams, error) {
@@ -62,18 +77,12 @@ func DecodePollParams(raw json.RawMessage) (PollParams, error) {
 	var r paramsReader
 	err := r.read(raw, func(name string, val jsontext.Value) {
 		switch name {
-		case "name":
-			r.text("/name", val, &event, false)
-		case "arguments":
-			r.arguments(val, &p.Arguments)
-		case "cursor":
-			r.text("/cursor", val, &p.Cursor, true)
-		case "maxAgeMs":
-			r.integer("/maxAgeMs", val, &p.MaxAgeMs, 0)
 		case "maxEvents":
 			r.integer("/maxEvents", val, &p.MaxEvents, 1)
 		case "timeoutMs":
 			r.integer("/timeoutMs", val, &p.TimeoutMs, 0)
+		default:
+			r.following(name, val, &event, &p.Arguments, &p.Cursor, &p.MaxAgeMs)
 		}
 	})
 	p.Name = r.require("/name", event)
@@ -86,16 +95,7 @@ func DecodeStreamParams(raw json.RawMessage) (StreamParams, error) {
 	var event *string
 	var r paramsReader
 	err := r.read(raw, func(name string, val jsontext.Value) {
-		switch name {
-		case "name":
-			r.text("/name", val, &event, false)
-		case "arguments":
-			r.arguments(val, &p.Arguments)
-		case "cursor":
-			r.text("/cursor", val, &p.Cursor, true)
-		case "maxAgeMs":
-			r.integer("/maxAgeMs", val, &p.MaxAgeMs, 0)
-		}
+		r.following(name, val, &event, &p.Arguments, &p.Cursor, &p.MaxAgeMs)
 	})
 	p.Name = r.require("/name", event)
 	return p, r.result(err)
@@ -111,19 +111,13 @@ func DecodeSubscribeParams(raw json.RawMessage) (SubscribeParams, error) {
 	var r paramsReader
 	err := r.read(raw, func(name string, val jsontext.Value) {
 		switch name {
-		case "name":
-			r.text("/name", val, &event, false)
-		case "arguments":
-			r.arguments(val, &p.Arguments)
 		case "delivery":
 			delivery = val.Clone()
-		case "cursor":
-			r.text("/cursor", val, &p.Cursor, true)
-		case "maxAgeMs":
-			r.integer("/maxAgeMs", val, &p.MaxAgeMs, 0)
 		case "ttlMs":
 			p.NoExpiry = val.Kind() == 'n'
 			r.integer("/ttlMs", val, &p.TTLMs, math.MinInt64)
+		default:
+			r.following(name, val, &event, &p.Arguments, &p.Cursor, &p.MaxAgeMs)
 		}
 	})
 	p.Name = r.require("/name", event)
