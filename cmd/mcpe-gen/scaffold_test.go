@@ -111,7 +111,7 @@ func scaffold(t *testing.T, flags ...string) string {
 	return dir
 }
 
-// writeReadme adds the Go code that README.md shows for such a project, each block in a function of
+// writeReadme adds the Go code that README.md shows for such a project, below "Five minutes", each block in a function of
 // its own, so that vet compiles it as it is shown.
 func writeReadme(t *testing.T, dir string) {
 	t.Helper()
@@ -119,7 +119,11 @@ func writeReadme(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```\n").FindAllSubmatch(readme, -1)
+	_, shown, ok := bytes.Cut(readme, []byte("\n## Five minutes"))
+	if !ok {
+		t.Fatal("README.md has no part \"Five minutes\"")
+	}
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```\n").FindAllSubmatch(shown, -1)
 	if len(blocks) != 2 {
 		t.Fatalf("README.md has %d blocks of Go, want the server's and the client's", len(blocks))
 	}

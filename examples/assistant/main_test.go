@@ -22,7 +22,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpeclient"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/mcpcclient"
 )
@@ -64,7 +63,7 @@ func serve(t *testing.T, o options) func(context.Context) (mcp.Transport, error)
 // One Emit reaches the clients of MCP Events, MCPE and MCPC, in both eras; raise_incident needs no
 // argument.
 func TestOneEmitReachesAll(t *testing.T) {
-	for _, version := range []string{wire.RevisionLegacy, wire.RevisionStateless} {
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
 			dial := serve(t, options{stdio: true, db: filepath.Join(t.TempDir(), "a.db")})
 			c, err := client.Connect(t.Context(), client.Dial(dial), client.Options{ProtocolVersion: version})

@@ -145,7 +145,8 @@ type Page[P any] struct {
 	NextPoll time.Duration
 }
 
-// EmitOptions are collected from [EmitOption]s.
+// EmitOptions are what the [EmitOption] functions set, for who emits on behalf of others; authors give
+// Emit the functions.
 type EmitOptions struct {
 	ID        string
 	Timestamp time.Time

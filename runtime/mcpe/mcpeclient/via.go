@@ -32,7 +32,8 @@ type Options struct {
 //
 // A subscription that the server has expired ends with a client.TerminatedError that wraps
 // [ErrExpired]. After a loss of the session the subscription is looked up by events_list and taken
-// up again, or made anew; either way the iterator reports a gap, since MCPE repeats nothing.
+// up again, or made anew; either way the iterator yields a
+// [client.GapError], since MCPE repeats nothing.
 func (m *Client) Via(o Options) client.SubscribeOption {
 	return carry.Via(&carrier{m: m, o: o}).(client.SubscribeOption)
 }
