@@ -19,6 +19,7 @@ import (
 var rooms = []string{
 	"transport", "mcpe", "mcpc", "conversation",
 	"server",
+	"internal/subscriber",
 	"internal/feed", "internal/topic",
 	"delivery",
 	"internal/verify",

@@ -11,6 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -25,10 +26,10 @@ const KeySetPath = wire.PathKeySet
 // KeySet serves the public keys of the server's webhook signatures as a JWK set; without an
 // identity it answers 404. See HOOK-10.
 func (s *Server) KeySet() http.Handler {
-	if s.webhooks == nil || s.webhooks.o.Identity == nil {
+	if s.webhooks == nil || s.options.Webhook.Identity == nil {
 		return http.NotFoundHandler()
 	}
-	return s.webhooks.o.Identity
+	return s.options.Webhook.Identity
 }
 
 // Admin is the operator's view of a server's subscriptions. It knows no principal: whoever can
@@ -93,20 +94,21 @@ type WebhookInfo struct {
 	Truncated bool `json:"truncated,omitempty"`
 }
 
-// info describes a record together with what its live subscription knows better.
-func (w *webhooks) info(r *store.Subscription) WebhookInfo {
+// webhookInfo describes a record together with what its live subscription knows better.
+func (s *Server) webhookInfo(r *store.Subscription) WebhookInfo {
 	i := WebhookInfo{ID: r.ID, Principal: r.Principal, Event: r.Event, Arguments: r.Arguments, URL: r.URL, State: StateActive,
 		CreatedAt: r.CreatedAt, RefreshedAt: r.RefreshedAt, ExpiresAt: r.ExpiresAt, Truncated: r.Truncated,
 		LastDeliveryAt: r.Health.LastDeliveryAt, LastError: r.Health.LastError, FailedSince: r.Health.FailedSince}
 	suspended := r.Health.Suspended
-	if h := w.get(r.ID); h != nil && h.generation == r.Generation {
-		s := h.handle.Status()
-		i.Cursor, i.LastDeliveryAt, i.LastError, i.FailedSince, i.Throttled = h.handle.Watermark(), s.LastDeliveryAt, string(s.LastError), s.FailedSince, s.Throttled
-		i.Behind = h.behind()
-		suspended = !s.Active
+	if h := s.webhooks.Get(r.ID); h != nil && h.Generation == r.Generation {
+		status := h.Handle.Status()
+		i.Cursor, i.LastDeliveryAt, i.LastError = h.Handle.Watermark(), status.LastDeliveryAt, string(status.LastError)
+		i.FailedSince, i.Throttled = status.FailedSince, status.Throttled
+		i.Behind = h.Behind()
+		suspended = !status.Active
 	}
 	switch {
-	case lapsed(r, time.Now()):
+	case subscriber.Lapsed(r, time.Now()):
 		i.State = StateAbsent
 	case suspended:
 		i.State = StateSuspended
@@ -123,13 +125,13 @@ func (a *Admin) List(ctx context.Context, after string, limit int) ([]WebhookInf
 	if w == nil {
 		return nil, nil
 	}
-	page, err := w.store.Subscriptions(ctx, after, limit)
+	page, err := w.Store().Subscriptions(ctx, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("listing webhook subscriptions: %w", err)
 	}
 	infos := make([]WebhookInfo, len(page))
 	for i := range page {
-		infos[i] = w.info(&page[i])
+		infos[i] = a.s.webhookInfo(&page[i])
 	}
 	return infos, nil
 }
@@ -140,14 +142,14 @@ func (a *Admin) Get(ctx context.Context, id string) (WebhookInfo, error) {
 	if w == nil {
 		return WebhookInfo{}, fault.NotFound("subscription")
 	}
-	r, ok, err := w.store.Subscription(ctx, id)
+	r, ok, err := w.Store().Subscription(ctx, id)
 	if err != nil {
 		return WebhookInfo{}, fmt.Errorf("reading webhook subscription %s: %w", id, err)
 	}
-	if !ok || lapsed(&r, time.Now()) {
+	if !ok || subscriber.Lapsed(&r, time.Now()) {
 		return WebhookInfo{}, fault.NotFound("subscription")
 	}
-	return w.info(&r), nil
+	return a.s.webhookInfo(&r), nil
 }
 
 // Lookup returns the webhook subscription of a key.
@@ -175,7 +177,7 @@ func (a *Admin) Resume(ctx context.Context, id string) error {
 		return err
 	}
 	defer unlock()
-	h.handle.Resume()
+	h.Handle.Resume()
 	return nil
 }
 
@@ -190,7 +192,7 @@ func (a *Admin) Replay(ctx context.Context, id, cursor string) error {
 	if w == nil {
 		return fault.NotFound("subscription")
 	}
-	if err := w.replay(ctx, id, cursor); err != nil {
+	if err := w.Replay(ctx, id, cursor); err != nil {
 		return fmt.Errorf("replaying webhook subscription %s: %w", id, err)
 	}
 	return nil
@@ -198,19 +200,11 @@ func (a *Admin) Replay(ctx context.Context, id, cursor string) error {
 
 // lock returns the live subscription of an id, which nobody else begins, refreshes or ends by
 // request until unlock.
-func (a *Admin) lock(ctx context.Context, id string) (h *subscription, unlock func(), err error) {
-	w := a.s.webhooks
-	if w == nil {
+func (a *Admin) lock(ctx context.Context, id string) (h *subscriber.Live, unlock func(), err error) {
+	if a.s.webhooks == nil {
 		return nil, nil, fault.NotFound("subscription")
 	}
-	if unlock, err = w.keys.Lock(ctx, id); err != nil {
-		return nil, nil, err
-	}
-	if h = w.get(id); h == nil {
-		unlock()
-		return nil, nil, fault.NotFound("subscription")
-	}
-	return h, unlock, nil
+	return a.s.webhooks.Lock(ctx, id)
 }
 
 // Revoke ends one webhook subscription with a terminated envelope; nil for Forbidden. For all of a
@@ -224,7 +218,7 @@ func (a *Admin) Revoke(ctx context.Context, id string, e *events.Error) error {
 	if e == nil {
 		e = events.Forbidden("access revoked")
 	}
-	a.s.webhooks.end(h, e)
+	a.s.webhooks.End(h, e)
 	return nil
 }
 
@@ -235,7 +229,7 @@ func (a *Admin) AllowOrigin(origin string) (revoke func(), err error) {
 	if a.s.webhooks == nil {
 		return nil, errNoWebhooks
 	}
-	return a.s.webhooks.guard.AllowOrigin(origin)
+	return a.s.webhooks.Guard().AllowOrigin(origin)
 }
 
 // A Registration is a webhook subscription that an operator makes for a principal.
@@ -269,35 +263,37 @@ func (a *Admin) Register(ctx context.Context, r Registration) (id string, err er
 		return fail(fault.NotFound("event"))
 	}
 	d := et.current()
-	if !d.webhooks() {
+	if !d.Webhooks() {
 		return fail(fault.UnsupportedMode(wire.ModeWebhook))
 	}
 	if r.Principal == "" {
 		return fail(errors.New("it has no principal"))
 	}
-	q := &subscribeRequest{et: et, rawURL: r.URL, dialect: a.s.dialect(false), replay: topic.Replay{Cursor: r.Cursor}, forever: r.TTL < 0, secret: webhook.NewSecret()}
-	q.head = et.head()
+	q := &subscriber.Request{Type: et, RawURL: r.URL, Dialect: a.s.dialect(false), Replay: topic.Replay{Cursor: r.Cursor}, Head: et.Head(),
+		Forever: r.TTL < 0, Secret: webhook.NewSecret()}
 	if r.TTL > 0 {
 		ms := r.TTL.Milliseconds()
-		q.ttl = &ms
+		q.TTLMs = &ms
 	}
-	if q.args, err = d.parse(r.Arguments); err != nil {
+	args, err := d.parse(r.Arguments)
+	if err != nil {
 		return fail(err)
 	}
-	if q.url, err = w.guard.ParseURL(r.URL); err != nil {
+	q.Args = args.subscriber()
+	if q.URL, err = w.Guard().ParseURL(r.URL); err != nil {
 		return fail(err)
 	}
 	if r.Secret != "" {
-		if q.secret, err = webhook.ParseSecret(r.Secret); err != nil {
+		if q.Secret, err = webhook.ParseSecret(r.Secret); err != nil {
 			return fail(err)
 		}
 	}
-	q.sub = webhookSubscription(r.Principal, r.URL, q.args)
-	if err := w.store.PutVerification(ctx, store.Verification{Principal: r.Principal, URL: r.URL, Method: verify.ByRecord, At: time.Now()}); err != nil {
+	q.Sub = subscriber.IdentityOf(r.Principal, r.URL, q.Args)
+	if err := w.Store().PutVerification(ctx, store.Verification{Principal: r.Principal, URL: r.URL, Method: verify.ByRecord, At: time.Now()}); err != nil {
 		return fail(err)
 	}
-	if _, err := w.subscribe(hook.WithPrincipal(ctx, r.Principal), q); err != nil {
+	if _, err := w.Subscribe(hook.WithPrincipal(ctx, r.Principal), q); err != nil {
 		return fail(err)
 	}
-	return q.sub.ID, nil
+	return q.Sub.ID, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -107,12 +108,12 @@ func (s *Server) revoke(ctx context.Context, principal string, names []string) {
 	})
 	s.leases.endOf(principal, names)
 	if w := s.webhooks; w != nil {
-		w.each(ofPrincipal(principal, names), func(h *subscription) {
-			e := s.refused(ctx, principal, h.reader.latest())
+		w.Each(subscriber.OfPrincipal(principal, names), func(h *subscriber.Live) {
+			e := s.refused(ctx, principal, argumentsOf(h.Arguments()))
 			if e == nil {
 				e = events.Forbidden("access revoked")
 			}
-			w.end(h, e)
+			w.End(h, e)
 		})
 	}
 }
@@ -132,7 +133,7 @@ func (s *Server) recheck(ctx context.Context, principal string, names []string) 
 		}
 	})
 	if w := s.webhooks; w != nil {
-		w.each(ofPrincipal(principal, names), func(h *subscription) { w.recheck(ctx, h) })
+		w.Each(subscriber.OfPrincipal(principal, names), func(h *subscriber.Live) { w.Recheck(ctx, h) })
 	}
 }
 
@@ -164,12 +165,12 @@ func (s *Server) refreshVisibility(ctx context.Context) {
 		}
 	}
 	if w := s.webhooks; w != nil {
-		w.each(func(*subscription) bool { return true }, func(h *subscription) {
-			ok, err := s.visible(ctx, h.principal, h.et.name)
+		w.Each(anyWebhook, func(h *subscriber.Live) {
+			ok, err := s.visible(ctx, h.Principal, h.Type.Name())
 			if err != nil {
 				s.log.Internal(ctx, "asking Visible again", err)
 			} else if !ok {
-				w.end(h, fault.NotFound("event"))
+				w.End(h, fault.NotFound("event"))
 			}
 		})
 	}

@@ -446,7 +446,7 @@ func (s *Server) recallLater(et *eventType) {
 
 // reopen ends the termination of a type that is registered again, for all processes.
 func (s *Server) reopen(ctx context.Context, et *eventType) error {
-	if s.control == nil || et.refuses() == nil {
+	if s.control == nil || et.Refuses() == nil {
 		return nil
 	}
 	if err := s.control.close(ctx, et.name, nil); err != nil {

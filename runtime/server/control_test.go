@@ -220,7 +220,7 @@ func TestREP13MissedOrders(t *testing.T) {
 	if got := f.frames(); got[len(got)-1].method != wire.NotificationTerminated {
 		t.Errorf("got %v", f.shorts())
 	}
-	waitUntil(t, "the type is closed", func() bool { return b.types["f"].refuses() != nil })
+	waitUntil(t, "the type is closed", func() bool { return b.types["f"].Refuses() != nil })
 }
 
 // REP-13: when the others cannot be told, the operator hears of it; here it has happened all the same.

@@ -183,9 +183,6 @@ func (d *definition) polls() bool {
 
 func (d *definition) pushes() bool { return !d.options.noPush && d.allows(wire.ModePush) }
 
-// webhooks reports whether the type offers webhook to callers with a principal (LIST-3).
-func (d *definition) webhooks() bool { return d.hooked }
-
 func (d *definition) allows(mode string) bool {
 	if len(d.info.Delivery) == 0 {
 		return true
@@ -207,7 +204,7 @@ func (d *definition) delivery(canStream bool, principal string) []string {
 	if canStream && d.pushes() {
 		modes = append(modes, wire.ModePush)
 	}
-	if principal != "" && d.webhooks() {
+	if principal != "" && d.Webhooks() {
 		modes = append(modes, wire.ModeWebhook)
 	}
 	return modes

@@ -91,7 +91,7 @@ func (et *eventType) occurrence(p any, opts []events.EmitOption) (x outgoing, er
 	if x.decoded, err = d.encodable(e.Data); err != nil {
 		return x, err
 	}
-	if d.webhooks() && len(e.Data)+len(e.Meta) > wire.MaxPayload {
+	if d.Webhooks() && len(e.Data)+len(e.Meta) > wire.MaxPayload {
 		return x, fmt.Errorf("%w: %d bytes with _meta, at most %d where webhook is offered", events.ErrTooLarge, len(e.Data)+len(e.Meta), wire.MaxPayload)
 	}
 	x.entry = e

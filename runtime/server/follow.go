@@ -34,7 +34,7 @@ func (s inside) Follow(ctx context.Context, r port.FollowRequest) (port.Follower
 	if err != nil {
 		return nil, err
 	}
-	if e := et.refuses(); e != nil {
+	if e := et.Refuses(); e != nil {
 		return nil, e
 	}
 	a, err := d.parse(r.Arguments)
@@ -45,7 +45,7 @@ func (s inside) Follow(ctx context.Context, r port.FollowRequest) (port.Follower
 		return nil, err
 	}
 	st := &pushStream{server: s.Server, et: et, sub: identity(r.Mode, r.Principal, a), noSlot: true, args: a, wake: topic.NewWake()}
-	if err := s.admit(ctx, st, et.head, topic.ReplayOf(r.Cursor, nil)); err != nil {
+	if err := s.admit(ctx, st, et.Head, topic.ReplayOf(r.Cursor, nil)); err != nil {
 		return nil, err
 	}
 	f := &follower{st: st, closed: make(chan struct{})}

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -276,13 +275,4 @@ func (ls *leases) each(f func(Subscription)) {
 func identity(mode, principal string, a arguments) Subscription {
 	name := a.def.info.Name
 	return Subscription{ID: wire.SubscriptionID(mode, principal, "", name, a.Canonical()), Principal: principal, Event: name, Mode: mode}
-}
-
-// asRefusal makes an error of OnSubscribe presentable: the author's typed one, or internal.
-func asRefusal(err error) error {
-	var e *events.Error
-	if errors.As(err, &e) {
-		return e
-	}
-	return err
 }

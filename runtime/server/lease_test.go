@@ -81,7 +81,7 @@ func TestPOLL8EndedStaysEnded(t *testing.T) {
 }
 
 // SUB-4, CAP-5: arguments that were accepted before are found by their canonical form when a refresh
-// writes them in another way, although new ones of that size are refused. webhooks.parse carries it.
+// writes them in another way, although new ones of that size are refused. subscriber.Subscriptions.parse carries it.
 func TestSUB4RefreshOfLargeArguments(t *testing.T) {
 	bubble(t, nil, func(w *world) {
 		t := w.t

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 )
 
 // Subscriptions lists the live subscriptions: open streams, polls whose lease runs, and webhook
@@ -25,7 +27,7 @@ func (s *Server) Subscriptions() []Subscription {
 	}
 	s.leases.each(add)
 	if s.webhooks != nil {
-		s.webhooks.each(func(*subscription) bool { return true }, func(h *subscription) { add(h.sub()) })
+		s.webhooks.Each(anyWebhook, func(h *subscriber.Live) { add(subscriptionOf(h.Identity())) })
 	}
 	slices.SortFunc(subs, func(a, b Subscription) int {
 		if a.Event != b.Event {
@@ -60,7 +62,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 			webhooksErr = s.cluster.shutdown(ctx)
 		}
 		if s.webhooks != nil {
-			webhooksErr = errors.Join(webhooksErr, s.webhooks.shutdown(ctx))
+			webhooksErr = errors.Join(webhooksErr, s.webhooks.Shutdown(ctx))
 		}
 		s.running.Wait()
 		s.leases.close()

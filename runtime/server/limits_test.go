@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -218,10 +219,10 @@ var limits = map[string]limit{
 	"Document of a receiver's consent":                            {value: fmt.Sprint("8 KiB and ", verify.MaxReceivers, " entries"), test: "server.TestVER1DocumentBounds"},
 	"Answer of an endpoint":                                       {value: "8 KiB", test: "netguard.TestSSRF2BoundedBodies"},
 	"Retry-After of an endpoint":                                  {value: "15 min", test: "delivery.TestHOOK3Schedule"},
-	"Found by a check for a webhook subscription and unsettled":   {value: fmt.Sprintf("2,048 occurrences, %s", bytesText(maxFoundBytes)), test: "server.TestFoundIsBounded"},
+	"Found by a check for a webhook subscription and unsettled":   {value: fmt.Sprintf("2,048 occurrences, %s", bytesText(subscriber.MaxFoundBytes)), test: "server.TestFoundIsBounded"},
 	"Unsettled occurrences of a subscription":                     {value: "1,024", test: "delivery.TestHOOK8UnsettledBound"},
 	"Waiting for a check in events/subscribe":                     {value: secondsText(feed.AskTime), test: "server.TestSUB1HangingCheck"},
-	"Waiting for the response before the first delivery":          {value: secondsText(maxReplyTime), test: "server.TestSUB1ResponseFirst"},
+	"Waiting for the response before the first delivery":          {value: secondsText(subscriber.MaxReplyTime), test: "server.TestSUB1ResponseFirst"},
 }
 
 // Every limit that docs/server.md gives is the code's, and going beyond it is answered as a test
@@ -348,8 +349,8 @@ func exceedWebhooks(t *testing.T, change func(*Options), n int, principal func(i
 		}
 		_, rerr := call(w.Server, principal(n), wire.MethodSubscribe, p(n))
 		wantError(w.t, rerr, -32013, fmt.Sprintf(`{"limit":"subscriptions","max":%d}`, n))
-		if len(w.webhooks.byID) != n {
-			w.t.Errorf("%d live", len(w.webhooks.byID))
+		if len(w.webhooks.Holding().Live) != n {
+			w.t.Errorf("%d live", len(w.webhooks.Holding().Live))
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -21,11 +22,11 @@ func (a *Admin) Attempts(ctx context.Context, id string) ([]store.Attempt, error
 	if _, err := a.Get(ctx, id); err != nil {
 		return nil, err
 	}
-	w := a.s.webhooks
-	if w.attempts == nil {
+	attempts, n := a.s.attempts()
+	if attempts == nil {
 		return nil, nil
 	}
-	found, err := w.attempts.Attempts(ctx, id, w.o.Attempts.PerSubscription)
+	found, err := attempts.Attempts(ctx, id, n)
 	if err != nil {
 		return nil, fmt.Errorf("reading the attempts of subscription %s: %w", id, err)
 	}
@@ -42,7 +43,7 @@ func (a *Admin) SendAgain(ctx context.Context, id, eventID string) (store.Attemp
 		return store.Attempt{}, err
 	}
 	unlock() // whatever ends it meanwhile is not held up by an endpoint
-	if err := a.s.webhooks.engine.Flush(ctx); err != nil {
+	if err := a.s.webhooks.Flush(ctx); err != nil {
 		return store.Attempt{}, fmt.Errorf("storing attempts: %w", err)
 	}
 	made, err := a.Attempts(ctx, id)
@@ -53,7 +54,7 @@ func (a *Admin) SendAgain(ctx context.Context, id, eventID string) (store.Attemp
 	if i < 0 {
 		return store.Attempt{}, fmt.Errorf("no attempt at it is kept: %w", fault.NotFound("occurrence"))
 	}
-	again, err := h.handle.SendAgain(ctx, made[i])
+	again, err := h.Handle.SendAgain(ctx, made[i])
 	switch {
 	case errors.Is(err, delivery.ErrLost):
 		return store.Attempt{}, fmt.Errorf("the log has it no more: %w", fault.NotFound("occurrence"))
@@ -61,16 +62,6 @@ func (a *Admin) SendAgain(ctx context.Context, id, eventID string) (store.Attemp
 		return store.Attempt{}, fault.NotFound("subscription")
 	}
 	return again, err
-}
-
-// behind is how many entries of the log follow what is settled for h; nil where that means nothing.
-func (h *subscription) behind() *int64 {
-	if h.et.topic == nil || h.reader.latest().def.check != nil {
-		return nil
-	}
-	_, head := h.et.topic.Bounds()
-	n := max(int64(head)-int64(h.handle.Progress().Base), 0)
-	return &n
 }
 
 // A Connection is a stream, or a poller that may come again.
@@ -212,8 +203,8 @@ func (a *Admin) EventTypes() []EventType {
 		}
 	})
 	if s.webhooks != nil {
-		s.webhooks.each(func(h *subscription) bool { return true }, func(h *subscription) {
-			if i, ok := index[h.et.name]; ok {
+		s.webhooks.Each(anyWebhook, func(h *subscriber.Live) {
+			if i, ok := index[h.Type.Name()]; ok {
 				all[i].Webhooks++
 			}
 		})

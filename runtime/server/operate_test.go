@@ -78,7 +78,7 @@ func TestAttemptsOfSubscription(t *testing.T) {
 	})
 }
 
-func errorOf[T any](_ T, err error) error { return err }
+func operateError[T any](_ T, err error) error { return err }
 
 // TestAttemptsOff keeps nothing where none are wanted.
 func TestAttemptsOff(t *testing.T) {

@@ -98,11 +98,11 @@ func (s *Server) pollAnswer(ctx context.Context, principal string, p *wire.PollP
 	if !d.polls() {
 		return nil, fault.UnsupportedMode(wire.ModePoll)
 	}
-	if err := et.refuses(); err != nil {
+	if err := et.Refuses(); err != nil {
 		return nil, err
 	}
 	q := &pollRequest{et: et, limit: s.options.MaxEvents, bytes: s.options.MaxPage - pageOverhead, replay: topic.ReplayOf(p.Cursor, p.MaxAgeMs), wait: s.options.DefaultWait}
-	q.head = et.head()
+	q.head = et.Head()
 	if q.args, err = d.parse(p.Arguments); err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (s *Server) pollAnswer(ctx context.Context, principal string, p *wire.PollP
 	}
 	q.sub = identity(wire.ModePoll, principal, q.args)
 	if err := s.leases.renew(ctx, et, q.sub, q.args, q.wait+d.options.lease); err != nil {
-		return nil, asRefusal(err)
+		return nil, fault.Typed(err)
 	}
 	a, err := s.answer(ctx, q)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -38,7 +39,7 @@ func (a *Admin) elsewhere(t Target, err error) bool {
 }
 
 // find returns the live streams and webhook subscriptions of the target, and its type.
-func (a *Admin) find(t Target) (et *eventType, streams []*pushStream, webhooks []*subscription, err error) {
+func (a *Admin) find(t Target) (et *eventType, streams []*pushStream, webhooks []*subscriber.Live, err error) {
 	if t.ID == "" {
 		a.s.mu.Lock()
 		et = a.s.types[t.Event]
@@ -53,7 +54,8 @@ func (a *Admin) find(t Target) (et *eventType, streams []*pushStream, webhooks [
 		}
 	}
 	if w := a.s.webhooks; w != nil {
-		w.each(func(h *subscription) bool { return h.et == et || et == nil && h.id == t.ID }, func(h *subscription) { webhooks = append(webhooks, h) })
+		w.Each(func(h *subscriber.Live) bool { return h.Type == et || et == nil && h.ID == t.ID },
+			func(h *subscriber.Live) { webhooks = append(webhooks, h) })
 	}
 	if et == nil && len(streams)+len(webhooks) == 0 {
 		return nil, nil, nil, fault.NotFound("subscription")
@@ -107,14 +109,14 @@ func (a *Admin) raiseGap(ctx context.Context, t Target, marks bool) (int, error)
 		types = append(types, st.et)
 	}
 	for _, h := range webhooks {
-		types = append(types, h.et)
+		types = append(types, h.Type.(*eventType))
 	}
 	for _, et := range types {
 		if et == nil {
 			continue
 		}
 		if d := et.current(); d != nil && d.info.NoReplay {
-			return 0, fmt.Errorf("raising a gap: %w", noReplay(et.name))
+			return 0, fmt.Errorf("raising a gap: %w", subscriber.NoReplay(et.name))
 		}
 	}
 	marked := map[*eventType]bool{}
@@ -139,7 +141,7 @@ func (a *Admin) raiseGap(ctx context.Context, t Target, marks bool) (int, error)
 	}
 	for _, h := range webhooks {
 		if err == nil {
-			err = mark(h.et)
+			err = mark(h.Type.(*eventType))
 		}
 	}
 	if err != nil {
@@ -149,7 +151,7 @@ func (a *Admin) raiseGap(ctx context.Context, t Target, marks bool) (int, error)
 		st.raise(nil)
 	}
 	for _, h := range webhooks {
-		a.s.webhooks.latest(h).handle.Gap()
+		a.s.webhooks.Gap(h)
 	}
 	return len(streams) + len(webhooks), nil
 }
@@ -209,25 +211,25 @@ func (a *Admin) shut(et *eventType, e *events.Error) int {
 }
 
 // of returns the type's live streams and webhook subscriptions.
-func (a *Admin) of(et *eventType) (streams []*pushStream, webhooks []*subscription) {
+func (a *Admin) of(et *eventType) (streams []*pushStream, webhooks []*subscriber.Live) {
 	if w := a.s.webhooks; w != nil {
-		w.each(ofType(et), func(h *subscription) { webhooks = append(webhooks, h) })
+		w.Each(subscriber.OfType(et), func(h *subscriber.Live) { webhooks = append(webhooks, h) })
 	}
 	return a.s.streamsOf(et), webhooks
 }
 
-func (a *Admin) end(streams []*pushStream, webhooks []*subscription, e *events.Error) int {
+func (a *Admin) end(streams []*pushStream, webhooks []*subscriber.Live, e *events.Error) int {
 	for _, st := range streams {
 		st.end(e)
 	}
 	for _, h := range webhooks {
-		a.s.webhooks.end(h, e)
+		a.s.webhooks.End(h, e)
 	}
 	return len(streams) + len(webhooks)
 }
 
-// refuses returns the error with which an operator has closed the type, nil when it is open.
-func (et *eventType) refuses() *events.Error {
+// Refuses returns the error with which an operator has closed the type, nil when it is open.
+func (et *eventType) Refuses() *events.Error {
 	et.mu.Lock()
 	defer et.mu.Unlock()
 	return et.terminated

@@ -19,6 +19,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -334,12 +335,12 @@ func (w *world) restart(change func(*Options)) {
 }
 
 type subscribed struct {
-	ResultType     string          `json:"resultType"`
-	ID             string          `json:"id"`
-	RefreshBefore  *string         `json:"refreshBefore"`
-	Cursor         *string         `json:"cursor"`
-	Truncated      bool            `json:"truncated"`
-	DeliveryStatus *deliveryStatus `json:"deliveryStatus"`
+	ResultType     string                     `json:"resultType"`
+	ID             string                     `json:"id"`
+	RefreshBefore  *string                    `json:"refreshBefore"`
+	Cursor         *string                    `json:"cursor"`
+	Truncated      bool                       `json:"truncated"`
+	DeliveryStatus *subscriber.DeliveryStatus `json:"deliveryStatus"`
 }
 
 func (s *subscribed) until(t testing.TB) time.Duration {

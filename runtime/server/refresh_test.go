@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -57,7 +58,8 @@ func TestSUB6TTL(t *testing.T) {
 		if err != nil {
 			t.Fatal(c.name, err)
 		}
-		got := o.grantTTL(c.ttl, c.forever, now)
+		terms := o.terms()
+		got := terms.Until(c.ttl, c.forever, now)
 		switch {
 		case c.want == 0 && !got.IsZero():
 			t.Errorf("%s: got %s, want no expiry", c.name, got)
@@ -79,7 +81,7 @@ func (d durableOrNot) Durable() bool { return bool(d) }
 // TestSUB5Refresh refreshes with another secret: deliveries are signed with both for the grace
 // window, so that a receiver that knows only one accepts them, and with the new one after it
 // (SUB-5, trap 6).
-// webhooks.refresh, secretsOf, ringOf and webhook.Ring.Rotate carry it.
+// subscriber.Subscriptions.refresh, secretsOf, ringOf and webhook.Ring.Rotate carry it.
 func TestSUB5Refresh(t *testing.T) {
 	bubble(t, nil, func(w *world) {
 		t := w.t
@@ -97,7 +99,7 @@ func TestSUB5Refresh(t *testing.T) {
 		check := func(id string, old, current bool) {
 			t.Helper()
 			emit(t, e, incident{ID: id})
-			w.settle(replyTime)
+			w.settle(subscriber.ReplyTime)
 			d := w.r.last()
 			if d.short() != id || d.signedBy(secretA) != old || d.signedBy(secretB) != current {
 				t.Errorf("%s: %s, old %v, new %v", id, d.header.Get("webhook-signature"), d.signedBy(secretA), d.signedBy(secretB))
@@ -105,7 +107,7 @@ func TestSUB5Refresh(t *testing.T) {
 		}
 		check("i2", true, true)
 		w.subscribe("alice", params(plain, secretB, "")) // the same secret extends nothing
-		w.settle(5*time.Minute - 2*replyTime - time.Nanosecond)
+		w.settle(5*time.Minute - 2*subscriber.ReplyTime - time.Nanosecond)
 		check("i3", true, true)
 		w.settle(time.Second)
 		check("i4", false, true)
@@ -146,7 +148,7 @@ func TestSUB7WatermarkInResponse(t *testing.T) {
 
 // TestSUB5ExpiryAgainstRefresh refreshes just before, at and just after the end of the grant
 // (SUB-5, SUB-6, trap 6).
-// lapsed carries it, which webhooks.find and webhooks.refresh ask.
+// subscriber.Lapsed carries it, which subscriber.Subscriptions.find and subscriber.Subscriptions.refresh ask.
 func TestSUB5ExpiryAgainstRefresh(t *testing.T) {
 	for _, c := range []struct {
 		after time.Duration

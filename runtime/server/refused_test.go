@@ -54,15 +54,13 @@ func (w *world) state() map[string]string {
 		}
 	}
 	put("live", s.Subscriptions())
-	h := s.webhooks
-	h.mu.Lock()
-	put("webhooks", slices.Sorted(maps.Keys(h.byID)))
-	put("quota of webhooks", h.owned)
-	put("quota of webhooks in all", h.total)
-	h.mu.Unlock()
-	put("locks of subscriptions", h.keys.Len())
-	put("verifications", h.verifier.Holding())
-	st := h.store.(*failingStore).Store
+	h := s.webhooks.Holding()
+	put("webhooks", h.Live)
+	put("quota of webhooks", h.Owned)
+	put("quota of webhooks in all", h.Total)
+	put("locks of subscriptions", h.Locks)
+	put("verifications", h.Verification)
+	st := s.webhooks.Store().(*failingStore).Store
 	records, err := st.Subscriptions(context.Background(), "", 100)
 	if err != nil {
 		w.t.Fatal(err)

@@ -148,7 +148,7 @@ func TestSUB11OnSubscribeAtRestore(t *testing.T) {
 		t := w.t
 		w.r.on(refuseAll)
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-		w.webhooks.store.PutVerification(t.Context(), store.Verification{Principal: "alice", URL: plain})
+		w.webhooks.Store().PutVerification(t.Context(), store.Verification{Principal: "alice", URL: plain})
 		w.subscribe("alice", params(plain, secretA, ""))
 		emit(t, e, incident{ID: "i1"})
 		w.settle(time.Second)
@@ -209,11 +209,9 @@ func TestSUB11RefreshWhileRestoring(t *testing.T) {
 		if n := len(w.Subscriptions()); n != 19 {
 			t.Errorf("%d subscriptions", n)
 		}
-		w.webhooks.mu.Lock()
-		if w.webhooks.total != 19 {
-			t.Errorf("counted %d", w.webhooks.total)
+		if n := w.webhooks.Holding().Total; n != 19 {
+			t.Errorf("counted %d", n)
 		}
-		w.webhooks.mu.Unlock()
 	})
 }
 

@@ -8,9 +8,9 @@
 //
 // Inside, every event type has a log and every consumer is a reader with a position (package
 // internal/topic). Occurrences that a check finds go through a feed (package internal/feed), whose log
-// is read in the same way. Streams, followers and held polls read in one loop (loop.go). A
-// webhook subscription is a reader too (webhookreader.go, webhookfeed.go), which package delivery turns;
-// webhook.go says what begins, keeps and ends it.
+// is read in the same way. Streams, followers and held polls read in one loop (loop.go). Webhook
+// subscriptions are kept by package internal/subscriber, and package delivery turns their readers;
+// webhook.go and subscribe.go are what they meet of the server.
 package server
 
 import (
@@ -28,6 +28,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
@@ -60,9 +61,9 @@ type Server struct {
 	members  memberships
 	leases   leases
 	holdings holdings
-	webhooks *webhooks // nil without webhook delivery
-	cluster  *cluster  // nil on a store of one process, and where nothing is served
-	control  *control  // nil on a store of one process
+	webhooks *subscriber.Subscriptions // nil without webhook delivery
+	cluster  *cluster                  // nil on a store of one process, and where nothing is served
+	control  *control                  // nil on a store of one process
 	log      fault.Log
 	reads    sync.Map // name of a read tool → name of its event
 	repeats  metric.Int64Counter
@@ -105,11 +106,8 @@ func build(srv *mcp.Server, o Options) (*Server, error) {
 		if s.shared() {
 			return nil, errSharedWebhooks
 		}
-		if s.webhooks, err = newWebhooks(context.Background(), s); err != nil {
+		if s.webhooks, err = newWebhooks(s); err != nil {
 			return nil, err
-		}
-		if s.options.Reauthorize > 0 {
-			s.webhooks.background(s.webhooks.reauthorize)
 		}
 	}
 	if err := s.install(); err != nil {
@@ -158,8 +156,8 @@ func (et *eventType) Begin() (done func(), ok bool) { return et.server.running.D
 
 func (et *eventType) Log() *fault.Log { return &et.server.log }
 
-// head is the position of the newest entry of the type's own log.
-func (et *eventType) head() (head store.Position) {
+// Head is the position of the newest entry of the type's own log.
+func (et *eventType) Head() (head store.Position) {
 	if et.topic != nil {
 		_, head = et.topic.Bounds()
 	}
@@ -273,7 +271,7 @@ func (s *Server) redefine(et *eventType, d *definition, m *recollection) error {
 	}
 	et.adopt(d, reset && !s.shared()) // there the history says what is not replayed
 	if s.webhooks != nil {
-		if err := s.webhooks.redefined(et, d); err != nil {
+		if err := s.webhooks.Redefined(et, d); err != nil {
 			return fmt.Errorf("registering event %q again: %w", et.name, err)
 		}
 	}
@@ -341,8 +339,8 @@ func (s *Server) Remove(name string) error {
 		st.end(fault.NotFound("event"))
 	}
 	if s.webhooks != nil {
-		s.webhooks.endAll(ofType(et), fault.NotFound("event"))
-		s.webhooks.closeLog(et)
+		s.webhooks.EndAll(subscriber.OfType(et), fault.NotFound("event"))
+		s.webhooks.CloseLog(et)
 	}
 	if et.topic != nil {
 		et.topic.SignalAll()

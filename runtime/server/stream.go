@@ -72,10 +72,10 @@ func (s *Server) open(ctx context.Context, r *port.Request) (*pushStream, error)
 	if !d.pushes() || !r.CanStream {
 		return nil, fault.UnsupportedMode(wire.ModePush)
 	}
-	if err := et.refuses(); err != nil {
+	if err := et.Refuses(); err != nil {
 		return nil, err
 	}
-	head := et.head()
+	head := et.Head()
 	a, err := d.parse(p.Arguments)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (s *Server) admit(ctx context.Context, st *pushStream, head func() store.Po
 	s.mu.Unlock()
 	if err := s.members.join(ctx, st.sub, st.args); err != nil {
 		st.release(false)
-		return asRefusal(err)
+		return fault.Typed(err)
 	}
 	if err := st.position(ctx, st.args, head(), w); err != nil {
 		st.release(true)
@@ -223,7 +223,7 @@ func (c checkSource) rebind(ctx context.Context, a arguments) error {
 }
 
 // openCheck finds the start of a subscription to a check.
-func openCheck(ctx context.Context, et *eventType, sub Subscription, bell topic.Bell, a arguments, start feed.Start) (asking, bool, error) {
+func openCheck(ctx context.Context, et *eventType, sub Subscription, bell topic.Bell, a arguments, start feed.Start) (source, bool, error) {
 	src, truncated, err := feed.Open(ctx, et.seat(sub, bell), a.def.check, a.Arguments, start)
 	if err != nil {
 		return nil, false, err

@@ -17,7 +17,6 @@ import (
 // parked is a reader with its bell.
 type parked struct {
 	topic.Reader
-	args arguments
 	wake topic.Wake
 }
 
@@ -31,7 +30,7 @@ func parkedAt(t *testing.T, s *Server, arguments string, ahead store.Position) (
 	}
 	_, head := et.topic.Bounds()
 	wake := topic.NewWake()
-	r = &parked{et.topic.Reader(a.Arguments, fmt.Sprint("sub_", arguments), wake, head+ahead), a, wake}
+	r = &parked{et.topic.Reader(a.Arguments, fmt.Sprint("sub_", arguments), wake, head+ahead), wake}
 	t.Cleanup(r.Close)
 	return r, r.Park()
 }
@@ -46,7 +45,8 @@ func woken(r *parked) bool {
 }
 
 // Trap 3: what is appended between a read and the parking that follows is met. Reader.ParkAt
-// carries it, for a webhook's reader too: it looks at the head again, under the lock of the append.
+// carries it, for a webhook's reader too (package subscriber tests that): it looks at the head again,
+// under the lock of the append.
 func TestTrap3ParkLooksAgain(t *testing.T) {
 	s := newServer(t, Options{})
 	e := register(t, s, "e", Hooks[filterArgs, incident]{})
@@ -59,21 +59,13 @@ func TestTrap3ParkLooksAgain(t *testing.T) {
 	if r.Park() {
 		t.Error("a reader behind the head parks, and passes what it has not read")
 	}
-	hook := newWebhookLog(s.types["e"], Subscription{ID: "sub_hook"}, r.args)
-	if hook.Park(0) {
-		t.Error("a webhook's reader behind the head parks")
-	}
-	if !hook.Park(1) {
-		t.Error("a webhook's reader at the head does not park")
-	}
-	hook.Close()
 }
 
 // Trap 3, EVOL-3: a reader whose arguments are of an earlier definition does not park, since its place
 // in the index would be that of other rules. Reader.ParkAt and Topic.Redefine carry it.
 func TestTrap3ParkUnderOneDefinition(t *testing.T) {
 	s := newServer(t, Options{})
-	e := register(t, s, "e", Hooks[filterArgs, incident]{})
+	register(t, s, "e", Hooks[filterArgs, incident]{})
 	r, _ := parkedAt(t, s, `{}`, 0)
 	register(t, s, "e", Hooks[filterArgs, incident]{})
 	if !woken(r) {
@@ -82,11 +74,6 @@ func TestTrap3ParkUnderOneDefinition(t *testing.T) {
 	if r.Park() {
 		t.Error("it parks under the earlier definition")
 	}
-	hook := newWebhookLog(s.types["e"], Subscription{ID: "sub_hook"}, r.args)
-	if !hook.Park(e.et.topic.Head()) || hook.latest().def != s.types["e"].current() {
-		t.Error("a webhook's reader does not take over the definition")
-	}
-	hook.Close()
 }
 
 // Trap 15: a reader that has read an entry before the append tells of it stays parked: it is not woken
@@ -135,7 +122,7 @@ func TestTrap15ManyValues(t *testing.T) {
 
 // Trap 9: the ids of all modes are made of the canonical arguments, also where what the caller wrote is
 // shorter and kept in their place. arguments.canonical carries it, with subscription,
-// webhookSubscription, webhooks.parse and Server.unsubscribe, which call it.
+// subscriber.IdentityOf, subscriber.Subscriptions.parse and Server.unsubscribe, which call it.
 func TestTrap9ShorterThanCanonical(t *testing.T) {
 	bubble(t, nil, func(w *world) {
 		t := w.t
@@ -144,7 +131,7 @@ func TestTrap9ShorterThanCanonical(t *testing.T) {
 		subscribed := func(arguments string) string {
 			return w.subscribe("alice", params(plain, secretA, `,"arguments":`+arguments)).ID
 		}
-		if a, b := subscribed(short), subscribed(long); a != b || len(w.webhooks.byID) != 1 {
+		if a, b := subscribed(short), subscribed(long); a != b || len(w.webhooks.Holding().Live) != 1 {
 			t.Errorf("subscribe: %s and %s", a, b)
 		}
 		_, rerr := call(w.Server, "alice", wire.MethodUnsubscribe, `{"name":"e","arguments":`+short+`,"delivery":{"url":"`+plain+`"}}`)

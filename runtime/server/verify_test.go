@@ -222,13 +222,13 @@ func TestVER3Cache(t *testing.T) {
 
 // TestVER3FailedReverification leaves a live subscription as it was when its callback does not
 // pass any more (VER-3, trap 6).
-// webhooks.refresh carries it: it verifies before it changes the record.
+// subscriber.Subscriptions.refresh carries it: it verifies before it changes the record.
 func TestVER3FailedReverification(t *testing.T) {
 	bubble(t, nil, func(w *world) {
 		t := w.t
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		s := w.subscribe("alice", params(plain, secretA, ""))
-		if err := w.webhooks.store.DeleteVerification(t.Context(), "alice", plain); err != nil {
+		if err := w.webhooks.Store().DeleteVerification(t.Context(), "alice", plain); err != nil {
 			t.Fatal(err)
 		}
 		w.r.on(func(rw http.ResponseWriter, d *delivered) bool { return d.body.Type == wire.EnvelopeVerification })

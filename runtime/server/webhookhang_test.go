@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 )
 
@@ -45,7 +46,7 @@ func (m *stuckMailbox) check(ctx context.Context, a filterArgs, cursor string) (
 
 // HOOK-4: a check that hangs while a webhook subscription catches up, or changes to a new definition,
 // holds up that subscription alone: with a single worker others get theirs, and it goes on where it was
-// when the check answers. webhookFeed.pull carries it.
+// when the check answers. subscriber.feedReader.pull carries it.
 func TestHOOK4HangingCheck(t *testing.T) {
 	for _, source := range []string{"check", "both"} {
 		for _, cause := range []string{"catching up", "a new definition", "the end of the server", "unsubscribing"} {
@@ -145,7 +146,7 @@ func hangs(w *world, source, cause string) {
 }
 
 // What a check found is kept until it is settled, up to a number of bytes: then the check is asked no
-// more until something is. webhookFeed.full carries it (CAP-5).
+// more until something is. subscriber.feedReader.full carries it (CAP-5).
 func TestFoundIsBounded(t *testing.T) {
 	bubble(t, nil, func(w *world) {
 		t := w.t
@@ -166,19 +167,11 @@ func TestFoundIsBounded(t *testing.T) {
 			want = append(want, item.ID)
 		}
 		w.settle(time.Minute)
-		var feed *webhookFeed
-		for _, h := range w.webhooks.byID {
-			feed = h.reader.(*webhookFeed)
-		}
 		kept := func() (bytes, sum int) {
-			feed.mu.Lock()
-			defer feed.mu.Unlock()
-			for i := range feed.found {
-				sum += feed.found[i].size()
-			}
-			return feed.bytes, sum
+			h := w.webhooks.Holding()
+			return h.Counted, h.Found
 		}
-		if bytes, sum := kept(); bytes != sum || bytes < maxFoundBytes || bytes > maxFoundBytes+topic.PullBytes+each+1024 {
+		if bytes, sum := kept(); bytes != sum || bytes < subscriber.MaxFoundBytes || bytes > subscriber.MaxFoundBytes+topic.PullBytes+each+1024 {
 			t.Errorf("%d bytes are kept, %d are counted", sum, bytes)
 		}
 		w.r.on(nil)

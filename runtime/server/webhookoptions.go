@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
@@ -183,20 +183,7 @@ func (o *Options) webhook() WebhookOptions {
 	return *o.Webhook
 }
 
-// grantTTL answers ttlMs (SUB-6): the end of the grant, zero for none. Nothing is ever refused and
-// nothing overflows: the wish is clamped before it is counted in nanoseconds.
-func (o *WebhookOptions) grantTTL(ms *int64, noExpiry bool, now time.Time) time.Time {
-	ttl := o.DefaultTTL
-	switch {
-	case noExpiry && o.AllowNoExpiry:
-		return time.Time{}
-	case noExpiry:
-		ttl = o.MaxTTL
-	case ms != nil && *ms <= 0:
-		ttl = o.MinTTL
-	case ms != nil:
-		ttl = min(max(topic.Milliseconds(*ms), o.MinTTL), o.MaxTTL)
-	}
-	// The response tells it in milliseconds: what is told is what holds.
-	return now.Add(ttl).Truncate(time.Millisecond)
+// terms are what the options grant.
+func (o *WebhookOptions) terms() subscriber.Terms {
+	return subscriber.Terms{Min: o.MinTTL, Default: o.DefaultTTL, Max: o.MaxTTL, NoExpiry: o.AllowNoExpiry}
 }

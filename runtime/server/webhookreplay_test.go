@@ -13,6 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -85,7 +86,7 @@ func TestSRV8ReplayHangs(t *testing.T) {
 				err := <-done
 				want := events.ErrUpstream
 				if limit == 0 {
-					limit = replayTime
+					limit = subscriber.ReplayTime
 				} else {
 					want = nil
 				}
@@ -174,11 +175,11 @@ func TestSRV8ReplayEnds(t *testing.T) {
 		m := &hangingMailbox{}
 		m.register(t, w.Server)
 		s := w.subscribe("alice", params(plain, secretA, ""))
-		found := w.webhooks.get(s.ID)
+		found := w.webhooks.Get(s.ID)
 		if err := w.Admin().Replay(t.Context(), s.ID, *s.Cursor); err != nil {
 			t.Fatal(err)
 		}
-		w.webhooks.end(found, events.Forbidden("access revoked"))
+		w.webhooks.End(found, events.Forbidden("access revoked"))
 		w.settle(time.Second)
 		wantStrings(t, "delivered", w.r.shorts(), `terminated -32012 Forbidden {"reason":"access revoked"}`)
 		w.nothingLeft(nil)

@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -56,13 +57,13 @@ func TestSUB1ResponseFirst(t *testing.T) {
 			if tells && answers >= 0 {
 				w.settle(answers)
 				at = time.Now()
-				if m := len(w.r.all()); answers < maxReplyTime && m != before {
+				if m := len(w.r.all()); answers < subscriber.MaxReplyTime && m != before {
 					t.Errorf("%s: %d deliveries before the response", what, m-before)
 				}
 				replied()
 				replied() // is no harm
 			}
-			w.settle(maxReplyTime + time.Second)
+			w.settle(subscriber.MaxReplyTime + time.Second)
 			all := w.r.all()
 			if len(all) == before {
 				t.Fatalf("%s: nothing delivered", what)
@@ -76,15 +77,15 @@ func TestSUB1ResponseFirst(t *testing.T) {
 			cursor = *w.subscribe("alice", params(plain, secretA, `,"ttlMs":60000`)).Cursor
 			w.settle(time.Second)
 		}
-		after("a new one", settleTime, true, 3*time.Second, "")
+		after("a new one", subscriber.SettleTime, true, 3*time.Second, "")
 		w.settle(2 * time.Minute)
-		after("a lapsed one", settleTime, true, 3*time.Second, "")
+		after("a lapsed one", subscriber.SettleTime, true, 3*time.Second, "")
 		w.settle(2 * time.Minute)
-		after("answered at once", settleTime, true, 0, "")
+		after("answered at once", subscriber.SettleTime, true, 0, "")
 		w.settle(2 * time.Minute)
-		after("a carrier that does not tell", replyTime, false, 0, "")
+		after("a carrier that does not tell", subscriber.ReplyTime, false, 0, "")
 		w.settle(2 * time.Minute)
-		after("an answer that never comes", maxReplyTime, true, -1, "")
+		after("an answer that never comes", subscriber.MaxReplyTime, true, -1, "")
 	})
 }
 
@@ -113,7 +114,7 @@ func TestHOOK5ReactivatedAfterResponse(t *testing.T) {
 			t.Errorf("%d deliveries before the response", n-before)
 		}
 		replied()
-		w.settle(settleTime)
+		w.settle(subscriber.SettleTime)
 		wantStrings(t, "after it", w.r.shorts()[before:], "i1")
 	})
 }
@@ -129,13 +130,13 @@ func TestREP11NotBefore(t *testing.T) {
 		emit(t, e, incident{ID: "i1"})
 		s, _ := w.subscribeBy(params(plain, secretA, fmt.Sprintf(`,"cursor":%q`, cursor)), true)
 		began := time.Now()
-		r, ok, err := w.webhooks.store.Subscription(t.Context(), s.ID)
-		if err != nil || !ok || !r.NotBefore.Equal(began.Add(replyTime)) {
-			t.Fatalf("stored: %v, want %v (%v)", r.NotBefore, began.Add(replyTime), err)
+		r, ok, err := w.webhooks.Store().Subscription(t.Context(), s.ID)
+		if err != nil || !ok || !r.NotBefore.Equal(began.Add(subscriber.ReplyTime)) {
+			t.Fatalf("stored: %v, want %v (%v)", r.NotBefore, began.Add(subscriber.ReplyTime), err)
 		}
 		w.restart(nil)
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-		w.settle(replyTime - time.Millisecond)
+		w.settle(subscriber.ReplyTime - time.Millisecond)
 		if n := len(w.r.all()); n != 0 {
 			t.Errorf("%d deliveries too early", n)
 		}
@@ -144,9 +145,9 @@ func TestREP11NotBefore(t *testing.T) {
 
 		w.r.on(refuseAll)
 		w.settle(time.Second)
-		r, _, _ = w.webhooks.store.Subscription(t.Context(), s.ID)
+		r, _, _ = w.webhooks.Store().Subscription(t.Context(), s.ID)
 		r.NotBefore = time.Now().Add(24 * time.Hour)
-		if _, err := w.webhooks.store.PutSubscription(t.Context(), r); err != nil {
+		if _, err := w.webhooks.Store().PutSubscription(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
 		w.r.on(nil)

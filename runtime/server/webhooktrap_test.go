@@ -4,14 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A replacedStore keeps subscriptions; its logs are others after each opening, with entries in them.
@@ -41,7 +42,7 @@ func (replacedStore) OpenLog(ctx context.Context, _ string, o store.LogOptions) 
 
 // TestTrap5ProgressOfAnotherEpoch restarts over a log that is another one and has come further: a
 // stored position of the old one means nothing in it. The comparison of epochs in
-// [webhooks.takeUp] carries this (trap 5, SUB-11).
+// subscriber.Subscriptions.takeUp carries this (trap 5, SUB-11).
 func TestTrap5ProgressOfAnotherEpoch(t *testing.T) {
 	bubble(t, func(o *Options) { o.Store = replacedStore{memory.New()} }, func(w *world) {
 		t := w.t
@@ -58,7 +59,7 @@ func TestTrap5ProgressOfAnotherEpoch(t *testing.T) {
 }
 
 // TestTrap6LateExpiry lets the engine's word of an expiry come when the subscription has been made
-// anew: that one lives. The comparison of handles in [webhooks.ended] carries this (trap 6, SUB-5).
+// anew: that one lives. The comparison of handles in subscriber.Subscriptions.ended carries this (trap 6, SUB-5).
 func TestTrap6LateExpiry(t *testing.T) {
 	bubble(t, nil, func(w *world) {
 		t := w.t
@@ -67,11 +68,24 @@ func TestTrap6LateExpiry(t *testing.T) {
 			OnSubscribe:   func(context.Context, Subscription, *filterArgs) error { hooks.add("on"); return nil },
 			OnUnsubscribe: func(context.Context, Subscription, *filterArgs) { hooks.add("off") },
 		})
-		s := w.subscribe("alice", params(plain, secretA, ""))
-		late := w.webhooks.get(s.ID).handle
-		w.unsubscribe("alice", plain)
-		w.subscribe("alice", params(plain, secretA, ""))
-		w.webhooks.ended(late, delivery.Expired)
+		short := params(plain, secretA, `,"ttlMs":60000`)
+		s := w.subscribe("alice", short)
+		if err := w.webhooks.Store().DeleteVerification(t.Context(), "alice", plain); err != nil {
+			t.Fatal(err)
+		}
+		// The time is over while the refresh waits for the challenge, with the subscription's key: what
+		// expired is told of once the new one has begun.
+		w.r.on(func(_ http.ResponseWriter, d *delivered) bool {
+			if d.body.Type == wire.EnvelopeVerification {
+				time.Sleep(2 * time.Second)
+			}
+			return false
+		})
+		w.settle(59 * time.Second)
+		if r := w.subscribe("alice", short); r.ID != s.ID || r.DeliveryStatus != nil {
+			t.Errorf("not a new one: %+v", r)
+		}
+		w.r.on(nil)
 		w.settle(time.Second)
 		emit(t, e, incident{ID: "i1"})
 		w.settle(time.Second)

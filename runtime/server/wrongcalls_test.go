@@ -191,14 +191,11 @@ func (w *world) nothingLeft(hooks *journal) {
 	if subs := w.Subscriptions(); len(subs) != 0 {
 		w.t.Errorf("live: %v", subs)
 	}
-	if page, err := w.webhooks.store.Subscriptions(context.Background(), "", 10); err != nil || len(page) != 0 {
+	if page, err := w.webhooks.Store().Subscriptions(context.Background(), "", 10); err != nil || len(page) != 0 {
 		w.t.Errorf("stored: %v %v", page, err)
 	}
-	w.webhooks.mu.Lock()
-	total, owned := w.webhooks.total, len(w.webhooks.owned)
-	w.webhooks.mu.Unlock()
-	if total != 0 || owned != 0 {
-		w.t.Errorf("counted: %d in all, %d principals", total, owned)
+	if h := w.webhooks.Holding(); h.Total != 0 || len(h.Owned) != 0 {
+		w.t.Errorf("counted: %d in all, %d principals", h.Total, len(h.Owned))
 	}
 	w.Server.holdings.mu.Lock()
 	held := w.Server.holdings.total

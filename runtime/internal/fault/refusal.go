@@ -120,3 +120,12 @@ func InvalidParams(err error) error {
 	}
 	return events.Invalid(events.FieldError{Message: "is not valid"})
 }
+
+// Typed makes an error of OnSubscribe presentable: the author's typed one, or err, which is internal.
+func Typed(err error) error {
+	var e *events.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return err
+}

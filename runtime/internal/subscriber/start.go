@@ -1,4 +1,4 @@
-package server
+package subscriber
 
 import (
 	"context"
@@ -28,34 +28,34 @@ const (
 // After an error nothing of it is left. truncated tells that a check could not go on from cursor.
 // The caller holds the key and a place in the quotas, and is a member. Nothing is delivered before
 // hold.
-func (w *webhooks) start(ctx context.Context, et *eventType, a arguments, r store.Subscription, cursor string, from origin, hold time.Time) (h *subscription, truncated bool, err error) {
-	sub := Subscription{ID: r.ID, Principal: r.Principal, Event: r.Event, Mode: wire.ModeWebhook}
-	h = &subscription{id: r.ID, principal: r.Principal, url: r.URL, et: et, generation: r.Generation, charge: w.charge(a), dialect: wire.Dialect(r.Codes)}
-	if a.def.check != nil {
-		if h.reader, truncated, err = openWebhookFeed(ctx, et, sub, a, cursor, true); err != nil {
+func (w *Subscriptions) start(ctx context.Context, et EventType, a Arguments, r store.Subscription, cursor string, from origin, hold time.Time) (h *Live, truncated bool, err error) {
+	sub := identityOf(&r)
+	h = &Live{ID: r.ID, Principal: r.Principal, URL: r.URL, Type: et, Generation: r.Generation, charge: w.charge(a), dialect: wire.Dialect(r.Codes)}
+	if a.Def.Check() != nil {
+		if h.reader, truncated, err = w.openFeedReader(ctx, et, sub, a, cursor, true); err != nil {
 			return nil, false, err
 		}
 	} else {
-		h.reader = newWebhookLog(et, sub, a)
+		h.reader = w.newLogReader(et, sub, a)
 	}
-	if h.handle, err = w.hand(ctx, &r, h.reader, w.logOf(et), from, hold); err != nil {
+	if h.Handle, err = w.hand(ctx, &r, h.reader, w.logOf(et), from, hold); err != nil {
 		return nil, false, err
 	}
 	w.enlist(h)
-	w.log(ctx, "webhook subscription begins", h, slog.Bool("restored", from != asked))
+	w.tell(ctx, "webhook subscription begins", h, slog.Bool("restored", from != asked))
 	w.catchUp(h, a)
 	return h, truncated, nil
 }
 
 // catchUp ends a subscription whose type was changed while nobody could see it.
-func (w *webhooks) catchUp(h *subscription, a arguments) {
-	et := h.et
-	if d := et.current(); d == nil {
-		w.end(h, fault.NotFound("event"))
-	} else if d.lineage != a.def.lineage {
-		w.end(h, fault.SchemaChanged(d.changed))
-	} else if e := et.refuses(); e != nil {
-		w.end(h, e)
+func (w *Subscriptions) catchUp(h *Live, a Arguments) {
+	et := h.Type
+	if d := et.Current(); d == nil {
+		w.End(h, fault.NotFound("event"))
+	} else if d.Lineage() != a.Def.Lineage() {
+		w.End(h, fault.SchemaChanged(d.Changed()))
+	} else if e := et.Refuses(); e != nil {
+		w.End(h, e)
 	}
 }
 
@@ -65,8 +65,8 @@ func (w *webhooks) catchUp(h *subscription, a arguments) {
 // A record without a concern begins, after a crash, where its log is dispatched to. So a new one is
 // stored as lapsed until the engine has stored its concern: a crash in between leaves nothing, and
 // the subscriber, who has had no answer, begins anew from its cursor.
-func (w *webhooks) hand(ctx context.Context, r *store.Subscription, reader webhookReader, l *delivery.Log, from origin, hold time.Time) (*delivery.Handle, error) {
-	provisional := from == asked && l != nil && w.server.options.Store.Durable()
+func (w *Subscriptions) hand(ctx context.Context, r *store.Subscription, reader boundReader, l *delivery.Log, from origin, hold time.Time) (*delivery.Handle, error) {
+	provisional := from == asked && l != nil && w.o.Durable
 	if from == asked {
 		first := *r
 		if provisional {
@@ -96,7 +96,7 @@ func (w *webhooks) hand(ctx context.Context, r *store.Subscription, reader webho
 }
 
 // put stores a new record in place of whatever an earlier subscription has left.
-func (w *webhooks) put(ctx context.Context, r *store.Subscription) error {
+func (w *Subscriptions) put(ctx context.Context, r *store.Subscription) error {
 	for {
 		revision, err := w.store.PutSubscription(ctx, *r)
 		if err == nil {
@@ -115,16 +115,16 @@ func (w *webhooks) put(ctx context.Context, r *store.Subscription) error {
 }
 
 // undo takes a record back whose subscription could not begin, also when the caller has gone.
-func (w *webhooks) undo(r *store.Subscription) {
-	ctx, cancel := w.server.hookContext(hookTime)
+func (w *Subscriptions) undo(r *store.Subscription) {
+	ctx, cancel := finishing()
 	defer cancel()
 	if err := w.store.DeleteSubscription(ctx, r.ID, r.Generation); err != nil {
-		w.server.log.Internal(ctx, "taking back webhook subscription "+r.ID, err)
+		w.o.Log.Internal(ctx, "taking back webhook subscription "+r.ID, err)
 	}
 }
 
 // log tells the operator of a subscription: its id and event, never a secret, URL or payload.
-func (w *webhooks) log(ctx context.Context, message string, h *subscription, more ...slog.Attr) {
-	attrs := append([]slog.Attr{slog.String("subscription", h.id), slog.String("event", h.et.name)}, more...)
-	w.server.options.Logger.LogAttrs(ctx, slog.LevelInfo, "mcp events: "+message, attrs...)
+func (w *Subscriptions) tell(ctx context.Context, message string, h *Live, more ...slog.Attr) {
+	attrs := append([]slog.Attr{slog.String("subscription", h.ID), slog.String("event", h.Type.Name())}, more...)
+	w.o.Log.Logger.LogAttrs(ctx, slog.LevelInfo, "mcp events: "+message, attrs...)
 }

@@ -1,4 +1,4 @@
-package server
+package subscriber
 
 import (
 	"context"
@@ -14,21 +14,21 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A webhookFeed reads a check, or a check and what is emitted, for a webhook subscription. It numbers
+// A feedReader reads a check, or a check and what is emitted, for a webhook subscription. It numbers
 // what it finds and keeps it until it is settled, because the upstream is not asked for the same
 // again; what stands for a place after a restart is its cursor (CUR-1).
-type webhookFeed struct {
+type feedReader struct {
 	binding
 	wakeup
-	server    *Server
+	w         *Subscriptions
 	principal string
 
 	// pulling is held while the source is pulled. While the source is parked there is no pull.
 	pulling sync.Mutex
-	src     asking
+	src     feed.Source
 
 	mu     sync.Mutex
-	args   arguments  // of src
+	args   Arguments  // of src
 	found  []feedItem // ascending, above what is settled
 	bytes  int        // of found
 	passed string     // cursor of what is settled
@@ -44,13 +44,6 @@ type webhookFeed struct {
 	timer  *time.Timer // when to ask again without a signal
 }
 
-// An asking source may have to ask an upstream.
-type asking interface {
-	source
-	// Asks reports whether the next pull may take as long as a check does.
-	Asks() bool
-}
-
 // A feedItem is what was found at a position: an occurrence or the loss of some.
 type feedItem struct {
 	at     store.Position
@@ -59,18 +52,18 @@ type feedItem struct {
 	gap    bool
 }
 
-// Bounds of what is kept, in occurrences and in bytes; beyond either of them reading pauses until
-// something is settled.
+// Bounds of what a check found and is kept for one subscription, in occurrences and in bytes; beyond
+// either of them reading pauses until something is settled.
 const (
 	maxFound      = 2048
-	maxFoundBytes = 4 << 20
+	MaxFoundBytes = 4 << 20
 )
 
 // full is called under mu.
-func (r *webhookFeed) full() bool { return len(r.found) >= maxFound || r.bytes >= maxFoundBytes }
+func (r *feedReader) full() bool { return len(r.found) >= maxFound || r.bytes >= MaxFoundBytes }
 
 // keep is called under mu.
-func (r *webhookFeed) keep(it feedItem) {
+func (r *feedReader) keep(it feedItem) {
 	r.head++
 	it.at = r.head
 	r.found = append(r.found, it)
@@ -84,18 +77,19 @@ func (it *feedItem) size() int {
 	return it.o.Size() + len(it.cursor)
 }
 
-// openHookFeed places a reader at a cursor of the feed's own form.
-func openWebhookFeed(ctx context.Context, et *eventType, sub Subscription, a arguments, cursor string, later bool) (r *webhookFeed, truncated bool, err error) {
-	r = &webhookFeed{server: et.server, principal: sub.Principal, passed: cursor, last: cursor, args: a}
+// openFeedReader places a reader at a cursor of the feed's own form.
+func (w *Subscriptions) openFeedReader(ctx context.Context, et EventType, sub Identity, a Arguments, cursor string, later bool) (r *feedReader, truncated bool, err error) {
+	r = &feedReader{w: w, principal: sub.Principal, passed: cursor, last: cursor, args: a}
 	r.et = et
 	r.bound.Store(&a)
 	ctx = hook.WithPrincipal(ctx, sub.Principal)
-	r.src, truncated, err = openCheck(ctx, et, sub, r, a, feed.Start{Replay: topic.Replay{Cursor: &cursor}, Head: et.head(), Later: later})
+	r.src, truncated, err = feed.Open(ctx, feed.Seat{Feeds: et.Feeds(), ID: sub.ID, Principal: sub.Principal, Bell: r},
+		a.Def.Check(), a.Arguments, feed.Start{Replay: topic.Replay{Cursor: &cursor}, Head: et.Head(), Later: later})
 	return r, truncated, err
 }
 
 // notAfter is the cursor, or the one before all that is unsettled when that comes first.
-func (r *webhookFeed) notAfter(cursor string) string {
+func (r *feedReader) notAfter(cursor string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ahead := len(r.found) > 0 && cursor == r.last
@@ -109,7 +103,7 @@ func (r *webhookFeed) notAfter(cursor string) string {
 }
 
 // Read implements [delivery.Reader].
-func (r *webhookFeed) Read(ctx context.Context, after store.Position, limit int) (delivery.Found, error) {
+func (r *feedReader) Read(ctx context.Context, after store.Position, limit int) (delivery.Found, error) {
 	if err := r.pull(hook.WithPrincipal(ctx, r.principal), after); err != nil {
 		return delivery.Found{}, err
 	}
@@ -126,7 +120,7 @@ func (r *webhookFeed) Read(ctx context.Context, after store.Position, limit int)
 			f.Upto, f.More = it.at-1, true
 			return f, nil
 		}
-		f.Items = append(f.Items, deliveryItem(r.server, it.at, &it.o))
+		f.Items = append(f.Items, deliveryItem(r.w, it.at, &it.o))
 	}
 	return f, nil
 }
@@ -134,7 +128,7 @@ func (r *webhookFeed) Read(ctx context.Context, after store.Position, limit int)
 // pull takes over what the source has ready, unless something after that position is there already
 // or too much is kept. Where the source has to ask the upstream for it, that is begun and not waited
 // for: a check that hangs holds up no worker of the engine (HOOK-4).
-func (r *webhookFeed) pull(ctx context.Context, after store.Position) error {
+func (r *feedReader) pull(ctx context.Context, after store.Position) error {
 	a, ok := r.arguments()
 	r.mu.Lock()
 	err := r.failed
@@ -155,8 +149,8 @@ func (r *webhookFeed) pull(ctx context.Context, after store.Position) error {
 }
 
 // ask pulls in a goroutine of its own and then rings. Close ends it.
-func (r *webhookFeed) ask(a arguments) {
-	w := r.server.webhooks
+func (r *feedReader) ask(a Arguments) {
+	w := r.w
 	ctx, cancel := context.WithCancel(hook.WithPrincipal(w.ctx, r.principal))
 	r.mu.Lock()
 	if r.asking || r.closed {
@@ -183,9 +177,9 @@ func (r *webhookFeed) ask(a arguments) {
 }
 
 // take pulls the source and keeps what it gives. The caller holds pulling.
-func (r *webhookFeed) take(ctx context.Context, a arguments) error {
+func (r *feedReader) take(ctx context.Context, a Arguments) error {
 	if r.args != a {
-		if err := r.src.rebind(ctx, a); err != nil {
+		if err := r.src.Rebind(ctx, a.Def.Check(), a.Arguments); err != nil {
 			return err
 		}
 		r.mu.Lock()
@@ -194,7 +188,7 @@ func (r *webhookFeed) take(ctx context.Context, a arguments) error {
 	}
 	p, err := r.src.Pull(ctx, nil)
 	for _, f := range p.Failed {
-		r.server.log.Internal(ctx, "checking "+r.et.name, f) // a silent retry (PUSH-5)
+		r.w.o.Log.Internal(ctx, "checking "+r.et.Name(), f) // a silent retry (PUSH-5)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -223,7 +217,7 @@ func textOf(cursor []byte) string {
 	return *s
 }
 
-func (r *webhookFeed) alarm(d time.Duration) {
+func (r *feedReader) alarm(d time.Duration) {
 	if r.timer == nil {
 		r.timer = time.AfterFunc(d, r.Ring)
 		return
@@ -232,7 +226,7 @@ func (r *webhookFeed) alarm(d time.Duration) {
 }
 
 // Park implements [delivery.Reader].
-func (r *webhookFeed) Park(after store.Position) bool {
+func (r *feedReader) Park(after store.Position) bool {
 	a, ok := r.arguments()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -252,7 +246,7 @@ func (r *webhookFeed) Park(after store.Position) bool {
 }
 
 // Unpark implements [delivery.Reader].
-func (r *webhookFeed) Unpark() store.Position {
+func (r *feedReader) Unpark() store.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	held := r.held
@@ -262,7 +256,7 @@ func (r *webhookFeed) Unpark() store.Position {
 	return r.head
 }
 
-func (r *webhookFeed) unpark() {
+func (r *feedReader) unpark() {
 	if r.parked && !r.held && !r.closed {
 		r.src.Unpark()
 	}
@@ -270,7 +264,7 @@ func (r *webhookFeed) unpark() {
 }
 
 // Passed implements [delivery.Reader].
-func (r *webhookFeed) Passed() store.Position {
+func (r *feedReader) Passed() store.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.parked || r.held {
@@ -281,7 +275,7 @@ func (r *webhookFeed) Passed() store.Position {
 
 // Cursor implements [delivery.Reader]. The last position's cursor moves on in quiet times (CUR-4);
 // that of one below what is kept is a later one, at which all before is settled too.
-func (r *webhookFeed) Cursor(p store.Position) *string {
+func (r *feedReader) Cursor(p store.Position) *string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := r.passed
@@ -297,7 +291,7 @@ func (r *webhookFeed) Cursor(p store.Position) *string {
 }
 
 // present is the cursor of head, which moves on while the source is parked.
-func (r *webhookFeed) present() string {
+func (r *feedReader) present() string {
 	if r.parked && !r.held {
 		r.src.Unpark()
 		r.last = textOf(r.src.Cursor())
@@ -309,7 +303,7 @@ func (r *webhookFeed) present() string {
 }
 
 // settled tells that nothing at or before p is asked for again.
-func (r *webhookFeed) settled(p store.Position) {
+func (r *feedReader) settled(p store.Position) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := sort.Search(len(r.found), func(i int) bool { return r.found[i].at > p })
@@ -327,7 +321,7 @@ func (r *webhookFeed) settled(p store.Position) {
 }
 
 // Close implements [delivery.Reader].
-func (r *webhookFeed) Close() {
+func (r *feedReader) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {

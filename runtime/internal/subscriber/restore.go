@@ -1,4 +1,4 @@
-package server
+package subscriber
 
 import (
 	"context"
@@ -28,7 +28,7 @@ const loadPage = 500
 
 // load reads which subscriptions there are. They count for the quotas from now on and are restored
 // when their event type is registered (SUB-11).
-func (w *webhooks) load(ctx context.Context) error {
+func (w *Subscriptions) load(ctx context.Context) error {
 	now, after := time.Now(), ""
 	for {
 		page, err := w.store.Subscriptions(ctx, after, loadPage)
@@ -40,8 +40,8 @@ func (w *webhooks) load(ctx context.Context) error {
 		}
 		for i := range page {
 			r := &page[i]
-			after = r.ID
-			if lapsed(r, now) {
+			after = r.ID // whoever serves some shards only leaves the records of the others out here
+			if Lapsed(r, now) {
 				if err := w.store.DeleteSubscription(ctx, r.ID, r.Generation); err != nil {
 					return err
 				}
@@ -58,7 +58,7 @@ func (w *webhooks) load(ctx context.Context) error {
 }
 
 // isPending reports whether the id's record waits to be restored.
-func (w *webhooks) isPending(id string) bool {
+func (w *Subscriptions) isPending(id string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_, ok := w.pending[id]
@@ -69,7 +69,7 @@ func (w *webhooks) isPending(id string) bool {
 type waiting struct{ event, principal string }
 
 // forget ends the waiting of a record that has ended, and gives its place back.
-func (w *webhooks) forget(id string) {
+func (w *Subscriptions) forget(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if p, ok := w.pending[id]; ok {
@@ -78,9 +78,9 @@ func (w *webhooks) forget(id string) {
 	}
 }
 
-// restoreType opens the type's log to the engine and restores its subscriptions in the background:
+// Restore opens the type's log to the engine and restores its subscriptions in the background:
 // hooks of the author may take their time. restored is called when that is done.
-func (w *webhooks) restoreType(ctx context.Context, et *eventType, restored func()) error {
+func (w *Subscriptions) Restore(ctx context.Context, et EventType, restored func()) error {
 	fresh, err := w.open(ctx, et)
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (w *webhooks) restoreType(ctx context.Context, et *eventType, restored func
 	w.mu.Lock()
 	var ids []string
 	for id, p := range w.pending {
-		if p.event == et.name {
+		if p.event == et.Name() {
 			ids = append(ids, id)
 		}
 	}
@@ -121,7 +121,7 @@ func (w *webhooks) restoreType(ctx context.Context, et *eventType, restored func
 }
 
 // restoreAll restores the records and returns those that have to wait.
-func (w *webhooks) restoreAll(et *eventType, ids []string) (rest []string) {
+func (w *Subscriptions) restoreAll(et EventType, ids []string) (rest []string) {
 	for _, id := range ids {
 		err := func() error {
 			unlock, err := w.keys.Lock(w.ctx, id)
@@ -135,7 +135,7 @@ func (w *webhooks) restoreAll(et *eventType, ids []string) (rest []string) {
 			return w.restoreOne(w.ctx, et, id)
 		}()
 		if err != nil {
-			w.server.log.Internal(w.ctx, "restoring webhook subscription "+id, fault.Unseen{Err: err})
+			w.o.Log.Internal(w.ctx, "restoring webhook subscription "+id, fault.Unseen{Err: err})
 			rest = append(rest, id)
 		}
 	}
@@ -145,7 +145,7 @@ func (w *webhooks) restoreAll(et *eventType, ids []string) (rest []string) {
 // restoreOne takes up one stored subscription: OnSubscribe comes before its delivery resumes
 // (SUB-11), and what would end a live subscription ends it now. An error means that it has to be
 // tried again. The caller holds the key.
-func (w *webhooks) restoreOne(ctx context.Context, et *eventType, id string) error {
+func (w *Subscriptions) restoreOne(ctx context.Context, et EventType, id string) error {
 	r, ok, err := w.store.Subscription(ctx, id)
 	if err != nil {
 		return err
@@ -154,27 +154,27 @@ func (w *webhooks) restoreOne(ctx context.Context, et *eventType, id string) err
 		w.forget(id)
 		return nil
 	}
-	d := et.current()
+	d := et.Current()
 	switch {
-	case lapsed(&r, time.Now()):
+	case Lapsed(&r, time.Now()):
 		return w.endRecord(ctx, &r, nil)
 	case d == nil:
 		return w.endRecord(ctx, &r, fault.NotFound("event"))
-	case !d.webhooks():
+	case !d.Webhooks():
 		return w.endRecord(ctx, &r, fault.UnsupportedMode(wire.ModeWebhook))
-	case d.changed != "":
-		return w.endRecord(ctx, &r, fault.SchemaChanged(d.changed))
+	case d.Changed() != "":
+		return w.endRecord(ctx, &r, fault.SchemaChanged(d.Changed()))
 	}
-	a, err := d.reparse(r.Arguments)
+	a, err := reparse(d, r.Arguments)
 	if err != nil {
 		return w.endRecord(ctx, &r, fault.SchemaChanged(fault.FeatureInput))
 	}
-	sub := Subscription{ID: r.ID, Principal: r.Principal, Event: r.Event, Mode: wire.ModeWebhook}
+	sub := identityOf(&r)
 	ctx = hook.WithPrincipal(ctx, r.Principal)
-	if e := w.server.refused(ctx, r.Principal, a); e != nil {
+	if e := w.host.Refused(ctx, r.Principal, a); e != nil {
 		return w.endRecord(ctx, &r, e)
 	}
-	if err := w.server.members.join(ctx, sub, a); err != nil {
+	if err := w.host.Join(ctx, sub, a); err != nil {
 		var refusal *events.Error
 		if errors.As(err, &refusal) && refusal.Kind != wire.Internal {
 			return w.endRecord(ctx, &r, refusal)
@@ -184,29 +184,29 @@ func (w *webhooks) restoreOne(ctx context.Context, et *eventType, id string) err
 	cursor, from, lost := w.takeUp(et, d, &r)
 	h, truncated, err := w.start(ctx, et, a, r, cursor, from, time.Time{})
 	if err != nil {
-		w.server.members.leave(sub, a)
+		w.host.Leave(sub, a)
 		return err
 	}
 	w.mu.Lock()
 	delete(w.pending, id) // its place in the quotas is h's now
 	w.mu.Unlock()
 	if lost || truncated {
-		h.handle.Gap()
+		h.Handle.Gap()
 	}
 	return nil
 }
 
 // takeUp makes the record's progress that of the log as it is now.
-func (w *webhooks) takeUp(et *eventType, d *definition, r *store.Subscription) (cursor string, from origin, lost bool) {
-	if d.check != nil {
+func (w *Subscriptions) takeUp(et EventType, d Definition, r *store.Subscription) (cursor string, from origin, lost bool) {
+	if d.Check() != nil {
 		cursor = r.Progress.Upstream
 		r.Progress = store.Progress{Upstream: cursor}
 		return cursor, moved, false
 	}
-	oldest, head := et.topic.Bounds()
-	epoch := et.topic.Epoch()
+	oldest, head := et.Topic().Bounds()
+	epoch := et.Topic().Epoch()
 	switch {
-	case d.info.NoReplay:
+	case d.Kernel().NoReplay:
 		r.Progress = store.Progress{Epoch: epoch, Base: head}
 		return "", moved, false
 	case r.Progress.Epoch != epoch || r.Progress.Base > head:
@@ -218,7 +218,7 @@ func (w *webhooks) takeUp(et *eventType, d *definition, r *store.Subscription) (
 
 // endRecord ends a subscription that is stored and not live, with an envelope when there is a
 // reason to tell.
-func (w *webhooks) endRecord(ctx context.Context, r *store.Subscription, reason *events.Error) error {
+func (w *Subscriptions) endRecord(ctx context.Context, r *store.Subscription, reason *events.Error) error {
 	if err := w.store.DeleteSubscription(ctx, r.ID, r.Generation); err != nil {
 		return err
 	}
@@ -236,7 +236,7 @@ func (w *webhooks) endRecord(ctx context.Context, r *store.Subscription, reason 
 }
 
 // endOrphans ends what waits for types that nobody has registered.
-func (w *webhooks) endOrphans() {
+func (w *Subscriptions) endOrphans() {
 	w.mu.Lock()
 	byEvent := map[string][]string{}
 	for id, p := range w.pending {
@@ -244,10 +244,7 @@ func (w *webhooks) endOrphans() {
 	}
 	w.mu.Unlock()
 	for event, ids := range byEvent {
-		w.server.mu.Lock()
-		known := w.server.types[event] != nil
-		w.server.mu.Unlock()
-		if known {
+		if w.host.Known(event) {
 			continue // still being restored
 		}
 		for _, id := range ids {
@@ -256,7 +253,7 @@ func (w *webhooks) endOrphans() {
 	}
 }
 
-func (w *webhooks) endOrphan(id string) {
+func (w *Subscriptions) endOrphan(id string) {
 	unlock, err := w.keys.Lock(w.ctx, id)
 	if err != nil {
 		return
@@ -270,6 +267,6 @@ func (w *webhooks) endOrphan(id string) {
 		err = w.endRecord(w.ctx, &r, fault.NotFound("event"))
 	}
 	if err != nil {
-		w.server.log.Internal(w.ctx, "ending webhook subscription "+id, err)
+		w.o.Log.Internal(w.ctx, "ending webhook subscription "+id, err)
 	}
 }

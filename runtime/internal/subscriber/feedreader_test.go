@@ -1,4 +1,4 @@
-package server
+package subscriber
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
@@ -20,10 +21,10 @@ type idleSource struct {
 func (s *idleSource) Pull(context.Context, []topic.Outcome) (topic.Pulled, error) {
 	return topic.Pulled{}, nil
 }
-func (s *idleSource) rebind(context.Context, arguments) error { return nil }
-func (s *idleSource) Asks() bool                              { return false }
-func (s *idleSource) Close()                                  {}
-func (s *idleSource) Cursor() []byte                          { return []byte(`"source"`) }
+func (s *idleSource) Rebind(context.Context, *feed.Check, *topic.Arguments) error { return nil }
+func (s *idleSource) Asks() bool                                                  { return false }
+func (s *idleSource) Close()                                                      {}
+func (s *idleSource) Cursor() []byte                                              { return []byte(`"source"`) }
 
 func (s *idleSource) Park() bool {
 	s.parked = true
@@ -40,16 +41,13 @@ func (s *idleSource) Unpark() store.Position {
 }
 
 // idleFeed is a reader of a check over src, which has found n losses that nobody has read.
-func idleFeed(t *testing.T, src *idleSource, n int) *webhookFeed {
-	s := newServer(t, Options{})
-	m := &mailbox{}
-	registerMailbox(t, s, m)
-	et := s.types["e"]
-	a, err := et.current().parse(nil)
+func idleFeed(t *testing.T, src *idleSource, n int) *feedReader {
+	et := newEventType(t)
+	a, err := parse(et.def, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &webhookFeed{server: s, args: a, src: src, last: "last", passed: "passed"}
+	r := &feedReader{w: new(Subscriptions), args: a, src: src, last: "last", passed: "passed"}
 	r.et, r.handle = et, &delivery.Handle{}
 	r.bound.Store(&a)
 	for range n {

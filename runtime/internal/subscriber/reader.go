@@ -1,4 +1,4 @@
-package server
+package subscriber
 
 import (
 	"context"
@@ -14,14 +14,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-// A webhookReader is a webhook subscription's place in its log or feed, as the delivery engine wants
+// A boundReader is a webhook subscription's place in its log or feed, as the delivery engine wants
 // it.
-type webhookReader interface {
+type boundReader interface {
 	delivery.Reader
 	// arguments are those under the present definition; false when the type is gone.
-	arguments() (arguments, bool)
+	arguments() (Arguments, bool)
 	// latest are the last ones that arguments returned.
-	latest() arguments
+	latest() Arguments
 	// attach tells the handle that is to be woken.
 	attach(h *delivery.Handle)
 }
@@ -39,47 +39,48 @@ func (b *wakeup) attach(h *delivery.Handle) { b.handle = h }
 // A binding is a subscription's arguments, taken over to the type's present definition when that
 // has changed additively (EVOL-3).
 type binding struct {
-	et    *eventType
-	bound atomic.Pointer[arguments]
+	et    EventType
+	bound atomic.Pointer[Arguments]
 }
 
-func (b *binding) arguments() (a arguments, ok bool) {
-	d, a := b.et.current(), b.latest()
+func (b *binding) arguments() (a Arguments, ok bool) {
+	d, a := b.et.Current(), b.latest()
 	if d == nil {
-		return arguments{}, false
+		return Arguments{}, false
 	}
-	if a.def == d {
+	if a.Def == d {
 		return a, true
 	}
-	next, err := d.reparse(a.JSON)
+	next, err := reparse(d, a.JSON)
 	if err != nil {
-		return arguments{}, false // redefine ends the subscription
+		return Arguments{}, false // redefine ends the subscription
 	}
 	b.bound.Store(&next)
 	return next, true
 }
 
-func (b *binding) latest() arguments { return *b.bound.Load() }
+func (b *binding) latest() Arguments { return *b.bound.Load() }
 
-// A webhookLog reads the type's own log for a webhook subscription.
-type webhookLog struct {
+// A logReader reads the type's own log for a webhook subscription.
+type logReader struct {
 	binding
 	wakeup
+	w         *Subscriptions
 	principal string
 	id        string
 	reader    topic.Reader
 }
 
-func newWebhookLog(et *eventType, sub Subscription, a arguments) *webhookLog {
-	r := &webhookLog{principal: sub.Principal, id: sub.ID}
+func (w *Subscriptions) newLogReader(et EventType, sub Identity, a Arguments) *logReader {
+	r := &logReader{w: w, principal: sub.Principal, id: sub.ID}
 	r.et = et
 	r.bound.Store(&a)
-	r.reader = et.topic.Reader(a.Arguments, sub.ID, r, 0)
+	r.reader = et.Topic().Reader(a.Arguments, sub.ID, r, 0)
 	return r
 }
 
 // Read implements [delivery.Reader].
-func (r *webhookLog) Read(ctx context.Context, after store.Position, limit int) (delivery.Found, error) {
+func (r *logReader) Read(ctx context.Context, after store.Position, limit int) (delivery.Found, error) {
 	a, ok := r.arguments()
 	if !ok {
 		return delivery.Found{Upto: after}, nil
@@ -91,7 +92,7 @@ func (r *webhookLog) Read(ctx context.Context, after store.Position, limit int) 
 	}
 	f := delivery.Found{Upto: at.Position(), More: p.More, Gap: p.Gap}
 	for i := range p.Out {
-		f.Items = append(f.Items, deliveryItem(r.et.server, p.Out[i].Entry().Position, &p.Out[i]))
+		f.Items = append(f.Items, deliveryItem(r.w, p.Out[i].Entry().Position, &p.Out[i]))
 	}
 	if p.Gap && len(f.Items) > 0 {
 		// What was found before the gap comes first; the gap is met again after it.
@@ -101,24 +102,24 @@ func (r *webhookLog) Read(ctx context.Context, after store.Position, limit int) 
 }
 
 // Park implements [delivery.Reader].
-func (r *webhookLog) Park(after store.Position) bool {
+func (r *logReader) Park(after store.Position) bool {
 	a, ok := r.arguments()
 	return !ok || r.reader.ParkAt(a.Arguments, after) // without any the end is on its way
 }
 
 // Unpark implements [delivery.Reader].
-func (r *webhookLog) Unpark() store.Position { return r.reader.Unpark() }
+func (r *logReader) Unpark() store.Position { return r.reader.Unpark() }
 
 // Passed implements [delivery.Reader].
-func (r *webhookLog) Passed() store.Position { return r.reader.Passed() }
+func (r *logReader) Passed() store.Position { return r.reader.Passed() }
 
 // Cursor implements [delivery.Reader].
-func (r *webhookLog) Cursor(p store.Position) *string {
-	return cursorText(r.reader.Topic().Cursor(&r.latest().def.Type, p))
+func (r *logReader) Cursor(p store.Position) *string {
+	return cursorText(r.reader.Topic().Cursor(r.latest().Def.Kernel(), p))
 }
 
 // Close implements [delivery.Reader].
-func (r *webhookLog) Close() { r.reader.Close() }
+func (r *logReader) Close() { r.reader.Close() }
 
 // cursorText reads a cursor that is JSON; nil for null.
 func cursorText(cursor []byte) *string {
@@ -129,12 +130,12 @@ func cursorText(cursor []byte) *string {
 	return s
 }
 
-// hookItem is an outcome as the engine sends it. What cannot be sent is the author's to hear of
+// deliveryItem is an outcome as the engine sends it. What cannot be sent is the author's to hear of
 // (OCC-4).
-func deliveryItem(s *Server, at store.Position, o *topic.Outcome) delivery.Item {
+func deliveryItem(w *Subscriptions, at store.Position, o *topic.Outcome) delivery.Item {
 	it := delivery.Item{Position: at, EventID: o.Entry().EventID}
 	if o.Err() != nil {
-		s.log.Internal(context.Background(), "delivering to a webhook", fault.Unseen{Err: o.Err()})
+		w.o.Log.Internal(context.Background(), "delivering to a webhook", fault.Unseen{Err: o.Err()})
 		return it
 	}
 	sent := *o
@@ -148,7 +149,7 @@ func deliveryItem(s *Server, at store.Position, o *topic.Outcome) delivery.Item 
 	return it
 }
 
-// A hookVoid is the reader of a subscription that only gets its terminated envelope.
+// An endedReader is the reader of a subscription that only gets its terminated envelope.
 type endedReader struct{}
 
 func (endedReader) Read(_ context.Context, after store.Position, _ int) (delivery.Found, error) {

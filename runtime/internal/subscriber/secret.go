@@ -1,4 +1,4 @@
-package server
+package subscriber
 
 import (
 	"encoding/base64"

@@ -1,4 +1,4 @@
-package server
+package subscriber
 
 import (
 	"context"
@@ -15,13 +15,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-// replayTime bounds how long [Admin.Replay] waits for a check.
-const replayTime = 10 * time.Second
+// ReplayTime bounds how long [Subscriptions.Replay] waits for a check.
+const ReplayTime = 10 * time.Second
 
-// replay goes back to the cursor, never past what is unsettled. After an error the subscription
+// Replay goes back to the cursor, never past what is unsettled. After an error the subscription
 // goes on where it was.
-func (w *webhooks) replay(ctx context.Context, id, cursor string) error {
-	h := w.get(id)
+func (w *Subscriptions) Replay(ctx context.Context, id, cursor string) error {
+	h := w.Get(id)
 	if h == nil {
 		return fault.NotFound("subscription")
 	}
@@ -30,17 +30,17 @@ func (w *webhooks) replay(ctx context.Context, id, cursor string) error {
 		return fault.NotFound("event")
 	}
 	switch {
-	case a.def.info.NoReplay:
-		return noReplay(h.et.name)
-	case a.def.check == nil:
+	case a.Def.Kernel().NoReplay:
+		return NoReplay(h.Type.Name())
+	case a.Def.Check() == nil:
 		return w.rewind(ctx, h, a, cursor)
 	default:
 		return w.restart(ctx, h, a, cursor)
 	}
 }
 
-// noReplay says why a type's occurrences cannot be replayed and why it has no gaps (CUR-7).
-func noReplay(event string) error {
+// NoReplay says why a type's occurrences cannot be replayed and why it has no gaps (CUR-7).
+func NoReplay(event string) error {
 	return fmt.Errorf("event type %s has no replay, so there is nothing to go back to and no gap to tell of: %w",
 		event, events.NewError(wire.Unsupported, map[string]string{"feature": "replay"}))
 }
@@ -53,56 +53,56 @@ func badCursor(cursor, why string) error {
 
 // checkCursor refuses a cursor that is none of the subscription's. What retention has dropped, and
 // what an earlier life of a memory log has given out, is one all the same.
-func (w *webhooks) checkCursor(h *subscription, a arguments, cursor string) error {
+func (w *Subscriptions) checkCursor(h *Live, a Arguments, cursor string) error {
 	c, err := wire.ParseCursor(cursor)
-	d := a.def
+	d := a.Def
 	switch {
 	case err != nil:
 		return badCursor(cursor, "is malformed")
-	case c.Name != d.NameHash:
+	case c.Name != d.Kernel().NameHash:
 		return badCursor(cursor, "belongs to another event type")
 	}
-	if d.check == nil && c.Kind != wire.LogCursor {
+	if d.Check() == nil && c.Kind != wire.LogCursor {
 		return badCursor(cursor, "is not one of a log")
 	}
-	if d.check != nil {
-		if !h.et.feeds.Owns(d.check, a.Arguments, h.principal, cursor) {
-			return badCursor(cursor, "belongs to other arguments or to another principal")
+	if d.Check() != nil {
+		if !h.Type.Feeds().Owns(d.Check(), a.Arguments, h.Principal, cursor) {
+			return badCursor(cursor, "belongs to other Arguments or to another principal")
 		}
 	}
-	if d.check != nil && !d.emits {
+	if d.Check() != nil && !d.Check().Emits {
 		return nil
 	}
-	_, head := h.et.topic.Bounds()
-	if c.Epoch == h.et.topic.Epoch() && c.Position > uint64(head) {
+	_, head := h.Type.Topic().Bounds()
+	if c.Epoch == h.Type.Topic().Epoch() && c.Position > uint64(head) {
 		return badCursor(cursor, fmt.Sprintf("is of position %d, beyond the head %d", c.Position, head))
 	}
 	return nil
 }
 
 // rewind replays from the type's own log.
-func (w *webhooks) rewind(ctx context.Context, h *subscription, a arguments, cursor string) error {
-	unlock, err := w.keys.Lock(ctx, h.id)
+func (w *Subscriptions) rewind(ctx context.Context, h *Live, a Arguments, cursor string) error {
+	unlock, err := w.keys.Lock(ctx, h.ID)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if w.get(h.id) != h {
+	if w.Get(h.ID) != h {
 		return fault.NotFound("subscription")
 	}
 	if err := w.checkCursor(h, a, cursor); err != nil {
 		return err
 	}
-	_, head := h.et.topic.Bounds()
-	from, err := h.et.topic.Start(ctx, &a.def.Type, head, topic.Replay{Cursor: &cursor})
+	_, head := h.Type.Topic().Bounds()
+	from, err := h.Type.Topic().Start(ctx, a.Def.Kernel(), head, topic.Replay{Cursor: &cursor})
 	if err != nil {
 		return err
 	}
-	if err := h.handle.Rewind(ctx, min(from.Position, h.handle.Progress().Base)); err != nil {
+	if err := h.Handle.Rewind(ctx, min(from.Position, h.Handle.Progress().Base)); err != nil {
 		return err
 	}
 	if from.Truncated {
-		h.handle.Gap()
+		h.Handle.Gap()
 	}
 	return nil
 }
@@ -111,16 +111,16 @@ func (w *webhooks) rewind(ctx context.Context, h *subscription, a arguments, cur
 // new reader takes the place of the old one. It is opened first, within a bounded time and without
 // the key: a check that hangs holds up nobody, and the feed that both share stays in use
 // throughout.
-func (w *webhooks) restart(ctx context.Context, h *subscription, a arguments, cursor string) error {
+func (w *Subscriptions) restart(ctx context.Context, h *Live, a Arguments, cursor string) error {
 	if err := w.checkCursor(h, a, cursor); err != nil {
 		return err
 	}
-	if f, ok := h.reader.(*webhookFeed); ok {
+	if f, ok := h.reader.(*feedReader); ok {
 		cursor = f.notAfter(cursor)
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, replayTime, errReplayTime)
+	limited, cancel := context.WithTimeoutCause(ctx, ReplayTime, errReplayTime)
 	defer cancel()
-	reader, truncated, err := openWebhookFeed(limited, h.et, h.sub(), a, cursor, false)
+	reader, truncated, err := w.openFeedReader(limited, h.Type, h.Identity(), a, cursor, false)
 	if err != nil {
 		if cause := context.Cause(limited); ctx.Err() == nil && cause != nil {
 			return cause
@@ -133,25 +133,25 @@ func (w *webhooks) restart(ctx context.Context, h *subscription, a arguments, cu
 		return err
 	}
 	if truncated {
-		next.handle.Gap()
+		next.Handle.Gap()
 	}
 	return nil
 }
 
-var errReplayTime = fmt.Errorf("the check has not answered within %s: %w", replayTime, events.Upstream(""))
+var errReplayTime = fmt.Errorf("the check has not answered within %s: %w", ReplayTime, events.Upstream(""))
 
 // replace puts a subscription with another reader in the place of h: another life of the same one,
 // for which its members need not be asked. After an error h goes on.
-func (w *webhooks) replace(ctx context.Context, h *subscription, a arguments, reader webhookReader, cursor string) (*subscription, error) {
-	unlock, err := w.keys.Lock(ctx, h.id)
+func (w *Subscriptions) replace(ctx context.Context, h *Live, a Arguments, reader boundReader, cursor string) (*Live, error) {
+	unlock, err := w.keys.Lock(ctx, h.ID)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	if w.get(h.id) != h {
+	if w.Get(h.ID) != h {
 		return nil, fault.NotFound("subscription")
 	}
-	old, ok, err := w.store.Subscription(ctx, h.id)
+	old, ok, err := w.store.Subscription(ctx, h.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -163,12 +163,12 @@ func (w *webhooks) replace(ctx context.Context, h *subscription, a arguments, re
 	if err := w.putNew(ctx, &r); err != nil {
 		return nil, err
 	}
-	next := &subscription{id: h.id, principal: h.principal, url: h.url, et: h.et, generation: r.Generation,
+	next := &Live{ID: h.ID, Principal: h.Principal, URL: h.URL, Type: h.Type, Generation: r.Generation,
 		charge: h.charge, reader: reader}
-	next.handle, err = w.engine.Add(ctx, delivery.Entry{Subscription: r, Reader: reader, Begin: reader.attach})
+	next.Handle, err = w.engine.Add(ctx, delivery.Entry{Subscription: r, Reader: reader, Begin: reader.attach})
 	if err == nil && !w.succeed(h, next) {
 		// It was ended meanwhile, for which nobody needs the key.
-		next.handle.Remove()
+		next.Handle.Remove()
 		w.undo(&r)
 		return nil, errGone
 	}
@@ -176,20 +176,20 @@ func (w *webhooks) replace(ctx context.Context, h *subscription, a arguments, re
 		w.putBack(&r, &old)
 		return nil, err
 	}
-	h.handle.Remove()
-	w.log(ctx, "webhook subscription is replayed", next, slog.Uint64("generation", next.generation))
+	h.Handle.Remove()
+	w.tell(ctx, "webhook subscription is replayed", next, slog.Uint64("generation", next.Generation))
 	w.catchUp(next, a)
 	return next, nil
 }
 
 // putNew stores the record of another life. A step whose answer was lost may have been taken all
 // the same: the store is asked.
-func (w *webhooks) putNew(ctx context.Context, r *store.Subscription) error {
+func (w *Subscriptions) putNew(ctx context.Context, r *store.Subscription) error {
 	err := w.put(ctx, r)
 	if err == nil {
 		return nil
 	}
-	ctx, cancel := w.server.hookContext(hookTime)
+	ctx, cancel := finishing()
 	defer cancel()
 	if now, ok, readErr := w.store.Subscription(ctx, r.ID); readErr == nil && ok && now.Generation == r.Generation {
 		r.Revision = now.Revision
@@ -199,30 +199,30 @@ func (w *webhooks) putNew(ctx context.Context, r *store.Subscription) error {
 }
 
 // putBack makes the store have the earlier life again, whose deliveries go on.
-func (w *webhooks) putBack(r, old *store.Subscription) {
-	ctx, cancel := w.server.hookContext(hookTime)
+func (w *Subscriptions) putBack(r, old *store.Subscription) {
+	ctx, cancel := finishing()
 	defer cancel()
 	old.Revision = r.Revision
 	if err := w.put(ctx, old); err != nil && !errors.Is(err, store.ErrClosed) {
-		w.server.log.Internal(ctx, "putting back webhook subscription "+r.ID, err)
+		w.o.Log.Internal(ctx, "putting back webhook subscription "+r.ID, err)
 	}
 }
 
 // succeed makes next live in the place of h; false when h is not live any more.
-func (w *webhooks) succeed(h, next *subscription) bool {
+func (w *Subscriptions) succeed(h, next *Live) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.byID[h.id] != h {
+	if w.byID[h.ID] != h {
 		return false
 	}
 	next.dialect = h.dialect
 	h.next = next
-	w.byID[h.id] = next
+	w.byID[h.ID] = next
 	return true
 }
 
 // latest is the present life of a subscription that somebody has found earlier.
-func (w *webhooks) latest(h *subscription) *subscription {
+func (w *Subscriptions) latest(h *Live) *Live {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for h.next != nil {
@@ -230,3 +230,6 @@ func (w *webhooks) latest(h *subscription) *subscription {
 	}
 	return h
 }
+
+// Gap tells the subscription, or its later life, that occurrences may be missing (HOOK-7).
+func (w *Subscriptions) Gap(h *Live) { w.latest(h).Handle.Gap() }

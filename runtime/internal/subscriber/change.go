@@ -1,0 +1,66 @@
+package subscriber
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// Redefined ends the webhook subscriptions of a type that was changed incompatibly, and wakes the
+// others to go on under d (EVOL-2, EVOL-3).
+func (w *Subscriptions) Redefined(et EventType, d Definition) error {
+	switch {
+	case d.Changed() != "":
+		w.EndAll(OfType(et), fault.SchemaChanged(d.Changed()))
+	case !d.Webhooks():
+		w.EndAll(OfType(et), fault.UnsupportedMode(wire.ModeWebhook))
+	default:
+		fresh, err := w.open(context.Background(), et)
+		if err != nil {
+			return err
+		}
+		if fresh != nil {
+			fresh.Ready()
+		}
+		w.Each(OfType(et), func(h *Live) { h.Handle.Wake() })
+	}
+	return nil
+}
+
+// OfPrincipal picks the subscriptions of a principal to the named events, or to all when none are named.
+func OfPrincipal(principal string, names []string) func(*Live) bool {
+	return func(h *Live) bool {
+		return h.Principal == principal && (len(names) == 0 || slices.Contains(names, h.Type.Name()))
+	}
+}
+
+// Recheck asks the hooks again for a live subscription (AUTH-2, LIST-4).
+func (w *Subscriptions) Recheck(ctx context.Context, h *Live) {
+	if e := w.host.Refused(hook.WithPrincipal(ctx, h.Principal), h.Principal, h.reader.latest()); e != nil {
+		w.End(h, e)
+	}
+}
+
+// reauthorize asks for all live subscriptions at every interval (AUTH-2).
+func (w *Subscriptions) reauthorize() {
+	tick := time.NewTimer(w.o.Reauthorize)
+	defer tick.Stop()
+	for {
+		select {
+		case <-w.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		next := time.Now().Add(w.o.Reauthorize)
+		w.Each(func(h *Live) bool { return w.host.Asks(h.Arguments()) }, func(h *Live) {
+			if w.ctx.Err() == nil && w.Get(h.ID) == h {
+				w.Recheck(w.ctx, h)
+			}
+		})
+		tick.Reset(max(time.Until(next), 0))
+	}
+}

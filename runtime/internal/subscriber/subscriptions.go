@@ -1,0 +1,379 @@
+// Package subscriber keeps webhook subscriptions: it begins, refreshes, restores and ends them. Their
+// records are the store's, their deliveries the engine's (package delivery), and what they are
+// subscribed to is the server's ([EventType], [Host]); this is what ties the three together.
+//
+// Start at [Subscriptions]. subscribe.go begins and refreshes (start.go), restore.go takes up at a
+// start what is stored, end.go ends, change.go follows the event types and the author's hooks, replay.go
+// goes back for an operator. A subscription reads as a reader with a position: the type's own log
+// (reader.go), or what a check found (feedreader.go).
+package subscriber
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/keylock"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
+	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// Subscriptions are a server's webhook subscriptions. They are safe for concurrent use.
+type Subscriptions struct {
+	host     Host
+	o        Options
+	store    store.SubscriptionStore
+	guard    *netguard.Guard
+	engine   *delivery.Engine
+	verifier *verify.Verifier
+
+	ctx   context.Context // ends with the server
+	close context.CancelFunc
+	// keys makes everything that begins or ends the subscription of an id one at a time.
+	keys  keylock.Locks[string]
+	tasks sync.WaitGroup // restoring and ending in the background
+
+	mu      sync.Mutex
+	byID    map[string]*Live
+	owned   map[string]int     // subscriptions of a principal, places taken included
+	total   int                // the same of all
+	pending map[string]waiting // by id
+	orphans *time.Timer
+	closed  bool
+	logs    map[EventType]*delivery.Log
+}
+
+// A Live is one live webhook subscription.
+type Live struct {
+	ID, Principal, URL string
+	Type               EventType
+	Generation         uint64
+	Handle             *delivery.Handle
+
+	reader boundReader
+	charge int // of its arguments, in bytes
+
+	// Guarded by Subscriptions.mu:
+	dialect wire.Dialect
+	next    *Live // its later life, see replace
+}
+
+// Identity is how hooks of the author know it.
+func (h *Live) Identity() Identity {
+	return Identity{ID: h.ID, Principal: h.Principal, Event: h.Type.Name()}
+}
+
+// Arguments are those under the definition that it reads by.
+func (h *Live) Arguments() Arguments { return h.reader.latest() }
+
+// New makes the service over what is stored, which it reads. Each type's subscriptions are taken up by
+// [Subscriptions.Restore].
+func New(ctx context.Context, o Options) (*Subscriptions, error) {
+	w := &Subscriptions{host: o.Host, o: o, store: o.Store, guard: o.Guard, byID: map[string]*Live{}, owned: map[string]int{},
+		pending: map[string]waiting{}, logs: map[EventType]*delivery.Log{}}
+	w.ctx, w.close = context.WithCancel(context.Background())
+	var err error
+	if w.verifier, err = verify.New(o.Verify, o.Store, o.Guard); err != nil {
+		return nil, err
+	}
+	d := o.Delivery
+	d.Sender, d.Store = o.Guard, &trimmingStore{o.Store, w}
+	d.Ended, d.Gapped = w.ended, w.gapped
+	if w.engine, err = delivery.New(d); err != nil {
+		return nil, err
+	}
+	if err := w.load(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("webhooks: reading the stored subscriptions: %w", err), w.engine.Shutdown(ctx))
+	}
+	w.background(func() { w.verifier.Sweep(w.ctx, o.Log) })
+	if o.Reauthorize > 0 {
+		w.background(w.reauthorize)
+	}
+	return w, nil
+}
+
+// Behind is how many entries of the log follow what is settled; nil where that means nothing.
+func (h *Live) Behind() *int64 {
+	if h.Type.Topic() == nil || h.Arguments().Def.Check() != nil {
+		return nil
+	}
+	_, head := h.Type.Topic().Bounds()
+	n := max(int64(head)-int64(h.Handle.Progress().Base), 0)
+	return &n
+}
+
+// Store is where the records are.
+func (w *Subscriptions) Store() store.SubscriptionStore { return w.store }
+
+// Flush waits until what has been delivered is stored.
+func (w *Subscriptions) Flush(ctx context.Context) error { return w.engine.Flush(ctx) }
+
+// Guard is what judges callbacks.
+func (w *Subscriptions) Guard() *netguard.Guard { return w.guard }
+
+// A trimmingStore tells readers that keep what they found what they need not keep any more.
+type trimmingStore struct {
+	store.SubscriptionStore
+	w *Subscriptions
+}
+
+func (t *trimmingStore) SaveProgress(ctx context.Context, updates []store.Update) error {
+	t.w.mu.Lock()
+	var settled []func()
+	for i := range updates {
+		if h := t.w.byID[updates[i].ID]; h != nil && h.Generation == updates[i].Generation {
+			if f, ok := h.reader.(*feedReader); ok {
+				settled = append(settled, func() { f.settled(updates[i].Progress.Base) })
+			}
+		}
+	}
+	t.w.mu.Unlock()
+	for _, f := range settled {
+		f()
+	}
+	return t.SubscriptionStore.SaveProgress(ctx, updates)
+}
+
+// Get returns the live subscription of the id.
+func (w *Subscriptions) Get(id string) *Live {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.byID[id]
+}
+
+// Lock returns the live subscription of an id, which nobody else begins, refreshes or ends by request
+// until unlock; without one it is NotFound.
+func (w *Subscriptions) Lock(ctx context.Context, id string) (h *Live, unlock func(), err error) {
+	if unlock, err = w.keys.Lock(ctx, id); err != nil {
+		return nil, nil, err
+	}
+	if h = w.Get(id); h == nil {
+		unlock()
+		return nil, nil, fault.NotFound("subscription")
+	}
+	return h, unlock, nil
+}
+
+// Each calls f for all live subscriptions that which picks.
+func (w *Subscriptions) Each(which func(*Live) bool, f func(*Live)) int {
+	w.mu.Lock()
+	var all []*Live
+	for _, h := range w.byID {
+		if which(h) {
+			all = append(all, h)
+		}
+	}
+	w.mu.Unlock()
+	for _, h := range all {
+		f(h)
+	}
+	return len(all)
+}
+
+// reserve takes a place in the quotas (SUB-8).
+func (w *Subscriptions) reserve(principal string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := w.o.Quota.PerPrincipal; n >= 0 && w.owned[principal] >= n {
+		return fault.Exhausted("subscriptions", n)
+	}
+	if n := w.o.Quota.Total; n >= 0 && w.total >= n {
+		return fault.Exhausted("subscriptions", n)
+	}
+	w.occupy(principal, 1)
+	return nil
+}
+
+// occupy changes the counts; the caller holds mu.
+func (w *Subscriptions) occupy(principal string, n int) {
+	w.total += n
+	if w.owned[principal] += n; w.owned[principal] <= 0 {
+		delete(w.owned, principal)
+	}
+}
+
+func (w *Subscriptions) giveBack(principal string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.occupy(principal, -1)
+}
+
+// enlist makes h live; its place in the quotas is taken already.
+func (w *Subscriptions) enlist(h *Live) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.byID[h.ID] = h
+	w.host.Keep(h.Principal, h.charge)
+}
+
+// charge is what is kept of a subscription's arguments, in bytes. What else is kept of one is of
+// fixed size, and the quotas bound their number.
+func (w *Subscriptions) charge(a Arguments) int {
+	n := a.Variable()
+	if !w.o.Durable {
+		n += len(a.Canonical()) // the record is in memory too
+	}
+	return n
+}
+
+// delist takes h out and gives its place back; false when it is not live any more.
+func (w *Subscriptions) delist(h *Live) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.byID[h.ID] != h {
+		return false
+	}
+	delete(w.byID, h.ID)
+	w.occupy(h.Principal, -1)
+	w.host.Give(h.Principal, h.charge)
+	return true
+}
+
+// background runs f unless the server is being shut down, which then waits for it.
+func (w *Subscriptions) background(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return
+	}
+	w.tasks.Add(1)
+	go func() {
+		defer w.tasks.Done()
+		f()
+	}()
+}
+
+// newGeneration differs from the one before it, whatever the clock says.
+func newGeneration() uint64 { return rand.Uint64() | 1 }
+
+// gapped stores that the next subscribe response has a gap to report (D7).
+func (w *Subscriptions) gapped(h *delivery.Handle) {
+	ctx, cancel := finishing()
+	defer cancel()
+	_, err := w.change(ctx, h.ID(), func(r *store.Subscription) bool {
+		if r.Generation != h.Generation() || r.Truncated {
+			return false
+		}
+		r.Truncated = true
+		return true
+	})
+	if err != nil && !errors.Is(err, errGone) {
+		w.o.Log.Internal(ctx, "noting a gap of webhook subscription "+h.ID(), err)
+	}
+}
+
+// finishTime bounds what is stored after whoever asked for it may have gone.
+const finishTime = 30 * time.Second
+
+func finishing() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), finishTime)
+}
+
+// errGone says that a record is not there.
+var errGone = errors.New("the subscription has ended")
+
+// change edits a record by compare-and-swap. It returns the record as it is then; edit returns
+// false when there is nothing to change.
+func (w *Subscriptions) change(ctx context.Context, id string, edit func(*store.Subscription) bool) (store.Subscription, error) {
+	for {
+		r, ok, err := w.store.Subscription(ctx, id)
+		if err != nil {
+			return r, err
+		}
+		if !ok {
+			return r, errGone
+		}
+		if !edit(&r) {
+			return r, nil
+		}
+		revision, err := w.store.PutSubscription(ctx, r)
+		if err == nil {
+			r.Revision = revision
+			return r, nil
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			return r, err
+		}
+	}
+}
+
+// open makes the type's log known to the engine where its positions outlive the process; fresh is
+// not nil when that is news.
+func (w *Subscriptions) open(ctx context.Context, et EventType) (fresh *delivery.Log, err error) {
+	d := et.Current()
+	if d == nil || !d.Webhooks() || d.Check() != nil || d.Kernel().NoReplay || w.logOf(et) != nil {
+		return nil, nil
+	}
+	t := et.Topic()
+	fresh, err = w.engine.OpenLog(ctx, et.Name(), t.Head)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	w.logs[et] = fresh
+	w.mu.Unlock()
+	t.Advancing(fresh)
+	return fresh, nil
+}
+
+// CloseLog is open's counterpart for a type that is removed.
+func (w *Subscriptions) CloseLog(et EventType) {
+	w.mu.Lock()
+	l := w.logs[et]
+	delete(w.logs, et)
+	w.mu.Unlock()
+	if l != nil {
+		et.Topic().Advancing(nil)
+		l.Close()
+	}
+}
+
+// logOf is what progress of the type's subscriptions counts in; nil for a feed.
+func (w *Subscriptions) logOf(et EventType) *delivery.Log {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.logs[et]
+}
+
+// Shutdown keeps what the store keeps for the next start, and ends the rest (SRV-6).
+func (w *Subscriptions) Shutdown(ctx context.Context) error {
+	w.mu.Lock()
+	if w.orphans != nil {
+		w.orphans.Stop()
+	}
+	w.closed = true
+	w.mu.Unlock()
+	w.close()
+	err := w.engine.Shutdown(ctx)
+	w.guard.Close()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.tasks.Wait()
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return errors.Join(err, ctx.Err())
+	}
+	if !w.o.Durable {
+		w.Each(func(*Live) bool { return true }, func(h *Live) {
+			if w.delist(h) {
+				w.leave(h)
+			}
+		})
+	}
+	return err
+}
+
+// leave ends the membership of an ended subscription (SRV-3).
+func (w *Subscriptions) leave(h *Live) {
+	w.host.Leave(h.Identity(), h.reader.latest())
+}
