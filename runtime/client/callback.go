@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/ring"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -79,7 +80,7 @@ func (cb *callback) restore(ctx context.Context) error {
 			return &CommitError{Key: cb.key, Err: err}
 		}
 	}
-	o := webhook.EndpointOptions{Path: cb.state.Path, Ring: ringOf(cb.state.Secrets)}
+	o := webhook.EndpointOptions{Path: cb.state.Path, Ring: cb.ring()}
 	if cb.endpoint, err = cb.w.Receiver.Open(o); err != nil && found {
 		// The path is of a receiver with another prefix.
 		o.Path = ""
@@ -136,7 +137,7 @@ func (cb *callback) save(ctx context.Context, change func(*store.Callback)) erro
 		return nil
 	}
 	next := cb.state
-	next.URL, next.Path, next.Secrets = cb.url, cb.endpoint.Path(), secretsOf(cb.endpoint.Ring())
+	next.URL, next.Path, next.Secrets = cb.url, cb.endpoint.Path(), ring.Stored(cb.endpoint.Ring())
 	change(&next)
 	if sameCallback(next, cb.state) {
 		return nil

@@ -14,7 +14,7 @@ func TestLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	allowed := map[string]bool{"runtime/client": true, "runtime/events": true, "runtime/store": true,
-		"runtime/webhook": true, "runtime/wire": true, "runtime/internal/carry": true}
+		"runtime/webhook": true, "runtime/wire": true, "runtime/internal/carry": true, "runtime/internal/ring": true}
 	for dep := range strings.FieldsSeq(string(out)) {
 		if ours, ok := strings.CutPrefix(dep, module); ok && !allowed[ours] {
 			t.Errorf("links %s", dep)

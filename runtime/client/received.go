@@ -3,10 +3,10 @@ package client
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"slices"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/ring"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -109,27 +109,19 @@ func (cb *callback) handStored(ctx context.Context, b store.Received) error {
 	return nil
 }
 
-// ringOf and secretsOf translate between the receiver's secrets and the stored ones.
-func ringOf(secrets []store.Secret) webhook.Ring {
-	var ring webhook.Ring
-	for _, s := range secrets {
-		secret, err := webhook.ParseSecret(wire.SecretPrefix + base64.StdEncoding.EncodeToString(s.Key))
-		if err == nil && (s.NotAfter.IsZero() || len(ring) > 0 && time.Now().Before(s.NotAfter)) {
-			ring = append(ring, webhook.Key{Secret: secret, Until: s.NotAfter})
-		}
+// ring is what the endpoint accepts: the stored secrets that have not ended. Without any that can be used
+// it is none, and the endpoint makes a new one, which the server is told of.
+func (cb *callback) ring() webhook.Ring {
+	if len(cb.state.Secrets) == 0 {
+		return nil
 	}
-	return ring
-}
-
-func secretsOf(ring webhook.Ring) []store.Secret {
-	var secrets []store.Secret
-	for _, k := range ring {
-		key, err := base64.StdEncoding.DecodeString(k.Secret.Text()[len(wire.SecretPrefix):])
-		if err == nil { // always: it is what Text writes
-			secrets = append(secrets, store.Secret{Key: key, NotAfter: k.Until})
-		}
+	keys, err := ring.Of(cb.state.Secrets)
+	if err != nil {
+		cb.s.log.Error("the stored secrets cannot be used", "error", err)
+		return nil
 	}
-	return secrets
+	now := time.Now()
+	return slices.DeleteFunc(keys, func(k webhook.Key) bool { return !k.Until.IsZero() && !now.Before(k.Until) })
 }
 
 func sameCallback(a, b store.Callback) bool {

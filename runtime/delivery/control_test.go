@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/ring"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -54,8 +55,8 @@ func TestHOOK7Gap(t *testing.T) {
 		if len(cs) != 1 || !strings.HasPrefix(cs[0].id, "msg_gap_") || string(cs[0].body) != `{"type":"gap","cursor":"c7"}` {
 			t.Fatalf("envelopes %+v", cs)
 		}
-		ring, _ := ringOf(r.Secrets)
-		if _, err := (webhook.Verifier{Secrets: []webhook.Secret{ring[0].Secret}}).Verify(cs[0].header, cs[0].body); err != nil || cs[0].sub != "sub_1" {
+		keys, _ := ring.Of(r.Secrets)
+		if _, err := (webhook.Verifier{Secrets: []webhook.Secret{keys[0].Secret}}).Verify(cs[0].header, cs[0].body); err != nil || cs[0].sub != "sub_1" {
 			t.Errorf("%v, %v", err, cs[0].header)
 		}
 		if told.Load() != 1 || !h.Truncated(true) || h.Truncated(false) {

@@ -2,8 +2,6 @@ package delivery
 
 import (
 	"context"
-	"encoding/base64"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -12,6 +10,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/ring"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -98,13 +97,13 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 	if err != nil || u.Host == "" {
 		return nil, fmt.Errorf("delivery: subscription %s has no usable URL", s.ID)
 	}
-	ring, err := ringOf(s.Secrets)
+	keys, err := ring.Of(s.Secrets)
 	if err != nil {
 		return nil, fmt.Errorf("delivery: subscription %s: %w", s.ID, err)
 	}
 	h := &Handle{
 		e: e, log: n.Log, reader: n.Reader, id: s.ID, event: s.Event, url: s.URL, generation: s.Generation, epoch: s.Progress.Epoch,
-		dialect: wire.Dialect(s.Codes), ring: ring, expires: instantOf(s.ExpiresAt), marks: NewWatermark(s.Progress), health: healthOf(s.Health),
+		dialect: wire.Dialect(s.Codes), ring: keys, expires: instantOf(s.ExpiresAt), marks: NewWatermark(s.Progress), health: healthOf(s.Health),
 		gapped: s.Truncated, slot: -1, width: startWidth(e.o.PerSubscription), woken: true,
 	}
 	if n.Log != nil && n.Restored {
@@ -138,22 +137,6 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 	e.changed(h)
 	e.schedule(h, now)
 	return h, nil
-}
-
-// ringOf is the signer's form of stored secrets.
-func ringOf(secrets []store.Secret) (webhook.Ring, error) {
-	var r webhook.Ring
-	for _, s := range secrets {
-		secret, err := webhook.ParseSecret(wire.SecretPrefix + base64.StdEncoding.EncodeToString(s.Key))
-		if err != nil {
-			return nil, err
-		}
-		r = append(r, webhook.Key{Secret: secret, Until: s.NotAfter})
-	}
-	if len(r) == 0 {
-		return nil, errors.New("no secret")
-	}
-	return r, nil
 }
 
 // ID is the subscription's id.
@@ -204,7 +187,7 @@ func (h *Handle) hold(now time.Time, times ...time.Time) {
 // the subscription has ended or is past its expiry at this moment: then only subscribing anew
 // helps (SUB-5, HOOK-8).
 func (h *Handle) Refresh(s store.Subscription, hold time.Time) (found Status, ok bool) {
-	ring, err := ringOf(s.Secrets)
+	keys, err := ring.Of(s.Secrets)
 	e, now := h.e, time.Now()
 	e.mu.Lock()
 	defer e.unlock()
@@ -212,7 +195,7 @@ func (h *Handle) Refresh(s store.Subscription, hold time.Time) (found Status, ok
 	if err != nil || h.gone || e.closing || h.expired(now) || s.Generation != h.generation {
 		return found, false
 	}
-	h.ring, h.dialect, h.expires = ring, wire.Dialect(s.Codes), instantOf(s.ExpiresAt)
+	h.ring, h.dialect, h.expires = keys, wire.Dialect(s.Codes), instantOf(s.ExpiresAt)
 	h.resume(now)
 	h.hold(now, s.NotBefore, hold)
 	h.touched = true

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/ring"
 	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
@@ -104,7 +105,7 @@ func TestTrap6ExpiryCutsOff(t *testing.T) {
 // [Handle.Refresh] carries it, and Engine.send, which takes the ring for each attempt.
 func TestTrap6Rotation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		secrets, err := ringOf([]store.Secret{{Key: oldKey}, {Key: newKey}})
+		secrets, err := ring.Of([]store.Secret{{Key: oldKey}, {Key: newKey}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -81,7 +81,7 @@ func (d durableOrNot) Durable() bool { return bool(d) }
 // TestSUB5Refresh refreshes with another secret: deliveries are signed with both for the grace
 // window, so that a receiver that knows only one accepts them, and with the new one after it
 // (SUB-5, trap 6).
-// subscriber.Subscriptions.refresh, secretsOf, ringOf and webhook.Ring.Rotate carry it.
+// subscriber.Subscriptions.refresh, ring.Of, ring.Stored and webhook.Ring.Rotate carry it.
 func TestSUB5Refresh(t *testing.T) {
 	bubble(t, nil, func(w *world) {
 		t := w.t

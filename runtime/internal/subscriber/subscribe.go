@@ -11,6 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/ring"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
 	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
@@ -212,20 +213,33 @@ func (w *Subscriptions) refresh(ctx context.Context, q *Request, h *Live) (*Resu
 	if err != nil || !ok {
 		return nil, err
 	}
-	ring := ringOf(known.Secrets).Rotate(q.Secret, time.Now(), w.o.Grace)
-	if err := w.verifier.Verify(ctx, &verify.Candidate{Pair: verify.Pair{Principal: q.Sub.Principal, URL: q.RawURL}, ID: q.Sub.ID, At: q.URL, Ring: ring, Live: func() bool { return true }}); err != nil {
+	keys, err := ring.Of(known.Secrets)
+	if err != nil {
+		return nil, err
+	}
+	candidate := &verify.Candidate{Pair: verify.Pair{Principal: q.Sub.Principal, URL: q.RawURL}, ID: q.Sub.ID, At: q.URL,
+		Ring: keys.Rotate(q.Secret, time.Now(), w.o.Grace), Live: func() bool { return true }}
+	if err := w.verifier.Verify(ctx, candidate); err != nil {
 		return nil, err
 	}
 	var truncated bool
+	var unusable error
 	r, err := w.change(ctx, q.Sub.ID, func(r *store.Subscription) bool {
 		now := time.Now()
+		keys, err := ring.Of(r.Secrets)
+		if unusable = err; err != nil {
+			return false
+		}
 		truncated = r.Truncated
 		r.Truncated = false
-		r.Secrets = secretsOf(ringOf(r.Secrets).Rotate(q.Secret, now, w.o.Grace))
+		r.Secrets = ring.Stored(keys.Rotate(q.Secret, now, w.o.Grace))
 		r.Codes, r.RefreshedAt, r.ExpiresAt = int(q.Dialect), now, w.o.Terms.Until(q.TTLMs, q.Forever, now)
 		r.NotBefore = now.Add(ReplyTime)
 		return !Lapsed(&known, now)
 	})
+	if err == nil {
+		err = unusable
+	}
 	switch {
 	case errors.Is(err, errGone):
 		return nil, nil
@@ -265,9 +279,9 @@ func (w *Subscriptions) begin(ctx context.Context, q *Request) (_ *Result, err e
 	if err != nil {
 		return nil, err
 	}
-	ring := webhook.NewRing(q.Secret)
+	keys := webhook.NewRing(q.Secret)
 	p := verify.Pair{Principal: q.Sub.Principal, URL: q.RawURL}
-	if err := w.verifier.Verify(ctx, &verify.Candidate{Pair: p, ID: q.Sub.ID, At: q.URL, Ring: ring, Live: func() bool { return w.isLive(p) }}); err != nil {
+	if err := w.verifier.Verify(ctx, &verify.Candidate{Pair: p, ID: q.Sub.ID, At: q.URL, Ring: keys, Live: func() bool { return w.isLive(p) }}); err != nil {
 		return nil, err
 	}
 	if err := w.host.Join(ctx, q.Sub, q.Args); err != nil {
@@ -275,7 +289,7 @@ func (w *Subscriptions) begin(ctx context.Context, q *Request) (_ *Result, err e
 	}
 	now := time.Now()
 	r := store.Subscription{ID: q.Sub.ID, Principal: q.Sub.Principal, URL: q.RawURL, Event: q.Sub.Event, Arguments: q.Args.Canonical(),
-		Secrets: secretsOf(ring), Codes: int(q.Dialect), Generation: newGeneration(),
+		Secrets: ring.Stored(keys), Codes: int(q.Dialect), Generation: newGeneration(),
 		CreatedAt: now, RefreshedAt: now, ExpiresAt: w.o.Terms.Until(q.TTLMs, q.Forever, now), Progress: at.progress,
 		NotBefore: now.Add(ReplyTime)}
 	h, again, err := w.start(ctx, q.Type, q.Args, r, at.cursor, asked, q.hold())

@@ -1,0 +1,45 @@
+// Package ring translates between the secrets of a subscription as a store has them and as messages are
+// signed with them. Both sides stand on it: who delivers, and who receives.
+package ring
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// Of is the signer's form of stored secrets. Without any, or with one that is none, it is an error that
+// tells the secret's place and size and not the secret: messages that are signed with the others alone
+// would be refused by who knows just this one.
+func Of(secrets []store.Secret) (webhook.Ring, error) {
+	if len(secrets) == 0 {
+		return nil, errors.New("no secret is stored")
+	}
+	r := make(webhook.Ring, len(secrets))
+	for i, s := range secrets {
+		secret, err := webhook.ParseSecret(wire.SecretPrefix + base64.StdEncoding.EncodeToString(s.Key))
+		if err != nil {
+			return nil, fmt.Errorf("stored secret %d of %d, of %d bytes: %w", i+1, len(secrets), len(s.Key), err)
+		}
+		r[i] = webhook.Key{Secret: secret, Until: s.NotAfter}
+	}
+	return r, nil
+}
+
+// Stored is the stored form of a ring.
+func Stored(r webhook.Ring) []store.Secret {
+	secrets := make([]store.Secret, len(r))
+	for i, k := range r {
+		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(k.Secret.Text(), wire.SecretPrefix))
+		if err != nil {
+			panic("webhook.Secret.Text writes what cannot be read: " + err.Error())
+		}
+		secrets[i] = store.Secret{Key: key, NotAfter: k.Until}
+	}
+	return secrets
+}
