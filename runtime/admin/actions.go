@@ -183,6 +183,10 @@ func (h *handler) do(r *http.Request, t task, err error) outcome {
 			}
 		case Replay:
 			err = h.admin.Replay(ctx, a.Subscription, *t.request.Cursor)
+		case Pause:
+			err = h.admin.Pause(ctx, a.Subscription)
+		case Unpause:
+			err = h.admin.Unpause(ctx, a.Subscription)
 		case Resume:
 			err = h.admin.Resume(ctx, a.Subscription)
 		case End:

@@ -36,6 +36,9 @@ const (
 	Send Verb = "send"
 	// Replay delivers again everything after a cursor.
 	Replay Verb = "replay"
+	// Pause holds deliveries back until Unpause.
+	Pause   Verb = "pause"
+	Unpause Verb = "unpause"
 	// Resume ends a suspension.
 	Resume Verb = "resume"
 	// End ends one subscription, Disconnect one stream or poller.

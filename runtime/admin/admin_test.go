@@ -183,6 +183,17 @@ func TestActions(t *testing.T) {
 	if p := get[subscriptions](w, "/api/subscriptions?state=suspended&principal=ann&minBehind=1"); len(p.Subscriptions) != 1 {
 		t.Errorf("%+v", p)
 	}
+	for i, step := range []struct {
+		verb string
+		want server.State
+	}{{"pause", server.StatePaused}, {"resume", server.StatePaused}, {"pause", server.StatePaused}, {"unpause", server.StateActive}} {
+		if a := w.ask("POST", "/api/subscriptions/"+id+"/"+step.verb, "", key("p"+string(rune('0'+i)))); a.status != 200 || state() != step.want {
+			t.Errorf("%s: %d %s, now %s", step.verb, a.status, a.body, state())
+		}
+		if p := get[subscriptions](w, "/api/subscriptions?principal=ann&state="+string(step.want)); len(p.Subscriptions) != 1 {
+			t.Errorf("%s: %+v", step.verb, p)
+		}
+	}
 	w.refuse.Store(false)
 	if a := w.ask("POST", "/api/subscriptions/"+id+"/resume", "", key("1")); a.status != 200 || state() != server.StateActive {
 		t.Errorf("%d %s", a.status, a.body)
@@ -377,11 +388,11 @@ func TestConsole(t *testing.T) {
 		t.Errorf("%s", page)
 	}
 	all := keys.FindAllStringSubmatch(page, -1)
-	if len(all) != 4 || all[0][1] == all[1][1] {
+	if len(all) != 5 || all[0][1] == all[1][1] {
 		t.Fatalf("%q", all)
 	}
 	press := func() answered {
-		return w.ask("POST", "/ops/subscriptions/"+id+"/send", url.Values{"key": {all[3][1]}, "eventId": {"evt_<i>"}}.Encode(), form)
+		return w.ask("POST", "/ops/subscriptions/"+id+"/send", url.Values{"key": {all[4][1]}, "eventId": {"evt_<i>"}}.Encode(), form)
 	}
 	for range 2 { // pressed twice
 		if a := press(); a.status != 303 || a.header.Get("Location") != "/ops/subscriptions/"+id+"?done=send" {

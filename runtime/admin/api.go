@@ -65,7 +65,7 @@ func (h *handler) api(add adder) {
 			answer(w, http.StatusOK, page)
 		}
 	})
-	for _, verb := range []Verb{Send, Replay, Resume, End} {
+	for _, verb := range []Verb{Send, Pause, Unpause, Replay, Resume, End} {
 		add("POST", "/api/subscriptions/{id}/"+string(verb), h.posted(verb))
 	}
 	add("POST", "/api/connections/{id}/disconnect", h.posted(Disconnect))
@@ -179,8 +179,8 @@ func readFilter(q url.Values, known ...string) (f filter, err error) {
 			}
 			f.after = v
 		case "state":
-			if f.state = v; v != "" && v != string(server.StateActive) && v != string(server.StateSuspended) {
-				return f, badRequest("state is active or suspended")
+			if f.state = v; v != "" && v != string(server.StateActive) && v != string(server.StateSuspended) && v != string(server.StatePaused) {
+				return f, badRequest("state is active, suspended or paused")
 			}
 		case "minBehind":
 			if v == "" {

@@ -95,7 +95,7 @@ func (h *handler) console(add adder) {
 		}
 		h.render(w, r, http.StatusOK, "connections.html", view{Title: "Connections", Filter: r.URL.Query(), Connections: p.Connections, More: next(r, p.Next)})
 	})
-	for _, verb := range []Verb{Send, Replay, Resume, End} {
+	for _, verb := range []Verb{Send, Pause, Unpause, Replay, Resume, End} {
 		add("POST", "/subscriptions/{id}/"+string(verb), h.pressed(verb))
 	}
 	add("POST", "/connections/{id}/disconnect", h.pressed(Disconnect))
@@ -165,8 +165,10 @@ func (h *handler) showSubscription(w http.ResponseWriter, r *http.Request, i ser
 		v.Note = "The event was sent again; its attempt is in the list."
 	case string(Replay):
 		v.Note = "What followed the cursor is being delivered again."
-	case string(Resume):
+	case string(Resume), string(Unpause):
 		v.Note = "Deliveries go on."
+	case string(Pause):
+		v.Note = "Deliveries are held back until they are unpaused here."
 	}
 	h.render(w, r, http.StatusOK, "subscription.html", v)
 }
@@ -210,7 +212,7 @@ func (h *handler) pressed(verb Verb) http.HandlerFunc {
 		switch verb {
 		case Disconnect:
 			to = base(r) + "/connections"
-		case Send, Replay, Resume:
+		case Send, Pause, Unpause, Replay, Resume:
 			to += "/" + url.PathEscape(t.action.Subscription) + "?done=" + string(verb)
 		}
 		http.Redirect(w, r, to, http.StatusSeeOther)

@@ -41,6 +41,7 @@ type Handle struct {
 	health   health
 	failing  instant // first failure of the present run since this engine started
 	notUntil instant // no attempt before: a limit, or the endpoint asked for it
+	pausedAt instant // since when an operator holds everything back; 0: nobody does
 	held     instant // no attempt before: the subscriber may not know the subscription yet
 	readFrom instant // no read before: the log failed
 	wakeAt   instant // place in e.due is kept for this time
@@ -104,7 +105,7 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 	h := &Handle{
 		e: e, log: n.Log, reader: n.Reader, id: s.ID, event: s.Event, url: s.URL, generation: s.Generation, epoch: s.Progress.Epoch,
 		dialect: wire.Dialect(s.Codes), ring: keys, expires: instantOf(s.ExpiresAt), marks: NewWatermark(s.Progress), health: healthOf(s.Health),
-		gapped: s.Truncated, slot: -1, width: startWidth(e.o.PerSubscription), woken: true,
+		gapped: s.Truncated, pausedAt: instantOf(s.PausedAt), slot: -1, width: startWidth(e.o.PerSubscription), woken: true,
 	}
 	if n.Log != nil && n.Restored {
 		n.Log.restore(h, s.Progress)

@@ -16,6 +16,8 @@ type Status struct {
 	LastError wire.Category
 	// FailedSince is when the present run of failures began, zero when the last attempt went well.
 	FailedSince time.Time
+	// Paused tells that it is an operator who holds deliveries back.
+	Paused bool
 	// Throttled tells that occurrences wait for a rate limit, for the endpoint's own wish, or
 	// because too many are unsettled; RetryAfter is how long still, as far as that is known.
 	Throttled  bool
@@ -31,7 +33,8 @@ func (h *Handle) Status() Status {
 
 func (h *Handle) status(now time.Time) Status {
 	s := Status{
-		Active:         !h.gone && !h.health.suspended && !h.expired(now),
+		Active:         !h.gone && !h.stopped() && !h.expired(now),
+		Paused:         h.pausedAt != 0,
 		LastDeliveryAt: h.health.lastDelivery.time(),
 		LastError:      wire.Category(h.health.lastError),
 		FailedSince:    h.health.failedSince.time(),

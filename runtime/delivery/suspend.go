@@ -81,21 +81,69 @@ func (h *Handle) resume(now time.Time) {
 	if !h.health.suspended {
 		return
 	}
-	pause := max(now.Sub(h.health.suspendedAt.time()), 0)
-	for _, u := range h.window {
-		if !u.first.IsZero() {
-			u.first = u.first.Add(pause)
-		}
-	}
-	for _, c := range h.controls {
-		if !c.first.IsZero() {
-			c.first = c.first.Add(pause)
-		}
+	if h.pausedAt == 0 { // else Unpause counts the time
+		h.postpone(now.Sub(h.health.suspendedAt.time()))
 	}
 	h.health.suspended, h.health.suspendedAt = false, 0
 	h.notUntil = 0
 	h.e.touch(h)
 	h.e.note(slog.LevelInfo, "webhook subscription resumed", h)
+}
+
+// postpone lets a time in which nothing was tried count for no retry window.
+func (h *Handle) postpone(d time.Duration) {
+	d = max(d, 0)
+	for _, u := range h.window {
+		if !u.first.IsZero() {
+			u.first = u.first.Add(d)
+		}
+	}
+	for _, c := range h.controls {
+		if !c.first.IsZero() {
+			c.first = c.first.Add(d)
+		}
+	}
+}
+
+// stopped reports whether deliveries are held back, by too many failures or by an operator.
+func (h *Handle) stopped() bool { return h.health.suspended || h.pausedAt != 0 }
+
+// Pause holds deliveries back from at until [Handle.Unpause], whatever is refreshed or resumed
+// meanwhile; what is under way is finished. Expiry goes on. The caller keeps it in the record.
+func (h *Handle) Pause(at time.Time) {
+	h.e.mu.Lock()
+	defer h.e.unlock()
+	if h.gone || h.pausedAt != 0 {
+		return
+	}
+	h.pausedAt = instantOf(at)
+	for _, u := range h.window {
+		u.item = nil // read again afterwards
+	}
+	h.e.note(slog.LevelInfo, "webhook subscription paused", h)
+	h.e.schedule(h, at)
+}
+
+// Unpause lets deliveries go on where they stood: the time between counts for no retry window, and
+// what the log has forgotten meanwhile becomes a gap. A suspension stays.
+func (h *Handle) Unpause() {
+	h.e.mu.Lock()
+	defer h.e.unlock()
+	if h.gone || h.pausedAt == 0 {
+		return
+	}
+	now := time.Now()
+	since := h.pausedAt.time()
+	if h.health.suspended && h.health.suspendedAt.time().Before(since) {
+		since = h.health.suspendedAt.time()
+	}
+	if h.health.suspended {
+		h.health.suspendedAt = instantOf(now) // the rest is for whoever ends the suspension
+	}
+	h.postpone(now.Sub(since))
+	h.pausedAt = 0
+	h.e.note(slog.LevelInfo, "webhook subscription goes on after a pause", h)
+	h.e.schedule(h, now)
 }
 
 // hopeless reports whether a subscription without expiry has failed for too long. While it is

@@ -108,7 +108,7 @@ func startWidth(limit int) int { return min(limit, 2) }
 // job finds what h could do now, if anything.
 func (h *Handle) job(now time.Time) (j job, ok bool) {
 	j.h = h
-	if h.health.suspended && !h.gone || !h.gone && h.expired(now) || instantOf(now) < max(h.notUntil, h.held) {
+	if !h.gone && (h.stopped() || h.expired(now)) || instantOf(now) < max(h.notUntil, h.held) {
 		return j, false
 	}
 	if h.inFlight < h.width {
@@ -173,15 +173,15 @@ func (h *Handle) nextTime(now time.Time) instant {
 		}
 	}
 	for _, c := range h.controls {
-		if !c.busy && (!h.health.suspended || h.gone) {
+		if !c.busy && (!h.stopped() || h.gone) {
 			sooner(instantOf(c.due))
 		}
 	}
 	if h.gone {
 		return next
 	}
-	if h.health.suspended {
-		if h.expires == 0 {
+	if h.stopped() {
+		if h.expires == 0 && h.health.suspended {
 			next = h.failing + instant(h.e.o.NoExpiryRemoval)
 		}
 	} else {

@@ -49,6 +49,7 @@ type State string
 const (
 	StateActive    State = "active"
 	StateSuspended State = "suspended" // until it is refreshed or resumed
+	StatePaused    State = "paused"    // by an operator, until an operator lets it go on
 	StateAbsent    State = "absent"
 )
 
@@ -105,11 +106,13 @@ func (s *Server) webhookInfo(r *store.Subscription) WebhookInfo {
 		i.Cursor, i.LastDeliveryAt, i.LastError = h.Handle.Watermark(), status.LastDeliveryAt, string(status.LastError)
 		i.FailedSince, i.Throttled = status.FailedSince, status.Throttled
 		i.Behind = h.Behind()
-		suspended = !status.Active
+		suspended = !status.Active && !status.Paused
 	}
 	switch {
 	case subscriber.Lapsed(r, time.Now()):
 		i.State = StateAbsent
+	case !r.PausedAt.IsZero():
+		i.State = StatePaused
 	case suspended:
 		i.State = StateSuspended
 	}

@@ -211,3 +211,21 @@ func (a *Admin) EventTypes() []EventType {
 	}
 	return all
 }
+
+// Pause holds the deliveries of a webhook subscription back until [Admin.Unpause], over restarts and
+// whatever the subscriber refreshes: only an operator ends it. Its expiry goes on, retries do not age,
+// and deliveryStatus says that it is not active. Pausing what is paused changes nothing.
+func (a *Admin) Pause(ctx context.Context, id string) error { return a.setPaused(ctx, id, true) }
+
+// Unpause lets the deliveries go on where they stood; what the log has forgotten meanwhile is
+// signalled as a gap. A suspension stays.
+func (a *Admin) Unpause(ctx context.Context, id string) error { return a.setPaused(ctx, id, false) }
+
+func (a *Admin) setPaused(ctx context.Context, id string, paused bool) error {
+	h, unlock, err := a.lock(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return a.s.webhooks.SetPaused(ctx, h, paused)
+}

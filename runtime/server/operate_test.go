@@ -148,3 +148,67 @@ func TestConnections(t *testing.T) {
 		}
 	})
 }
+
+// TestPause holds deliveries back whatever the subscriber does, until an operator lets them go on
+// (SUB-5, HOOK-8).
+func TestPause(t *testing.T) {
+	bubble(t, nil, func(w *world) {
+		t := w.t
+		a := w.Admin()
+		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		s := w.subscribe("alice", params(plain, secretA, ""))
+		w.settle(time.Second)
+		if err := a.Pause(t.Context(), s.ID); err != nil {
+			t.Fatal(err)
+		}
+		emit(t, e, incident{ID: "i1"})
+		w.settle(time.Minute)
+		if err := a.Resume(t.Context(), s.ID); err != nil {
+			t.Fatal(err)
+		}
+		again := w.subscribe("alice", params(plain, secretA, ""))
+		if again.DeliveryStatus == nil || again.DeliveryStatus.Active {
+			t.Errorf("%+v", again.DeliveryStatus)
+		}
+		w.settle(10 * time.Minute)
+		if n := len(w.r.all()); n != 0 {
+			t.Errorf("%d deliveries while paused", n)
+		}
+		i, err := a.Get(t.Context(), s.ID)
+		if err != nil || i.State != StatePaused || *i.Behind != 1 || !i.ExpiresAt.After(time.Now()) {
+			t.Errorf("%+v %v", i, err)
+		}
+		if err := a.Pause(t.Context(), s.ID); err != nil {
+			t.Error(err)
+		}
+		for range 2 {
+			if err := a.Unpause(t.Context(), s.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.settle(time.Second)
+		if got := w.r.shorts(); len(got) != 1 || got[0] != "i1" {
+			t.Errorf("%q", got)
+		}
+		if i, err := a.Get(t.Context(), s.ID); err != nil || i.State != StateActive {
+			t.Errorf("%+v %v", i, err)
+		}
+
+		// Expiry goes on, and who subscribes anew is not paused.
+		if err := a.Pause(t.Context(), s.ID); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(2 * time.Hour)
+		for name, err := range map[string]error{"pause": a.Pause(t.Context(), s.ID), "unpause": a.Unpause(t.Context(), s.ID), "unknown": a.Pause(t.Context(), "sub_x")} {
+			if !errors.Is(err, events.ErrNotFound) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		s = w.subscribe("alice", params(plain, secretA, ""))
+		emit(t, e, incident{ID: "i2"})
+		w.settle(time.Minute)
+		if got := w.r.shorts(); got[len(got)-1] != "i2" {
+			t.Errorf("%q", got)
+		}
+	})
+}

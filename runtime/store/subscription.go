@@ -74,6 +74,8 @@ type Subscription struct {
 	// NotBefore is when an attempt may begin at the earliest, so that no delivery overtakes the
 	// response of the subscribe that it follows, whoever delivers; zero for any time.
 	NotBefore time.Time
+	// PausedAt is since when an operator holds deliveries back; zero when none does.
+	PausedAt time.Time
 	// Truncated tells of a gap that no subscribe response has reported yet. See D7.
 	Truncated bool
 	Progress  Progress

@@ -231,6 +231,8 @@ CREATE TABLE @.attempts (
 	made bytea NOT NULL -- package attemptlog
 );
 CREATE INDEX attempts_subscription ON @.attempts (subscription, sequence) INCLUDE (count);
+`}, {sql: `
+ALTER TABLE @.subscriptions ADD COLUMN paused_at bigint NOT NULL DEFAULT 0;
 `}}
 
 // The SQLSTATEs that our functions raise.

@@ -141,6 +141,8 @@ CREATE TABLE attempts (
 	made BLOB NOT NULL -- package attemptlog
 ) STRICT;
 CREATE INDEX attempts_subscription ON attempts (subscription, sequence, count);
+`}, {sql: `
+ALTER TABLE subscriptions ADD COLUMN paused_at INTEGER NOT NULL DEFAULT 0;
 `}}
 
 // migrate brings the file to the present version, each step in a transaction of its own.

@@ -13,7 +13,7 @@ import (
 )
 
 const subscriptionColumns = "id, principal, url, event, arguments, secrets, codes, generation, revision, created, refreshed, expires, truncated, " +
-	"epoch, base, settled, upstream, suspended, suspended_at, failed_since, last_delivery, last_error, not_before"
+	"epoch, base, settled, upstream, suspended, suspended_at, failed_since, last_delivery, last_error, not_before, paused_at"
 
 // nanos is how times lie in the file: Unix nanoseconds, 0 for the zero time.
 func nanos(t time.Time) int64 {
@@ -73,14 +73,14 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (ui
 			return nil
 		}
 		if stored > 0 && uint64(generation) == sub.Generation {
-			_, err = w.exec(ctx, "UPDATE subscriptions SET secrets = ?, codes = ?, revision = ?, refreshed = ?, expires = ?, truncated = ?, not_before = ? WHERE id = ?",
-				secrets, sub.Codes, int64(sub.Revision+1), nanos(sub.RefreshedAt), nanos(sub.ExpiresAt), sub.Truncated, nanos(sub.NotBefore), sub.ID)
+			_, err = w.exec(ctx, "UPDATE subscriptions SET secrets = ?, codes = ?, revision = ?, refreshed = ?, expires = ?, truncated = ?, not_before = ?, paused_at = ? WHERE id = ?",
+				secrets, sub.Codes, int64(sub.Revision+1), nanos(sub.RefreshedAt), nanos(sub.ExpiresAt), sub.Truncated, nanos(sub.NotBefore), nanos(sub.PausedAt), sub.ID)
 			return err
 		}
-		_, err = w.exec(ctx, "INSERT OR REPLACE INTO subscriptions ("+subscriptionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		_, err = w.exec(ctx, "INSERT OR REPLACE INTO subscriptions ("+subscriptionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 			sub.ID, sub.Principal, sub.URL, sub.Event, []byte(sub.Arguments), secrets, sub.Codes, int64(sub.Generation), int64(sub.Revision+1),
 			nanos(sub.CreatedAt), nanos(sub.RefreshedAt), nanos(sub.ExpiresAt), sub.Truncated,
-			int64(p.Epoch), int64(p.Base), settled, p.Upstream, h.Suspended, nanos(h.SuspendedAt), nanos(h.FailedSince), nanos(h.LastDeliveryAt), h.LastError, nanos(sub.NotBefore))
+			int64(p.Epoch), int64(p.Base), settled, p.Upstream, h.Suspended, nanos(h.SuspendedAt), nanos(h.FailedSince), nanos(h.LastDeliveryAt), h.LastError, nanos(sub.NotBefore), nanos(sub.PausedAt))
 		if err != nil {
 			return err
 		}
@@ -103,15 +103,15 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (ui
 func (s *Store) scan(row interface{ Scan(...any) error }) (sub store.Subscription, err error) {
 	var arguments, secrets []byte
 	var settled string
-	var generation, revision, created, refreshed, expires, epoch, base, suspendedAt, failedSince, lastDelivery, notBefore int64
+	var generation, revision, created, refreshed, expires, epoch, base, suspendedAt, failedSince, lastDelivery, notBefore, pausedAt int64
 	p, h := &sub.Progress, &sub.Health
 	if err := row.Scan(&sub.ID, &sub.Principal, &sub.URL, &sub.Event, &arguments, &secrets, &sub.Codes, &generation, &revision,
-		&created, &refreshed, &expires, &sub.Truncated, &epoch, &base, &settled, &p.Upstream, &h.Suspended, &suspendedAt, &failedSince, &lastDelivery, &h.LastError, &notBefore); err != nil {
+		&created, &refreshed, &expires, &sub.Truncated, &epoch, &base, &settled, &p.Upstream, &h.Suspended, &suspendedAt, &failedSince, &lastDelivery, &h.LastError, &notBefore, &pausedAt); err != nil {
 		return sub, err
 	}
 	sub.Arguments, sub.Generation, sub.Revision = arguments, uint64(generation), uint64(revision)
 	sub.CreatedAt, sub.RefreshedAt, sub.ExpiresAt = fromNanos(created), fromNanos(refreshed), fromNanos(expires)
-	sub.NotBefore = fromNanos(notBefore)
+	sub.NotBefore, sub.PausedAt = fromNanos(notBefore), fromNanos(pausedAt)
 	p.Epoch, p.Base = uint64(epoch), store.Position(base)
 	h.SuspendedAt, h.FailedSince, h.LastDeliveryAt = fromNanos(suspendedAt), fromNanos(failedSince), fromNanos(lastDelivery)
 	if sub.Secrets, err = s.box.Open(sub.ID, secrets); err != nil {

@@ -48,7 +48,7 @@ func sample(id string) store.Subscription {
 		Secrets:    []store.Secret{{Key: []byte("new-secret-of-thirty-two-bytes--")}, {Key: []byte("old"), NotAfter: at(300)}},
 		Codes:      1,
 		Generation: 1<<63 + 5, // generations use all 64 bits
-		CreatedAt:  at(0), RefreshedAt: at(1), ExpiresAt: at(2), Truncated: true, NotBefore: at(6),
+		CreatedAt:  at(0), RefreshedAt: at(1), ExpiresAt: at(2), Truncated: true, NotBefore: at(6), PausedAt: at(7),
 		Progress: store.Progress{Epoch: 1<<64 - 1, Base: 7, Settled: []store.Span{{From: 9, To: 9}, {From: 12, To: 20}}, Upstream: "u7"},
 		Health:   store.Health{Suspended: true, SuspendedAt: at(3), FailedSince: at(4), LastDeliveryAt: at(5), LastError: "timeout"},
 	}
@@ -123,7 +123,7 @@ func testRefreshKeepsProgress(t *testing.T, s store.SubscriptionStore) {
 	if err := s.SaveProgress(t.Context(), []store.Update{{ID: sub.ID, Generation: sub.Generation, Progress: progress, Health: health}}); err != nil {
 		t.Fatal(err)
 	}
-	sub.RefreshedAt, sub.Truncated, sub.NotBefore = at(60), false, at(61)
+	sub.RefreshedAt, sub.Truncated, sub.NotBefore, sub.PausedAt = at(60), false, at(61), at(62)
 	sub = put(t, s, sub) // carries the progress of before
 	sub.Progress, sub.Health = progress, health
 	equal(t, get(t, s, sub.ID), sub)
