@@ -334,7 +334,7 @@ func (s *Server) obey(ctx context.Context, o order) error {
 	case orderVisibility:
 		s.refreshVisibility(ctx)
 	case orderError:
-		if e := errorOf(o.Error); e != nil {
+		if e := errorFrom(o.Error); e != nil {
 			_, err = a.raiseError(target, e)
 		}
 	case orderGap:
@@ -344,7 +344,7 @@ func (s *Server) obey(ctx context.Context, o order) error {
 			s.control.recallLater(target.Event)
 			break
 		}
-		_, err = a.terminate(target, errorOf(o.Error))
+		_, err = a.terminate(target, errorFrom(o.Error))
 	}
 	if errors.Is(err, events.ErrNotFound) {
 		return nil // it lives elsewhere
@@ -360,12 +360,12 @@ func (s *Server) tell(ctx context.Context, o order) error {
 	return s.control.tell(ctx, o)
 }
 
-// objectOf and errorOf carry an error between processes.
+// objectOf and errorFrom carry an error between processes.
 func objectOf(e *events.Error) *wire.ErrorObject {
 	return &wire.ErrorObject{Code: wire.SEP.Code(e.Kind), Message: e.Kind.String(), Data: e.Data}
 }
 
-func errorOf(o *wire.ErrorObject) *events.Error {
+func errorFrom(o *wire.ErrorObject) *events.Error {
 	if o == nil {
 		return nil
 	}
@@ -393,7 +393,7 @@ func (c *control) closingOf(ctx context.Context, event string) (e *events.Error,
 	if err := json.Unmarshal(found[0].Value, &o); err != nil {
 		return nil, 0, fmt.Errorf("state %s: %w", key, err)
 	}
-	return errorOf(&o), found[0].Revision, nil
+	return errorFrom(&o), found[0].Revision, nil
 }
 
 // close makes the termination of the type last, or ends it where e is nil.
