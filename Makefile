@@ -21,10 +21,11 @@ endif
 	CGO_ENABLED=$(if $(HAVE_CC),1,0) $(GO) test $(RACE) -timeout 10m ./...
 
 .PHONY: lint
-lint: ## Check format, vet and staticcheck.
+lint: ## Check format, vet, staticcheck and workflows.
 	@out=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
 	$(GO) vet ./...
 	$(STATICCHECK) ./...
+	$(GO) tool -modfile=tools/go.mod actionlint
 
 .PHONY: drift
 drift: ## Check that committed generated code is current.
@@ -95,6 +96,13 @@ vulncheck: ## Look for known vulnerabilities that our code reaches (needs the vu
 .PHONY: apidiff
 apidiff: ## Compare the promised API with the last tag's.
 	@.ci/apidiff
+
+# GoReleaser is heavy and used rarely: it is no tool of ours, only fetched for this.
+GORELEASER = github.com/goreleaser/goreleaser/v2@v2.12.0
+
+.PHONY: release-check
+release-check: ## Check the configuration of releases (downloads GoReleaser, takes minutes the first time).
+	$(GO) run $(GORELEASER) check
 
 .PHONY: tidy
 tidy: ## Check that go.mod and go.sum are tidy.

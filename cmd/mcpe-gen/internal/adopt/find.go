@@ -114,7 +114,7 @@ func (found *Found) add(name string, text []byte) {
 	if f.sdk = importName(syntax, sdkPath); f.sdk == "" || f.sdk == "_" {
 		return
 	}
-	servers := map[*ast.Object]bool{}
+	servers := map[token.Pos]bool{} // by where the variable is declared
 	ast.Inspect(syntax, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
 		if !ok {
@@ -125,7 +125,7 @@ func (found *Found) add(name string, text []byte) {
 			found.place(f, Kind(name), call)
 			if name == "NewServer" {
 				if id := assigned(syntax, call); id != nil && id.Obj != nil {
-					servers[id.Obj] = true
+					servers[id.Obj.Pos()] = true
 				}
 			}
 		}
@@ -137,7 +137,7 @@ func (found *Found) add(name string, text []byte) {
 			return true
 		}
 		if sel, ok := call.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Run" {
-			if id, ok := sel.X.(*ast.Ident); ok && id.Obj != nil && servers[id.Obj] {
+			if id, ok := sel.X.(*ast.Ident); ok && id.Obj != nil && servers[id.Obj.Pos()] {
 				found.place(f, Run, call)
 			}
 		}
