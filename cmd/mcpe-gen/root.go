@@ -153,7 +153,7 @@ func newRoot(c *command) *cobra.Command {
 	root.SetHelpCommand(newHelp())
 	root.SetUsageTemplate(usageTemplate)
 
-	root.AddCommand(newInit(c), newGenerate(c), newLint(c), newBreaking(c), newRules(c), newExplain(c), newInspect(c), newSchema(c), newImport(c), newExport(c), newDocs(c), newServe(c), newListen(c), newConform(c),
+	root.AddCommand(newInit(c), newGenerate(c), newLint(c), newBreaking(c), newRules(c), newExplain(c), newInspect(c), newSchema(c), newImport(c), newExport(c), newDocs(c), newServe(c), newListen(c), newConform(c), newAdmin(c),
 		newVersion(c), newCompletion(c))
 	return root
 }

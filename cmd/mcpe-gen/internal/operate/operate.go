@@ -1,0 +1,248 @@
+// Package operate is what "mcpe-gen admin" asks of a server's operator API (package runtime/admin).
+package operate
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
+)
+
+// A UsageError is a mistake of the command line.
+type UsageError struct{ text string }
+
+func (e *UsageError) Error() string { return e.text }
+
+func usage(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
+
+// Options say what to ask of whom.
+type Options struct {
+	// URL is where the operator's handler is mounted, Token what it is asked with; it goes to the
+	// URL's origin only.
+	URL, Token string
+	// Verb and Args are what to do.
+	Verb string
+	Args []string
+	// Filters are those of a list.
+	Filters map[string]string
+	// JSON prints answers as they came.
+	JSON   bool
+	Stdout io.Writer
+}
+
+// maxAnswer bounds what is read of an answer, in bytes.
+const maxAnswer = 64 << 20
+
+// A verb is a request: %s stands for the first argument.
+type verb struct {
+	method, path string
+	args         []string
+	body         func(args []string) any
+	columns      []string // of the list that it answers
+	list         string
+}
+
+// Verbs are the names of the verbs, in the order of their help.
+var Verbs = []string{"types", "subscriptions", "show", "attempts", "connections", "retry", "pause", "unpause", "resume", "replay", "end", "disconnect", "revoke"}
+
+var verbs = map[string]verb{
+	"types":         {method: "GET", path: "types", list: "types", columns: []string{"name", "head", "streams", "pollers", "webhooks", "description"}},
+	"subscriptions": {method: "GET", path: "subscriptions", list: "subscriptions", columns: []string{"id", "principal", "event", "state", "behind", "lastError", "url"}},
+	"connections":   {method: "GET", path: "connections", list: "connections", columns: []string{"id", "principal", "event", "mode", "since", "behind"}},
+	"show":          {method: "GET", path: "subscriptions/%s", args: []string{"ID"}},
+	"attempts": {method: "GET", path: "subscriptions/%s/attempts", args: []string{"ID"}, list: "attempts",
+		columns: []string{"at", "eventId", "number", "tookMs", "status", "category", "nextAt"}},
+	"retry": {method: "POST", path: "subscriptions/%s/send", args: []string{"ID", "EVENT-ID"},
+		body: func(args []string) any { return map[string]string{"eventId": args[1]} }},
+	"replay": {method: "POST", path: "subscriptions/%s/replay", args: []string{"ID", "CURSOR"},
+		body: func(args []string) any { return map[string]string{"cursor": args[1]} }},
+	"pause":      {method: "POST", path: "subscriptions/%s/pause", args: []string{"ID"}},
+	"unpause":    {method: "POST", path: "subscriptions/%s/unpause", args: []string{"ID"}},
+	"resume":     {method: "POST", path: "subscriptions/%s/resume", args: []string{"ID"}},
+	"end":        {method: "POST", path: "subscriptions/%s/end", args: []string{"ID"}},
+	"disconnect": {method: "POST", path: "connections/%s/disconnect", args: []string{"ID"}},
+	"revoke": {method: "POST", path: "revoke", args: []string{"PRINCIPAL"},
+		body: func(args []string) any { return map[string]string{"principal": args[0]} }},
+}
+
+// Run asks and prints the answer.
+func Run(ctx context.Context, o Options) error {
+	v, ok := verbs[o.Verb]
+	if !ok {
+		return usage("admin has no verb %q; it has %s", o.Verb, strings.Join(Verbs, ", "))
+	}
+	if len(o.Args) != len(v.args) {
+		return usage("admin URL %s takes %d arguments (%s), got %d", o.Verb, len(v.args), strings.Join(v.args, " "), len(o.Args))
+	}
+	if len(o.Filters) > 0 && o.Verb != "subscriptions" && o.Verb != "connections" {
+		return usage("admin URL %s takes no filters", o.Verb)
+	}
+	base, err := origin(o.URL)
+	if err != nil {
+		return err
+	}
+	path := v.path
+	if strings.Contains(path, "%s") {
+		path = fmt.Sprintf(path, url.PathEscape(o.Args[0]))
+	}
+	target := base.JoinPath("api").String() + "/" + path
+	var body []byte
+	if v.body != nil {
+		if body, err = json.Marshal(v.body(o.Args)); err != nil {
+			return err
+		}
+	}
+	q := url.Values{}
+	for name, value := range o.Filters {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	var all []map[string]any
+	for {
+		answer, err := o.ask(ctx, v.method, target, q, body)
+		if err != nil {
+			return err
+		}
+		if o.JSON {
+			if _, err := fmt.Fprintln(o.Stdout, string(bytes.TrimSpace(answer))); err != nil {
+				return err
+			}
+		}
+		var page map[string]any
+		if err := json.Unmarshal(answer, &page); err != nil {
+			return fmt.Errorf("the answer is no JSON object: %w", err)
+		}
+		rows, _ := page[v.list].([]any)
+		for _, r := range rows {
+			if m, ok := r.(map[string]any); ok {
+				all = append(all, m)
+			}
+		}
+		next, _ := page["next"].(string)
+		if next == "" || next == q.Get("after") {
+			if o.JSON {
+				return nil
+			}
+			if v.list == "" {
+				return printOne(o.Stdout, page)
+			}
+			return printAll(o.Stdout, v.columns, all)
+		}
+		q.Set("after", next)
+	}
+}
+
+// origin refuses URLs to which a token must not go: plain http reaches loopback only.
+func origin(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, usage("%q is not the URL of an operator's handler: scheme, host and path, nothing else", text)
+	}
+	host := u.Hostname()
+	ip := net.ParseIP(host)
+	switch {
+	case u.Scheme == "https":
+	case u.Scheme == "http" && (host == "localhost" || ip != nil && ip.IsLoopback()):
+	default:
+		return nil, usage("%s: only https, or http to loopback: the token would be read on the way", text)
+	}
+	return u, nil
+}
+
+// ask makes one request. A redirect is an error: the token is for this origin.
+func (o *Options) ask(ctx context.Context, method, target string, q url.Values, body []byte) ([]byte, error) {
+	if len(q) > 0 {
+		target += "?" + q.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if o.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+o.Token)
+	}
+	if method == http.MethodPost {
+		req.Header.Set("Idempotency-Key", rand.Text())
+		req.Header.Set("Content-Type", "application/json")
+	}
+	client := &http.Client{Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	defer client.CloseIdleConnections()
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(answer) > maxAnswer:
+		return nil, fmt.Errorf("the answer has more than %d bytes", maxAnswer)
+	case resp.StatusCode/100 == 3:
+		return nil, errors.New("the server redirects elsewhere, where the token must not go")
+	case resp.StatusCode != http.StatusOK:
+		var p struct{ Detail string }
+		if json.Unmarshal(answer, &p) != nil || p.Detail == "" {
+			p.Detail = http.StatusText(resp.StatusCode)
+		}
+		return nil, fmt.Errorf("%d: %s", resp.StatusCode, plain.Text(p.Detail))
+	}
+	return answer, nil
+}
+
+// text is a value in one line, with everything that does not show escaped: subscribers chose it.
+func text(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "-"
+	case string:
+		return plain.Text(v)
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "?"
+	}
+	return plain.Text(string(b))
+}
+
+func printAll(w io.Writer, columns []string, rows []map[string]any) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, strings.Join(columns, "\t"))
+	for _, r := range rows {
+		cells := make([]string, len(columns))
+		for i, c := range columns {
+			cells[i] = text(r[c])
+		}
+		fmt.Fprintln(tw, strings.Join(cells, "\t"))
+	}
+	return tw.Flush()
+}
+
+// shownFirst are the members of a subscription in the order in which they are printed.
+var shownFirst = []string{"done", "ended", "attempt", "id", "principal", "event", "arguments", "url", "state", "behind", "cursor",
+	"createdAt", "refreshedAt", "expiresAt", "lastDeliveryAt", "failedSince", "lastError", "throttled", "truncated"}
+
+func printOne(w io.Writer, m map[string]any) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, name := range shownFirst {
+		if v, ok := m[name]; ok {
+			fmt.Fprintf(tw, "%s\t%s\n", name, text(v))
+		}
+	}
+	return tw.Flush()
+}

@@ -1,0 +1,111 @@
+package operate
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// A peer is an operator's handler that answers by a table, and what it was asked.
+func peer(t *testing.T, answers map[string]string) (*httptest.Server, *[]string) {
+	var asked []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		line := r.Method + " " + r.URL.RequestURI() + " " + string(body)
+		asked = append(asked, line+" "+r.Header.Get("Authorization"))
+		if (r.Method == "POST") != (r.Header.Get("Idempotency-Key") != "") {
+			t.Errorf("%s has the key %q", line, r.Header.Get("Idempotency-Key"))
+		}
+		answer, ok := answers[strings.TrimSpace(line)]
+		if !ok {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(404)
+			answer = `{"detail":"it is not there\u001b[31m"}`
+		}
+		if answer == "elsewhere" {
+			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
+			return
+		}
+		io.WriteString(w, answer)
+	}))
+	t.Cleanup(s.Close)
+	return s, &asked
+}
+
+func TestRun(t *testing.T) {
+	s, asked := peer(t, map[string]string{
+		"GET /ops/api/subscriptions?principal=ann":                   `{"subscriptions":[{"id":"sub_1","principal":"a\u001b[2Jnn","behind":3}],"next":"sub_1"}`,
+		"GET /ops/api/subscriptions?after=sub_1&principal=ann":       `{"subscriptions":[{"id":"sub_2","principal":"ann"}]}`,
+		"GET /ops/api/subscriptions/sub_1":                           `{"id":"sub_1","state":"active","url":"https://a.test/"}`,
+		"GET /ops/api/subscriptions/sub_1/attempts":                  `{"attempts":[{"eventId":"evt_1","number":2,"tookMs":1.5}]}`,
+		`POST /ops/api/subscriptions/sub_1/send {"eventId":"evt_1"}`: `{"done":true,"attempt":{"status":204}}`,
+		`POST /ops/api/subscriptions/sub_1/replay {"cursor":"c"}`:    `{"done":true}`,
+		"POST /ops/api/subscriptions/sub_1/pause":                    `{"done":true}`,
+		`POST /ops/api/revoke {"principal":"ann"}`:                   `{"done":true,"ended":3}`,
+		"GET /ops/api/connections":                                   "elsewhere",
+		"POST /ops/api/subscriptions/..%2F..%2Frevoke/end":           `{"done":true}`,
+	})
+	for _, c := range []struct {
+		line, want string
+		filters    map[string]string
+		json       bool
+	}{
+		{line: "subscriptions", filters: map[string]string{"principal": "ann"}, want: "id     principal      event  state  behind  lastError  url\nsub_1  a\\x1b[2Jnn     -      -      3       -          -\nsub_2  ann            -      -      -       -          -\n"},
+		{line: "show sub_1", want: "id     sub_1\nurl    https://a.test/\nstate  active\n"},
+		{line: "show sub_1", json: true, want: `{"id":"sub_1","state":"active","url":"https://a.test/"}` + "\n"},
+		{line: "attempts sub_1", want: "evt_1    2       1.5"},
+		{line: "retry sub_1 evt_1", want: `{"status":204}`},
+		{line: "replay sub_1 c", want: "done  true\n"},
+		{line: "pause sub_1", want: "done  true\n"},
+		{line: "end ../../revoke", want: "done  true\n"},
+		{line: "revoke ann", want: "ended  3"},
+		{line: "show sub_x", want: `404: it is not there\x1b[31m`},
+		{line: "connections", want: "redirects elsewhere"},
+	} {
+		words := strings.Fields(c.line)
+		var out bytes.Buffer
+		err := Run(t.Context(), Options{URL: s.URL + "/ops/", Token: "secret", Verb: words[0], Args: words[1:], Filters: c.filters, JSON: c.json, Stdout: &out})
+		got := out.String()
+		if err != nil {
+			got = err.Error()
+		}
+		if squeeze(got) != squeeze(c.want) && !strings.Contains(squeeze(got), squeeze(c.want)) {
+			t.Errorf("%s:\n%s\nwant\n%s", c.line, got, c.want)
+		}
+	}
+	for _, line := range *asked {
+		if !strings.HasSuffix(line, " Bearer secret") {
+			t.Errorf("asked without the token: %s", line)
+		}
+	}
+}
+
+// squeeze leaves the width of columns out.
+func squeeze(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// Nothing is sent for a command line that is wrong, and no token over plain http.
+func TestUsage(t *testing.T) {
+	for _, o := range []Options{
+		{URL: "http://ops.example.com/", Verb: "types"},
+		{URL: "http://192.0.2.1/", Verb: "types"},
+		{URL: "http://localhost.example.com/", Verb: "types"},
+		{URL: "ops.example.com", Verb: "types"},
+		{URL: "https://u:p@ops.example.com/", Verb: "types"},
+		{URL: "https://ops.example.com/?a=b", Verb: "types"},
+		{URL: "ftp://127.0.0.1/", Verb: "types"},
+		{URL: "https://ops.example.com/", Verb: "tail"},
+		{URL: "https://ops.example.com/", Verb: "show"},
+		{URL: "https://ops.example.com/", Verb: "types", Args: []string{"x"}},
+		{URL: "https://ops.example.com/", Verb: "types", Filters: map[string]string{"event": "e"}},
+	} {
+		o.Stdout = io.Discard
+		var wrong *UsageError
+		if err := Run(t.Context(), o); !errors.As(err, &wrong) {
+			t.Errorf("%s %s: %v", o.URL, o.Verb, err)
+		}
+	}
+}
