@@ -20,6 +20,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -226,7 +227,7 @@ func (g *rig) stdio(m mode) *lineClient {
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
 	go func() {
-		ran <- Run(ctx, g.es, &mcp.IOTransport{Reader: inR, Writer: outW})
+		ran <- run(ctx, g.srv, port.Of(g.es), &mcp.IOTransport{Reader: inR, Writer: outW})
 		outW.Close()
 	}()
 	c := &lineClient{t: g.t, mode: m, w: inW, r: outR, cancel: cancel, ran: ran, feeds: map[string]*feed{}, closed: make(chan struct{})}
