@@ -42,8 +42,8 @@ func TestLocks(t *testing.T) {
 		}
 		other()
 		time.Sleep(30 * time.Second)
-		if most.Load() != 1 || len(l.held) != 0 {
-			t.Errorf("%d at once, %d keys are kept", most.Load(), len(l.held))
+		if most.Load() != 1 || l.Len() != 0 {
+			t.Errorf("%d at once, %d keys are kept", most.Load(), l.Len())
 		}
 	})
 }

@@ -58,7 +58,8 @@ type Owner struct {
 	mu      sync.Mutex
 	session *session // nil without a lease
 	tenures map[store.Shard]*Tenure
-	known   map[string]bool // topics that were established
+	known   map[string]bool      // topics that were established
+	freed   map[store.Shard]bool // given up since the cluster was last asked for; guarded by mu
 	closing bool
 	time    reading
 	skewed  bool
@@ -84,7 +85,7 @@ func New(o Options) *Owner {
 	if o.Types == nil {
 		o.Types = func() map[string]string { return nil }
 	}
-	return &Owner{o: o, hurry: make(chan struct{}, 1), ended: make(chan struct{}), tenures: map[store.Shard]*Tenure{}, known: map[string]bool{}}
+	return &Owner{o: o, hurry: make(chan struct{}, 1), ended: make(chan struct{}), tenures: map[store.Shard]*Tenure{}, known: map[string]bool{}, freed: map[store.Shard]bool{}}
 }
 
 // Start joins the cluster and owns until ctx ends, which is a crash to the others, or Shutdown.
@@ -217,6 +218,9 @@ func (o *Owner) turn(ctx context.Context, s *session) {
 	o.renew(ctx, s)
 	o.establish(ctx)
 	o.renew(ctx, s)
+	o.mu.Lock()
+	clear(o.freed)
+	o.mu.Unlock()
 	var c store.Cluster
 	err := o.ask(ctx, func(ctx context.Context) (err error) {
 		c, err = o.o.Leases.Cluster(ctx)
@@ -302,6 +306,7 @@ func (o *Owner) settle(ctx context.Context, s *session, c store.Cluster) (free [
 		case t != nil && t.session == s && h.Fence != s.fence && !t.fenced && h.Fence != 0:
 			t.cancel() // somebody else has it
 		case t != nil: // it goes on, or has yet to end
+		case o.freed[h.Shard]: // what the store said of it may be older
 		case h.Fence == s.fence && mine:
 			o.beginLocked(ctx, s, h.Shard) // the answer to a claim was lost
 		case h.Fence == s.fence:
@@ -345,13 +350,21 @@ func (o *Owner) beginLocked(ctx context.Context, s *session, shard store.Shard) 
 	}()
 }
 
-// release gives a shard up. When that fails, the next turn finds it held and not owned.
+// release gives a shard up. When the answer is lost the lease is lost with it: the order may arrive later,
+// and would then free what was claimed again under the same fence.
 func (o *Owner) release(ctx context.Context, s *session, h store.Hold) {
 	if !o.holds(s) {
 		return
 	}
 	err := o.ask(ctx, func(ctx context.Context) error { return o.o.Leases.Release(ctx, h) })
-	if err != nil && !errors.Is(err, store.ErrFenced) {
-		o.o.Logger.Warn("mcp events: releasing a shard", "shard", h.Shard.String(), "error", err)
+	o.mu.Lock()
+	o.freed[h.Shard] = true
+	o.mu.Unlock()
+	if err == nil || errors.Is(err, store.ErrFenced) {
+		return
 	}
+	o.o.Logger.Warn("mcp events: releasing a shard", "shard", h.Shard.String(), "error", err)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lose(s, "the answer to a release was lost")
 }
