@@ -126,7 +126,7 @@ type Result struct {
 	RefreshBefore  *string         `json:"refreshBefore"`
 	Cursor         *string         `json:"cursor"`
 	Truncated      bool            `json:"truncated"`
-	DeliveryStatus *DeliveryStatus `json:"DeliveryStatus,omitempty"`
+	DeliveryStatus *DeliveryStatus `json:"deliveryStatus,omitempty"`
 }
 
 // A DeliveryStatus describes the state that a refresh found (HOOK-8).
