@@ -12,6 +12,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -45,21 +46,22 @@ var parts = []struct {
 	{"idle", benchIdle},
 	{"webhook", benchWebhook},
 	{"subscriptions", benchSubscriptions},
+	{"restart", benchRestart},
 	{"generate", benchGenerate},
 	{"compile", benchCompile},
 	{"size", benchSize},
 }
 
 func main() {
-	if len(os.Args) > 2 && os.Args[1] == "serve" {
-		if err := serve(os.Args[2]); err != nil {
+	if len(os.Args) > 3 && os.Args[1] == "serve" {
+		if err := serve(os.Args[2], os.Args[3]); err != nil {
 			fmt.Fprintln(os.Stderr, "bench serve:", err)
 			os.Exit(1)
 		}
 		return
 	}
 	var s settings
-	only := flag.String("only", "", "comma-separated parts to run: poll, push, idle, webhook, subscriptions, generate, compile, size; default all")
+	only := flag.String("only", "", "comma-separated parts to run: poll, push, idle, webhook, subscriptions, restart, generate, compile, size; default all")
 	flag.IntVar(&s.rounds, "rounds", 3, "paired rounds; the median is shown")
 	flag.DurationVar(&s.duration, "duration", 3*time.Second, "length of one measurement")
 	flag.IntVar(&s.streams, "streams", 1000, "open streams of push and idle")
@@ -74,13 +76,15 @@ func main() {
 
 func run(ctx context.Context, s settings, only string) error {
 	var rows []row
+	var failed error
 	for _, p := range parts {
 		if only != "" && !slices.Contains(strings.Split(only, ","), p.name) {
 			continue
 		}
 		r, err := p.run(ctx, s)
 		if err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
+			failed = fmt.Errorf("%s: %w", p.name, err)
+			break // what was measured before is shown
 		}
 		rows = append(rows, r...)
 	}
@@ -89,7 +93,7 @@ func run(ctx context.Context, s settings, only string) error {
 	for _, r := range rows {
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%.2f\t%s\n", r.what, r.limit, r.ours, r.ratio, r.target)
 	}
-	return tw.Flush()
+	return errors.Join(tw.Flush(), failed)
 }
 
 // median sorts xs and returns its middle.

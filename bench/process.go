@@ -16,18 +16,21 @@ import (
 
 // A process is a server of ours or of the limit in a process of its own.
 type process struct {
-	kind string // "limit" or "ours"
+	kind string // what serve calls it
 	cmd  *exec.Cmd
 	base string // http://127.0.0.1:PORT
 }
 
 // start runs this program again as the server called kind and waits until it listens.
-func start(ctx context.Context, kind string) (*process, error) {
+func start(ctx context.Context, kind string) (*process, error) { return startIn(ctx, kind, "") }
+
+// startIn is start for a server that keeps its store in dir.
+func startIn(ctx context.Context, kind, dir string) (*process, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, exe, "serve", kind)
+	cmd := exec.CommandContext(ctx, exe, "serve", kind, dir)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

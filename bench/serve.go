@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,19 +23,24 @@ import (
 
 const token = "bench-token"
 
-// serve is the main function of a server process: it prints its address and serves until killed.
-func serve(kind string) error {
+// serve is the main function of a server process: it prints its address and serves until killed. A
+// server that keeps a store keeps it in dir.
+func serve(kind, dir string) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /admin/memory", reportMemory)
 	switch kind {
 	case "limit":
 		serveLimit(mux)
-	case "ours":
-		if err := serveOurs(mux); err != nil {
+	case "ours", "direct":
+		if err := serveOurs(mux, kind == "direct"); err != nil {
 			return err
 		}
 	case "webhook":
-		if err := serveWebhook(mux); err != nil {
+		if err := serveWebhook(mux, nil); err != nil {
+			return err
+		}
+	case "stored":
+		if err := serveStored(mux, dir); err != nil {
 			return err
 		}
 	case "receiver":
@@ -70,8 +76,13 @@ func payload() sample.BenchSamplePayload {
 	}
 }
 
-func serveOurs(mux *http.ServeMux) error {
+func serveOurs(mux *http.ServeMux, direct bool) error {
 	srv := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
+	srv.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			return next(ctx, method, req)
+		}
+	})
 	es, err := server.New(srv, server.Options{})
 	if err != nil {
 		return err
@@ -86,7 +97,7 @@ func serveOurs(mux *http.ServeMux) error {
 		}
 		return &auth.TokenInfo{UserID: "bench", Expiration: time.Now().Add(time.Hour)}, nil
 	}
-	mux.Handle("/mcp", auth.RequireBearerToken(verify, nil)(transport.NewHandler(es, transport.HandlerOptions{Direct: true})))
+	mux.Handle("/mcp", auth.RequireBearerToken(verify, nil)(transport.NewHandler(es, transport.HandlerOptions{Direct: direct})))
 	onEmit(mux, func() error { return emitter.Emit(context.Background(), payload()) })
 	return nil
 }
@@ -160,7 +171,14 @@ func firstCursor(ctx context.Context, url string) (string, error) {
 			Cursor string `json:"cursor"`
 		} `json:"result"`
 	}
-	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return "", err
+	}
+	if _, data, ok := bytes.Cut(body, []byte("data: ")); ok { // as the SDK answers
+		body = data
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
 		return "", fmt.Errorf("first poll: %s: %w", resp.Status, err)
 	}
 	if answer.Result.Cursor == "" {

@@ -19,9 +19,11 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/mcpe-gen/mcpe-gen/bench/sample"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
 const (
@@ -72,7 +74,8 @@ func (p *process) counts() (c counts, err error) {
 
 // serveWebhook is a server whose subscriptions are made by /admin/subscribe?n=…&url=…&matching=…:
 // n of them, the first ones asking for the incident that is emitted.
-func serveWebhook(mux *http.ServeMux) error {
+// They are kept in st, by default in memory.
+func serveWebhook(mux *http.ServeMux, st store.Store) error {
 	var emitter *sample.BenchSampleEmitter
 	var es *server.Server
 	mux.HandleFunc("GET /admin/subscribe", func(w http.ResponseWriter, r *http.Request) {
@@ -80,15 +83,10 @@ func serveWebhook(mux *http.ServeMux) error {
 		n, err := strconv.Atoi(q.Get("n"))
 		matching, err2 := strconv.Atoi(q.Get("matching"))
 		if err = errors.Join(err, err2); err == nil && es == nil {
-			es, emitter, err = webhookServer(q.Get("url"))
+			es, emitter, err = webhookServer(q.Get("url"), st)
 		}
-		for i := 0; i < n && err == nil; i++ {
-			incident := "INC-1234" // that of payload
-			if i >= matching {
-				incident = fmt.Sprint("INC-x", i)
-			}
-			_, err = es.Admin().Register(r.Context(), server.Registration{SubscriptionKey: server.SubscriptionKey{
-				Principal: "bench", Event: "bench.sample", URL: fmt.Sprintf("%s/hooks/%d", q.Get("url"), i), Arguments: json.RawMessage(`{"incident":"` + incident + `"}`)}})
+		if err == nil {
+			err = register(r.Context(), es, q.Get("url"), n, matching)
 		}
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -112,14 +110,35 @@ func serveWebhook(mux *http.ServeMux) error {
 	return nil
 }
 
-func webhookServer(receiver string) (*server.Server, *sample.BenchSampleEmitter, error) {
+// register adds n subscriptions, many at a time, since a store may write them in one step.
+func register(ctx context.Context, es *server.Server, url string, n, matching int) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(64)
+	for i := range n {
+		incident := "INC-1234" // that of payload
+		if i >= matching {
+			incident = fmt.Sprint("INC-x", i)
+		}
+		g.Go(func() error {
+			_, err := es.Admin().Register(ctx, server.Registration{SubscriptionKey: server.SubscriptionKey{
+				Principal: "bench", Event: "bench.sample", URL: fmt.Sprintf("%s/hooks/%d", url, i), Arguments: json.RawMessage(`{"incident":"` + incident + `"}`)}})
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+func webhookServer(receiver string, st store.Store) (*server.Server, *sample.BenchSampleEmitter, error) {
 	srv := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
 	o := server.Options{
+		Store:     st,
+		Memory:    server.Memory{PerPrincipal: -1, Total: -1},
 		Logger:    slog.New(slog.DiscardHandler),
 		Principal: func(context.Context, *mcp.RequestExtra) string { return "bench" },
 		Webhook: &server.WebhookOptions{
 			Callbacks: server.Callbacks{AllowOrigins: []string{receiver}}, AllowReceivers: []string{receiver},
-			Quota: server.Quota{PerPrincipal: -1, Total: -1},
+			Quota:  server.Quota{PerPrincipal: -1, Total: -1},
+			Verify: server.Verify{PerPrincipal: -1, Total: -1},
 		},
 	}
 	o.Webhook.Retry.PerHost = hookWorkers
@@ -184,7 +203,7 @@ func benchWebhook(ctx context.Context, s settings) ([]row, error) {
 	opened := after.Connections - before.Connections - int64(s.rounds*hookWorkers)
 	l, o := median(limits), median(own)
 	return []row{
-		{fmt.Sprintf("webhook deliveries, %d subscriptions at one host", hookSubscriptions), perSecond(l), perSecond(o), o / l, "≥ 0.70"},
+		{fmt.Sprintf("webhook deliveries, %d subscriptions at one host", hookSubscriptions), perSecond(l), perSecond(o), o / l, "≥ 0.80"},
 		{"connections opened for them", strconv.Itoa(hookWorkers), strconv.FormatInt(opened, 10), float64(opened) / hookWorkers, "≤ 1.00"},
 	}, nil
 }
@@ -323,7 +342,7 @@ func benchSubscriptions(ctx context.Context, s settings) ([]row, error) {
 		cost[n] = median(costs)
 		if n > matching {
 			each := float64(after.Heap-before.Heap) / float64(n)
-			rows = append(rows, row{fmt.Sprintf("memory of an idle webhook subscription of %d (limit: target)", n), "1.0 KB", fmt.Sprintf("%.1f KB", each/1024), each / 1024, "≤ 1.00"})
+			rows = append(rows, row{fmt.Sprintf("memory of an idle webhook subscription of %d (limit: target)", n), "1.2 KB", fmt.Sprintf("%.2f KB", each/1024), each / 1024 / 1.2, "≤ 1.00"})
 		}
 	}
 	return append(rows, row{"emit to 100,000 subscriptions of which 10 match, against 10", micros(cost[matching]), micros(cost[100_000]), cost[100_000] / cost[matching], "≤ 2.00"}), nil

@@ -278,44 +278,54 @@ func (a *Adapter) take(w *watch, f *follower, found port.Followed) {
 	f.taking.Lock()
 	defer f.taking.Unlock()
 	var kept, passing store.Intake
-	a.mu.Lock()
-	for i := range found.Occurrences {
-		e := eventOf(&found.Occurrences[i], f.info.MCPE)
-		inRate := f.limit.Allow()
-		var body json.RawMessage
-		a.subsOfLocked(w.principal, func(s *subscription) {
-			if s.status != wire.MCPEActive || !matches(&s.filter, &e) {
-				return
-			}
-			if s.plan.has(wire.MCPERealtime) {
-				if inRate {
-					a.realtimeLocked(s, &e)
-					a.handleLocked(s, handling{events: []mcpewire.Event{e}})
-				} else {
-					a.tell.drop(droppedRate, 1)
-				}
-			}
-			for _, j := range s.jobs {
-				if j.done {
-					continue
-				}
-				if body == nil {
-					body = encode(&e)
-				}
-				into := &kept
-				if w.principal == "" {
-					into = &passing
-				}
-				into.Items = append(into.Items, store.Queued{Schedule: j.key, Body: body})
-			}
-		})
+	into := &kept
+	if w.principal == "" {
+		into = &passing
 	}
-	a.mu.Unlock()
+	for i := range found.Occurrences {
+		// What an occurrence says is decoded and encoded without a.mu, which is held for one at a time.
+		e := eventOf(&found.Occurrences[i], f.info.MCPE)
+		schedules := a.offer(w, f, &e)
+		if len(schedules) == 0 {
+			continue
+		}
+		body := encode(&e)
+		for _, key := range schedules {
+			into.Items = append(into.Items, store.Queued{Schedule: key, Body: body})
+		}
+	}
 	if f.saving && found.Cursor != "" {
 		kept.Source, kept.Cursor = f.source, found.Cursor
 	}
 	a.intake(a.durable, f, kept)
 	a.intake(a.passing, f, passing)
+}
+
+// offer gives an event to the subscriptions that it matches and returns the schedules in whose queues
+// it is to stand.
+func (a *Adapter) offer(w *watch, f *follower, e *mcpewire.Event) (schedules []string) {
+	inRate := f.limit.Allow()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.subsOfLocked(w.principal, func(s *subscription) {
+		if s.status != wire.MCPEActive || !matches(&s.filter, e) {
+			return
+		}
+		if s.plan.has(wire.MCPERealtime) {
+			if inRate {
+				a.realtimeLocked(s, e)
+				a.handleLocked(s, handling{events: []mcpewire.Event{*e}})
+			} else {
+				a.tell.drop(droppedRate, 1)
+			}
+		}
+		for _, j := range s.jobs {
+			if !j.done {
+				schedules = append(schedules, j.key)
+			}
+		}
+	})
+	return schedules
 }
 
 // intake queues events; a store that fails is tried again, since what follows waits in the log.
