@@ -135,7 +135,7 @@ func BenchmarkBuild(b *testing.B) {
 	write(b, dir, "without/main.go", fmt.Sprintf(imports, "", ""))
 	write(b, dir, "with/main.go", fmt.Sprintf(imports, "\t\"example.com/m/incidents\"\n", " println(len(incidents.ReadTools())) "))
 	size := func(pkg string) float64 {
-		build := exec.Command("go", "build", "-mod=mod", "-o", pkg+".bin", "./"+pkg)
+		build := exec.Command("go", "build", "-mod=mod", "-trimpath", "-o", pkg+".bin", "./"+pkg)
 		build.Dir = dir
 		if out, err := build.CombinedOutput(); err != nil {
 			b.Fatalf("%v\n%s", err, out)

@@ -101,7 +101,8 @@ func (r *roundTrips) run(t *testing.T) {
 		}
 	}
 	write(t, r.dir, "cmd/main.go", fmt.Sprintf(program, imports.String(), table.String()))
-	build := exec.Command("go", "build", "-mod=mod", "-ldflags=-s -w", "-gcflags=example.com/m/...=-N -l", "-o", "prog", "./cmd")
+	// Without the directory in the result, the build cache has it at the next run.
+	build := exec.Command("go", "build", "-mod=mod", "-trimpath", "-ldflags=-s -w", "-gcflags=example.com/m/...=-N -l", "-o", "prog", "./cmd")
 	build.Dir = r.dir
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("the generated code does not compile: %v\n%s", err, out)

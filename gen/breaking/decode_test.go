@@ -61,7 +61,7 @@ func decode[P any](name, payload string) {
 func main() {
 ` + calls.String() + "}\n"
 	write(t, filepath.Join(dir, "main.go"), []byte(program))
-	cmd := exec.CommandContext(t.Context(), "go", "run", ".")
+	cmd := exec.CommandContext(t.Context(), "go", "run", "-trimpath", ".")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {

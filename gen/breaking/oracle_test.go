@@ -285,7 +285,7 @@ func decodeAll(t *testing.T, forms []*form, decodings, readings [][2]int) []stri
 	}
 	write(t, filepath.Join(dir, "samples.json"), data)
 	write(t, filepath.Join(dir, "main.go"), []byte(oracleProgram+"var table = []pair{\n"+table.String()+"}\n"))
-	cmd := exec.CommandContext(t.Context(), "go", "run", ".")
+	cmd := exec.CommandContext(t.Context(), "go", "run", "-trimpath", ".")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
 	out, err := cmd.CombinedOutput()
