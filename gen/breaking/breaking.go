@@ -61,13 +61,7 @@ type Options struct {
 var examples embed.FS
 
 // Example returns the txtar archive that shows what a rule is about: old.yaml and new.yaml.
-func Example(id string) []byte {
-	text, err := examples.ReadFile("rules/" + id + ".txtar")
-	if err != nil {
-		return nil
-	}
-	return text
-}
+func Example(id string) []byte { return rule.Example(examples, id) }
 
 // Rules returns all rules: those about events, about schemas and about generated Go.
 func Rules() []rule.Rule {

@@ -48,13 +48,7 @@ type Options struct {
 var examples embed.FS
 
 // Example returns the txtar archive that shows what a rule is about: bad.yaml and good.yaml.
-func Example(id string) []byte {
-	text, err := examples.ReadFile("rules/" + id + ".txtar")
-	if err != nil {
-		return nil
-	}
-	return text
-}
+func Example(id string) []byte { return rule.Example(examples, id) }
 
 // Rules returns all rules in the order of the table.
 func Rules() []rule.Rule {

@@ -7,6 +7,7 @@
 package rule
 
 import (
+	"io/fs"
 	"path"
 	"path/filepath"
 	"slices"
@@ -25,6 +26,16 @@ type Rule struct {
 	Severity source.Severity `json:"severity"`
 	// Purpose is a sentence that says what the rule asks for.
 	Purpose string `json:"purpose"`
+}
+
+// Example returns the archive that shows what a rule is about, rules/ID.txtar of a package's examples;
+// nil when it has none.
+func Example(examples fs.FS, id string) []byte {
+	text, err := fs.ReadFile(examples, "rules/"+id+".txtar")
+	if err != nil {
+		return nil
+	}
+	return text
 }
 
 // A Selection says which rules count, and where.
