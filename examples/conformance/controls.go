@@ -102,7 +102,7 @@ func (f *fixture) addControls(srv *mcp.Server, g *generation) {
 			return *info.Cursor, nil
 		})
 	control(srv, "webhook_terminate", "Send a signed terminated envelope to a subscription and remove it.",
-		func(ctx context.Context, a byID) (string, error) { return ok, admin.Revoke(ctx, a.ID, nil) })
+		func(ctx context.Context, a byID) (string, error) { return ok, admin.End(ctx, a.ID, nil) })
 	control(srv, "subscribe_as", "Register a webhook subscription of another principal, without verification, and answer its id.",
 		func(ctx context.Context, a byKey) (string, error) {
 			return admin.Register(ctx, server.Registration{SubscriptionKey: a.key()})

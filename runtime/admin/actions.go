@@ -190,11 +190,11 @@ func (h *handler) do(r *http.Request, t task, err error) outcome {
 		case Resume:
 			err = h.admin.Resume(ctx, a.Subscription)
 		case End:
-			err = h.admin.Revoke(ctx, a.Subscription, nil)
+			err = h.admin.End(ctx, a.Subscription, nil)
 		case Disconnect:
 			err = h.admin.EndConnection(a.Connection, nil)
 		case Revoke:
-			result["ended"] = h.admin.RevokePrincipal(ctx, t.request.Principal, t.request.Events...)
+			result["ended"], err = h.admin.RevokePrincipal(ctx, t.request.Principal, t.request.Events...)
 		}
 	}
 	if err != nil {

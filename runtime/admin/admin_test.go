@@ -222,7 +222,7 @@ func TestBadActions(t *testing.T) {
 	w := newWorld(t)
 	id := w.subscribe("ann", "/a")
 	gone := w.subscribe("bob", "/b")
-	if err := w.es.Admin().Revoke(t.Context(), gone, nil); err != nil {
+	if err := w.es.Admin().End(t.Context(), gone, nil); err != nil {
 		t.Fatal(err)
 	}
 	before := w.state()

@@ -210,9 +210,9 @@ func (a *Admin) lock(ctx context.Context, id string) (h *subscriber.Live, unlock
 	return a.s.webhooks.Lock(ctx, id)
 }
 
-// Revoke ends one webhook subscription with a terminated envelope; nil for Forbidden. For all of a
+// End ends one webhook subscription with a terminated envelope; nil for Forbidden. For all of a
 // principal see [Server.Revoke].
-func (a *Admin) Revoke(ctx context.Context, id string, e *events.Error) error {
+func (a *Admin) End(ctx context.Context, id string, e *events.Error) error {
 	h, unlock, err := a.lock(ctx, id)
 	if err != nil {
 		return err

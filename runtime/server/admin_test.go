@@ -94,7 +94,7 @@ func TestSRV8Admin(t *testing.T) {
 			t.Errorf("a stale cursor: %q", got)
 		}
 
-		if err := a.Revoke(t.Context(), s.ID, nil); err != nil {
+		if err := a.End(t.Context(), s.ID, nil); err != nil {
 			t.Fatal(err)
 		}
 		w.settle(time.Second)
@@ -102,7 +102,7 @@ func TestSRV8Admin(t *testing.T) {
 			t.Error(got)
 		}
 		state(StateAbsent)
-		for name, err := range map[string]error{"Revoke": a.Revoke(t.Context(), s.ID, nil), "Resume": a.Resume(t.Context(), s.ID), "Replay": a.Replay(t.Context(), s.ID, "")} {
+		for name, err := range map[string]error{"End": a.End(t.Context(), s.ID, nil), "Resume": a.Resume(t.Context(), s.ID), "Replay": a.Replay(t.Context(), s.ID, "")} {
 			if !errors.Is(err, events.ErrNotFound) {
 				t.Errorf("%s of an unknown id: %v", name, err)
 			}

@@ -234,6 +234,9 @@ func TestREP13OthersCannotBeTold(t *testing.T) {
 		t.Errorf("Revoke: %v", err)
 	}
 	<-l.done
+	if _, err := m.Admin().RevokePrincipal(t.Context(), "ann"); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("RevokePrincipal: %v", err)
+	}
 	if _, err := m.Admin().Terminate(t.Context(), Target{Event: "e"}, nil); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("Terminate: %v", err)
 	}

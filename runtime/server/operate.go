@@ -140,16 +140,16 @@ func (a *Admin) EndConnection(id string, e *events.Error) error {
 	return nil
 }
 
-// RevokePrincipal is [Server.Revoke] for operators; it returns how many subscriptions there were.
-func (a *Admin) RevokePrincipal(ctx context.Context, principal string, names ...string) int {
+// RevokePrincipal is [Server.Revoke] for operators; it returns how many subscriptions there were in this
+// process.
+func (a *Admin) RevokePrincipal(ctx context.Context, principal string, names ...string) (int, error) {
 	n := 0
 	for _, sub := range a.s.Subscriptions() {
 		if sub.Principal == principal && (len(names) == 0 || slices.Contains(names, sub.Event)) {
 			n++
 		}
 	}
-	a.s.Revoke(ctx, principal, names...)
-	return n
+	return n, a.s.Revoke(ctx, principal, names...)
 }
 
 // An EventType is one that is registered.

@@ -62,7 +62,7 @@ func TestAttemptsOfSubscription(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if err := a.Revoke(t.Context(), s.ID, nil); err != nil {
+		if err := a.End(t.Context(), s.ID, nil); err != nil {
 			t.Fatal(err)
 		}
 		w.settle(time.Second)
@@ -139,8 +139,8 @@ func TestConnections(t *testing.T) {
 				t.Errorf("%q: %v", id, err)
 			}
 		}
-		if n := a.RevokePrincipal(t.Context(), "bob"); n != 1 {
-			t.Errorf("%d", n)
+		if n, err := a.RevokePrincipal(t.Context(), "bob"); err != nil || n != 1 {
+			t.Errorf("%d, %v", n, err)
 		}
 		synctest.Wait()
 		if rest := a.Connections(); len(rest) != 0 {
