@@ -256,6 +256,7 @@ type skewed struct {
 	start time.Time
 	rate  float64
 	f     *faults
+	early time.Duration // how much too early its timers come, as it counts
 
 	mu   sync.Mutex
 	wall time.Duration // how far the wall clock was set
@@ -280,7 +281,7 @@ func (c *skewed) set(by time.Duration) {
 }
 
 func (c *skewed) AfterFunc(d time.Duration, f func()) func() bool {
-	return time.AfterFunc(time.Duration(float64(d)/c.rate), func() {
+	return time.AfterFunc(time.Duration(float64(d-min(c.early, d/2))/c.rate), func() {
 		c.f.gate()
 		f()
 	}).Stop

@@ -119,10 +119,27 @@ func (o *Owner) granted(s *session, lease store.Lease, asked time.Duration, wall
 		o.session = s
 	}
 	s.asked, s.wall, s.ends = asked, wall, asked+o.o.TTL-o.o.TTL/marginPart
-	s.stop = o.o.Clock.AfterFunc(max(s.ends-now, 0), func() { o.holds(s) })
+	o.await(s, now)
 	if now >= s.ends {
 		o.lose(s, "its answer came too late")
 	}
+}
+
+// minAwait is the least time after which it is looked again whether a lease is over.
+const minAwait = time.Millisecond
+
+// await ends the session when its time is over, whatever else reads the clocks: work under way is cut off
+// then. A timer that comes early by the clock that counts is set again. o.mu is held.
+func (o *Owner) await(s *session, now time.Duration) {
+	ends := s.ends
+	s.stop = o.o.Clock.AfterFunc(max(ends-now, minAwait), func() {
+		mono, wall := o.o.Clock.Monotonic(), o.o.Clock.Wall()
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if s.ends == ends && o.judge(s, mono, wall) { // a renewal has a timer of its own
+			o.await(s, mono)
+		}
+	})
 }
 
 // renew asks for more time when a third of it is used up.
