@@ -312,3 +312,47 @@ func TestForms(t *testing.T) {
 		}
 	}
 }
+
+// A busyLog is one to which others append while it is opened here.
+type busyLog struct {
+	store.EventLog
+	others func()
+}
+
+func (l *busyLog) Bounds(ctx context.Context) (oldest, head store.Position, err error) {
+	oldest, head, err = l.EventLog.Bounds(ctx)
+	if others := l.others; others != nil {
+		l.others = nil
+		others()
+	}
+	return oldest, head, err
+}
+
+// REP-2: what others append to a shared log while it is opened here, before and after its bounds are read,
+// is told of before the topic is made. It is no fault, the topic knows how far it goes, and its readers get
+// it.
+func TestREP2AppendedWhileOpened(t *testing.T) {
+	typ := newType(t)
+	topic, err := Open(typ, Options{Slots: 64, Open: func(appended func([]store.Entry)) (store.EventLog, error) {
+		log := memory.NewLog(store.LogOptions{Appended: appended})
+		other := func(id string) {
+			if _, err := log.Append(t.Context(), store.Entry{EventID: id, Data: json.RawMessage(`{"id":"` + id + `"}`)}); err != nil {
+				t.Error(err)
+			}
+		}
+		other("1")
+		return &busyLog{log, func() { other("2") }}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if head := topic.Head(); head != 2 {
+		t.Fatalf("the head is %d", head)
+	}
+	add(t, topic, incident{ID: "3"})
+	r := topic.Reader(parse(t, typ, `{}`), "", nil, 0)
+	p, err := r.Pull(t.Context(), nil)
+	if err != nil || len(p.Out) != 3 || p.Gap {
+		t.Fatalf("%d of 3 occurrences, gap %v, %v", len(p.Out), p.Gap, err)
+	}
+}
