@@ -21,6 +21,8 @@ const (
 	maxSkew = time.Second
 	// marginPart of the lease is not used, so that clocks may differ in rate by that part.
 	marginPart = 20
+	// lookPart of the lease is the longest time between two looks.
+	lookPart = 6
 )
 
 // Options configure [New]. Leases and Run are needed.
@@ -37,7 +39,7 @@ type Options struct {
 	Shards int
 	// TTL is how long a lease lasts without a renewal; default 10 s.
 	TTL time.Duration
-	// Look is how often the replica looks at the cluster; default 1 s.
+	// Look is how often the replica looks at the cluster; default 1 s, at most a sixth of TTL.
 	Look time.Duration
 	// Run does what the owner of a shard does. It returns when the tenure's context has ended, or when
 	// it is draining and what was under way is concluded. Until then nobody else gets the shard from
@@ -76,6 +78,7 @@ func New(o Options) *Owner {
 	if o.Look <= 0 {
 		o.Look = time.Second
 	}
+	o.Look = min(o.Look, o.TTL/lookPart) // a renewal is due after a third of the lease, and begins at a look
 	if o.Clock == nil {
 		o.Clock = System()
 	}

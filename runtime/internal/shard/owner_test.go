@@ -513,3 +513,29 @@ func rate(t *testing.T, early time.Duration) {
 		<-r.owner.ended
 	}
 }
+
+// REP-8: a lease of any length that can be asked for is renewed in time, also while each question takes as
+// long as it may.
+func TestREP8ShortLease(t *testing.T) {
+	for _, ttl := range []time.Duration{time.Second, 2 * time.Second, 3 * time.Second, 10 * time.Second} {
+		for _, lag := range []time.Duration{0, ttl / 6} {
+			t.Run(fmt.Sprint(ttl, " ", lag), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld()
+					r := w.replica(0, 0.96, slices.Repeat([]fault{{lag: lag}}, 2000))
+					r.owner.o.Shards, r.owner.o.TTL, r.owner.o.Look = 2, ttl, 0
+					r.owner = New(r.owner.o)
+					r.start()
+					time.Sleep(2 * time.Minute)
+					w.c.mu.Lock()
+					if w.c.last != 1 {
+						t.Errorf("%d leases in two minutes", w.c.last)
+					}
+					w.c.mu.Unlock()
+					r.stop()
+					<-r.owner.ended
+				})
+			})
+		}
+	}
+}
