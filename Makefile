@@ -42,8 +42,18 @@ golden: ## Rewrite the golden files of the generator.
 .PHONY: demo
 demo: ## Show the main job end to end, then each protocol: webhooks in, typed events out.
 	@mkdir -p bin
-	@$(GO) build -o bin/ ./examples/github ./examples/watch ./examples/assistant ./examples/assistantclient ./examples/demo
+	@$(GO) build -o bin/ ./examples/github ./examples/watch ./examples/assistant ./examples/assistantclient ./examples/tickets \
+	  ./examples/demo ./runtime/internal/pgtest/throwaway
 	@./bin/demo -bin bin
+
+# How long the faults of make cluster go on; their numbers are those of 5 minutes, fewer where it is shorter.
+CLUSTERTIME ?= 5m
+
+.PHONY: cluster
+cluster: ## Kill, stop and replace replicas for CLUSTERTIME and show that nothing is lost (needs PostgreSQL).
+	@mkdir -p bin
+	@$(GO) build -o bin/campaign ./runtime/internal/campaign
+	@./bin/campaign -time $(CLUSTERTIME)
 
 .PHONY: asyncapi
 asyncapi: ## Check exported AsyncAPI documents with the official parser (needs Node, npm and its registry).
@@ -74,7 +84,7 @@ providers: ## Fetch GitHub's webhook schemas again (needs npm and its registry).
 .PHONY: bench
 bench: ## Measure polling, streaming and generating beside their plain-Go limits.
 	@mkdir -p bin
-	@$(GO) build -o bin/bench ./bench
+	@$(GO) build -o bin/ ./bench ./runtime/internal/pgtest/throwaway
 	@./bin/bench
 
 # How long each fuzz target runs.

@@ -66,6 +66,20 @@ func skip(t testing.TB, err error) {
 	t.Skip(text)
 }
 
+// Local skips the test where there are no programs to start a cluster of its own from, or fails it where
+// Required is set.
+func Local(t testing.TB) {
+	t.Helper()
+	_, err := find()
+	switch {
+	case err == nil:
+	case os.Getenv(Variable) != "":
+		t.Skip("only a remote PostgreSQL:", err)
+	default:
+		skip(t, err)
+	}
+}
+
 // Main runs the tests and stops the cluster that they started.
 func Main(m *testing.M) (code int) {
 	defer func() {
@@ -300,6 +314,9 @@ func (c *Cluster) run(name string, args ...string) error {
 	return nil
 }
 
+// ErrMissing says that there is nothing to start a cluster from.
+var ErrMissing = errors.New("no initdb found in PATH or where packages put it")
+
 // find returns the directory of the newest PostgreSQL's programs.
 func find() (string, error) {
 	if p, err := exec.LookPath("initdb"); err == nil {
@@ -314,7 +331,7 @@ func find() (string, error) {
 		found = append(found, some...)
 	}
 	if len(found) == 0 {
-		return "", errors.New("no initdb found in PATH or where packages put it")
+		return "", ErrMissing
 	}
 	return filepath.Dir(slices.Max(found)), nil
 }

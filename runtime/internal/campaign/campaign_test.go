@@ -1,0 +1,67 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
+)
+
+// asReplica makes the test binary a replica.
+const asReplica = "MCPE_CAMPAIGN_REPLICA"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asReplica) != "" {
+		if err := serveReplica(os.Args[2:]); err != nil {
+			os.Stderr.WriteString("campaign replica: " + err.Error() + "\n")
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// The short form of `make cluster`: REP-1, REP-2, REP-5 to REP-9, REP-14, REP-16, REP-20 and REP-22 over
+// real processes, which are this test binary.
+func TestCampaign(t *testing.T) {
+	pgtest.Local(t)
+	if testing.Short() {
+		t.Skip("it takes half a minute")
+	}
+	s := full(15 * time.Second)
+	s.kills, s.stops, s.cuts, s.lease, s.slow = 8, 1, 12, time.Second, 1500*time.Millisecond
+	s.pollers, s.streams, s.typed, s.emitters = 2, 3, 2, 4
+	s.dir, s.env = t.TempDir(), []string{asReplica + "=1"}
+	var err error
+	if s.program, err = os.Executable(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := run(t.Context(), s)
+	if r != nil {
+		var b strings.Builder
+		r.print(&b)
+		t.Log("\n" + b.String())
+	}
+	if err != nil {
+		t.Error(err)
+		logs(t, s.dir)
+	}
+}
+
+// logs shows the ends of the replicas' logs.
+func logs(t *testing.T, dir string) {
+	t.Helper()
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		text, err := os.ReadFile(dir + "/" + f.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s:\n%s", f.Name(), text[max(0, len(text)-20_000):])
+	}
+}

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets"
+	"github.com/mcpe-gen/mcpe-gen/runtime/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// A consumer gets tickets from the cluster until ctx ends.
+type consumer interface {
+	run(ctx context.Context)
+	result() *record
+}
+
+// A caller makes raw requests of revision 2026-07-28, so that a consumer sees what is on the wire.
+type caller struct {
+	base   string
+	hc     *http.Client
+	ledger *ledger
+	*record
+	cursor *string // where it goes on
+}
+
+func (c *caller) result() *record { return c.record }
+
+// params are those of a poll or a stream, with more members.
+func (c *caller) params(more map[string]any) map[string]any {
+	p := map[string]any{"name": tickets.TicketCreatedEventName, "arguments": arguments(c.severity), "cursor": c.cursor}
+	for k, v := range more {
+		p[k] = v
+	}
+	return p
+}
+
+func arguments(severity string) map[string]any {
+	if severity == "" {
+		return map[string]any{}
+	}
+	return map[string]any{"severity": severity}
+}
+
+// call posts a request of an extension's method. The answer is the caller's to close.
+func call(ctx context.Context, hc *http.Client, base, method string, params map[string]any) (*http.Response, error) {
+	params["_meta"] = map[string]any{
+		"io.modelcontextprotocol/protocolVersion":    "2026-07-28",
+		"io.modelcontextprotocol/clientInfo":         map[string]any{"name": "campaign", "version": "1"},
+		"io.modelcontextprotocol/clientCapabilities": map[string]any{},
+	}
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 7, "method": method, "params": params})
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/mcp", bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	req.Header.Set("Mcp-Protocol-Version", "2026-07-28")
+	req.Header.Set("Mcp-Method", method)
+	req.Header.Set("Authorization", "Bearer "+principal)
+	resp, err := hc.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
+		resp.Body.Close()
+		return nil, fmt.Errorf("%s: %s: %s", method, resp.Status, text)
+	}
+	return resp, nil
+}
+
+// An answer is the JSON-RPC response to a poll.
+type answer struct {
+	Result struct {
+		Events []struct {
+			EventID string `json:"eventId"`
+		} `json:"events"`
+		Cursor    *string `json:"cursor"`
+		Truncated bool    `json:"truncated"`
+		HasMore   bool    `json:"hasMore"`
+	} `json:"result"`
+	Error *struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+// temporary are errors that a server answers while its database is away; any other is a finding.
+func temporary(code int) bool { return code == -32603 }
+
+// poll polls once.
+func (c *caller) poll(ctx context.Context) (more bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	resp, err := call(ctx, c.hc, c.base, wire.MethodPoll, c.params(map[string]any{"timeoutMs": 1000, "maxEvents": 50}))
+	if err != nil {
+		return false, err
+	}
+	defer resp.Body.Close()
+	var a answer
+	if err := json.NewDecoder(resp.Body).Decode(&a); err != nil {
+		return false, err
+	}
+	if a.Error != nil {
+		err := fmt.Errorf("poll: %d %s", a.Error.Code, a.Error.Message)
+		if !temporary(a.Error.Code) {
+			c.fail(err)
+		}
+		return false, err
+	}
+	if a.Result.Truncated {
+		c.gap()
+	}
+	for _, e := range a.Result.Events {
+		c.got(e.EventID, c.ledger)
+	}
+	c.cursor = a.Result.Cursor
+	return a.Result.HasMore, nil
+}
+
+// A poller polls, each time at another replica.
+type poller struct{ caller }
+
+func (p *poller) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		if _, err := p.poll(ctx); err != nil && ctx.Err() == nil {
+			p.trouble()
+			sleep(ctx, 20*time.Millisecond)
+		}
+	}
+}
+
+// A streamer has a stream and opens it again, at another replica, when it ends.
+type streamer struct{ caller }
+
+func (s *streamer) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := s.stream(ctx); err != nil && ctx.Err() == nil {
+			s.trouble()
+			sleep(ctx, 20*time.Millisecond)
+		}
+	}
+}
+
+// stream reads one stream to its end, or until its replica has been silent for too long.
+func (s *streamer) stream(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	silence := time.AfterFunc(answerTime, cancel)
+	defer silence.Stop()
+	resp, err := call(ctx, s.hc, s.base, wire.MethodStream, s.params(nil))
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		silence.Reset(3 * heartbeat)
+		text, ok := strings.CutPrefix(lines.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		var f struct {
+			Method string `json:"method"`
+			Params struct {
+				EventID   string  `json:"eventId"`
+				Cursor    *string `json:"cursor"`
+				Truncated bool    `json:"truncated"`
+			} `json:"params"`
+			Error *struct {
+				Code    int    `json:"code"`
+				Message string `json:"message"`
+			} `json:"error"`
+		}
+		if err := json.Unmarshal([]byte(text), &f); err != nil {
+			return fmt.Errorf("%q: %w", text, err)
+		}
+		if f.Error != nil {
+			err := fmt.Errorf("stream: %d %s", f.Error.Code, f.Error.Message)
+			if !temporary(f.Error.Code) {
+				s.fail(err)
+			}
+			return err
+		}
+		if f.Params.Truncated {
+			s.gap()
+		}
+		switch f.Method {
+		case wire.NotificationEvent:
+			s.got(f.Params.EventID, s.ledger)
+		case wire.NotificationTerminated:
+			s.fail(errors.New("the stream was terminated: " + text))
+		}
+		if f.Params.Cursor != nil {
+			s.cursor = f.Params.Cursor
+		}
+	}
+	return lines.Err()
+}
+
+// A typed consumer is a program of a user's: a generated subscription on the project's client.
+type typed struct {
+	caller
+	mode string
+}
+
+func (t *typed) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := t.subscribe(ctx); err != nil && ctx.Err() == nil {
+			t.trouble()
+			sleep(ctx, 50*time.Millisecond)
+		}
+	}
+}
+
+// A bearer adds the principal's token.
+type bearer struct{ next http.RoundTripper }
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+principal)
+	return b.next.RoundTrip(r)
+}
+
+func (t *typed) subscribe(ctx context.Context) error {
+	c, err := client.Connect(ctx, client.HTTP(t.base+"/mcp", &http.Client{Transport: bearer{t.hc.Transport}}), client.Options{
+		Mode: t.mode, Heartbeat: heartbeat, PollFloor: 20 * time.Millisecond, LongPoll: time.Second, CallTimeout: answerTime,
+		Backoff: client.Backoff{Min: 20 * time.Millisecond, Max: 500 * time.Millisecond}, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	sub, err := tickets.SubscribeTicketCreated(ctx, c, tickets.TicketCreatedArguments{Severity: tickets.Severity(t.severity)},
+		client.WithCursor(*t.cursor))
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	for ev, err := range sub.Events() {
+		var gap *client.GapError
+		switch {
+		case err == nil:
+			if ev.Data.TicketID != ev.ID {
+				t.fail(fmt.Errorf("the ticket of %s is %q", ev.ID, ev.Data.TicketID))
+			}
+			t.got(ev.ID, t.ledger)
+			t.cursor = &ev.Cursor
+		case errors.As(err, &gap):
+			t.gap()
+		case client.Final(err):
+			return err
+		default:
+			t.trouble()
+		}
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+)
+
+// An emitter opens tickets at whatever replica the balancer gives it, one after the other, each under an
+// id that is kept until one replica has acknowledged it.
+type emitter struct {
+	name    string
+	base    string
+	ledger  *ledger
+	hc      *http.Client
+	pause   time.Duration
+	outbox  bool         // within a transaction of its own, two at a time
+	newer   *atomic.Bool // the next build is there
+	failure func(error)
+}
+
+var severities = []string{"low", "normal", "high"}
+
+// giveUp is how often a ticket that not every build can emit is tried.
+const giveUp = 20
+
+func (e *emitter) run(ctx context.Context) {
+	for n := 0; ctx.Err() == nil; n++ {
+		one := func(suffix string) ticket {
+			// The answer to an earlier attempt may have been lost: what is sent again is the same.
+			return ticket{ID: fmt.Sprintf("%s-%d%s", e.name, n, suffix), Title: "The printer is on fire",
+				Severity: severities[rand.IntN(len(severities))], Opened: events.NewTime(time.Now().UTC())}
+		}
+		if e.outbox {
+			both := []ticket{one("a"), one("b")}
+			e.open(ctx, "/transaction", both, both...)
+		} else {
+			t := one("")
+			if n%8 == 0 && e.newer.Load() {
+				t.Team = "facilities"
+			}
+			e.open(ctx, "/emit", t, t)
+		}
+		sleep(ctx, e.pause/2+rand.N(e.pause))
+	}
+}
+
+// open asks until some replica has acknowledged the tickets, also when ctx has ended: they are counted.
+func (e *emitter) open(ctx context.Context, path string, body any, all ...ticket) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		e.failure(err)
+		return
+	}
+	for _, t := range all {
+		e.ledger.begin(t, e.outbox)
+	}
+	ctx = context.WithoutCancel(ctx)
+	for try, end := 0, time.Now().Add(settleTime); ; try++ {
+		status, answer, err := e.post(ctx, path, text)
+		switch {
+		case err == nil && status == http.StatusOK:
+			for _, t := range all {
+				e.ledger.acknowledged(t.ID)
+			}
+			return
+		case err == nil && status == http.StatusConflict:
+			e.failure(fmt.Errorf("%s of %s was refused: %s", path, all[0].ID, answer))
+			return
+		case all[0].Team != "" && try == giveUp:
+			return // it may stand or not
+		case time.Now().After(end):
+			e.failure(fmt.Errorf("%s of %s was never acknowledged: %d %s %w", path, all[0].ID, status, answer, err))
+			return
+		}
+		e.ledger.retried()
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func (e *emitter) post(ctx context.Context, path string, body []byte) (status int, answer string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.base+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
+	resp, err := e.hc.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 4096))
+	return resp.StatusCode, string(text), err
+}
+
+// sleep waits and reports whether ctx goes on.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// Names of faults in the report.
+const (
+	killed     = "replicas killed (SIGKILL)"
+	stopped    = "owners stopped beyond their lease (SIGSTOP)"
+	restarted  = "database crashed and restarted"
+	severed    = "connections cut after a statement, its answer lost"
+	rolled     = "rolling deploys, one a rollback"
+	slowed     = "slow database"
+	outboxKill = "of which the outbox's owner"
+)
+
+// faults lets happen what the settings ask for, spread over the time.
+func (c *campaign) faults(ctx context.Context, wg *sync.WaitGroup) {
+	repeat := func(what string, n int, f func(context.Context) error) {
+		if n == 0 {
+			return
+		}
+		c.wanted[what] = n
+		every := c.time * 9 / 10 / time.Duration(n)
+		wg.Go(func() {
+			begin := time.Now()
+			for i := range n {
+				at := begin.Add(c.time/50 + time.Duration(i)*every + rand.N(every/2+1))
+				// A fault that came late does not take the time of the next.
+				if !sleep(ctx, time.Until(at)) {
+					return
+				}
+				if err := f(context.WithoutCancel(ctx)); err != nil {
+					c.fail(fmt.Errorf("%s: %w", what, err))
+					return
+				}
+				c.happened(what)
+			}
+		})
+	}
+	var database sync.Mutex // restarted and asked in turns
+	repeat(killed, c.kills, func(ctx context.Context) error { return c.kill(ctx) })
+	repeat(stopped, c.stops, func(ctx context.Context) error { return c.halt(ctx) })
+	repeat(restarted, c.restarts, func(context.Context) error {
+		database.Lock()
+		defer database.Unlock()
+		from := time.Now()
+		err := c.db.restart(rand.N(time.Second))
+		c.window(window{nil, from, time.Now()})
+		return err
+	})
+	repeat(severed, c.cuts, func(context.Context) error {
+		c.window(window{nil, time.Now(), time.Now().Add(time.Second)})
+		c.db.cut()
+		return nil
+	})
+	if c.slow > 0 {
+		c.wanted[slowed] = 1
+		wg.Go(func() {
+			if !sleep(ctx, c.time/2) {
+				return
+			}
+			c.db.delay.Store(int64(c.delay))
+			sleep(ctx, c.slow)
+			c.db.delay.Store(0)
+			c.happened(slowed)
+		})
+	}
+	if c.deploy {
+		c.wanted[rolled] = 2
+		wg.Go(func() {
+			for i, at := range []time.Duration{c.time / 4, c.time / 4} {
+				if !sleep(ctx, at) {
+					return
+				}
+				if err := c.roll(context.WithoutCancel(ctx), i == 0); err != nil {
+					c.fail(err)
+					return
+				}
+				c.happened(rolled)
+			}
+		})
+	}
+}
+
+// kill kills a random replica and starts another in its place.
+func (c *campaign) kill(ctx context.Context) error {
+	s := c.anySlot()
+	owner, _ := c.db.owner(ctx, store.OutboxTopic) // the database may be away
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if owner == s.options.name {
+		c.mu.Lock()
+		c.deaths = append(c.deaths, death{at: time.Now()})
+		c.mu.Unlock()
+		c.happened(outboxKill)
+	}
+	from := time.Now()
+	s.kill()
+	c.window(window{s, from, time.Now()})
+	sleep(ctx, rand.N(300*time.Millisecond))
+	return s.restart(ctx)
+}
+
+// halt lets the owner of something stand still for longer than its lease, and go on.
+func (c *campaign) halt(ctx context.Context) error {
+	s := c.anySlot()
+	if name, err := c.db.owner(ctx, store.OutboxTopic); err == nil {
+		for _, x := range c.slots {
+			if x.options.name == name {
+				s = x
+			}
+		}
+	}
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	p := s.running()
+	if p == nil {
+		return nil
+	}
+	from := time.Now()
+	if err := pause(p.cmd.Process); err != nil {
+		return err
+	}
+	sleep(ctx, c.lease+rand.N(c.lease))
+	c.window(window{s, from, time.Now()})
+	return resume(p.cmd.Process)
+}
+
+// roll replaces the replicas one after the other by those of another build. Each ends in order.
+func (c *campaign) roll(ctx context.Context, newer bool) error {
+	c.newer.Store(true)
+	for _, s := range c.slots {
+		if err := c.replace(ctx, s, newer); err != nil {
+			return err
+		}
+	}
+	c.newer.Store(newer)
+	return nil
+}
+
+func (c *campaign) replace(ctx context.Context, s *slot, newer bool) error {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	err := s.end()
+	s.mu.Lock()
+	s.options.next = newer
+	s.mu.Unlock()
+	return errors.Join(err, s.restart(ctx))
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// A ledger is what the emitters did.
+type ledger struct {
+	mu      sync.Mutex
+	tickets map[string]*entry
+	retries int
+}
+
+// An entry is one occurrence that was to be emitted.
+type entry struct {
+	ticket
+	outbox bool      // emitted in a transaction
+	acked  time.Time // when the emit was acknowledged; zero for never: it may stand or not
+}
+
+func newLedger() *ledger { return &ledger{tickets: map[string]*entry{}} }
+
+func (l *ledger) begin(t ticket, outbox bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tickets[t.ID] = &entry{ticket: t, outbox: outbox}
+}
+
+func (l *ledger) retried() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.retries++
+}
+
+func (l *ledger) acknowledged(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tickets[id].acked = time.Now()
+}
+
+func (l *ledger) get(id string) (entry, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e, ok := l.tickets[id]
+	if !ok {
+		return entry{}, false
+	}
+	return *e, true
+}
+
+// expected returns the acknowledged ids that a consumer with that filter has to get.
+func (l *ledger) expected(severity string) (ids []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, e := range l.tickets {
+		if !e.acked.IsZero() && (severity == "" || e.Severity == severity) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// A record is what one consumer got.
+type record struct {
+	kind, severity string
+	// exact tells that the consumer sees the wire as it is: nothing may come twice, and all in the
+	// order of the log. A client that deduplicates is not, and neither is a receiver.
+	exact bool
+
+	mu        sync.Mutex
+	seen      map[string]int
+	order     []string
+	truncated int
+	troubles  int // requests that failed: they are made again
+	latency   []time.Duration
+	fatal     error
+	arrivals  func(id string, at time.Time)
+}
+
+func newRecord(kind, severity string, exact bool) *record {
+	return &record{kind: kind, severity: severity, exact: exact, seen: map[string]int{}}
+}
+
+func (r *record) got(id string, l *ledger) {
+	now := time.Now()
+	e, known := l.get(id)
+	r.mu.Lock()
+	r.seen[id]++
+	r.order = append(r.order, id)
+	if known && r.seen[id] == 1 {
+		r.latency = append(r.latency, now.Sub(e.Opened.Time))
+	}
+	arrivals := r.arrivals
+	r.mu.Unlock()
+	if arrivals != nil {
+		arrivals(id, now)
+	}
+}
+
+func (r *record) gap() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.truncated++
+}
+
+func (r *record) trouble() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.troubles++
+}
+
+func (r *record) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.fatal == nil {
+		r.fatal = err
+	}
+}
+
+// missing returns those of ids that have not come.
+func (r *record) missing(ids []string) (none []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, id := range ids {
+		if r.seen[id] == 0 {
+			none = append(none, id)
+		}
+	}
+	return none
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// listening is the line by which a replica says that it serves.
+	listening = "campaign: listening on"
+	// startTime and endTime bound the start and the orderly end of a replica.
+	startTime = 30 * time.Second
+	endTime   = 15 * time.Second
+)
+
+// A slot is a place of the cluster: one replica after the other runs in it, at the same address.
+type slot struct {
+	program string
+	env     []string
+	log     io.Writer // of all its replicas
+
+	turn sync.Mutex // held by who starts, stops, kills or holds it
+
+	mu      sync.Mutex
+	options replicaOptions
+	process *replica // nil while none runs
+	ends    []time.Time
+}
+
+// A replica is a running process.
+type replica struct {
+	cmd   *exec.Cmd
+	ready chan struct{} // closed when it serves
+	done  chan struct{} // closed when it has ended
+	err   error         // of Wait; read after done
+}
+
+// start starts a replica and waits until it serves. The slot is the caller's turn.
+func (s *slot) start(ctx context.Context) error {
+	s.mu.Lock()
+	args := s.options.args()
+	s.mu.Unlock()
+	p := &replica{cmd: exec.Command(s.program, args...), ready: make(chan struct{}), done: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), s.env...)
+	stderr, err := p.cmd.StderrPipe()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.log, "--- %s starts at %s: %s\n", args[2], time.Now().Format(time.RFC3339Nano), strings.Join(args, " "))
+	if err := p.cmd.Start(); err != nil {
+		return err
+	}
+	go func() {
+		lines := bufio.NewScanner(stderr)
+		lines.Buffer(nil, 1<<20)
+		for ready := false; lines.Scan(); {
+			if !ready && strings.HasPrefix(lines.Text(), listening) {
+				ready = true
+				close(p.ready)
+			}
+			fmt.Fprintln(s.log, lines.Text())
+		}
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	s.mu.Lock()
+	s.process = p
+	s.mu.Unlock()
+	timer := time.NewTimer(startTime)
+	defer timer.Stop()
+	select {
+	case <-p.ready:
+		return nil
+	case <-p.done:
+		return fmt.Errorf("%s ended when it started: %w", s.options.name, p.err)
+	case <-timer.C:
+		return fmt.Errorf("%s does not serve after %v", s.options.name, startTime)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// restart starts a replica until one serves: a database that is away lets it end.
+func (s *slot) restart(ctx context.Context) error {
+	for {
+		err := s.start(ctx)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		s.kill()
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		}
+	}
+}
+
+func (s *slot) running() *replica {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.process
+}
+
+// kill ends the replica as kill -9 does.
+func (s *slot) kill() {
+	p := s.running()
+	if p == nil {
+		return
+	}
+	s.mu.Lock()
+	s.ends = append(s.ends, time.Now())
+	s.process = nil
+	s.mu.Unlock()
+	p.cmd.Process.Kill()
+	<-p.done
+}
+
+// end asks the replica to end and reports anything but an orderly end.
+func (s *slot) end() error {
+	p := s.running()
+	if p == nil {
+		return nil
+	}
+	s.mu.Lock()
+	s.process = nil
+	s.mu.Unlock()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	select {
+	case <-p.done:
+		if p.err != nil {
+			return fmt.Errorf("%s ended with %w", s.options.name, p.err)
+		}
+		return nil
+	case <-time.After(endTime + time.Second):
+		p.cmd.Process.Kill()
+		<-p.done
+		return fmt.Errorf("%s did not end within %v of SIGTERM", s.options.name, endTime)
+	}
+}

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign/next"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
+	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
+)
+
+// heartbeat is short, so that streams of a process that stands still are given up soon.
+const heartbeat = time.Second
+
+// replicaOptions are the flags of a replica's process.
+type replicaOptions struct {
+	name, addr, database, source, callbacks string
+	lease                                   time.Duration
+	next                                    bool
+}
+
+func (o *replicaOptions) args() []string {
+	args := []string{"replica", "-name", o.name, "-addr", o.addr, "-database", o.database, "-lease", o.lease.String(),
+		"-source", o.source, "-callbacks", o.callbacks}
+	if o.next {
+		args = append(args, "-next")
+	}
+	return args
+}
+
+// serveReplica is the main function of a replica's process.
+func serveReplica(args []string) error {
+	var o replicaOptions
+	fs := flag.NewFlagSet("replica", flag.ContinueOnError)
+	fs.StringVar(&o.name, "name", "", "name in logs and leases")
+	fs.StringVar(&o.addr, "addr", "", "address to listen on")
+	fs.StringVar(&o.database, "database", "", "connection string")
+	fs.DurationVar(&o.lease, "lease", 0, "how long others wait for this one when it has died")
+	fs.BoolVar(&o.next, "next", false, "be the next build, whose schemas have a member more")
+	fs.StringVar(&o.source, "source", "", "address that callbacks are called from")
+	fs.StringVar(&o.callbacks, "callbacks", "", "origin of the receivers; empty for no webhooks")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return o.serve(ctx)
+}
+
+func (o *replicaOptions) serve(ctx context.Context) (err error) {
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	kept, err := postgres.Open(ctx, o.database, postgres.Options{Logger: log})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, kept.Close()) }()
+	db, err := pgxpool.New(ctx, o.database)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	so := server.Options{
+		Store: kept, Heartbeat: heartbeat, NextPoll: 200 * time.Millisecond, Retention: server.Retention{MaxCount: -1},
+		Replica: server.Replica{Name: o.name, Lease: o.lease}, Logger: log,
+	}
+	if o.callbacks != "" {
+		so.Webhook = o.webhooks()
+	}
+	es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "tickets", Version: "1"}, nil), so)
+	if err != nil {
+		return err
+	}
+	desk := &desk{db: db, store: kept, log: log}
+	if desk.created, err = register(es, o.next); err != nil {
+		return err
+	}
+	verify := func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
+		return &auth.TokenInfo{UserID: token, Expiration: time.Now().Add(time.Hour)}, nil
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", auth.RequireBearerToken(verify, nil)(transport.NewHandler(es, transport.HandlerOptions{Direct: true})))
+	mux.HandleFunc("POST /emit", desk.emit)
+	mux.HandleFunc("POST /transaction", desk.transaction)
+	ln, err := net.Listen("tcp", o.addr)
+	if err != nil {
+		return err
+	}
+	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+	failed := make(chan error, 1)
+	go func() { failed <- web.Serve(ln) }()
+	fmt.Fprintln(os.Stderr, listening, ln.Addr())
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+	}
+	ending, cancel := context.WithTimeout(context.Background(), endTime)
+	defer cancel()
+	err = errors.Join(err, es.Shutdown(ending))
+	if e := web.Shutdown(ending); e != nil {
+		err = errors.Join(err, e, web.Close())
+	}
+	return err
+}
+
+// webhooks are the options of delivery to the campaign's receivers: called from an address of the
+// replica's own, so that a receiver knows who called it.
+func (o *replicaOptions) webhooks() *server.WebhookOptions {
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(o.source)}}
+	w := &server.WebhookOptions{Callbacks: server.Callbacks{AllowOrigins: []string{o.callbacks}, DialContext: dialer.DialContext}}
+	w.Retry.Schedule = []time.Duration{0, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second}
+	w.Retry.Suspend.Min = 1 << 30 // receivers fail on purpose, and are not to be held back for it
+	return w
+}
+
+// A ticket is what the campaign emits.
+type ticket struct {
+	ID       string      `json:"id"` // the eventId
+	Title    string      `json:"title"`
+	Severity string      `json:"severity"`
+	Opened   events.Time `json:"opened"`
+	// Team is a member that only the next build knows.
+	Team string `json:"team,omitempty"`
+}
+
+// errTeam refuses what this build cannot emit whole: under one id the data is always the same.
+var errTeam = errors.New("this build knows no team")
+
+// created emits ticket.created as one build of the program knows it.
+type created struct {
+	emit    func(ctx context.Context, t ticket) error
+	prepare func(ctx context.Context, t ticket) (store.Prepared, error)
+}
+
+func register(es *server.Server, build bool) (created, error) {
+	if build {
+		e, err := next.RegisterTicketCreated(es, next.TicketCreatedHooks{})
+		payload := func(t ticket) next.TicketCreatedPayload {
+			p := next.TicketCreatedPayload{TicketID: t.ID, Title: t.Title, Severity: next.Severity(t.Severity), OpenedAt: t.Opened}
+			if t.Team != "" {
+				p.Team = &t.Team
+			}
+			return p
+		}
+		return created{
+			func(ctx context.Context, t ticket) error { return e.Emit(ctx, payload(t), events.WithID(t.ID)) },
+			func(ctx context.Context, t ticket) (store.Prepared, error) {
+				return e.Prepare(ctx, payload(t), events.WithID(t.ID))
+			},
+		}, err
+	}
+	e, err := tickets.RegisterTicketCreated(es, tickets.TicketCreatedHooks{})
+	payload := func(t ticket) tickets.TicketCreatedPayload {
+		return tickets.TicketCreatedPayload{TicketID: t.ID, Title: t.Title, Severity: tickets.Severity(t.Severity), OpenedAt: t.Opened}
+	}
+	return created{
+		func(ctx context.Context, t ticket) error {
+			if t.Team != "" {
+				return errTeam
+			}
+			return e.Emit(ctx, payload(t), events.WithID(t.ID))
+		},
+		func(ctx context.Context, t ticket) (store.Prepared, error) {
+			if t.Team != "" {
+				return nil, errTeam
+			}
+			return e.Prepare(ctx, payload(t), events.WithID(t.ID))
+		},
+	}, err
+}
+
+// A desk opens tickets.
+type desk struct {
+	db      *pgxpool.Pool
+	store   *postgres.Store
+	created created
+	log     *slog.Logger
+}
+
+// emit emits the ticket of the body. It answers 200 when that is acknowledged.
+func (d *desk) emit(w http.ResponseWriter, r *http.Request) {
+	var t ticket
+	if err := json.NewDecoder(r.Body).Decode(&t); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	d.answer(w, d.created.emit(r.Context(), t))
+}
+
+// transaction inserts the tickets of the body and emits them in the same transaction, unless an earlier
+// one, whose answer was lost, has done so.
+func (d *desk) transaction(w http.ResponseWriter, r *http.Request) {
+	var all []ticket
+	if err := json.NewDecoder(r.Body).Decode(&all); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	d.answer(w, pgx.BeginFunc(r.Context(), d.db, func(tx pgx.Tx) error {
+		for _, t := range all {
+			tag, err := tx.Exec(r.Context(), "INSERT INTO campaign_tickets (id) VALUES ($1) ON CONFLICT DO NOTHING", t.ID)
+			if err != nil {
+				return err
+			}
+			if tag.RowsAffected() == 0 {
+				continue
+			}
+			occurrence, err := d.created.prepare(r.Context(), t)
+			if err != nil {
+				return err
+			}
+			if err := d.store.EmitPgx(r.Context(), tx, occurrence); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+func (d *desk) answer(w http.ResponseWriter, err error) {
+	switch {
+	case err == nil:
+	case errors.Is(err, events.ErrIDReused), errors.Is(err, events.ErrInvalidPayload):
+		http.Error(w, err.Error(), http.StatusConflict)
+	default:
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	}
+}

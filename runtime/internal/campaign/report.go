@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets"
+)
+
+// A report is what came of a campaign.
+type report struct {
+	took         time.Duration
+	acknowledged int
+	maybe        int // never acknowledged: they may stand or not
+	retries      int
+	logged       int // entries of the log
+	done, wanted map[string]int
+	consumers    []consumed
+	failover     []time.Duration // from the death of the outbox's owner to what was committed after it
+	attempts     int             // of webhooks
+	repeats      int             // of deliveries that had been accepted, all at a fault
+	failures     []error
+}
+
+// consumed is the line of one consumer.
+type consumed struct {
+	kind, severity                                        string
+	expected, got, missing, foreign, repeated, disordered int
+	truncated, troubles                                   int
+	p50, p99, max                                         time.Duration
+}
+
+// judge compares what everybody got with what was emitted.
+func (c *campaign) judge(ctx context.Context, took time.Duration) *report {
+	c.mu.Lock()
+	r := &report{took: took, done: c.done, wanted: c.wanted}
+	for _, d := range c.deaths {
+		if !d.next.IsZero() {
+			r.failover = append(r.failover, d.next.Sub(d.at))
+		}
+	}
+	c.mu.Unlock()
+	slices.Sort(r.failover)
+	for what, n := range r.wanted {
+		if r.done[what] < n {
+			c.fail(fmt.Errorf("%s: %d of %d", what, r.done[what], n))
+		}
+	}
+	r.acknowledged = len(c.ledger.expected(""))
+	r.maybe, r.retries = len(c.ledger.tickets)-r.acknowledged, c.ledger.retries
+	log, err := c.log(ctx)
+	if err != nil {
+		c.fail(err)
+	}
+	r.logged = len(log)
+	for _, x := range c.consumers {
+		l, err := c.ledger.consumed(x.result(), log)
+		if err != nil {
+			c.fail(fmt.Errorf("%s of %q: %w", l.kind, l.severity, err))
+		}
+		r.consumers = append(r.consumers, l)
+	}
+	if c.reception != nil {
+		c.judgeAttempts(r)
+	}
+	return r
+}
+
+// log reads the log: its order is what every consumer has to see (REP-1).
+func (c *campaign) log(ctx context.Context) (ids []string, err error) {
+	err = c.db.with(ctx, func(conn *pgx.Conn) error {
+		var waiting int
+		if err := conn.QueryRow(ctx, "SELECT count(*) FROM mcpe.outbox").Scan(&waiting); err != nil || waiting > 0 {
+			return errors.Join(err, fmt.Errorf("%d occurrences wait in the outbox", waiting))
+		}
+		rows, err := conn.Query(ctx, `SELECT e.position, convert_from(e.event_id, 'UTF8') FROM mcpe.entries e JOIN mcpe.logs l ON l.id = e.log
+			WHERE l.name = $1 ORDER BY e.position`, tickets.TicketCreatedEventName)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var position int64
+			var id string
+			if err := rows.Scan(&position, &id); err != nil {
+				return err
+			}
+			if ids = append(ids, id); position != int64(len(ids)) {
+				return fmt.Errorf("the log has position %d where %d comes next", position, len(ids))
+			}
+		}
+		return rows.Err()
+	})
+	return ids, err
+}
+
+// consumed judges one consumer.
+func (l *ledger) consumed(r *record, log []string) (x consumed, err error) {
+	expected := l.expected(r.severity)
+	missing := r.missing(expected)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x = consumed{kind: r.kind, severity: r.severity, expected: len(expected), got: len(r.seen), missing: len(missing),
+		truncated: r.truncated, troubles: r.troubles}
+	var want []string // what of the log it has to have seen
+	for _, id := range log {
+		if e, ok := l.get(id); ok && (r.severity == "" || e.Severity == r.severity) {
+			want = append(want, id)
+		}
+	}
+	var foreign []string
+	for id, n := range r.seen {
+		e, ok := l.get(id)
+		if !ok || r.severity != "" && e.Severity != r.severity {
+			foreign = append(foreign, id)
+		}
+		x.repeated += n - 1
+	}
+	x.foreign = len(foreign)
+	fail := func(what string, n int, examples []string) {
+		if n > 0 {
+			err = errors.Join(err, fmt.Errorf("%d %s, for example %q", n, what, examples[:min(len(examples), 5)]))
+		}
+	}
+	fail("missing", len(missing), missing)
+	fail("that it did not ask for or nobody emitted", len(foreign), foreign)
+	fail("gaps", r.truncated, nil)
+	if r.exact {
+		fail("repeated", x.repeated, nil)
+	}
+	if r.exact || strings.HasPrefix(r.kind, "client") {
+		for i := range min(len(want), len(r.order)) {
+			if want[i] != r.order[i] {
+				x.disordered++
+			}
+		}
+		fail("not in the log's order", x.disordered, nil)
+	}
+	if slices.Sort(r.latency); len(r.latency) > 0 {
+		n := len(r.latency)
+		x.p50, x.p99, x.max = r.latency[n/2], r.latency[n*99/100], r.latency[n-1]
+	}
+	return x, errors.Join(err, r.fatal)
+}
+
+// judgeAttempts holds deliveries to what may be repeated: what was accepted comes again only where the
+// replica that had delivered it died, stood still or lost its database before it could write that down.
+func (c *campaign) judgeAttempts(r *report) {
+	c.reception.mu.Lock()
+	attempts := slices.Clone(c.reception.attempts)
+	c.reception.mu.Unlock()
+	slices.SortFunc(attempts, func(a, b attempt) int { return a.begin.Compare(b.begin) })
+	r.attempts = len(attempts)
+	accepted := map[[2]string]attempt{}
+	for _, a := range attempts {
+		key := [2]string{a.receiver, a.event}
+		if before, ok := accepted[key]; ok {
+			r.repeats++
+			if !c.excused(before) {
+				c.fail(fmt.Errorf("%s was accepted from %s at %v and came again from %s at %v without a fault", a.event,
+					before.source, before.end.Format(time.StampMilli), a.source, a.begin.Format(time.StampMilli)))
+			}
+		}
+		if a.accepted {
+			accepted[key] = a
+		}
+	}
+}
+
+// unwritten is how long after its answer a delivery may not be written down yet, on a loaded machine.
+const unwritten = 2 * time.Second
+
+func (c *campaign) excused(a attempt) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.windows, func(w window) bool {
+		return (w.slot == nil || w.slot.options.source == a.source) && w.from.Before(a.end.Add(unwritten)) && w.to.After(a.begin)
+	})
+}
+
+func (r *report) print(w io.Writer) {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "The campaign took %v: %d occurrences acknowledged, %d never answered, %d requests to emit made again; the log has %d.\n\n",
+		r.took.Round(time.Second), r.acknowledged, r.maybe, r.retries, r.logged)
+	fmt.Fprintln(tw, "fault\tdone\twanted")
+	for _, what := range []string{killed, outboxKill, stopped, restarted, severed, rolled, slowed} {
+		wanted := "-"
+		if n, ok := r.wanted[what]; ok {
+			wanted = fmt.Sprint(n)
+		}
+		fmt.Fprintf(tw, "%s\t%d\t%s\n", what, r.done[what], wanted)
+	}
+	tw.Flush()
+	fmt.Fprintln(w)
+	fmt.Fprintln(tw, "consumer\tfilter\texpected\tgot\tmissing\tforeign\trepeated\tout of order\tgaps\trequests again\tlatency p50\tp99\tmax")
+	round := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
+	for _, x := range r.consumers {
+		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%v\t%v\t%v\n", x.kind, x.severity, x.expected, x.got, x.missing, x.foreign, x.repeated,
+			x.disordered, x.truncated, x.troubles, round(x.p50), round(x.p99), round(x.max))
+	}
+	tw.Flush()
+	if n := len(r.failover); n > 0 {
+		fmt.Fprintf(w, "\nFrom the kill of the outbox's owner to a delivery of what was committed after it: %d times, median %v, longest %v.\n",
+			n, round(r.failover[n/2]), round(r.failover[n-1]))
+	}
+	if r.attempts > 0 {
+		fmt.Fprintf(w, "Webhooks: %d attempts, %d accepted deliveries repeated, each at a fault.\n", r.attempts, r.repeats)
+	}
+}
