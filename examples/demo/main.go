@@ -1,9 +1,9 @@
 // Command demo shows the main job end to end with real processes: it starts the GitHub events server
 // over HTTP and over stdio, subscribes by poll and by push with different filters, replays real
 // bodies of GitHub's webhooks and shows what each subscriber received; then it subscribes by webhook
-// with a receiver that fails, rotates the secret and kills the server. At last it shows what MCPE,
-// MCPC and conversation events add to one server. It exits with 1 when an event is missing, doubled
-// or not asked for.
+// with a receiver that fails, rotates the secret and kills the server. It shows what MCPE, MCPC and
+// conversation events add to one server. At last it kills one of two replicas on PostgreSQL, where that is
+// installed. It exits with 1 when an event is missing, doubled or not asked for.
 package main
 
 import (
@@ -28,7 +28,7 @@ const (
 )
 
 func main() {
-	bin := flag.String("bin", "bin", "directory of the built github, watch, assistant and assistantclient programs")
+	bin := flag.String("bin", "bin", "directory of the built github, watch, assistant, assistantclient, tickets and throwaway programs")
 	bodies := flag.String("bodies", "examples/github/testdata", "directory of GitHub's webhook bodies")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -112,6 +112,9 @@ func run(ctx context.Context, bin, bodies string) error {
 		return err
 	}
 	if err := protocols(ctx, bin); err != nil {
+		return err
+	}
+	if err := replicas(ctx, bin); err != nil {
 		return err
 	}
 	fmt.Println("\nEvery subscriber received exactly what it asked for, once.")

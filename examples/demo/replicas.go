@@ -1,0 +1,194 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// noDatabase is the exit code by which throwaway says that PostgreSQL is not installed.
+	noDatabase = 3
+	// deskTickets are opened before a replica is killed, and as many after.
+	deskTickets = 20
+)
+
+// replicas shows two processes of one server on PostgreSQL behind a balancer: one is killed, and nobody
+// misses anything. Where PostgreSQL is not installed it says so.
+func replicas(ctx context.Context, bin string) error {
+	fmt.Println("\nTwo replicas on PostgreSQL, of which one is killed")
+	database, stop, err := throwaway(filepath.Join(bin, "throwaway"))
+	if err != nil || database == "" {
+		return err
+	}
+	defer stop()
+	var desks []*process
+	var addresses []string
+	for range 2 {
+		p, err := spawn(filepath.Join(bin, "tickets"), "-http", "127.0.0.1:0", "-database", database, "-lease", "1s")
+		if err != nil {
+			return err
+		}
+		defer p.kill()
+		address, err := p.waitFor(ctx, "listening on ")
+		if err != nil {
+			return err
+		}
+		desks, addresses = append(desks, p), append(addresses, address)
+	}
+	front := httptest.NewServer(roundRobin(addresses))
+	defer front.Close()
+	fmt.Printf("  %s serve behind a round-robin balancer.\n", strings.Join(addresses, " and "))
+
+	var watchers []*process
+	for _, mode := range []string{"push", "poll"} {
+		w, err := spawn(filepath.Join(bin, "watch"), "-mode", mode, "-event", "ticket.created", "-url", front.URL+"/mcp")
+		if err != nil {
+			return err
+		}
+		defer w.kill()
+		if _, err := w.waitFor(ctx, "subscribed to "); err != nil {
+			return err
+		}
+		watchers = append(watchers, w)
+	}
+	var want []string
+	open := func() error {
+		for range deskTickets {
+			id := fmt.Sprintf("T-%d", len(want)+1)
+			if err := openTicket(ctx, front.URL, id); err != nil {
+				return err
+			}
+			want = append(want, "ticket-"+id)
+		}
+		return nil
+	}
+	if err := open(); err != nil {
+		return err
+	}
+	desks[0].kill()
+	killed := time.Now()
+	fmt.Printf("  %s is killed with %d tickets on their way; %d more are opened.\n", addresses[0], deskTickets, deskTickets)
+	if err := open(); err != nil {
+		return err
+	}
+	for i, mode := range []string{"stream", "poller"} {
+		if err := gotOnce(ctx, watchers[i], want); err != nil {
+			return fmt.Errorf("the %s: %w", mode, err)
+		}
+		fmt.Printf("  The %s has all %d, each once, %.1f s after the kill.\n", mode, len(want), time.Since(killed).Seconds())
+	}
+	return desks[1].end()
+}
+
+// throwaway starts a PostgreSQL and returns its connection string, empty where it is not installed.
+func throwaway(program string) (address string, stop func(), err error) {
+	cmd := exec.Command(program)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return "", nil, err
+	}
+	end := func() error {
+		in.Close()
+		return cmd.Wait()
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err == nil {
+		return strings.TrimSpace(line), func() { end() }, nil
+	}
+	err = end()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == noDatabase && os.Getenv("MCPE_TEST_POSTGRES_REQUIRED") == "" {
+		fmt.Println("  NOT SHOWN: PostgreSQL is not installed here.")
+		return "", nil, nil
+	}
+	return "", nil, fmt.Errorf("starting PostgreSQL: %w: %s", err, said.String())
+}
+
+// roundRobin gives each request to the next server, whether or not that lives.
+func roundRobin(bases []string) http.Handler {
+	var urls []*url.URL
+	for _, b := range bases {
+		u, err := url.Parse(b)
+		if err != nil {
+			panic(err) // the servers printed them
+		}
+		urls = append(urls, u)
+	}
+	var next atomic.Uint64
+	return &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(urls[next.Add(1)%uint64(len(urls))]) },
+		FlushInterval: -1,
+		ErrorLog:      log.New(io.Discard, "", 0),
+	}
+}
+
+// openTicket asks until the ticket is open: when there was no answer, the next server is asked the same.
+func openTicket(ctx context.Context, base, id string) error {
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPut, base+"/tickets/"+id, strings.NewReader(`{"title":"The printer is on fire","severity":"high"}`))
+		if err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		resp.Body.Close()
+		switch {
+		case resp.StatusCode/100 == 2:
+			return nil
+		case resp.StatusCode != http.StatusBadGateway && resp.StatusCode != http.StatusServiceUnavailable:
+			return fmt.Errorf("opening %s: %s", id, resp.Status)
+		}
+	}
+}
+
+// gotOnce waits until a watcher has printed all the ids and expects each once and no others.
+func gotOnce(ctx context.Context, w *process, want []string) error {
+	for w.count() < len(want) {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d of %d events: %w", w.count(), len(want), ctx.Err())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	var got []string
+	for _, l := range w.lines() {
+		var line struct {
+			EventID string `json:"eventId"`
+		}
+		if err := json.Unmarshal([]byte(l), &line); err != nil {
+			return fmt.Errorf("watch printed %q: %w", l, err)
+		}
+		got = append(got, line.EventID)
+	}
+	if !slices.Equal(got, want) {
+		return fmt.Errorf("it got %q, want %q", got, want)
+	}
+	return nil
+}

@@ -1,0 +1,37 @@
+// Command throwaway starts a PostgreSQL of its own from local binaries, prints its connection string and
+// stops it again when its standard input ends. Without binaries it says so and exits with 3. It is for
+// programs that are no tests: `make demo` and `make bench`.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
+)
+
+func main() {
+	durable := flag.Bool("durable", false, "commits reach the disk, as PostgreSQL comes")
+	flag.Parse()
+	settings := pgtest.Fast
+	if *durable {
+		settings = pgtest.Durable
+	}
+	c, err := pgtest.Start(settings)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "throwaway:", err)
+		if errors.Is(err, pgtest.ErrMissing) {
+			os.Exit(3)
+		}
+		os.Exit(1)
+	}
+	fmt.Println(c.URL())
+	io.Copy(io.Discard, os.Stdin)
+	if err := c.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "throwaway:", err)
+		os.Exit(1)
+	}
+}
