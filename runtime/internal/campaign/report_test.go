@@ -1,0 +1,90 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// The judgement finds what it is there for.
+func TestJudgement(t *testing.T) {
+	l := newLedger()
+	log := []string{"1", "2", "3", "4"}
+	for i, id := range log {
+		l.begin(ticket{ID: id, Severity: severities[i%2]}, false)
+		l.acknowledged(id)
+	}
+	l.begin(ticket{ID: "maybe", Severity: "low"}, false)
+	for _, c := range []struct {
+		name, kind, severity string
+		exact                bool
+		got                  []string
+		gap                  bool
+		want                 string
+	}{
+		{name: "all", kind: "poll", exact: true, got: log},
+		{name: "those that match", kind: "poll", severity: "low", exact: true, got: []string{"1", "3"}},
+		{name: "loss", kind: "poll", exact: true, got: []string{"1", "2", "4"}, want: "1 missing"},
+		{name: "loss behind a filter", kind: "client, push", severity: "low", got: []string{"1"}, want: "1 missing"},
+		{name: "repetition", kind: "stream", exact: true, got: []string{"1", "2", "2", "3", "4"}, want: "1 repeated"},
+		{name: "repetition at a receiver", kind: "webhook", got: []string{"1", "2", "2", "3", "4"}},
+		{name: "order", kind: "stream", exact: true, got: []string{"2", "1", "3", "4"}, want: "2 not in the log's order"},
+		{name: "order at a client", kind: "client, poll", got: []string{"2", "1", "3", "4"}, want: "2 not in the log's order"},
+		{name: "order at a receiver", kind: "webhook", got: []string{"2", "1", "3", "4"}},
+		{name: "what does not match", kind: "webhook", severity: "low", got: []string{"1", "2", "3"}, want: "1 that it did not ask for"},
+		{name: "what nobody emitted", kind: "webhook", got: []string{"1", "2", "3", "4", "x"}, want: "1 that it did not ask for"},
+		{name: "a gap", kind: "webhook", got: log, gap: true, want: "1 gaps"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRecord(c.kind, c.severity, c.exact)
+			for _, id := range c.got {
+				r.got(id, l)
+			}
+			if c.gap {
+				r.gap()
+			}
+			_, err := l.consumed(r, log)
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+	r := newRecord("poll", "", true)
+	for _, id := range []string{"1", "2", "maybe", "3", "4"} {
+		r.got(id, l)
+	}
+	if _, err := l.consumed(r, []string{"1", "2", "maybe", "3", "4"}); err != nil {
+		t.Errorf("one that was never acknowledged stands, and: %v", err)
+	}
+}
+
+// A delivery that was accepted is repeated only after a fault of who made it, or of the database.
+func TestJudgementOfAttempts(t *testing.T) {
+	at := time.Now()
+	one, other := &slot{options: replicaOptions{source: "127.0.0.2"}}, &slot{options: replicaOptions{source: "127.0.0.3"}}
+	for name, c := range map[string]struct {
+		windows []window
+		refused bool
+		want    string
+	}{
+		"no fault":            {want: "without a fault"},
+		"a fault elsewhere":   {windows: []window{{other, at, at}}, want: "without a fault"},
+		"a fault before":      {windows: []window{{one, at.Add(-time.Minute), at.Add(-time.Second)}}, want: "without a fault"},
+		"a fault long after":  {windows: []window{{one, at.Add(time.Minute), at.Add(time.Minute)}}, want: "without a fault"},
+		"its replica's kill":  {windows: []window{{one, at, at}}},
+		"the database's":      {windows: []window{{nil, at, at}}},
+		"refused before that": {refused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rec := &reception{attempts: []attempt{
+				{"/r", "1", "127.0.0.3", at, at.Add(time.Second), true},
+				{"/r", "1", "127.0.0.2", at.Add(-time.Millisecond), at.Add(time.Millisecond), !c.refused},
+			}}
+			cam := &campaign{reception: rec, windows: c.windows}
+			cam.judgeAttempts(&report{})
+			if got := len(cam.failures) > 0; got != (c.want != "") || got && !strings.Contains(cam.failures[0].Error(), c.want) {
+				t.Errorf("%v, want %q", cam.failures, c.want)
+			}
+		})
+	}
+}
