@@ -355,7 +355,6 @@ func (e *Engine) conclude(h *Handle, u *unsettled, eventID string, r result) (re
 		h.health.lastError = string(r.category)
 		e.abandon(h, u, eventID)
 	default:
-		e.metrics.outcome(h, outcomeFailed, string(r.category))
 		h.failed(now, r)
 		if !e.o.again(&u.try, now, r.wish) {
 			e.abandon(h, u, eventID)

@@ -233,7 +233,7 @@ func orDefault[T int | float64 | time.Duration](v *T, d T) {
 // Ended or Gapped needs the same ones; methods with a context may wait for the store.
 type Engine struct {
 	o       Options
-	metrics telemetry
+	metrics metrics
 	base    context.Context // of all attempts
 	abort   context.CancelFunc
 
@@ -266,4 +266,11 @@ func New(o Options) (*Engine, error) {
 		return nil, err
 	}
 	return e, nil
+}
+
+// Len is how many subscriptions the engine has.
+func (e *Engine) Len() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.handles)
 }

@@ -11,35 +11,51 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/telemetry"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
 // scope names this package to OpenTelemetry.
 const scope = "github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 
-// Outcomes of attempts and occurrences.
+// Outcomes of deliveries: of occurrences that need no attempt any more.
 const (
 	outcomeAcknowledged = "acknowledged"
-	outcomeFailed       = "failed"    // an attempt that may be followed by another
-	outcomeAbandoned    = "abandoned" // an occurrence after its last attempt
-	outcomeLost         = "lost"      // an occurrence that could not be read or encoded any more
+	outcomeAbandoned    = "abandoned" // after its last attempt
+	outcomeLost         = "lost"      // it could not be read or encoded any more
 )
 
-type telemetry struct {
-	tracer   trace.Tracer
-	outcomes metric.Int64Counter
-	latency  metric.Float64Histogram
-	observed metric.Registration
+// Outcomes of attempts.
+const (
+	outcomeAccepted = "accepted"
+	outcomeFailed   = "failed"
+)
 
-	// attributes of what was counted before, under the engine's lock: few, because events and
+// envelopeEvent is what an attempt at an occurrence carries.
+const envelopeEvent = "event"
+
+type metrics struct {
+	tracer     trace.Tracer
+	deliveries metric.Int64Counter
+	attempts   metric.Int64Counter
+	latency    metric.Float64Histogram
+	close      func()
+
+	// attributes of what was counted before, under the engine's lock: few, because events, outcomes and
 	// categories are.
-	counted map[counted]metric.MeasurementOption
+	counted map[counted]measured
 }
 
-// A counted is what tells one count from another; event is empty for latencies.
-type counted struct{ event, outcome, category string }
+// A counted is what tells one count from another; members that do not apply are empty.
+type counted struct{ event, envelope, outcome, category string }
 
-func (t *telemetry) init(e *Engine) error {
+// A measured is the attributes of a counted, as each kind of instrument takes them.
+type measured struct {
+	add    []metric.AddOption
+	record []metric.RecordOption
+}
+
+func (t *metrics) init(e *Engine) (err error) {
 	t.tracer = e.o.Tracer
 	if t.tracer == nil {
 		t.tracer = otel.GetTracerProvider().Tracer(scope)
@@ -48,50 +64,42 @@ func (t *telemetry) init(e *Engine) error {
 	if m == nil {
 		m = otel.GetMeterProvider().Meter(scope)
 	}
-	var err error
-	keep := func(e error) {
-		if err == nil {
-			err = e
-		}
-	}
-	t.outcomes, err = m.Int64Counter("mcpe.webhook.deliveries", metric.WithDescription("Attempts and occurrences by outcome."), metric.WithUnit("{delivery}"))
-	var e1 error
-	t.latency, e1 = m.Float64Histogram("mcpe.webhook.attempt.duration", metric.WithDescription("Time from signing to the answer."), metric.WithUnit("s"))
-	keep(e1)
-	inFlight, e1 := m.Int64ObservableGauge("mcpe.webhook.in_flight", metric.WithDescription("Attempts under way."), metric.WithUnit("{attempt}"))
-	keep(e1)
-	live, e1 := m.Int64ObservableGauge("mcpe.webhook.subscriptions", metric.WithDescription("Live subscriptions."), metric.WithUnit("{subscription}"))
-	keep(e1)
-	suspended, e1 := m.Int64ObservableGauge("mcpe.webhook.suspended", metric.WithDescription("Suspended subscriptions."), metric.WithUnit("{subscription}"))
-	keep(e1)
-	lag, e1 := m.Int64ObservableGauge("mcpe.webhook.lag", metric.WithDescription("Entries by which the slowest subscription of an event type is behind its log."), metric.WithUnit("{entry}"))
-	keep(e1)
-	if err != nil {
-		return err
-	}
-	t.observed, err = m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+	i := telemetry.New(m)
+	t.deliveries = i.Counter("webhook.deliveries", "{occurrence}", "Occurrences that need no attempt any more, by what became of them.")
+	t.attempts = i.Counter("webhook.attempts", "{attempt}", "Requests to endpoints.")
+	t.latency = i.Seconds("webhook.attempt.duration", "Time from the signature of a request to its answer or failure.")
+	inFlight := i.Present("webhook.attempt.in_flight", "{attempt}", "Requests to endpoints under way.")
+	live := i.Present("webhook.subscriptions", "{subscription}", "Webhook subscriptions, by whether they are delivered to.")
+	lag := i.Gauge("webhook.lag", "{occurrence}", "Entries by which the slowest webhook subscription of an event type is behind its log.")
+	t.close, err = i.Observe(func(_ context.Context, o metric.Observer) error {
 		s := e.census()
 		o.ObserveInt64(inFlight, s.inFlight)
-		o.ObserveInt64(live, s.live)
-		o.ObserveInt64(suspended, s.suspended)
+		for state, n := range s.live {
+			o.ObserveInt64(live, n, metric.WithAttributes(telemetry.State.String(state)))
+		}
 		for event, n := range s.lag {
-			o.ObserveInt64(lag, n, metric.WithAttributes(attribute.String("mcpe.event", event)))
+			o.ObserveInt64(lag, n, metric.WithAttributes(telemetry.Type.String(event)))
 		}
 		return nil
-	}, inFlight, live, suspended, lag)
+	})
 	return err
 }
 
-func (t *telemetry) close() { _ = t.observed.Unregister() }
+// The states of subscriptions, as server.State has them.
+const (
+	stateActive    = "active"
+	stateSuspended = "suspended"
+	statePaused    = "paused"
+)
 
-// A census is what gauges show.
+// A census is what observed instruments show.
 type census struct {
-	inFlight, live, suspended int64
-	lag                       map[string]int64
+	inFlight  int64
+	live, lag map[string]int64
 }
 
 func (e *Engine) census() census {
-	s := census{lag: map[string]int64{}}
+	s := census{live: map[string]int64{stateActive: 0, stateSuspended: 0, statePaused: 0}, lag: map[string]int64{}}
 	heads := map[*Log]store.Position{}
 	e.mu.Lock()
 	for l := range e.saver.logs {
@@ -108,9 +116,13 @@ func (e *Engine) census() census {
 		if h.gone {
 			continue
 		}
-		s.live++
-		if h.health.suspended {
-			s.suspended++
+		switch {
+		case h.pausedAt != 0:
+			s.live[statePaused]++
+		case h.health.suspended:
+			s.live[stateSuspended]++
+		default:
+			s.live[stateActive]++
 		}
 		if h.log == nil {
 			continue
@@ -124,47 +136,64 @@ func (e *Engine) census() census {
 	return s
 }
 
-// attributes are those of c.
-func (t *telemetry) attributes(c counted) metric.MeasurementOption {
+// attributes are those of c. The caller holds the engine's lock.
+func (t *metrics) attributes(c counted) measured {
 	o, ok := t.counted[c]
 	if !ok {
-		set := []attribute.KeyValue{attribute.String("error.type", c.category)}
-		if c.event != "" {
-			set = append(set, attribute.String("mcpe.event", c.event), attribute.String("mcpe.outcome", c.outcome))
+		var set []attribute.KeyValue
+		for _, a := range []attribute.KeyValue{
+			telemetry.Type.String(c.event), telemetry.Envelope.String(c.envelope), telemetry.Outcome.String(c.outcome),
+			telemetry.ErrorType.String(c.category),
+		} {
+			if a.Value.AsString() != "" {
+				set = append(set, a)
+			}
 		}
-		o = metric.WithAttributeSet(attribute.NewSet(set...))
+		with := telemetry.With(set...)
+		o = measured{[]metric.AddOption{with}, []metric.RecordOption{with}}
 		if t.counted == nil {
-			t.counted = map[counted]metric.MeasurementOption{}
+			t.counted = map[counted]measured{}
 		}
 		t.counted[c] = o
 	}
 	return o
 }
 
-func (t *telemetry) outcome(h *Handle, outcome, category string) {
-	t.outcomes.Add(h.e.base, 1, t.attributes(counted{h.event, outcome, category}))
+// outcome counts an occurrence that needs no attempt any more. The caller holds the engine's lock.
+func (t *metrics) outcome(h *Handle, outcome, category string) {
+	t.deliveries.Add(h.e.base, 1, t.attributes(counted{event: h.event, outcome: outcome, category: category}).add...)
 }
 
 // begin opens the span of an attempt; the returned function closes it and counts the time.
-func (t *telemetry) begin(ctx context.Context, h *Handle, kind string, number int) (context.Context, func(result)) {
+func (t *metrics) begin(ctx context.Context, h *Handle, kind string, number int) (context.Context, func(result)) {
 	start := time.Now()
+	if kind == "" {
+		kind = envelopeEvent
+	}
 	ctx, span := t.tracer.Start(ctx, "deliver "+h.event, trace.WithSpanKind(trace.SpanKindProducer))
 	if span.IsRecording() {
-		span.SetAttributes(attribute.String("mcpe.event", h.event), attribute.String("mcpe.subscription", h.id),
-			attribute.String("mcpe.envelope", kind), attribute.Int("mcpe.attempt", number))
+		span.SetAttributes(telemetry.Type.String(h.event), telemetry.Subscription.String(h.id),
+			telemetry.Envelope.String(kind), telemetry.Attempt.Int(number))
 	}
 	return ctx, func(r result) {
 		if r.category != "" {
 			span.SetStatus(codes.Error, string(r.category))
+			span.SetAttributes(telemetry.ErrorType.String(string(r.category)))
 		}
 		span.End()
-		if !r.aborted {
-			took := time.Since(start).Seconds()
-			h.e.mu.Lock()
-			o := t.attributes(counted{category: string(r.category)})
-			h.e.mu.Unlock()
-			t.latency.Record(ctx, took, o)
+		if r.aborted || r.at.IsZero() { // cut off by us, or never sent
+			return
 		}
+		outcome := outcomeAccepted
+		if r.category != "" {
+			outcome = outcomeFailed
+		}
+		h.e.mu.Lock()
+		count := t.attributes(counted{event: h.event, envelope: kind, outcome: outcome, category: string(r.category)})
+		timed := t.attributes(counted{category: string(r.category)})
+		h.e.mu.Unlock()
+		t.attempts.Add(ctx, 1, count.add...)
+		t.latency.Record(ctx, time.Since(start).Seconds(), timed.record...)
 	}
 }
 

@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/telemetry"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -98,10 +98,9 @@ func NewHandler(s Service, o Options, routes ...Route) (*Handler, error) {
 		o.Meter = otel.Meter("github.com/mcpe-gen/mcpe-gen/runtime/ingress")
 	}
 	h := &Handler{service: s, routes: routes, o: o}
-	var err error
-	h.deliveries, err = o.Meter.Int64Counter("mcp.events.ingress.deliveries",
-		metric.WithDescription("Webhooks of services that arrived, by provider and outcome."))
-	if err != nil {
+	i := telemetry.New(o.Meter)
+	h.deliveries = i.Counter("ingress.deliveries", "{delivery}", "Webhooks of services that arrived.")
+	if err := i.Err(); err != nil {
 		return nil, fmt.Errorf("ingress: %w", err)
 	}
 	return h, nil
@@ -153,7 +152,7 @@ func (h *Handler) refuse(ctx context.Context, w http.ResponseWriter, r *refusal)
 
 func (h *Handler) count(ctx context.Context, outcome string) {
 	h.deliveries.Add(ctx, 1, metric.WithAttributes(
-		attribute.String("mcpe.provider", h.service.Provider()), attribute.String("mcpe.outcome", outcome)))
+		telemetry.Provider.String(h.service.Provider()), telemetry.Outcome.String(outcome)))
 }
 
 // receive takes a request in and verifies it. An error that is no refusal is about the content of what was verified.

@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/ingress"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/telemetry"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
@@ -61,7 +61,7 @@ func (c *counter) Int64Counter(string, ...metric.Int64CounterOption) (metric.Int
 
 func (c *instrument) Add(_ context.Context, n int64, o ...metric.AddOption) {
 	set := metric.NewAddConfig(o).Attributes()
-	outcome, _ := set.Value(attribute.Key("mcpe.outcome"))
+	outcome, _ := set.Value(telemetry.Outcome)
 	c.of.n[outcome.AsString()] += n
 }
 

@@ -49,7 +49,7 @@ type Adapter struct {
 	o       Options
 	durable store.ScheduleStore // of principals
 	passing store.ScheduleStore // of sessions, which end with the process
-	tell    telemetry
+	tell    metrics
 	kinds   map[string]runner // of handlers that are allowed
 
 	ctx    context.Context // ends with Shutdown

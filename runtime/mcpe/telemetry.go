@@ -5,14 +5,15 @@ import (
 	"sync/atomic"
 
 	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/telemetry"
 )
 
 const scopeName = "github.com/mcpe-gen/mcpe-gen/runtime/mcpe"
 
-// Stats count what became of events since the adapter was made; the metrics mcpe.notifications,
-// mcpe.dropped and mcpe.handlers count the same.
+// Stats count what became of events since the adapter was made; the metrics mcp.events.mcpe.notifications,
+// .dropped and .handlers count the same.
 type Stats struct {
 	// Notified counts notifications that were handed to a connection.
 	Notified int64
@@ -22,7 +23,7 @@ type Stats struct {
 	Handled, Failed int64
 }
 
-// Reasons of the metric mcpe.dropped.
+// Reasons, which are error types of the metric mcp.events.mcpe.dropped.
 const (
 	droppedDisconnected = "disconnected"
 	droppedRate         = "rate"
@@ -31,49 +32,41 @@ const (
 	droppedGap          = "gap"
 )
 
-type telemetry struct {
+type metrics struct {
 	notified, dropped, handled, failed atomic.Int64
 
 	notifications, drops, handlers metric.Int64Counter
 }
 
-func (t *telemetry) init(o Options) (err error) {
+func (t *metrics) init(o Options) (err error) {
 	m := o.Meter
 	if m == nil {
 		m = otel.GetMeterProvider().Meter(scopeName)
 	}
-	for _, c := range []struct {
-		into       *metric.Int64Counter
-		name, what string
-	}{
-		{&t.notifications, "mcpe.notifications", "MCPE notifications handed to a connection, by method."},
-		{&t.drops, "mcpe.dropped", "Events that a subscription did not get, by reason."},
-		{&t.handlers, "mcpe.handlers", "Runs of subscription handlers, by kind and outcome."},
-	} {
-		if *c.into, err = m.Int64Counter(c.name, metric.WithDescription(c.what)); err != nil {
-			return err
-		}
-	}
-	return nil
+	i := telemetry.New(m)
+	t.notifications = i.Counter("mcpe.notifications", "{notification}", "MCPE notifications handed to a connection.")
+	t.drops = i.Counter("mcpe.dropped", "{event}", "Events that an MCPE subscription did not get.")
+	t.handlers = i.Counter("mcpe.handlers", "{run}", "Runs of handlers of MCPE subscriptions.")
+	return i.Err()
 }
 
-func (t *telemetry) notify(method string) {
+func (t *metrics) notify(method string) {
 	t.notified.Add(1)
-	t.notifications.Add(context.Background(), 1, metric.WithAttributes(attribute.String("method", method)))
+	t.notifications.Add(context.Background(), 1, metric.WithAttributes(telemetry.MethodName.String(method)))
 }
 
-func (t *telemetry) drop(reason string, n int) {
+func (t *metrics) drop(reason string, n int) {
 	t.dropped.Add(int64(n))
-	t.drops.Add(context.Background(), int64(n), metric.WithAttributes(attribute.String("reason", reason)))
+	t.drops.Add(context.Background(), int64(n), metric.WithAttributes(telemetry.ErrorType.String(reason)))
 }
 
-func (t *telemetry) handle(kind, outcome string) {
+func (t *metrics) handle(kind, outcome string) {
 	if outcome == outcomeDone {
 		t.handled.Add(1)
 	} else {
 		t.failed.Add(1)
 	}
-	t.handlers.Add(context.Background(), 1, metric.WithAttributes(attribute.String("kind", kind), attribute.String("outcome", outcome)))
+	t.handlers.Add(context.Background(), 1, metric.WithAttributes(telemetry.Handler.String(kind), telemetry.Outcome.String(outcome)))
 }
 
 // Stats returns the counts so far.

@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
@@ -21,8 +21,11 @@ import (
 
 // emit validates, encodes once and appends. p is a pointer to the payload.
 func (et *eventType) emit(ctx context.Context, targets []string, p any, opts []events.EmitOption) error {
-	fail := func(err error) error { return fmt.Errorf("emitting %s: %w", et.name, err) }
-	o, err := et.occurrence(p, opts)
+	fail := func(err error) error {
+		et.emitted(ctx, false, err)
+		return fmt.Errorf("emitting %s: %w", et.name, err)
+	}
+	o, err := et.occurrence(ctx, p, opts)
 	if err != nil {
 		return fail(err)
 	}
@@ -33,12 +36,14 @@ func (et *eventType) emit(ctx context.Context, targets []string, p any, opts []e
 		o.entry.Targets = slices.Clone(targets)
 	}
 	first := o.checked && et.feeds.Emitted(o.entry.EventID)
-	if err := et.append(ctx, o); err != nil {
+	fresh, err := et.append(ctx, o)
+	if err != nil {
 		if first && !errors.Is(err, events.ErrIDReused) { // then an earlier one stands
 			et.feeds.NotEmitted(o.entry.EventID)
 		}
 		return fail(err)
 	}
+	et.emitted(ctx, fresh, nil)
 	return nil
 }
 
@@ -51,7 +56,7 @@ type outgoing struct {
 }
 
 // occurrence validates and encodes. p is a pointer to the payload.
-func (et *eventType) occurrence(p any, opts []events.EmitOption) (x outgoing, err error) {
+func (et *eventType) occurrence(ctx context.Context, p any, opts []events.EmitOption) (x outgoing, err error) {
 	if et.server.isClosed() {
 		return x, events.ErrClosed
 	}
@@ -91,8 +96,14 @@ func (et *eventType) occurrence(p any, opts []events.EmitOption) (x outgoing, er
 	if x.decoded, err = d.encodable(e.Data); err != nil {
 		return x, err
 	}
-	if d.Webhooks() && len(e.Data)+len(e.Meta) > wire.MaxPayload {
+	fits := func(meta json.RawMessage) bool { return !d.Webhooks() || len(e.Data)+len(meta) <= wire.MaxPayload }
+	if !fits(e.Meta) {
 		return x, fmt.Errorf("%w: %d bytes with _meta, at most %d where webhook is offered", events.ErrTooLarge, len(e.Data)+len(e.Meta), wire.MaxPayload)
+	}
+	if et.server.options.PropagateTrace {
+		if traced, err := encodeMeta(traceOf(ctx, o.Meta)); err == nil && fits(traced) {
+			e.Meta = traced
+		}
 	}
 	x.entry = e
 	return x, nil
@@ -106,18 +117,15 @@ func (et *eventType) emitTo(ctx context.Context, ids []string, p any, opts []eve
 	return et.emit(ctx, ids, p, opts)
 }
 
-// append appends what an author emitted, unless it repeats what the log holds (OCC-5): that is
-// counted, and an error only where the data differs. Entries of other schemas do not count. A
+// append appends what an author emitted, unless it repeats what the log holds (OCC-5): then it is not
+// fresh, and an error only where the data differs. Entries of other schemas do not count. A
 // generated id cannot have been used before.
-func (et *eventType) append(ctx context.Context, o outgoing) error {
-	fresh, err := et.topic.Append(ctx, o.entry, o.decoded, !o.generated)
+func (et *eventType) append(ctx context.Context, o outgoing) (fresh bool, err error) {
+	fresh, err = et.topic.Append(ctx, o.entry, o.decoded, !o.generated)
 	if errors.Is(err, store.ErrUncertain) {
-		return et.appendAgain(ctx, o, err)
+		return true, et.appendAgain(ctx, o, err)
 	}
-	if err == nil && !fresh {
-		et.server.repeats.Add(ctx, 1, metric.WithAttributes(attribute.String("mcpe.event", et.name)))
-	}
-	return err
+	return fresh, err
 }
 
 // Pauses between attempts at an append whose answer was lost.
@@ -147,10 +155,23 @@ func (et *eventType) appendAgain(ctx context.Context, o outgoing, err error) err
 	}
 }
 
-// repeatCounter counts the emits that repeated a retained occurrence (OCC-5).
-func repeatCounter(o *Options) (metric.Int64Counter, error) {
-	return o.meter().Int64Counter("mcp.events.emit.repeats",
-		metric.WithDescription("Emits under an eventId that the log retains with the same data, which were not appended again."))
+// traceOf is the author's _meta with the trace context of ctx, as W3C Trace Context writes it; never its
+// baggage, which is for the author's own services. What the author has set stays.
+func traceOf(ctx context.Context, meta map[string]any) map[string]any {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	if carrier[wire.MetaTraceParent] == "" {
+		return meta
+	}
+	if _, ok := meta[wire.MetaTraceParent]; ok {
+		return meta
+	}
+	traced := map[string]any{wire.MetaTraceParent: carrier[wire.MetaTraceParent]}
+	if state := carrier[wire.MetaTraceState]; state != "" {
+		traced[wire.MetaTraceState] = state
+	}
+	maps.Copy(traced, meta)
+	return traced
 }
 
 // encodeMeta encodes the author's _meta without the keys that are ours on the wire; nil for none.

@@ -70,6 +70,7 @@ func (f *follower) Passed() string {
 }
 
 func (f *follower) pass(cursor string) {
+	f.st.wrote()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.passed = cursor

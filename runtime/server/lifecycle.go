@@ -66,6 +66,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		}
 		s.running.Wait()
 		s.leases.close()
+		s.metrics.stop()
 	}()
 	select {
 	case <-done:

@@ -8,14 +8,11 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/metric/noop"
-
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/metertest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
@@ -34,36 +31,11 @@ func eachStore(t *testing.T, f func(t *testing.T, s store.Store)) {
 	})
 }
 
-// repeatMeter counts what the counter of repeats is told of each event type.
-type repeatMeter struct {
-	noop.Meter
-	repeatCount
-}
-
-type repeatCount struct {
-	noop.Int64Counter
-	n atomic.Int64
-}
-
-func (m *repeatMeter) Int64Counter(name string, _ ...metric.Int64CounterOption) (metric.Int64Counter, error) {
-	if name == "mcp.events.emit.repeats" {
-		return &m.repeatCount, nil
-	}
-	return noop.Int64Counter{}, nil
-}
-
-func (m *repeatCount) Add(_ context.Context, n int64, o ...metric.AddOption) {
-	set := metric.NewAddConfig(o).Attributes()
-	if v, ok := set.Value("mcpe.event"); ok && v.AsString() == "e" {
-		m.n.Add(n)
-	}
-}
-
 // OCC-5: an emit under an id that the log retains for the same targets is not appended again,
 // returns nil and is counted; with other data it is ErrIDReused.
 func TestEmitOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, st store.Store) {
-		m := &repeatMeter{}
+		m := &metertest.Meter{}
 		s := newServer(t, Options{Store: st, Webhook: &WebhookOptions{}, Meter: m})
 		e := register(t, s, "e", Hooks[filterArgs, incident]{})
 		start := pollFrom(t, s, nil, "").Cursor
@@ -75,7 +47,10 @@ func TestEmitOnce(t *testing.T) {
 		if !errors.Is(err, events.ErrIDReused) || !strings.HasPrefix(err.Error(), "emitting e: ") {
 			t.Errorf("other data: %v", err)
 		}
-		if n := m.n.Load(); n != 3 {
+		repeats := func() int64 {
+			return m.Counted()["mcp.events.emit.calls mcp.events.outcome=repeated,mcp.events.type=e"]
+		}
+		if n := repeats(); n != 3 {
 			t.Errorf("%d repeats were counted", n)
 		}
 		r := pollFrom(t, s, start, "")
@@ -91,8 +66,8 @@ func TestEmitOnce(t *testing.T) {
 		if err := e.EmitTo(t.Context(), []string{"sub_2", "sub_1"}, incident{ID: "b"}, events.WithID("a")); !errors.Is(err, events.ErrIDReused) {
 			t.Errorf("other data for the same targets: %v", err)
 		}
-		if _, head := e.et.topic.Bounds(); head != 3 || m.n.Load() != 3+4 {
-			t.Errorf("head %d, %d repeats", head, m.n.Load())
+		if _, head := e.et.topic.Bounds(); head != 3 || repeats() != 3+4 {
+			t.Errorf("head %d, %d repeats", head, repeats())
 		}
 		// A generated id is an id like any other once it is known; without one nothing is a repeat.
 		for range 2 {

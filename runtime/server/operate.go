@@ -74,8 +74,7 @@ type Connection struct {
 	// Mode is "push" or "poll".
 	Mode  string    `json:"mode"`
 	Since time.Time `json:"since"`
-	// Behind is how many entries of the type's log it has not passed yet; nil while it reads, for
-	// pollers, and for checks.
+	// Behind is how many entries of the type's log it has not passed yet; nil for pollers and checks.
 	Behind *int64 `json:"behind,omitempty"`
 }
 
@@ -99,17 +98,34 @@ func (a *Admin) Connections() []Connection {
 func (st *pushStream) connection() Connection {
 	c := Connection{ID: fmt.Sprintf("stream-%016d", st.number), Subscription: st.sub.ID, Principal: st.sub.Principal, Event: st.sub.Event,
 		Mode: st.sub.Mode, Since: st.since}
+	c.Behind = st.behind()
+	return c
+}
+
+// behind is how many entries of the type's log the stream has not passed: what is being written counts as
+// not passed. It is nil before the stream runs, and for what reads no log.
+func (st *pushStream) behind() *int64 {
 	st.mu.Lock()
 	running := st.running
 	st.mu.Unlock()
-	if src, ok := st.source.(*logSource); ok && running {
-		if passed := src.Passed(); passed > 0 {
-			_, head := st.et.topic.Bounds()
-			n := max(int64(head)-int64(passed), 0)
-			c.Behind = &n
-		}
+	src, ok := st.source.(*logSource)
+	if !ok || !running {
+		return nil
 	}
-	return c
+	passed := src.Passed()
+	if passed == 0 { // it does not wait
+		passed = store.Position(st.written.Load())
+	}
+	_, head := st.et.topic.Bounds()
+	n := max(int64(head)-int64(passed), 0)
+	return &n
+}
+
+// wrote notes what the stream has passed. It is for the goroutine that reads.
+func (st *pushStream) wrote() {
+	if src, ok := st.source.(*logSource); ok {
+		st.written.Store(uint64(src.Position()))
+	}
 }
 
 func (l *lease) connection() Connection {

@@ -110,6 +110,10 @@ type Options struct {
 	// EchoFingerprint puts the schemas' fingerprint into the _meta of every occurrence. See
 	// EVOL-4.
 	EchoFingerprint bool
+	// PropagateTrace puts the trace context of Emit's context into the _meta of the occurrence, as
+	// traceparent and tracestate, for clients and endpoints; never its baggage. What an author sets
+	// there by events.WithMeta stays, and an occurrence that is too large with it goes without.
+	PropagateTrace bool
 	// Replica says what this process is among those that share Store; it is for a store.Shared.
 	Replica Replica
 	// Webhook switches on delivery by webhook for callers with a principal; nil is off. See

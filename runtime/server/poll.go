@@ -93,14 +93,22 @@ func (s *Server) pollAnswer(ctx context.Context, principal string, p *wire.PollP
 	ctx = hook.WithPrincipal(ctx, principal)
 	et, d, err := s.lookup(ctx, principal, p.Name)
 	if err != nil {
+		s.polled(ctx, nil, false, err)
 		return nil, err
 	}
+	a, err := s.pollType(ctx, principal, p, et, d)
+	s.polled(ctx, et, err == nil && len(a.out) > 0, err)
+	return a, err
+}
+
+func (s *Server) pollType(ctx context.Context, principal string, p *wire.PollParams, et *eventType, d *definition) (*pollAnswer, error) {
 	if !d.polls() {
 		return nil, fault.UnsupportedMode(wire.ModePoll)
 	}
 	if err := et.Refuses(); err != nil {
 		return nil, err
 	}
+	var err error
 	q := &pollRequest{et: et, limit: s.options.MaxEvents, bytes: s.options.MaxPage - pageOverhead, replay: topic.ReplayOf(p.Cursor, p.MaxAgeMs), wait: s.options.DefaultWait}
 	q.head = et.Head()
 	if q.args, err = d.parse(p.Arguments); err != nil {
@@ -155,6 +163,7 @@ func (s *Server) answer(ctx context.Context, q *pollRequest) (*pollAnswer, error
 	}
 	defer r.source.Close()
 	if replays {
+		defer r.holds(false)
 		loop{source: r.source, wake: r.wake, stop: s.closing}.run(ctx, r.turn)
 	}
 	if r.check != nil {
@@ -176,7 +185,19 @@ type pollReader struct {
 	log    *topic.Reader // one of these two is the source
 	check  *feed.Poll
 	wake   topic.Wake // nil for a poll that is not held
+	held   bool       // it has waited
 	err    error
+}
+
+// holds counts the poll among those that wait, or not any more.
+func (r *pollReader) holds(now bool) {
+	switch {
+	case now && !r.held:
+		r.q.et.held.Add(1)
+	case !now && r.held:
+		r.q.et.held.Add(-1)
+	}
+	r.held = now
 }
 
 // open finds the start: in the type's own log, or upstream, where the cursor says where to ask and
@@ -231,6 +252,7 @@ func (r *pollReader) turn() (turn, time.Time) {
 			until = next
 		}
 	}
+	r.holds(true)
 	return rest, until
 }
 

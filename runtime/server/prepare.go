@@ -33,7 +33,7 @@ func (et *eventType) prepared(ctx context.Context, p any, opts []events.EmitOpti
 	if _, ok := et.server.options.Store.(store.Outbox); !ok {
 		return fail(errNoOutbox)
 	}
-	o, err := et.occurrence(p, opts)
+	o, err := et.occurrence(ctx, p, opts)
 	if err != nil {
 		return fail(err)
 	}
@@ -57,7 +57,7 @@ func NewEmitOnly(o Options) (*Server, error) {
 		return nil, errors.New("server.NewEmitOnly: Options.Webhook is set: a process that only emits delivers nothing")
 	}
 	o.emitOnly = true
-	s, err := build(nil, o)
+	s, err := start(nil, o)
 	if err != nil {
 		return nil, fmt.Errorf("server.NewEmitOnly: %w", err)
 	}

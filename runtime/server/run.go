@@ -47,6 +47,7 @@ type run struct {
 	hooks   context.Context // also ends with the stream
 
 	frames   []frame.Frame
+	events   int // among frames
 	outcomes []topic.Outcome
 	nextBeat time.Time
 	nextAuth time.Time // zero: never
@@ -106,6 +107,7 @@ func (r *run) turn() (turn, time.Time) {
 	if r.err = r.flush(); r.err != nil {
 		return over, time.Time{}
 	}
+	st.wrote()
 	switch {
 	case more:
 		return again, time.Time{}
@@ -191,6 +193,7 @@ func (r *run) frame(o *topic.Outcome) frame.Frame {
 		r.st.server.log.Internal(r.hooks, "delivering to a stream", fault.Unseen{Err: o.Err()})
 		return frame.Error(wire.NotificationError, fault.Object(o.Err(), r.st.dialect), r.st.tail)
 	}
+	r.events++
 	return frame.Frame{Head: o.Head(), Tail: r.st.tail}
 }
 
@@ -211,6 +214,10 @@ func (r *run) flush() error {
 		return nil
 	}
 	err := r.carrier.Write(r.frames)
+	if err == nil {
+		r.st.et.countFrames(r.ctx, len(r.frames), r.events)
+	}
+	r.events = 0
 	clear(r.frames)
 	clear(r.outcomes)
 	if cap(r.frames) > keptFrames {
@@ -233,7 +240,7 @@ func (r *run) finish(reason *events.Error) (json.RawMessage, error) {
 		if err := r.ctx.Err(); err != nil {
 			return nil, err
 		}
-		r.frames = append(r.frames[:0], frame.Error(wire.NotificationTerminated, fault.Object(reason, st.dialect), st.tail))
+		r.frames, r.events = append(r.frames[:0], frame.Error(wire.NotificationTerminated, fault.Object(reason, st.dialect), st.tail)), 0
 		if err := r.flush(); err != nil {
 			return nil, err
 		}

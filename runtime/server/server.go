@@ -19,9 +19,9 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"go.opentelemetry.io/otel/metric"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/evolve"
@@ -66,7 +66,8 @@ type Server struct {
 	control  *control                  // nil on a store of one process
 	log      fault.Log
 	reads    sync.Map // name of a read tool → name of its event
-	repeats  metric.Int64Counter
+	vitals   vitals
+	metrics  *metrics
 
 	port *port.Port // for carriers and adapters
 }
@@ -79,9 +80,21 @@ func New(srv *mcp.Server, o Options) (*Server, error) {
 	if srv == nil {
 		return nil, errors.New("server.New: no mcp.Server given")
 	}
-	s, err := build(srv, o)
+	s, err := start(srv, o)
 	if err != nil {
 		return nil, fmt.Errorf("server.New: %w", err)
+	}
+	return s, nil
+}
+
+// start makes a server that is measured.
+func start(srv *mcp.Server, o Options) (*Server, error) {
+	s, err := build(srv, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.metrics.observe(s); err != nil {
+		return nil, errors.Join(err, s.Shutdown(context.Background()))
 	}
 	return s, nil
 }
@@ -94,7 +107,7 @@ func build(srv *mcp.Server, o Options) (*Server, error) {
 	s.log.Logger = s.options.Logger
 	s.members.server, s.leases.server, s.holdings.limits = s, s, s.options.Memory
 	var err error
-	if s.repeats, err = repeatCounter(&s.options); err != nil {
+	if s.metrics, err = newMetrics(s.options.meter()); err != nil {
 		return nil, err
 	}
 	s.port = &port.Port{Hub: new(port.Hub), Inside: inside{s}}
@@ -142,6 +155,9 @@ type eventType struct {
 	topic  *topic.Topic // of emitted occurrences; nil for a check source
 
 	feeds feed.Feeds // of its check
+
+	counting counting
+	held     atomic.Int64 // polls that wait
 
 	mu  sync.Mutex
 	def *definition // nil once removed
@@ -193,7 +209,7 @@ func (s *Server) register(d *definition) (*eventType, error) {
 	case back != nil && back.sameSource(d):
 		return back, s.revive(back, d, m)
 	}
-	et = &eventType{server: s, name: d.info.Name, def: d}
+	et = &eventType{server: s, name: d.info.Name, def: d, counting: newCounting(d.info.Name)}
 	et.feeds.Init(et)
 	et.feeds.Adopt(d.check)
 	if d.emits {
@@ -201,8 +217,8 @@ func (s *Server) register(d *definition) (*eventType, error) {
 		if d.info.NoReplay && !s.shared() {
 			logs = memory.New() // what is never replayed need not outlive the process
 		}
-		lo := d.options.retention.logOptions()
-		et.topic, err = topic.Open(&d.Type, topic.Options{Slots: recordSlots, Open: func(appended func([]store.Entry)) (store.EventLog, error) {
+		lo, asked := d.options.retention.logOptions(), s.asked()
+		et.topic, err = topic.Open(&d.Type, topic.Options{Slots: recordSlots, Asked: asked, Open: func(appended func([]store.Entry)) (store.EventLog, error) {
 			lo.Appended = appended
 			return logs.OpenLog(context.Background(), d.info.Name, lo)
 		}})

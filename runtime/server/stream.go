@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -33,6 +34,7 @@ type pushStream struct {
 	number    uint64
 	since     time.Time
 	wake      topic.Wake
+	written   atomic.Uint64 // position up to which everything was written
 
 	mu      sync.Mutex
 	args    arguments
@@ -140,6 +142,7 @@ func (st *pushStream) position(ctx context.Context, a arguments, head store.Posi
 	}
 	st.truncated = start.Truncated
 	st.source = &logSource{st.et.topic.Reader(a.Arguments, st.sub.ID, st.wake, start.Position)}
+	st.wrote()
 	return nil
 }
 

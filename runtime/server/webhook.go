@@ -40,6 +40,7 @@ func newWebhooks(s *Server) (*subscriber.Subscriptions, error) {
 		Terms: o.terms(), Grace: o.Grace, Quota: subscriber.Quota(o.Quota),
 		Verify:   verify.Options{Limits: verify.Limits(o.Verify), Allow: o.AllowReceivers, Identity: o.Identity, Meter: s.options.meter()},
 		Delivery: deliveries, Reauthorize: s.options.Reauthorize, Log: &s.log,
+		Saved: s.saved(),
 	})
 	if err != nil {
 		guard.Close()

@@ -1,16 +1,13 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
 
-	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/metric/noop"
-
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/metertest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -48,7 +45,7 @@ func TestHOOK10Identity(t *testing.T) {
 
 // TestVerificationMetric counts verifications by method and outcome.
 func TestVerificationMetric(t *testing.T) {
-	m := &counting{}
+	m := &metertest.Meter{}
 	bubble(t, func(o *Options) { o.Meter = m }, func(w *world) {
 		t := w.t
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
@@ -57,31 +54,11 @@ func TestVerificationMetric(t *testing.T) {
 		call(w.Server, "bob", wire.MethodSubscribe, params(plain, secretA, ""))
 		w.r.document = func(rw http.ResponseWriter) { fmt.Fprint(rw, `{"receivers":["/"]}`) }
 		w.subscribe("carol", params(secure, secretA, ""))
-		wantStrings(t, "outcomes", m.lines(), "challenge verified", "challenge challenge_failed", "well-known verified")
+		for _, of := range []string{"mcp.events.outcome=verified,mcp.events.verification=challenge", "mcp.events.outcome=verified,mcp.events.verification=well-known",
+			"error.type=challenge_failed,mcp.events.outcome=refused,mcp.events.verification=challenge"} {
+			if n := m.Counted()["mcp.events.webhook.verifications "+of]; n != 1 {
+				t.Errorf("%s: %d of %v", of, n, m.Counted())
+			}
+		}
 	})
-}
-
-// counting is a meter that keeps what the verifications' counter counts.
-type counting struct {
-	noop.Meter
-	journal
-}
-
-func (m *counting) Int64Counter(name string, _ ...metric.Int64CounterOption) (metric.Int64Counter, error) {
-	if name != "mcp.events.webhook.verifications" {
-		return noop.Int64Counter{}, nil
-	}
-	return &counter{m: m}, nil
-}
-
-type counter struct {
-	noop.Int64Counter
-	m *counting
-}
-
-func (c *counter) Add(_ context.Context, _ int64, o ...metric.AddOption) {
-	set := metric.NewAddConfig(o).Attributes()
-	method, _ := set.Value("method")
-	outcome, _ := set.Value("outcome")
-	c.m.add(method.AsString() + " " + outcome.AsString())
 }

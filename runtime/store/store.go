@@ -103,6 +103,13 @@ type Store interface {
 	Close() error
 }
 
+// A Pinger is a [Store] that can tell whether it works: those of this module can.
+type Pinger interface {
+	// Ping returns nil when the store can be read and written now, [ErrClosed] after Close, or what is
+	// wrong. It writes nothing and honours ctx.
+	Ping(ctx context.Context) error
+}
+
 // Saved is what a client keeps of one subscription. See CLI-6.
 type Saved struct {
 	// Cursor is the committed cursor; never empty.

@@ -46,6 +46,9 @@ const (
 	MetaSubscriptionID = "io.modelcontextprotocol/subscriptionId"
 	// MetaFingerprint carries the fingerprint of an event type's schemas (EVOL-4).
 	MetaFingerprint = "io.github.mcpe-gen/fingerprint"
+	// MetaTraceParent and MetaTraceState carry a trace context in _meta (W3C Trace Context, SEP-414).
+	MetaTraceParent = "traceparent"
+	MetaTraceState  = "tracestate"
 	// ListenFilter is the filter of subscriptions/listen that asks for list_changed (D8).
 	ListenFilter = "eventsListChanged"
 )

@@ -108,6 +108,8 @@ type Options struct {
 	// Reauthorize is the interval at which the hooks are asked again; 0 or less: never (AUTH-2).
 	Reauthorize time.Duration
 	Log         *fault.Log
+	// Saved is told how long the store took for progress; nil for nobody.
+	Saved func(ctx context.Context, took time.Duration, err error)
 }
 
 // A Quota bounds how many subscriptions there are; a negative number is no bound (SUB-8).

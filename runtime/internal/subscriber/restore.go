@@ -3,6 +3,7 @@ package subscriber
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
@@ -103,9 +104,12 @@ func (w *Subscriptions) Restore(ctx context.Context, et EventType, restored func
 		done()
 		return nil
 	}
+	w.restoring.Add(1)
 	w.background(func() {
+		tried := sync.OnceFunc(func() { w.restoring.Add(-1) })
 		for pause := restorePause; len(ids) > 0; pause = min(2*pause, maxRestorePause) {
 			ids = w.restoreAll(et, ids)
+			tried()
 			if len(ids) == 0 {
 				break
 			}

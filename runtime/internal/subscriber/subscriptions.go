@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
@@ -39,6 +40,8 @@ type Subscriptions struct {
 	// keys makes everything that begins or ends the subscription of an id one at a time.
 	keys  keylock.Locks[string]
 	tasks sync.WaitGroup // restoring and ending in the background
+
+	restoring atomic.Int64 // event types of which some records were not tried yet
 
 	mu      sync.Mutex
 	byID    map[string]*Live
@@ -109,6 +112,14 @@ func (h *Live) Behind() *int64 {
 	return &n
 }
 
+// Restoring is of how many event types stored subscriptions wait to be tried for the first time since
+// they were registered. One that cannot be restored, as when a hook of the author fails, is tried again
+// and counts no more.
+func (w *Subscriptions) Restoring() int { return int(w.restoring.Load()) }
+
+// Delivering is how many subscriptions the engine has.
+func (w *Subscriptions) Delivering() int { return w.engine.Len() }
+
 // Store is where the records are.
 func (w *Subscriptions) Store() store.SubscriptionStore { return w.store }
 
@@ -138,7 +149,13 @@ func (t *trimmingStore) SaveProgress(ctx context.Context, updates []store.Update
 	for _, f := range settled {
 		f()
 	}
-	return t.SubscriptionStore.SaveProgress(ctx, updates)
+	if t.w.o.Saved == nil {
+		return t.SubscriptionStore.SaveProgress(ctx, updates)
+	}
+	began := time.Now()
+	err := t.SubscriptionStore.SaveProgress(ctx, updates)
+	t.w.o.Saved(ctx, time.Since(began), err)
+	return err
 }
 
 // Get returns the live subscription of the id.

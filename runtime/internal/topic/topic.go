@@ -16,6 +16,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
@@ -32,6 +33,8 @@ type Topic struct {
 	head    store.Position
 	index   index
 	pending map[string][]*prepared // by eventId
+	count   int64                  // entries that were appended
+	rate    rate
 
 	floor    atomic.Uint64             // entries up to it are treated as evicted
 	advanced atomic.Pointer[Advancing] // told of appends
@@ -59,6 +62,27 @@ type Options struct {
 	Slots int
 	// CursorOf gives the cursor after an entry as JSON; nil for one of the log's position.
 	CursorOf func(typ *Type, e *store.Entry) []byte
+	// Asked is told how long the log took for an append or a read; nil for nobody.
+	Asked func(ctx context.Context, what Asked, took time.Duration, err error)
+}
+
+// Asked is what a log was asked for.
+type Asked int
+
+// What logs are asked for.
+const (
+	AskedAppend Asked = iota
+	AskedRead
+)
+
+// asks begins to measure what the log is asked for; the returned function ends it.
+func (t *Topic) asks(ctx context.Context, what Asked) func(error) {
+	f := t.options.Asked
+	if f == nil {
+		return func(error) {}
+	}
+	began := time.Now()
+	return func(err error) { f(ctx, what, time.Since(began), err) }
 }
 
 // Open makes a topic of an event type's log.
@@ -158,12 +182,14 @@ func (t *Topic) Append(ctx context.Context, e store.Entry, decoded any, once boo
 	defer t.expect(&e, decoded)()
 	for {
 		l := t.life.Load()
+		answered := t.asks(ctx, AskedAppend)
 		if once {
 			_, fresh, err = l.log.AppendOnce(ctx, e, t.Floor())
 		} else {
 			fresh = true
 			_, err = l.log.Append(ctx, e)
 		}
+		answered(err)
 		if !errors.Is(err, store.ErrNewEpoch) || errors.Is(err, store.ErrUncertain) {
 			return fresh, err
 		}
@@ -219,6 +245,8 @@ func (t *Topic) appended(l *life, entries []store.Entry) {
 		l.head = entries[len(entries)-1].Position
 		return
 	}
+	t.count += int64(len(entries))
+	t.rate.add(time.Now(), len(entries))
 	for i := range entries {
 		e := &entries[i]
 		p := t.expected(e)
@@ -313,6 +341,25 @@ func (t *Topic) reach(ctx context.Context, p store.Position) error {
 	return nil
 }
 
+// Caught returns nil when the topic has been told of all that the log held at some time within the last
+// fresh; where it was not, the store is asked. Without other processes it always was.
+func (t *Topic) Caught(ctx context.Context, fresh time.Duration) error {
+	if seen, ok := t.Seen(); !ok || time.Since(seen) < fresh {
+		return nil
+	}
+	_, err := t.Latest(ctx)
+	return err
+}
+
+// Seen is when the log was last looked at for what other processes append; ok is false where none do.
+func (t *Topic) Seen() (at time.Time, ok bool) {
+	log, ok := t.life.Load().log.(store.SharedLog)
+	if !ok {
+		return at, false
+	}
+	return log.Seen(), true
+}
+
 // Latest is the position of the last entry that the log has: the store's answer where others append.
 func (t *Topic) Latest(ctx context.Context) (store.Position, error) {
 	if err := t.reach(ctx, t.Head()+1); err != nil {
@@ -335,7 +382,9 @@ func (t *Topic) Read(ctx context.Context, after store.Position, limit int) (stor
 func (t *Topic) read(ctx context.Context, l *life, after store.Position, limit int) (store.Batch, error) {
 	floor := t.Floor()
 	gap := after < floor
+	answered := t.asks(ctx, AskedRead)
 	b, err := l.log.Read(ctx, max(after, floor), limit)
+	answered(err)
 	if gap {
 		b.Gap = true
 	}

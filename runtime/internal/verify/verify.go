@@ -20,6 +20,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/keylock"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/telemetry"
 	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
@@ -87,8 +88,9 @@ func New(o Options, records Records, guard *netguard.Guard) (*Verifier, error) {
 	if v.allow, err = allowList(o.Allow); err != nil {
 		return nil, err
 	}
-	v.outcomes, err = o.Meter.Int64Counter("mcp.events.webhook.verifications", metric.WithDescription("Verifications of callbacks by method and outcome."))
-	if err != nil {
+	i := telemetry.New(o.Meter)
+	v.outcomes = i.Counter("webhook.verifications", "{verification}", "Verifications of callbacks.")
+	if err := i.Err(); err != nil {
 		return nil, fmt.Errorf("webhooks: %w", err)
 	}
 	return v, nil
@@ -194,8 +196,15 @@ func outcomeOf(err error) string {
 	return "cancelled"
 }
 
+// outcomeVerified is that of a verification that did not fail; any other is why it did.
+const outcomeVerified = "verified"
+
 func (v *Verifier) count(ctx context.Context, way, outcome string) {
-	v.outcomes.Add(ctx, 1, metric.WithAttributes(attribute.String("method", way), attribute.String("outcome", outcome)))
+	set := []attribute.KeyValue{telemetry.Verification.String(way), telemetry.Outcome.String(outcomeVerified)}
+	if outcome != outcomeVerified {
+		set = append(set[:1], telemetry.Outcome.String("refused"), telemetry.ErrorType.String(outcome))
+	}
+	v.outcomes.Add(ctx, 1, metric.WithAttributes(set...))
 }
 
 // Allows reports whether the operator trusts the callback without asking.
@@ -260,7 +269,7 @@ func (v *Verifier) remember(ctx context.Context, c *Candidate, way string) error
 	now := time.Now()
 	err := v.store.PutVerification(ctx, store.Verification{Principal: c.Principal, URL: c.Pair.URL, Method: way, At: now, Until: now.Add(v.o.CacheFor)})
 	if err == nil {
-		v.count(ctx, way, "verified")
+		v.count(ctx, way, outcomeVerified)
 	}
 	return err
 }

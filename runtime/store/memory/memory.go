@@ -49,6 +49,19 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 // Durable reports false.
 func (s *Store) Durable() bool { return false }
 
+// Ping implements [store.Pinger].
+func (s *Store) Ping(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return store.ErrClosed
+	}
+	return nil
+}
+
 // Close ends the store and its logs. It is idempotent.
 func (s *Store) Close() error {
 	s.mu.Lock()

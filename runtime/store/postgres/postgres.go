@@ -96,6 +96,7 @@ type Store struct {
 
 var (
 	_ store.Shared        = (*Store)(nil)
+	_ store.Pinger        = (*Store)(nil)
 	_ store.Outbox        = (*Store)(nil)
 	_ store.CursorStore   = (*Store)(nil)
 	_ store.ReceivedStore = (*Store)(nil)
@@ -212,6 +213,23 @@ func (s *Store) listenConfig(connString string) (*pgx.ConnConfig, error) {
 
 // Durable reports true.
 func (s *Store) Durable() bool { return true }
+
+// Ping implements [store.Pinger]: the server answers from the store's tables and takes writes.
+func (s *Store) Ping(ctx context.Context) error {
+	var recovering bool
+	var readOnly string
+	err := s.query(ctx, func(r pgx.CollectableRow) error { return r.Scan(&recovering, &readOnly) },
+		`SELECT pg_is_in_recovery(), current_setting('default_transaction_read_only') FROM @.store`)
+	switch {
+	case err != nil:
+		return err
+	case recovering:
+		return fmt.Errorf("%w: it is a standby", ErrReadOnly)
+	case readOnly == "on":
+		return fmt.Errorf("%w: default_transaction_read_only is on", ErrReadOnly)
+	}
+	return nil
+}
 
 // Close ends the store once the appends under way are committed; later calls return
 // [store.ErrClosed]. It is idempotent.

@@ -80,6 +80,7 @@ type Store struct {
 
 var (
 	_ store.Store             = (*Store)(nil)
+	_ store.Pinger            = (*Store)(nil)
 	_ store.SubscriptionStore = (*Store)(nil)
 	_ store.CursorStore       = (*Store)(nil)
 	_ store.ReceivedStore     = (*Store)(nil)
@@ -167,6 +168,16 @@ func dsn(path string, pragmas ...string) string {
 
 // Durable reports true.
 func (s *Store) Durable() bool { return true }
+
+// Ping implements [store.Pinger]: the file can be read, and a transaction that writes can begin. A full
+// disk is found by the next write only.
+func (s *Store) Ping(ctx context.Context) error {
+	err := s.each(ctx, func(*sql.Rows) error { return nil }, "PRAGMA user_version")
+	if err != nil {
+		return err
+	}
+	return s.writer.do(ctx, func(context.Context, *session) error { return nil }, nil)
+}
 
 // Close commits what is under way and closes the file; later calls return [store.ErrClosed]. It is
 // idempotent.

@@ -70,6 +70,7 @@ func testLogs(t *testing.T, open func(t *testing.T) store.Store) {
 		{"A cancelled context appends and reads nothing", testCancelled},
 		{"A batch is not changed by later appends", testStable},
 		{"A closed store says so", testClosed},
+		{"A store that can be asked whether it works answers", testPing},
 	}, onceTests...) {
 		t.Run(tc.name, func(t *testing.T) {
 			s := open(t)
@@ -398,5 +399,26 @@ func testClosed(t *testing.T, s store.Store) {
 	}
 	if _, err := s.OpenLog(t.Context(), "b", store.LogOptions{}); !errors.Is(err, store.ErrClosed) {
 		t.Fatalf("OpenLog = %v", err)
+	}
+}
+
+func testPing(t *testing.T, s store.Store) {
+	p, ok := s.(store.Pinger)
+	if !ok {
+		t.Skip("it cannot be asked")
+	}
+	if err := p.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.Ping(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatalf("with a context that has ended: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Ping(t.Context()); !errors.Is(err, store.ErrClosed) {
+		t.Fatalf("closed: %v", err)
 	}
 }

@@ -1,0 +1,131 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+const (
+	// healthTime bounds Healthy and Ready where their context does not.
+	healthTime = 5 * time.Second
+	// tailFresh is how old the last look at what other processes appended may be before Ready asks.
+	tailFresh = 5 * time.Second
+)
+
+// Healthy returns nil while this process works, or an error when it has to be replaced: it does not come
+// to its own state within ctx, at most 5 s. What another process could not do either is no reason, such
+// as reaching a store that is away, nor is Shutdown. Package transport has a handler of it for liveness
+// probes.
+func (s *Server) Healthy(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, healthTime)
+	defer cancel()
+	if err := s.alive(ctx); err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	return nil
+}
+
+// Ready returns nil when this process should be sent requests, or why not: it is shutting down or not
+// healthy, the store cannot be reached, it has not seen what other processes have appended, or webhook
+// subscriptions wait to be taken up after its start. It takes at most 5 s. Package transport has a
+// handler of it for readiness probes.
+func (s *Server) Ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, healthTime)
+	defer cancel()
+	if s.isClosed() {
+		return fmt.Errorf("server: shutting down: %w", events.ErrClosed)
+	}
+	if err := s.alive(ctx); err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	s.mu.Lock()
+	types := slices.Clone(s.order)
+	s.mu.Unlock()
+	if err := s.reach(ctx, types); err != nil {
+		return fmt.Errorf("server: the store cannot be reached: %w", err)
+	}
+	for _, et := range types {
+		if et.topic == nil {
+			continue
+		}
+		if err := et.topic.Caught(ctx, tailFresh); err != nil {
+			return fmt.Errorf("server: what other processes have appended to %s has not been seen: %w", et.name, err)
+		}
+	}
+	if s.webhooks != nil {
+		if n := s.webhooks.Restoring(); n > 0 {
+			return fmt.Errorf("server: webhook subscriptions of %d event types wait to be taken up", n)
+		}
+	}
+	return nil
+}
+
+// reach asks the store, or its logs where it cannot be asked itself.
+func (s *Server) reach(ctx context.Context, types []*eventType) error {
+	if p, ok := s.options.Store.(store.Pinger); ok {
+		return p.Ping(ctx)
+	}
+	for _, et := range types {
+		if et.topic != nil {
+			if err := et.topic.Renew(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// vitals are one look at the server's own state at a time: one that hangs is not joined by others.
+type vitals struct {
+	mu   sync.Mutex
+	seen chan struct{} // closed when the look under way is over; nil without one
+}
+
+// alive takes every lock that requests need, one after the other.
+func (s *Server) alive(ctx context.Context) error {
+	v := &s.vitals
+	v.mu.Lock()
+	seen := v.seen
+	if seen == nil {
+		seen = make(chan struct{})
+		v.seen = seen
+		go func() {
+			s.touchAll()
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			v.seen = nil
+			close(seen)
+		}()
+	}
+	v.mu.Unlock()
+	select {
+	case <-seen:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("it does not come to its own state: %w", ctx.Err())
+	}
+}
+
+func (s *Server) touchAll() {
+	s.mu.Lock()
+	types := slices.Clone(s.order)
+	s.mu.Unlock()
+	for _, et := range types {
+		et.current()
+		if et.topic != nil {
+			et.topic.Head()
+		}
+	}
+	s.leases.each(func(Subscription) {})
+	if s.webhooks != nil {
+		s.webhooks.Each(func(*subscriber.Live) bool { return false }, nil)
+		s.webhooks.Delivering()
+	}
+}

@@ -1,0 +1,198 @@
+package server
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/telemetry"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
+)
+
+// Outcomes of emits and polls.
+const (
+	emitAppended = "appended"
+	emitRepeated = "repeated"
+	pollEvents   = "events"
+	pollEmpty    = "empty"
+	failed       = "failed"
+)
+
+// metrics are what a server measures (docs/observability.md).
+type metrics struct {
+	emits, polls, frames metric.Int64Counter
+	store                metric.Float64Histogram
+	asked                [len(operations)][]metric.RecordOption // of what went well
+
+	instruments *telemetry.Instruments
+	appended    metric.Int64ObservableCounter
+	held        metric.Int64ObservableUpDownCounter
+	pollers     metric.Int64ObservableUpDownCounter
+	streams     metric.Int64ObservableUpDownCounter
+	lag         metric.Int64ObservableGauge
+	tail        metric.Float64ObservableGauge
+	shards      metric.Int64ObservableUpDownCounter
+	lease       metric.Int64ObservableUpDownCounter
+	stop        func()
+}
+
+// operations are the names of what a store is asked for.
+var operations = [...]string{topic.AskedAppend: "append", topic.AskedRead: "read", askedProgress: "progress"}
+
+// askedProgress is that the progress of webhook subscriptions was stored.
+const askedProgress = topic.AskedRead + 1
+
+func newMetrics(m metric.Meter) (*metrics, error) {
+	i := telemetry.New(m)
+	x := &metrics{instruments: i, stop: func() {}}
+	x.emits = i.Counter("emit.calls", "{call}", "Calls of Emit.")
+	x.appended = i.Observed("log.appended", "{occurrence}", "Occurrences that became visible in this process, whoever emitted them.")
+	x.polls = i.Counter("poll.answers", "{poll}", "Polls that were answered, those of read tools included.")
+	x.held = i.Present("poll.held", "{poll}", "Polls that wait for an occurrence.")
+	x.pollers = i.Present("poll.leases", "{lease}", "Pollers that may come again.")
+	x.streams = i.Present("stream.open", "{stream}", "Open streams, and subscriptions of MCPE.")
+	x.frames = i.Counter("stream.frames", "{frame}", "Frames that were written to streams.")
+	x.lag = i.Gauge("stream.lag", "{occurrence}", "Entries by which the slowest stream of an event type is behind its log.")
+	x.store = i.Seconds("store.duration", "Time that a durable store took to answer.")
+	x.tail = i.Age("tail.delay", "Time since the log of an event type was last looked at for what other processes append.")
+	x.shards = i.Present("shard.owned", "{shard}", "Shards of a shared store that this process owns.")
+	x.lease = i.Present("lease.held", "{lease}", "1 while this process has its lease on a shared store, else 0.")
+	for op, name := range operations {
+		x.asked[op] = []metric.RecordOption{telemetry.With(telemetry.Operation.String(name))}
+	}
+	return x, i.Err()
+}
+
+// A counting is the attributes of what is counted of an event type and happens often.
+type counting struct {
+	appended, repeated, events, empty []metric.AddOption
+	event, control                    []metric.AddOption // frames
+	name                              []metric.ObserveOption
+}
+
+func newCounting(event string) counting {
+	typ := telemetry.Type.String(event)
+	add := func(a attribute.KeyValue) []metric.AddOption { return []metric.AddOption{telemetry.With(typ, a)} }
+	return counting{
+		appended: add(telemetry.Outcome.String(emitAppended)), repeated: add(telemetry.Outcome.String(emitRepeated)),
+		events: add(telemetry.Outcome.String(pollEvents)), empty: add(telemetry.Outcome.String(pollEmpty)),
+		event: add(telemetry.Frame.String("event")), control: add(telemetry.Frame.String("control")),
+		name: []metric.ObserveOption{telemetry.With(typ)},
+	}
+}
+
+// emitted counts a call of Emit.
+func (et *eventType) emitted(ctx context.Context, fresh bool, err error) {
+	m, c := et.server.metrics, &et.counting
+	switch {
+	case err != nil:
+		m.emits.Add(ctx, 1, metric.WithAttributes(telemetry.Type.String(et.name), telemetry.Outcome.String(failed),
+			telemetry.ErrorType.String(telemetry.ErrorTypeOf(err))))
+	case fresh:
+		m.emits.Add(ctx, 1, c.appended...)
+	default:
+		m.emits.Add(ctx, 1, c.repeated...)
+	}
+}
+
+// polled counts the answer to a poll; et is nil for an event type that is not there, whose name is the
+// caller's.
+func (s *Server) polled(ctx context.Context, et *eventType, some bool, err error) {
+	switch {
+	case err != nil:
+		set := []attribute.KeyValue{telemetry.Outcome.String(failed), telemetry.ErrorType.String(telemetry.ErrorTypeOf(err))}
+		if et != nil {
+			set = append(set, telemetry.Type.String(et.name))
+		}
+		s.metrics.polls.Add(ctx, 1, metric.WithAttributes(set...))
+	case some:
+		s.metrics.polls.Add(ctx, 1, et.counting.events...)
+	default:
+		s.metrics.polls.Add(ctx, 1, et.counting.empty...)
+	}
+}
+
+// countFrames counts frames that were written, of which so many are events.
+func (et *eventType) countFrames(ctx context.Context, frames, events int) {
+	if events > 0 {
+		et.server.metrics.frames.Add(ctx, int64(events), et.counting.event...)
+	}
+	if frames > events {
+		et.server.metrics.frames.Add(ctx, int64(frames-events), et.counting.control...)
+	}
+}
+
+// asked measures what a durable store took; nil for one in memory.
+func (s *Server) asked() func(ctx context.Context, what topic.Asked, took time.Duration, err error) {
+	if !s.options.Store.Durable() {
+		return nil
+	}
+	m := s.metrics
+	return func(ctx context.Context, what topic.Asked, took time.Duration, err error) {
+		with := m.asked[what]
+		if err != nil {
+			with = []metric.RecordOption{metric.WithAttributes(telemetry.Operation.String(operations[what]),
+				telemetry.ErrorType.String(telemetry.ErrorTypeOf(err)))}
+		}
+		m.store.Record(ctx, took.Seconds(), with...)
+	}
+}
+
+// saved is asked for the progress of webhook subscriptions.
+func (s *Server) saved() func(context.Context, time.Duration, error) {
+	f := s.asked()
+	if f == nil {
+		return nil
+	}
+	return func(ctx context.Context, took time.Duration, err error) { f(ctx, askedProgress, took, err) }
+}
+
+// observe begins to answer what the observed instruments ask, until stop.
+func (m *metrics) observe(s *Server) (err error) {
+	m.stop, err = m.instruments.Observe(func(_ context.Context, o metric.Observer) error {
+		s.mu.Lock()
+		types := slices.Clone(s.order)
+		s.mu.Unlock()
+		streams, lag, pollers := map[string]int64{}, map[string]int64{}, map[string]int64{}
+		for _, st := range s.streamsOf(nil) {
+			streams[st.sub.Event]++
+			if n := st.behind(); n != nil {
+				lag[st.sub.Event] = max(lag[st.sub.Event], *n)
+			}
+		}
+		s.leases.each(func(sub Subscription) { pollers[sub.Event]++ })
+		for _, et := range types {
+			name := et.counting.name
+			if et.topic != nil {
+				o.ObserveInt64(m.appended, et.topic.Appended(), name...)
+				if seen, ok := et.topic.Seen(); ok {
+					o.ObserveFloat64(m.tail, time.Since(seen).Seconds(), name...)
+				}
+			}
+			o.ObserveInt64(m.held, et.held.Load(), name...)
+			o.ObserveInt64(m.pollers, pollers[et.name], name...)
+			o.ObserveInt64(m.streams, streams[et.name], name...)
+			o.ObserveInt64(m.lag, lag[et.name], name...)
+		}
+		if s.cluster != nil {
+			s.cluster.observe(m, o)
+		}
+		return nil
+	})
+	return err
+}
+
+func (c *cluster) observe(m *metrics, o metric.Observer) {
+	leased, owned := c.owner.Status()
+	n := int64(0)
+	if leased {
+		n = 1
+	}
+	o.ObserveInt64(m.lease, n)
+	for work, n := range owned {
+		o.ObserveInt64(m.shards, int64(n), metric.WithAttributes(telemetry.Work.String(work)))
+	}
+}

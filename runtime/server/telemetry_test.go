@@ -1,0 +1,283 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel/baggage"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/metertest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+const ofE = "mcp.events.type=e"
+
+// What a server counts of emits, polls and streams; names that callers choose are no attributes.
+func TestServerMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &metertest.Meter{}
+		s := newServer(t, Options{Meter: m})
+		e := register(t, s, "e", Hooks[filterArgs, incident]{})
+		start := pollFrom(t, s, nil, "").Cursor
+		emit(t, e, incident{ID: "a"})
+		emit(t, e, incident{ID: "a"})
+		if err := e.Emit(t.Context(), incident{ID: "a", Severity: "P1"}, events.WithID("a")); err == nil {
+			t.Error("an id was reused")
+		}
+		pollFrom(t, s, start, "")
+		if _, err := call(s, "", wire.MethodPoll, `{"name":"chosen by the caller","cursor":null}`); err == nil {
+			t.Error("an unknown type was polled")
+		}
+		st := stream(t, s, `{"name":"e","cursor":"`+*start+`"}`)
+		synctest.Wait()
+		held := make(chan struct{})
+		go func() {
+			defer close(held)
+			pollFrom(t, s, pollFrom(t, s, nil, "").Cursor, `,"timeoutMs":20000`)
+		}()
+		time.Sleep(10 * time.Second)
+		observed := m.Observed(t)
+		for key, want := range map[string]float64{
+			"mcp.events.log.appended " + ofE: 1,
+			"mcp.events.poll.held " + ofE:    1,
+			"mcp.events.poll.leases " + ofE:  1,
+			"mcp.events.stream.open " + ofE:  1,
+			"mcp.events.stream.lag " + ofE:   0,
+		} {
+			if got, ok := observed[key]; !ok || got != want {
+				t.Errorf("%s is %v, want %v of %v", key, got, want, observed)
+			}
+		}
+		<-held
+		time.Sleep(11 * time.Second) // the second heartbeat
+		st.cancel()
+		<-st.done
+		observed = m.Observed(t)
+		if observed["mcp.events.poll.held "+ofE] != 0 || observed["mcp.events.stream.open "+ofE] != 0 {
+			t.Errorf("%v", observed)
+		}
+		got := m.Counted()
+		for key, want := range map[string]int64{
+			"mcp.events.emit.calls mcp.events.outcome=appended," + ofE:                    1,
+			"mcp.events.emit.calls mcp.events.outcome=repeated," + ofE:                    1,
+			"mcp.events.emit.calls error.type=id_reused,mcp.events.outcome=failed," + ofE: 1,
+			"mcp.events.poll.answers mcp.events.outcome=events," + ofE:                    1,
+			"mcp.events.poll.answers mcp.events.outcome=empty," + ofE:                     3,
+			"mcp.events.poll.answers error.type=NotFound,mcp.events.outcome=failed":       1,
+			"mcp.events.stream.frames mcp.events.frame=event," + ofE:                      1,
+			"mcp.events.stream.frames mcp.events.frame=control," + ofE:                    3,
+		} {
+			if got[key] != want {
+				t.Errorf("%s is %d, want %d of %v", key, got[key], want, got)
+			}
+			delete(got, key)
+		}
+		if len(got) > 0 {
+			t.Errorf("also counted: %v", got)
+		}
+		if err := s.Shutdown(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if n := m.Callbacks(); n != 0 {
+			t.Errorf("%d callbacks outlive the server", n)
+		}
+	})
+}
+
+// A stream whose client does not read falls behind, which its lag tells, and the list of connections.
+func TestStreamLag(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &metertest.Meter{}
+		s := newServer(t, Options{Meter: m})
+		e := register(t, s, "e", Hooks[filterArgs, incident]{})
+		opened, rerr := openStream(s, "", `{"name":"e","cursor":null}`)
+		if rerr != nil {
+			t.Fatal(rerr)
+		}
+		reads := make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		c := &recorder{id: string(opened.id), gate: func(n int, _ []frame.Frame) error {
+			if n > 0 {
+				<-reads
+			}
+			return nil
+		}}
+		go func() {
+			defer close(done)
+			opened.Run(ctx, c)
+		}()
+		synctest.Wait()
+		lag := func() float64 {
+			synctest.Wait()
+			n := m.Observed(t)["mcp.events.stream.lag "+ofE]
+			if all := s.Admin().Connections(); len(all) != 1 || all[0].Behind == nil || float64(*all[0].Behind) != n {
+				t.Errorf("connections %+v, lag %v", all, n)
+			}
+			return n
+		}
+		if n := lag(); n != 0 {
+			t.Errorf("lag %v while it waits", n)
+		}
+		for _, id := range []string{"a", "b", "c"} {
+			emit(t, e, incident{ID: id})
+			synctest.Wait() // a is being written
+		}
+		if n := lag(); n != 3 {
+			t.Errorf("lag %v", n)
+		}
+		reads <- struct{}{}
+		if n := lag(); n != 2 {
+			t.Errorf("lag %v after one was written", n)
+		}
+		close(reads)
+		if n := lag(); n != 0 {
+			t.Errorf("lag %v after all", n)
+		}
+		cancel()
+		<-done
+	})
+}
+
+// A durable store's answers are timed by what it was asked for; a memory store's are not.
+func TestStoreDuration(t *testing.T) {
+	for _, durable := range []bool{false, true} {
+		m := &metertest.Meter{}
+		o := Options{Meter: m}
+		if durable {
+			db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "e.db"), sqlite.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { db.Close() })
+			o.Store = db
+		}
+		s := newServer(t, o)
+		e := register(t, s, "e", Hooks[filterArgs, incident]{})
+		start := pollFrom(t, s, nil, "").Cursor
+		emit(t, e, incident{ID: "a"})
+		pollFrom(t, s, start, "")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := e.Emit(ctx, incident{ID: "b"}); err == nil {
+			t.Error("a cancelled emit was appended")
+		}
+		got := m.Counted()
+		const name = "mcp.events.store.duration "
+		ok := got[name+"mcp.events.operation=append"] == 1 && got[name+"mcp.events.operation=read"] > 0 &&
+			got[name+"error.type=cancelled,mcp.events.operation=append"] == 1
+		if ok != durable {
+			t.Errorf("durable %v: %v", durable, got)
+		}
+	}
+}
+
+// On a shared store the process's lease and shards show, and how old its last look at each log is.
+func TestSharedMetrics(t *testing.T) {
+	m := &metertest.Meter{}
+	s := newMember(t, pgtest.Schema(t), postgres.Options{}, Options{Meter: m})
+	register(t, s.Server, "e", Hooks[filterArgs, incident]{})
+	waitUntil(t, "its duties are its own", func() bool {
+		o := m.Observed(t)
+		return o["mcp.events.lease.held"] == 1 && o["mcp.events.shard.owned mcp.events.work=/outbox"] == 1 &&
+			o["mcp.events.shard.owned mcp.events.work=/retention"] == 1
+	})
+	if age, ok := m.Observed(t)["mcp.events.tail.delay "+ofE]; !ok || age < 0 || age > 30 {
+		t.Errorf("tail delay %v, %v", age, ok)
+	}
+	s.cluster.stop()
+	waitUntil(t, "the lease is lost", func() bool { return m.Observed(t)["mcp.events.lease.held"] == 0 })
+}
+
+// The trace context of Emit's context goes with the occurrence, when that is asked for, and baggage never
+// does; what the author set stays.
+func TestPropagateTrace(t *testing.T) {
+	const parent = "00-0102030405060708090a0b0c0d0e0f10-1112131415161718-01"
+	state, err := trace.ParseTraceState("vendor=a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16},
+		SpanID: trace.SpanID{17, 18, 19, 20, 21, 22, 23, 24}, TraceFlags: trace.FlagsSampled, TraceState: state})
+	member, err := baggage.NewMember("user", "ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bag, err := baggage.New(member)
+	if err != nil {
+		t.Fatal(err)
+	}
+	traced := baggage.ContextWithBaggage(trace.ContextWithSpanContext(t.Context(), span), bag)
+	for _, c := range []struct {
+		name string
+		on   bool
+		ctx  context.Context
+		meta map[string]any
+		want string
+	}{
+		{"off", false, traced, nil, ``},
+		{"no trace", true, t.Context(), nil, ``},
+		{"on", true, traced, nil, `{"traceparent":"` + parent + `","tracestate":"vendor=a"}`},
+		{"beside the author's", true, traced, map[string]any{"k": 1}, `{"k":1,"traceparent":"` + parent + `","tracestate":"vendor=a"}`},
+		{"the author's own", true, traced, map[string]any{"traceparent": "mine"}, `{"traceparent":"mine"}`},
+	} {
+		bubble(t, func(o *Options) { o.PropagateTrace = c.on }, func(w *world) {
+			t := w.t
+			e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+			w.subscribe("alice", params(plain, secretA, ""))
+			start := pollFrom(t, w.Server, nil, "").Cursor
+			st := stream(t, w.Server, `{"name":"e","cursor":null}`)
+			synctest.Wait()
+			if err := e.Emit(c.ctx, incident{ID: "a"}, events.WithMeta(c.meta)); err != nil {
+				t.Fatal(err)
+			}
+			w.settle(time.Second)
+			for way, got := range map[string]string{
+				"poll":    string(pollFrom(t, w.Server, start, "").Events[0]),
+				"push":    st.frames()[1].raw,
+				"webhook": string(w.r.last().raw),
+			} {
+				if strings.Contains(got, "baggage") || strings.Contains(got, "ann") {
+					t.Errorf("%s, %s: baggage goes to strangers: %s", c.name, way, got)
+				}
+				want := strings.Trim(c.want, "{}")
+				if c.want == "" && strings.Contains(got, "traceparent") || !strings.Contains(got, want) {
+					t.Errorf("%s, %s: %s", c.name, way, got)
+				}
+			}
+		})
+	}
+}
+
+// An occurrence that fits without the trace context fits with the option on, too.
+func TestPropagateTraceNeverRefuses(t *testing.T) {
+	bubble(t, func(o *Options) { o.PropagateTrace = true }, func(w *world) {
+		t := w.t
+		schema := json.RawMessage(`{"type":"object"}`)
+		e, err := Register(w.Server, events.Type[filterArgs, map[string]string]{Info: events.Info{Name: "large", Description: "Large.",
+			InputSchema: schema, PayloadSchema: schema}}, Hooks[filterArgs, map[string]string]{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := trace.ContextWithSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}}))
+		for _, n := range []int{wire.MaxPayload - 8, wire.MaxPayload - 200} {
+			if err := e.Emit(ctx, map[string]string{"x": strings.Repeat("x", n)}); err != nil {
+				t.Errorf("%d: %v", n, err)
+			}
+		}
+		if err := e.Emit(ctx, map[string]string{"x": strings.Repeat("x", wire.MaxPayload)}); err == nil {
+			t.Error("too large without it")
+		}
+	})
+}

@@ -1,0 +1,98 @@
+package transport
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+)
+
+// probeTime bounds what a probe asks for.
+const probeTime = 5 * time.Second
+
+// HealthHandler answers liveness probes, such as Kubernetes' GET /healthz: 200 while es is
+// [server.Server.Healthy], else 503. The reason is in the server's log and not in the answer, so that
+// anybody may ask; requests that come together share one look.
+func HealthHandler(es *server.Server) http.Handler { return newProbe(es, "healthy", es.Healthy) }
+
+// ReadyHandler is HealthHandler for readiness probes, such as GET /readyz, by [server.Server.Ready].
+func ReadyHandler(es *server.Server) http.Handler { return newProbe(es, "ready", es.Ready) }
+
+// A probe answers by a check.
+type probe struct {
+	what  string
+	check func(context.Context) error
+	log   *slog.Logger
+
+	mu     sync.Mutex
+	now    *look
+	failed bool // the last time
+}
+
+// A look is a check under way.
+type look struct {
+	over chan struct{} // closed when err is set
+	err  error
+}
+
+func newProbe(es *server.Server, what string, check func(context.Context) error) *probe {
+	return &probe{what: what, check: check, log: port.Of(es).Logger()}
+}
+
+func (p *probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	l := p.look()
+	select {
+	case <-l.over:
+	case <-r.Context().Done():
+		return
+	}
+	if l.err != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, "not "+p.what+"\n")
+		return
+	}
+	_, _ = io.WriteString(w, p.what+"\n")
+}
+
+// look is the check under way, which begins if there is none.
+func (p *probe) look() *look {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.now == nil {
+		l := &look{over: make(chan struct{})}
+		p.now = l
+		go p.run(l)
+	}
+	return p.now
+}
+
+func (p *probe) run(l *look) {
+	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
+	defer cancel()
+	l.err = p.check(ctx)
+	p.mu.Lock()
+	changed := p.failed != (l.err != nil)
+	p.failed, p.now = l.err != nil, nil
+	p.mu.Unlock()
+	close(l.over)
+	switch {
+	case !changed:
+	case l.err != nil:
+		p.log.Warn("mcp events: the server is not "+p.what, "error", l.err)
+	default:
+		p.log.Info("mcp events: the server is " + p.what + " again")
+	}
+}
