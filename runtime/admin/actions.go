@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 const (
@@ -42,11 +44,11 @@ func (h *handler) posted(verb Verb) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		t, err := readTask(w, r, verb)
 		if out, ok := h.act(w, r, t, err); ok {
-			if out.code != "" {
-				problem(w, out.status, out.code, out.detail)
+			if out.Code != "" {
+				problem(w, out.Status, out.Code, out.Detail)
 				return
 			}
-			answer(w, out.status, out.result)
+			answer(w, out.Status, out.Result)
 		}
 	}
 }
@@ -129,18 +131,37 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request, t task, err error)
 	}
 	if err != nil {
 		status, code, detail := h.classify(r.Context(), "the request", err)
-		return outcome{status: status, code: code, detail: detail}, true
+		return outcome{Status: status, Code: code, Detail: detail}, true
 	}
 	content, _ := json.Marshal([]any{t.action.Verb, t.action.Subscription, t.action.Connection, t.request}) // cannot fail
-	out, same := h.once.do(r.Context(), onceKey{actor, t.key}, content, func() outcome {
-		out := h.do(r, t, missing)
-		h.write(Record{At: time.Now(), Actor: actor, Action: t.action, EventID: t.request.EventID, Key: t.key, Status: out.status})
-		return out
+	key, _ := json.Marshal([]string{actor, t.key})
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTime)
+	defer cancel()
+	stored, err := h.admin.Once(r.Context(), string(key), content, func() ([]byte, error) {
+		out := h.do(ctx, t, missing)
+		h.write(Record{At: time.Now(), Actor: actor, Action: t.action, EventID: t.request.EventID, Key: t.key, Status: out.Status})
+		if out.Status >= http.StatusInternalServerError {
+			return nil, &unfinished{out} // the next request tries again
+		}
+		return out.encode(), nil
 	})
-	if !same {
-		return outcome{status: http.StatusUnprocessableEntity, code: "key_reused", detail: "this Idempotency-Key was used for another request"}, true
+	if failed, ok := errors.AsType[*unfinished](err); ok {
+		return failed.outcome, true
 	}
-	return out, true
+	if err == nil {
+		err = json.Unmarshal(stored, &out)
+	}
+	switch {
+	case err == nil:
+		return out, true
+	case errors.Is(err, server.ErrKeyReused):
+		return outcome{Status: http.StatusUnprocessableEntity, Code: "key_reused", Detail: "this Idempotency-Key was used for another request"}, true
+	case errors.Is(err, server.ErrUnderWay):
+		return outcome{Status: http.StatusConflict, Code: "under_way",
+			Detail: "the first request of this key has not ended; if its process has died, look what it did before you use another key"}, true
+	}
+	status, code, detail := h.classify(r.Context(), "remembering the action", err)
+	return outcome{Status: status, Code: code, Detail: detail}, true
 }
 
 // complete adds whose it is, so that Authorize can decide; an error tells that it is not there.
@@ -169,9 +190,7 @@ func (h *handler) complete(ctx context.Context, t *task) error {
 
 // do does what the task says. It goes on when the request is given up: an action is whole or not at
 // all.
-func (h *handler) do(r *http.Request, t task, err error) outcome {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTime)
-	defer cancel()
+func (h *handler) do(ctx context.Context, t task, err error) outcome {
 	a := &t.action
 	result := map[string]any{"done": true}
 	if err == nil {
@@ -199,9 +218,14 @@ func (h *handler) do(r *http.Request, t task, err error) outcome {
 	}
 	if err != nil {
 		status, code, detail := h.classify(ctx, string(a.Verb), err)
-		return outcome{status: status, code: code, detail: detail}
+		return outcome{Status: status, Code: code, Detail: detail}
 	}
-	return outcome{status: http.StatusOK, result: result}
+	b, err := json.Marshal(result)
+	if err != nil {
+		status, code, detail := h.classify(ctx, string(a.Verb), err)
+		return outcome{Status: status, Code: code, Detail: detail}
+	}
+	return outcome{Status: http.StatusOK, Result: b}
 }
 
 // write tells the audit log and hook.

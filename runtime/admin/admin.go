@@ -3,8 +3,8 @@
 // pages. Start with [NewHandler]; openapi.yaml, which the handler serves, describes the API.
 //
 // Nothing is reachable without [Options.Authorize]. GET changes nothing. An action needs an
-// Idempotency-Key: sent again with the same key within 10 minutes it is not done again. Keys are
-// remembered by the handler, so that of several processes each has its own.
+// Idempotency-Key: sent again with the same key within 10 minutes it is not done again. The server's
+// store remembers keys, for all processes that share it.
 package admin
 
 import (
@@ -99,7 +99,6 @@ type handler struct {
 	audit     func(Record)
 	log       *slog.Logger
 	origins   *http.CrossOriginProtection
-	once      once
 	mux       *http.ServeMux
 	paths     []string // of all routes, for the comparison with openapi.yaml
 }

@@ -204,8 +204,8 @@ func (h *handler) pressed(verb Verb) http.HandlerFunc {
 		if !ok {
 			return
 		}
-		if out.code != "" {
-			h.render(w, r, out.status, "failed.html", view{Title: http.StatusText(out.status), Note: out.detail, Bad: true})
+		if out.Code != "" {
+			h.render(w, r, out.Status, "failed.html", view{Title: http.StatusText(out.Status), Note: out.Detail, Bad: true})
 			return
 		}
 		to := base(r) + "/subscriptions"

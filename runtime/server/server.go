@@ -67,6 +67,7 @@ type Server struct {
 	log      fault.Log
 	reads    sync.Map // name of a read tool → name of its event
 	vitals   vitals
+	own      memory.Actions // where the store remembers none
 	metrics  *metrics
 
 	port *port.Port // for carriers and adapters

@@ -14,10 +14,11 @@ import (
 
 // A Store is a [store.Store] and a [store.SubscriptionStore] in memory.
 type Store struct {
-	mu     sync.Mutex
-	logs   map[string]*Log
-	subs   subscriptions
-	closed bool
+	mu      sync.Mutex
+	logs    map[string]*Log
+	subs    subscriptions
+	actions Actions
+	closed  bool
 }
 
 // New returns an empty store.

@@ -26,3 +26,7 @@ func TestCallbacks(t *testing.T) {
 func TestAttempts(t *testing.T) {
 	storetest.TestAttempts(t, func(*testing.T) storetest.AttemptStore { return memory.New() })
 }
+
+func TestActions(t *testing.T) {
+	storetest.TestActions(t, func(t *testing.T) store.ActionStore { return memory.New() }, nil)
+}

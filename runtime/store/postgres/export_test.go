@@ -6,9 +6,13 @@ import (
 	"time"
 )
 
-// Age makes every entry of the store older.
+// Age makes every entry and action of the store older.
 func (s *Store) Age(ctx context.Context, by time.Duration) error {
-	_, err := s.pool.Exec(ctx, s.in(`UPDATE @.entries SET appended = appended - $1::bigint * interval '1 microsecond'`), by.Microseconds())
+	_, err := s.pool.Exec(ctx, s.in(`UPDATE @.actions SET at = at - $1::bigint * interval '1 microsecond'`), by.Microseconds())
+	if err != nil {
+		return err
+	}
+	_, err = s.pool.Exec(ctx, s.in(`UPDATE @.entries SET appended = appended - $1::bigint * interval '1 microsecond'`), by.Microseconds())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.logs {

@@ -82,3 +82,11 @@ func TestCallbacks(t *testing.T) {
 func TestAttempts(t *testing.T) {
 	storetest.TestAttempts(t, func(t *testing.T) storetest.AttemptStore { return fresh(t) })
 }
+
+func TestActions(t *testing.T) {
+	storetest.TestActions(t, func(t *testing.T) store.ActionStore { return fresh(t) }, func(t *testing.T, s store.ActionStore, by time.Duration) {
+		if err := s.(*postgres.Store).Age(t.Context(), by); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

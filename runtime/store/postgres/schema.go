@@ -233,6 +233,15 @@ CREATE TABLE @.attempts (
 CREATE INDEX attempts_subscription ON @.attempts (subscription, sequence) INCLUDE (count);
 `}, {sql: `
 ALTER TABLE @.subscriptions ADD COLUMN paused_at bigint NOT NULL DEFAULT 0;
+`}, {sql: `
+CREATE TABLE @.actions (
+	sequence bigserial UNIQUE,
+	key bytea PRIMARY KEY,
+	request bytea NOT NULL,
+	at timestamptz NOT NULL,
+	outcome bytea -- NULL while it is under way
+);
+CREATE INDEX actions_at ON @.actions (at);
 `}}
 
 // The SQLSTATEs that our functions raise.

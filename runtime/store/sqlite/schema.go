@@ -143,6 +143,15 @@ CREATE TABLE attempts (
 CREATE INDEX attempts_subscription ON attempts (subscription, sequence, count);
 `}, {sql: `
 ALTER TABLE subscriptions ADD COLUMN paused_at INTEGER NOT NULL DEFAULT 0;
+`}, {sql: `
+CREATE TABLE actions (
+	sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+	key TEXT NOT NULL UNIQUE,
+	request BLOB NOT NULL,
+	at INTEGER NOT NULL, -- Unix nanoseconds
+	outcome BLOB -- NULL while it is under way
+) STRICT;
+CREATE INDEX actions_at ON actions (at);
 `}}
 
 // migrate brings the file to the present version, each step in a transaction of its own.

@@ -58,3 +58,7 @@ func TestCallbacks(t *testing.T) {
 func TestAttempts(t *testing.T) {
 	storetest.TestAttempts(t, func(t *testing.T) storetest.AttemptStore { return fresh(t) })
 }
+
+func TestActions(t *testing.T) {
+	storetest.TestActions(t, func(t *testing.T) store.ActionStore { return fresh(t) }, nil)
+}

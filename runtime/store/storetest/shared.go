@@ -48,6 +48,7 @@ func TestShared(t *testing.T, o Shared) {
 		{"REP-12: two openers together never exceed a quota", sharedQuota},
 		{"REP-12: nor one of verifications", sharedVerificationQuota},
 		{"REP-13: states are swapped", sharedStates},
+		{"REP-13: what two openers claim at once one does", sharedActions},
 		{"REP-16: histories of schemas grow by one at a time", sharedHistory},
 		{"retention follows the options of the last opening", sharedRetention},
 	} {
@@ -265,4 +266,18 @@ func sharedHistory(t *testing.T, a, b store.Shared) {
 		t.Fatalf("%d won, history %+v", won.Load(), h)
 	}
 	equal(t, h[:2], []store.SchemaVersion{v(0), v(1)})
+}
+
+func sharedActions(t *testing.T, a, b store.Shared) {
+	x, isOne := a.(store.ActionStore)
+	y, isToo := b.(store.ActionStore)
+	if !isOne || !isToo {
+		t.Skip("it remembers no actions")
+	}
+	claimTogether(t, x, y)
+	claim(t, x, "a", "request", true)
+	ok(t, x.FinishAction(t.Context(), "a", []byte("outcome")))
+	if got := claim(t, y, "a", "request", false); string(got.Request) != "request" || string(got.Outcome) != "outcome" {
+		t.Errorf("the other has %+v", got)
+	}
 }

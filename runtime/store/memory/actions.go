@@ -1,0 +1,117 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+var _ store.ActionStore = (*Store)(nil)
+
+// Actions is a [store.ActionStore] in memory. The zero value is ready to use.
+type Actions struct {
+	mu    sync.Mutex
+	byKey map[string]*claimed
+	order []*claimed // the oldest first; one that was forgotten stays until it is too old
+}
+
+type claimed struct {
+	store.Action
+	at time.Time
+}
+
+// ClaimAction implements [store.ActionStore].
+func (m *Actions) ClaimAction(ctx context.Context, a store.Action) (store.Action, bool, error) {
+	if err := ctx.Err(); err != nil {
+		return store.Action{}, false, err
+	}
+	if err := a.Check(); err != nil {
+		return store.Action{}, false, err
+	}
+	now := time.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.trim(now, store.MaxActions)
+	if c := m.byKey[a.Key]; c != nil {
+		return c.Action, false, nil
+	}
+	m.trim(now, store.MaxActions-1)
+	c := &claimed{store.Action{Key: a.Key, Request: bytes.Clone(a.Request)}, now}
+	if m.byKey == nil {
+		m.byKey = map[string]*claimed{}
+	}
+	m.byKey[a.Key] = c
+	m.order = append(m.order, c)
+	return store.Action{}, true, nil
+}
+
+// trim forgets what is too old, and the oldest until at most so many are left.
+func (m *Actions) trim(now time.Time, left int) {
+	n := 0
+	for n < len(m.order) && (len(m.order)-n > left || now.Sub(m.order[n].at) >= store.ActionAge) {
+		if c := m.order[n]; m.byKey[c.Key] == c {
+			delete(m.byKey, c.Key)
+		}
+		m.order[n] = nil
+		n++
+	}
+	m.order = m.order[n:]
+}
+
+// FinishAction implements [store.ActionStore].
+func (m *Actions) FinishAction(ctx context.Context, key string, outcome []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	a := store.Action{Key: key, Outcome: outcome}
+	if err := a.Check(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.trim(time.Now(), store.MaxActions)
+	c := m.byKey[key]
+	if c == nil {
+		return store.ErrActionGone
+	}
+	c.Outcome = append([]byte{}, outcome...)
+	return nil
+}
+
+// ForgetAction implements [store.ActionStore].
+func (m *Actions) ForgetAction(ctx context.Context, key string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.byKey, key)
+	return nil
+}
+
+// ClaimAction implements [store.ActionStore].
+func (s *Store) ClaimAction(ctx context.Context, a store.Action) (store.Action, bool, error) {
+	if err := s.Ping(ctx); err != nil {
+		return store.Action{}, false, err
+	}
+	return s.actions.ClaimAction(ctx, a)
+}
+
+// FinishAction implements [store.ActionStore].
+func (s *Store) FinishAction(ctx context.Context, key string, outcome []byte) error {
+	if err := s.Ping(ctx); err != nil {
+		return err
+	}
+	return s.actions.FinishAction(ctx, key, outcome)
+}
+
+// ForgetAction implements [store.ActionStore].
+func (s *Store) ForgetAction(ctx context.Context, key string) error {
+	if err := s.Ping(ctx); err != nil {
+		return err
+	}
+	return s.actions.ForgetAction(ctx, key)
+}

@@ -1,0 +1,83 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+var _ store.ActionStore = (*Store)(nil)
+
+// ClaimAction implements [store.ActionStore].
+func (s *Store) ClaimAction(ctx context.Context, a store.Action) (stands store.Action, fresh bool, err error) {
+	if err := a.Check(); err != nil {
+		return store.Action{}, false, err
+	}
+	err = s.writer.do(ctx, func(ctx context.Context, w *session) error {
+		stands, fresh = store.Action{}, false
+		now := time.Now()
+		if _, err := w.exec(ctx, "DELETE FROM actions WHERE at <= ?", now.Add(-store.ActionAge).UnixNano()); err != nil {
+			return err
+		}
+		r, err := w.exec(ctx, "INSERT OR IGNORE INTO actions (key, request, at) VALUES (?, ?, ?)", a.Key, blob(a.Request), now.UnixNano())
+		if err != nil {
+			return err
+		}
+		if n, err := r.RowsAffected(); err != nil {
+			return err
+		} else if n == 0 {
+			stands.Key = a.Key
+			var finished bool
+			err := w.row(ctx, "SELECT request, outcome IS NOT NULL, outcome FROM actions WHERE key = ?", []any{a.Key}, &stands.Request, &finished, &stands.Outcome)
+			if finished {
+				stands.Outcome = blob(stands.Outcome)
+			}
+			return err
+		}
+		fresh = true
+		_, err = w.exec(ctx, "DELETE FROM actions WHERE sequence IN (SELECT sequence FROM actions ORDER BY sequence DESC LIMIT -1 OFFSET ?)", store.MaxActions)
+		return err
+	}, nil)
+	if err != nil {
+		return store.Action{}, false, fmt.Errorf("claiming an action: %w", err)
+	}
+	return stands, fresh, nil
+}
+
+// blob is never NULL.
+func blob(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// FinishAction implements [store.ActionStore].
+func (s *Store) FinishAction(ctx context.Context, key string, outcome []byte) error {
+	a := store.Action{Key: key, Outcome: outcome}
+	if err := a.Check(); err != nil {
+		return err
+	}
+	var n int64
+	err := s.writer.do(ctx, func(ctx context.Context, w *session) error {
+		r, err := w.exec(ctx, "UPDATE actions SET outcome = ? WHERE key = ? AND at > ?", blob(outcome), key, time.Now().Add(-store.ActionAge).UnixNano())
+		if err == nil {
+			n, err = r.RowsAffected()
+		}
+		return err
+	}, nil)
+	if err == nil && n == 0 {
+		err = store.ErrActionGone
+	}
+	return err
+}
+
+// ForgetAction implements [store.ActionStore].
+func (s *Store) ForgetAction(ctx context.Context, key string) error {
+	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
+		_, err := w.exec(ctx, "DELETE FROM actions WHERE key = ?", key)
+		return err
+	}, nil)
+}
