@@ -59,6 +59,9 @@ type Subscription struct {
 	// Shard is the number of the shard of Event that it belongs to. Only a [Shared] store keeps
 	// it. See REP-6.
 	Shard int
+	// Schema is the fingerprint of the schemas that Arguments were last accepted under; "" where that is
+	// not known. Only a [Shared] store keeps it. See REP-16.
+	Schema string
 	// Secrets begin with the current one.
 	Secrets []Secret
 	// Codes is the family of error codes in its envelopes. 0 stands for those of the design sketch,

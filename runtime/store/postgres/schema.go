@@ -242,6 +242,8 @@ CREATE TABLE @.actions (
 	outcome bytea -- NULL while it is under way
 );
 CREATE INDEX actions_at ON @.actions (at);
+`}, {sql: `
+ALTER TABLE @.subscriptions ADD COLUMN schema text NOT NULL DEFAULT '';
 `}}
 
 // The SQLSTATEs that our functions raise.

@@ -12,7 +12,7 @@ import (
 )
 
 const subscriptionColumns = "id, event, shard, principal, url, arguments, secrets, codes, generation, revision, created, refreshed, expires, " +
-	"not_before, truncated, epoch, base, settled, upstream, suspended, suspended_at, failed_since, last_delivery, last_error, paused_at"
+	"not_before, truncated, epoch, base, settled, upstream, suspended, suspended_at, failed_since, last_delivery, last_error, paused_at, schema"
 
 // nanos is how a caller's times are kept: Unix nanoseconds, 0 for the zero time.
 func nanos(t time.Time) int64 {
@@ -92,8 +92,8 @@ func (s *Store) put(ctx context.Context, sub store.Subscription, q store.Quota, 
 			return store.ErrConflict
 		case stored > 0 && uint64(generation) == sub.Generation:
 			_, err := tx.Exec(ctx, s.in(`UPDATE @.subscriptions SET secrets = $2, codes = $3, revision = $4, refreshed = $5, expires = $6,
-				truncated = $7, not_before = $8, paused_at = $9 WHERE id = $1`), sub.ID, secrets, int32(sub.Codes), int64(sub.Revision+1), nanos(sub.RefreshedAt),
-				nanos(sub.ExpiresAt), sub.Truncated, nanos(sub.NotBefore), nanos(sub.PausedAt))
+				truncated = $7, not_before = $8, paused_at = $9, schema = $10 WHERE id = $1`), sub.ID, secrets, int32(sub.Codes), int64(sub.Revision+1), nanos(sub.RefreshedAt),
+				nanos(sub.ExpiresAt), sub.Truncated, nanos(sub.NotBefore), nanos(sub.PausedAt), sub.Schema)
 			return err
 		case stored > 0:
 			if _, err := tx.Exec(ctx, s.in(`DELETE FROM @.subscriptions WHERE id = $1`), sub.ID); err != nil {
@@ -115,11 +115,11 @@ func (s *Store) put(ctx context.Context, sub store.Subscription, q store.Quota, 
 func (s *Store) insertSubscription(ctx context.Context, tx pgx.Tx, sub store.Subscription, secrets []byte, q store.Quota, counted bool) error {
 	p, h := sub.Progress, sub.Health
 	tag, err := tx.Exec(ctx, s.in(`INSERT INTO @.subscriptions (`+subscriptionColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
-		$14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25) ON CONFLICT (id) DO NOTHING`),
+		$14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26) ON CONFLICT (id) DO NOTHING`),
 		sub.ID, sub.Event, int32(sub.Shard), []byte(sub.Principal), []byte(sub.URL), bytes(sub.Arguments), secrets, int32(sub.Codes),
 		int64(sub.Generation), int64(sub.Revision+1), nanos(sub.CreatedAt), nanos(sub.RefreshedAt), nanos(sub.ExpiresAt),
 		nanos(sub.NotBefore), sub.Truncated, int64(p.Epoch), int64(p.Base), encodeSpans(p.Settled), []byte(p.Upstream), h.Suspended,
-		nanos(h.SuspendedAt), nanos(h.FailedSince), nanos(h.LastDeliveryAt), h.LastError, nanos(sub.PausedAt))
+		nanos(h.SuspendedAt), nanos(h.FailedSince), nanos(h.LastDeliveryAt), h.LastError, nanos(sub.PausedAt), sub.Schema)
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (s *Store) scanSubscription(row pgx.CollectableRow) (sub store.Subscription
 	p, h := &sub.Progress, &sub.Health
 	if err := row.Scan(&sub.ID, &sub.Event, &shard, &principal, &url, &arguments, &secrets, &codes, &generation, &revision, &created,
 		&refreshed, &expires, &notBefore, &sub.Truncated, &epoch, &base, &settled, &upstream, &h.Suspended, &suspendedAt, &failedSince,
-		&lastDelivery, &h.LastError, &pausedAt); err != nil {
+		&lastDelivery, &h.LastError, &pausedAt, &sub.Schema); err != nil {
 		return sub, err
 	}
 	sub.Principal, sub.URL, sub.Arguments, sub.Shard, sub.Codes = string(principal), string(url), arguments, int(shard), int(codes)

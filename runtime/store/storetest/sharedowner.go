@@ -177,7 +177,7 @@ func hold(t *testing.T, s store.Shared, lease store.Lease, topic string, number 
 // ofShard is a record in a shard of its event.
 func ofShard(id string, shard int) store.Subscription {
 	s := sample(id)
-	s.Shard, s.Progress, s.Health = shard, store.Progress{Epoch: 1, Base: 7}, store.Health{}
+	s.Shard, s.Schema, s.Progress, s.Health = shard, "f1", store.Progress{Epoch: 1, Base: 7}, store.Health{}
 	return s
 }
 
@@ -195,11 +195,11 @@ func sharedFences(t *testing.T, a, b store.Shared) {
 	owner := a.Owned(h)
 	ok(t, owner.SaveProgress(ctx, []store.Update{progress(sub, 8)}))
 	ok(t, owner.Dispatched(ctx, sub.Event, 8, nil))
-	sub.Truncated = !sub.Truncated
+	sub.Truncated, sub.Schema = !sub.Truncated, "f2"
 	sub.Revision = must(owner.PutSubscription(ctx, sub))(t)
 	must(a.Retain(ctx, keeper, 10))(t)
 	page := must(owner.Subscriptions(ctx, "", 10))(t)
-	if len(page) != 1 || page[0].Progress.Base != 8 || page[0].Shard != 1 {
+	if len(page) != 1 || page[0].Progress.Base != 8 || page[0].Shard != 1 || page[0].Schema != "f2" {
 		t.Fatalf("the shard holds %+v", page)
 	}
 	// Another shard's record is not the owner's to write.
