@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -13,7 +14,8 @@ type session struct {
 	fence uint64
 	asked time.Duration // when the last granted renewal was asked for
 	ends  time.Duration
-	wall  time.Time // at asked
+	wall  time.Time         // at asked
+	types map[string]string // that the store was told of
 	stop  func() bool
 	lost  bool
 }
@@ -81,15 +83,16 @@ func (o *Owner) lose(s *session, why string) {
 func (o *Owner) join(ctx context.Context) *session {
 	asked, wall := o.o.Clock.Monotonic(), o.o.Clock.Wall()
 	var lease store.Lease
+	types := o.types()
 	err := o.ask(ctx, func(ctx context.Context) (err error) {
-		lease, err = o.o.Leases.Join(ctx, o.o.Name, o.o.TTL, o.o.Types())
+		lease, err = o.o.Leases.Join(ctx, o.o.Name, o.o.TTL, types)
 		return err
 	})
 	if err != nil {
 		o.o.Logger.Warn("mcp events: joining the cluster", "replica", o.o.Name, "error", err)
 		return nil
 	}
-	s := &session{fence: lease.Fence}
+	s := &session{fence: lease.Fence, types: types}
 	o.granted(s, lease, asked, wall)
 	if s.lost {
 		return nil
@@ -142,18 +145,19 @@ func (o *Owner) await(s *session, now time.Duration) {
 	})
 }
 
-// renew asks for more time when a third of it is used up.
+// renew asks for more time when a third of it is used up, or when the others are to know of other types.
 func (o *Owner) renew(ctx context.Context, s *session) {
+	types := o.types()
 	asked, wall := o.o.Clock.Monotonic(), o.o.Clock.Wall()
 	o.mu.Lock()
-	due := o.judge(s, asked, wall) && asked >= s.asked+o.o.TTL/3
+	due := o.judge(s, asked, wall) && (asked >= s.asked+o.o.TTL/3 || !maps.Equal(types, s.types))
 	o.mu.Unlock()
 	if !due {
 		return
 	}
 	var lease store.Lease
 	err := o.ask(ctx, func(ctx context.Context) (err error) {
-		lease, err = o.o.Leases.Renew(ctx, s.fence, o.o.TTL, o.o.Types())
+		lease, err = o.o.Leases.Renew(ctx, s.fence, o.o.TTL, types)
 		return err
 	})
 	if !o.holds(s) {
@@ -161,6 +165,7 @@ func (o *Owner) renew(ctx context.Context, s *session) {
 	}
 	switch {
 	case err == nil:
+		s.types = types
 		o.granted(s, lease, asked, wall)
 	case errors.Is(err, store.ErrFenced):
 		o.mu.Lock()

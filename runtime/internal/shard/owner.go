@@ -37,6 +37,12 @@ type Options struct {
 	Duties []string
 	// Shards is how many shards a new event type gets; default 16.
 	Shards int
+	// Orphans is how long no replica has to have registered an event type before those that have
+	// registered others own its shards too, to end what waits there; 0 for never.
+	Orphans time.Duration
+	// Looked is told of the cluster, and of the replica's own fence in it, after every look; it must
+	// not call the owner.
+	Looked func(c store.Cluster, own uint64)
 	// TTL is how long a lease lasts without a renewal; default 10 s.
 	TTL time.Duration
 	// Look is how often the replica looks at the cluster; default 1 s, at most a sixth of TTL.
@@ -60,8 +66,9 @@ type Owner struct {
 	mu      sync.Mutex
 	session *session // nil without a lease
 	tenures map[store.Shard]*Tenure
-	known   map[string]bool      // topics that were established
-	freed   map[store.Shard]bool // given up since the cluster was last asked for; guarded by mu
+	known   map[string]bool          // topics that were established
+	unknown map[string]time.Duration // topics that nobody has registered, since when; run's
+	freed   map[store.Shard]bool     // given up since the cluster was last asked for; guarded by mu
 	closing bool
 	time    reading
 	skewed  bool
@@ -88,13 +95,13 @@ func New(o Options) *Owner {
 	if o.Types == nil {
 		o.Types = func() map[string]string { return nil }
 	}
-	return &Owner{o: o, hurry: make(chan struct{}, 1), ended: make(chan struct{}), tenures: map[store.Shard]*Tenure{}, known: map[string]bool{}, freed: map[store.Shard]bool{}}
+	return &Owner{o: o, hurry: make(chan struct{}, 1), ended: make(chan struct{}), tenures: map[store.Shard]*Tenure{}, known: map[string]bool{}, freed: map[store.Shard]bool{}, unknown: map[string]time.Duration{}}
 }
 
 // Start joins the cluster and owns until ctx ends, which is a crash to the others, or Shutdown.
 func (o *Owner) Start(ctx context.Context) { go o.run(ctx) }
 
-// Hurry looks at the cluster now: a type was registered, or something was released.
+// Hurry looks at the cluster now: a type was registered or removed, or something was released.
 func (o *Owner) Hurry() {
 	select {
 	case o.hurry <- struct{}{}:
@@ -236,6 +243,9 @@ func (o *Owner) turn(ctx context.Context, s *session) {
 	if !o.holds(s) {
 		return
 	}
+	if o.o.Looked != nil {
+		o.o.Looked(c, s.fence)
+	}
 	free := o.settle(ctx, s, c)
 	o.renew(ctx, s)
 	if len(free) == 0 || !o.holds(s) {
@@ -282,19 +292,68 @@ func (o *Owner) establish(ctx context.Context) {
 	}
 }
 
+// closing stands among the types of a replica that gives everything away: it gets nothing more. No event
+// name has a slash.
+const closing = "/closing"
+
+// types are what the store is told of this replica.
+func (o *Owner) types() map[string]string {
+	o.mu.Lock()
+	over := o.closing
+	o.mu.Unlock()
+	if over {
+		return map[string]string{closing: ""}
+	}
+	return o.o.Types()
+}
+
 // eligible reports whether a replica can own shards of the topic.
 func eligible(r *store.Replica, topic string) bool {
-	if topic != "" && topic[0] == '/' {
+	if _, over := r.Types[closing]; over {
+		return false
+	}
+	if isDuty(topic) {
 		return true
 	}
 	_, ok := r.Types[topic]
 	return ok
 }
 
+func isDuty(topic string) bool { return topic != "" && topic[0] == '/' }
+
+// orphans are the event types that no replica has registered for so long that they are anybody's.
+func (o *Owner) orphans(c store.Cluster) map[string]bool {
+	known := map[string]bool{}
+	for _, r := range c.Replicas {
+		for t := range r.Types {
+			known[t] = true
+		}
+	}
+	now, found := o.o.Clock.Monotonic(), map[string]bool{}
+	for _, h := range c.Shards {
+		t := h.Shard.Topic
+		if isDuty(t) || known[t] {
+			delete(o.unknown, t)
+			continue
+		}
+		since, ok := o.unknown[t]
+		if !ok {
+			o.unknown[t], since = now, now
+		}
+		if o.o.Orphans > 0 && now-since >= o.o.Orphans {
+			found[t] = true
+		}
+	}
+	return found
+}
+
 // settle gives away what the plan gives to others, goes on with what is this replica's already, and
 // returns what it should claim.
 func (o *Owner) settle(ctx context.Context, s *session, c store.Cluster) (free []store.Hold) {
-	owners := assign(c, eligible)
+	orphans := o.orphans(c)
+	owners := assign(c, func(r *store.Replica, topic string) bool {
+		return eligible(r, topic) || orphans[topic] && len(r.Types) > 0 && eligible(r, store.OutboxTopic)
+	})
 	live := make(map[uint64]bool, len(c.Replicas))
 	for _, r := range c.Replicas {
 		live[r.Fence] = true
