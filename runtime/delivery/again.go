@@ -19,6 +19,19 @@ var ErrLost = errors.New("delivery: the occurrence cannot be read any more")
 // subscription is sent to as well.
 func (h *Handle) SendAgain(ctx context.Context, made store.Attempt) (store.Attempt, error) {
 	e := h.e
+	e.mu.Lock()
+	shard := h.shard
+	if h.gone || e.closing || shard.closing {
+		e.mu.Unlock()
+		return store.Attempt{}, ErrClosed
+	}
+	shard.busy++
+	e.mu.Unlock()
+	defer func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		shard.end()
+	}()
 	f, err := h.reader.Read(ctx, made.Position-1, 1)
 	if err != nil {
 		return store.Attempt{}, fmt.Errorf("delivery: reading occurrence %s: %w", made.EventID, err)

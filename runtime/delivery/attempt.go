@@ -66,7 +66,7 @@ func (e *Engine) read(h *Handle) {
 		h.woken = true
 		return
 	case err != nil:
-		h.woken, h.readFrom = true, instantOf(time.Now().Add(retryRead<<h.stumbles))
+		h.woken, h.readFrom = true, instantOf(e.now().Add(retryRead<<h.stumbles))
 		if h.stumbles < maxStumbles {
 			h.stumbles++
 		}
@@ -76,7 +76,7 @@ func (e *Engine) read(h *Handle) {
 		return
 	}
 	h.stumbles = 0
-	h.take(f, time.Now())
+	h.take(f, e.now())
 	if f.Gap {
 		e.note(slog.LevelWarn, "webhook subscription fell behind the log's retention", h)
 	}
@@ -89,7 +89,7 @@ func (e *Engine) read(h *Handle) {
 	}
 	after = h.marks.Upto()
 	// What was found can be sent while the reader parks.
-	e.schedule(h, time.Now())
+	e.scheduleNow(h)
 	e.unlock()
 	ok := h.reader.Park(after)
 	e.mu.Lock()
@@ -153,7 +153,7 @@ func (e *Engine) sendEvent(h *Handle, u *unsettled) {
 	}
 
 	e.mu.Lock()
-	if !u.dropped && e.o.spent(&u.try, time.Now()) {
+	if !u.dropped && e.o.spent(&u.try, e.now()) {
 		e.abandon(h, u, item.EventID)
 	}
 	if u.dropped {
@@ -200,7 +200,7 @@ func (e *Engine) reread(h *Handle, u *unsettled, item **Item) bool {
 	defer e.mu.Unlock()
 	u.busy = false
 	if err != nil {
-		u.due = time.Now().Add(retryRead)
+		u.due = e.now().Add(retryRead)
 		return false
 	}
 	h.settle(u) // it does not concern the subscription any more
@@ -252,7 +252,7 @@ func (e *Engine) sendControl(h *Handle, c *control) {
 	case r.aborted:
 	default:
 		c.began(r.at)
-		if r.category == "" || r.final || !e.o.again(&c.try, time.Now(), r.wish) {
+		if r.category == "" || r.final || !e.o.again(&c.try, e.now(), r.wish) {
 			h.drop(c)
 		}
 	}
@@ -261,7 +261,7 @@ func (e *Engine) sendControl(h *Handle, c *control) {
 
 // A result is what one attempt came to.
 type result struct {
-	at       time.Time     // of the signature, or a moment later
+	at       time.Time     // of the signature
 	took     time.Duration // until the answer or the failure
 	status   int           // HTTP status, 0 without an answer
 	category wire.Category // "": acknowledged
@@ -276,7 +276,15 @@ func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r resu
 	ctx, cancel := e.attemptContext()
 	defer cancel()
 	e.mu.Lock()
-	if e.base.Err() != nil || h.gone && kind != wire.EnvelopeTerminated || h.expired(time.Now()) && !h.gone {
+	shard := h.shard
+	e.mu.Unlock()
+	may := shard.may()
+	e.mu.Lock()
+	now := e.now()
+	if !may {
+		h.held = max(h.held, instantOf(now.Add(closedGate)))
+	}
+	if !may || e.base.Err() != nil || h.shard.closed || h.gone && kind != wire.EnvelopeTerminated || h.expired(now) && !h.gone {
 		e.mu.Unlock()
 		return result{aborted: true}, nil
 	}
@@ -286,14 +294,15 @@ func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r resu
 
 	ctx, end := e.metrics.begin(ctx, h, kind, number)
 	defer func() { end(r) }()
-	req, err := webhook.Signer{Ring: ring, Identity: e.o.Identity}.NewRequest(ctx, h.url, m)
+	began := time.Now()
+	r.at = e.now()
+	req, err := webhook.Signer{Ring: ring, Identity: e.o.Identity}.NewRequestAt(ctx, h.url, m, r.at)
 	if err != nil {
 		return r, err
 	}
-	r.at = time.Now()
 	answer, sendErr := e.o.Sender.Send(req)
-	now := time.Now()
-	r.took = now.Sub(r.at)
+	r.took = time.Since(began)
+	now = e.now()
 
 	e.mu.Lock()
 	t.cancel = nil
@@ -313,7 +322,7 @@ func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r resu
 		if r.category != "" {
 			r.wish = retryAfter(answer.Header, now)
 		}
-		h.proven = now.Sub(r.at) < soon
+		h.proven = r.took < soon
 	}
 	e.mu.Unlock()
 	if r.category != "" {
@@ -343,7 +352,7 @@ func (e *Engine) conclude(h *Handle, u *unsettled, eventID string, r result) (re
 	if u.dropped {
 		return false
 	}
-	now := time.Now()
+	now := e.now()
 	u.item = nil
 	switch {
 	case r.category == "":

@@ -191,8 +191,8 @@ func TestHOOK7Terminated(t *testing.T) {
 					t.Error("it lives on")
 				}
 				e.mu.Lock()
-				if len(e.handles) != 0 || len(e.hosts) != 0 || len(e.due.heap) != 0 {
-					t.Errorf("left behind: %d handles, %d hosts, %d timers", len(e.handles), len(e.hosts), len(e.due.heap))
+				if len(e.whole.handles) != 0 || len(e.hosts) != 0 || len(e.due.heap) != 0 {
+					t.Errorf("left behind: %d handles, %d hosts, %d timers", len(e.whole.handles), len(e.hosts), len(e.due.heap))
 				}
 				e.mu.Unlock()
 			})

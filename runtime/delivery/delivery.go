@@ -15,6 +15,7 @@ package delivery
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -117,8 +118,8 @@ type Limit struct {
 type Options struct {
 	// Sender makes the requests; required.
 	Sender Sender
-	// Store keeps progress and health; nil keeps nothing.
-	Store store.SubscriptionStore
+	// Store keeps progress and health of what is in no [Shard]; nil keeps nothing.
+	Store store.OwnedStore
 	// Attempts keeps what came of attempts, which it gets by Store.SaveProgress; nil keeps none.
 	Attempts store.AttemptStore
 	// AttemptBounds say how many attempts are kept; default 100 of a subscription, 7 days and
@@ -169,6 +170,9 @@ type Options struct {
 	Ended  func(h *Handle, why End)
 	Gapped func(h *Handle)
 
+	// Now is the time that is stored, signed and compared with what was stored; default time.Now. It
+	// may not call the engine.
+	Now func() time.Time
 	// Logger gets ids and categories, never secrets, payloads or what an endpoint said; default
 	// slog.Default.
 	Logger *slog.Logger
@@ -219,6 +223,9 @@ func (o *Options) setDefaults() error {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	return nil
 }
 
@@ -239,7 +246,8 @@ type Engine struct {
 
 	mu      sync.Mutex
 	closing bool
-	handles map[*Handle]struct{}
+	whole   *Shard              // what is in no other one
+	shards  map[*Shard]struct{} // whole is one of them
 	hosts   map[string]*host
 	rings   [classes]queue // of hosts with ready handles and a free place
 	flip    bool           // which ring comes first
@@ -258,7 +266,9 @@ func New(o Options) (*Engine, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
-	e := &Engine{o: o, handles: map[*Handle]struct{}{}, hosts: map[string]*host{}, idle: make(chan struct{})}
+	e := &Engine{o: o, shards: map[*Shard]struct{}{}, hosts: map[string]*host{}, idle: make(chan struct{})}
+	e.whole = e.NewShard(ShardOptions{Store: o.Store})
+	e.due.now = o.Now
 	e.due.fire, e.saver.batch = e.tick, maxBatch
 	e.trimmer.begin(e)
 	e.base, e.abort = context.WithCancel(context.Background())
@@ -272,5 +282,25 @@ func New(o Options) (*Engine, error) {
 func (e *Engine) Len() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return len(e.handles)
+	n := 0
+	for s := range e.shards {
+		n += len(s.handles)
+	}
+	return n
+}
+
+// now is the time that everything is counted in.
+func (e *Engine) now() time.Time { return e.o.Now() }
+
+// all are the handles of all shards; e.mu is held.
+func (e *Engine) all() iter.Seq[*Handle] {
+	return func(yield func(*Handle) bool) {
+		for s := range e.shards {
+			for h := range s.handles {
+				if !yield(h) {
+					return
+				}
+			}
+		}
+	}
 }

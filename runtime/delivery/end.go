@@ -15,7 +15,7 @@ func (e *Engine) tick() {
 		e.mu.Unlock()
 		return
 	}
-	now := time.Now()
+	now := e.now()
 	for h := e.due.due(instantOf(now)); h != nil; h = e.due.due(instantOf(now)) {
 		switch {
 		case !h.gone && h.expired(now):
@@ -59,9 +59,11 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 		if e.workers == 0 {
 			close(e.idle)
 		}
-		for h := range e.handles {
-			if h.log == nil {
-				e.touch(h) // its cursor has moved with the feed
+		for s := range e.shards {
+			for h := range s.handles {
+				if h.log == nil {
+					e.touch(h) // its cursor has moved with the feed
+				}
 			}
 		}
 	}
@@ -98,21 +100,25 @@ func (e *Engine) cutOff() {
 	e.abort()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for h := range e.handles {
-		h.cancel()
+	for s := range e.shards {
+		for h := range s.handles {
+			h.cancel()
+		}
 	}
 }
 
 func (e *Engine) closeAll() {
 	e.mu.Lock()
 	var readers []Reader
-	for h := range e.handles {
-		if !h.closed {
-			h.closed = true
-			readers = append(readers, h.reader)
+	for s := range e.shards {
+		for h := range s.handles {
+			if !h.closed {
+				h.closed = true
+				readers = append(readers, h.reader)
+			}
 		}
+		clear(s.handles)
 	}
-	clear(e.handles)
 	clear(e.hosts)
 	e.mu.Unlock()
 	for _, r := range readers {

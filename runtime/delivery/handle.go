@@ -19,6 +19,7 @@ import (
 // A Handle is one live subscription in an [Engine].
 type Handle struct {
 	e          *Engine
+	shard      *Shard // under e.mu
 	host       *host
 	log        *Log
 	reader     Reader
@@ -60,7 +61,7 @@ type Handle struct {
 	woken   bool // Wake was called since Park, or there is something to read
 	gone    bool // nothing but a terminated envelope is sent any more
 	closed  bool // Reader.Close was called
-	dirty   bool // in e.saver.dirty
+	dirty   bool // in shard.dirty
 	row     bool // a concern is stored
 	touched bool // what is stored has to be replaced even if nothing is unsettled
 	granted bool // the limits have been asked for the next attempt
@@ -82,6 +83,12 @@ type Entry struct {
 	// Log knows that it has to. For any other the engine stores a concern before Add returns, so
 	// that a restart begins at its base and not at the place up to which the log is dispatched.
 	Restored bool
+	// Late tells of a restored record that its store had from elsewhere after Log was opened, or that it
+	// may have had: its concern is with the record.
+	Late bool
+	// Shard is the part of the engine's subscriptions that it belongs to where Log is nil; nil for the
+	// one that nobody divides.
+	Shard *Shard
 	// Hold is when an attempt may begin at the earliest, beside the record's NotBefore; see
 	// [Handle.HoldUntil].
 	Hold time.Time
@@ -107,15 +114,25 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 		dialect: wire.Dialect(s.Codes), ring: keys, expires: instantOf(s.ExpiresAt), marks: NewWatermark(s.Progress), health: healthOf(s.Health),
 		gapped: s.Truncated, pausedAt: instantOf(s.PausedAt), slot: -1, width: startWidth(e.o.PerSubscription), woken: true,
 	}
+	switch {
+	case n.Log != nil:
+		h.shard = n.Log.shard
+	case n.Shard != nil:
+		h.shard = n.Shard
+	default:
+		h.shard = e.whole
+	}
 	if n.Log != nil && n.Restored {
-		n.Log.restore(h, s.Progress)
+		if err := n.Log.restore(ctx, h, s.Progress, n.Late); err != nil {
+			return nil, err
+		}
 	} else if n.Log != nil {
 		if err := e.pin(ctx, h); err != nil {
 			return nil, err
 		}
 		h.row = true
 	}
-	now := time.Now()
+	now := e.now()
 	if h.health.suspended {
 		h.failing = instantOf(now)
 	}
@@ -124,14 +141,14 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closing {
+	if e.closing || h.shard.closing {
 		h.gone = true
 		return nil, ErrClosed
 	}
 	h.hold(now, s.NotBefore, n.Hold)
 	h.host = e.hostOf(strings.ToLower(u.Host))
 	h.host.handles++
-	e.handles[h] = struct{}{}
+	h.shard.handles[h] = struct{}{}
 	if !n.Restored {
 		h.touched = true
 	}
@@ -159,7 +176,7 @@ func (h *Handle) Wake() {
 	}
 	h.woken = true
 	h.e.changed(h)
-	h.e.schedule(h, time.Now())
+	h.e.scheduleNow(h)
 }
 
 // HoldUntil lets attempts begin at that time, earlier or later than was said before. Those under
@@ -167,7 +184,7 @@ func (h *Handle) Wake() {
 func (h *Handle) HoldUntil(t time.Time) {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
-	now := time.Now()
+	now := h.e.now()
 	h.hold(now, t)
 	h.e.schedule(h, now)
 }
@@ -189,7 +206,7 @@ func (h *Handle) hold(now time.Time, times ...time.Time) {
 // helps (SUB-5, HOOK-8).
 func (h *Handle) Refresh(s store.Subscription, hold time.Time) (found Status, ok bool) {
 	keys, err := ring.Of(s.Secrets)
-	e, now := h.e, time.Now()
+	e, now := h.e, h.e.now()
 	e.mu.Lock()
 	defer e.unlock()
 	found = h.status(now)
@@ -212,7 +229,7 @@ func (h *Handle) Resume() {
 	if h.gone {
 		return
 	}
-	now := time.Now()
+	now := h.e.now()
 	h.resume(now)
 	h.e.schedule(h, now)
 }
@@ -280,7 +297,7 @@ func (h *Handle) Gap() {
 	defer h.e.mu.Unlock()
 	if !h.gone {
 		h.addGap()
-		h.e.schedule(h, time.Now())
+		h.e.scheduleNow(h)
 	}
 }
 
@@ -308,7 +325,7 @@ func (h *Handle) Rewind(ctx context.Context, p store.Position) error {
 	h.turn++
 	h.woken, h.row, h.touched = true, false, true
 	e.changed(h)
-	e.schedule(h, time.Now())
+	e.scheduleNow(h)
 	e.mu.Unlock()
 	return e.Flush(ctx)
 }
@@ -335,7 +352,7 @@ func (h *Handle) Terminate(err wire.ErrorObject) {
 func (h *Handle) terminate(err wire.ErrorObject) {
 	h.end()
 	h.controls = append(h.controls, newTermination(err))
-	h.e.schedule(h, time.Now())
+	h.e.scheduleNow(h)
 }
 
 // end stops deliveries and envelopes. The caller calls release when nothing follows.
@@ -382,8 +399,8 @@ func (h *Handle) release() {
 	if len(h.controls) > 0 || h.queued {
 		return
 	}
-	if _, ok := h.e.handles[h]; ok {
-		delete(h.e.handles, h)
+	if _, ok := h.shard.handles[h]; ok {
+		delete(h.shard.handles, h)
 		h.e.due.remove(h)
 		h.host.leave()
 	}

@@ -121,7 +121,7 @@ func (e *Engine) trim() {
 	}
 	ctx, cancel := context.WithTimeout(e.base, saveTime)
 	defer cancel()
-	more, err := e.o.Attempts.TrimAttempts(ctx, e.o.AttemptBounds, time.Now(), trimStep)
+	more, err := e.o.Attempts.TrimAttempts(ctx, e.o.AttemptBounds, e.now(), trimStep)
 	if err != nil && e.base.Err() == nil {
 		e.o.Logger.LogAttrs(ctx, slog.LevelWarn, "deleting old attempts of webhook deliveries", slog.Any("error", err))
 	}

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -12,28 +13,34 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Log is an event log as far as the engine has to do with it: its name in the store, where its
-// head is, and what was left to do when the process ended.
+// A Log is an event log as far as a shard has to do with it: its name in the store, where its head is,
+// and what was left to do when the shard was taken up.
 type Log struct {
-	e    *Engine
-	name string
-	head func() store.Position
+	shard *Shard
+	name  string
+	head  func() store.Position
 
 	advanced atomic.Bool
 
-	// Under e.mu.
+	// Under the engine's lock.
 	ready    bool
 	recorded store.Position           // stored as dispatched
+	marked   time.Time                // when that was stored
 	concerns map[string]store.Concern // until ready
+}
+
+// OpenLog is [Shard.OpenLog] for an engine that nobody divides.
+func (e *Engine) OpenLog(ctx context.Context, name string, head func() store.Position) (*Log, error) {
+	return e.whole.OpenLog(ctx, name, head)
 }
 
 // OpenLog makes a log known and loads what was left to do. head returns the last position for which
 // every Wake has been called; it may take the append lock. Then add the restored subscriptions and
 // call [Log.Ready].
-func (e *Engine) OpenLog(ctx context.Context, name string, head func() store.Position) (*Log, error) {
-	l := &Log{e: e, name: name, head: head, concerns: map[string]store.Concern{}}
-	if e.o.Store != nil {
-		to, concerns, err := e.o.Store.Resume(ctx, name)
+func (s *Shard) OpenLog(ctx context.Context, name string, head func() store.Position) (*Log, error) {
+	l := &Log{shard: s, name: name, head: head, concerns: map[string]store.Concern{}}
+	if s.o.Store != nil {
+		to, concerns, err := s.o.Store.Resume(ctx, name)
 		if err != nil {
 			return nil, fmt.Errorf("delivery: resume log %s: %w", name, err)
 		}
@@ -42,23 +49,23 @@ func (e *Engine) OpenLog(ctx context.Context, name string, head func() store.Pos
 			l.concerns[c.ID] = c
 		}
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.saver.logs == nil {
-		e.saver.logs = map[*Log]struct{}{}
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	if !s.closed {
+		s.logs[l] = struct{}{}
 	}
-	e.saver.logs[l] = struct{}{}
 	return l, nil
 }
 
 // Ready says that all restored subscriptions of the log are added: from now on the engine records
 // how far the log is dispatched, so that a restart scans nothing before it again.
 func (l *Log) Ready() {
-	l.e.mu.Lock()
-	defer l.e.mu.Unlock()
+	e := l.shard.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	l.ready, l.concerns = true, nil
 	l.advanced.Store(true)
-	l.e.armSaver()
+	l.shard.arm()
 }
 
 // Advanced says that the head has moved and that Wake was called for whom it concerns. It never
@@ -67,38 +74,75 @@ func (l *Log) Advanced() {
 	if l.advanced.Swap(true) {
 		return
 	}
-	l.e.mu.Lock()
-	defer l.e.mu.Unlock()
-	l.e.armSaver()
+	e := l.shard.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	l.shard.arm()
 }
 
 // Close forgets a log that ends, such as that of a removed event type.
 func (l *Log) Close() {
-	l.e.mu.Lock()
-	defer l.e.mu.Unlock()
-	delete(l.e.saver.logs, l)
+	e := l.shard.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(l.shard.logs, l)
+}
+
+// Leave stores that everything concerns a subscription from where a restored one would begin: it is
+// not added, and whoever adds it later must not begin where the log is dispatched to by then. It comes
+// before [Log.Ready].
+func (l *Log) Leave(ctx context.Context, s store.Subscription) error {
+	if l.shard.o.Store == nil {
+		return nil
+	}
+	e := l.shard.e
+	e.mu.Lock()
+	from := max(s.Progress.Base, l.recorded)
+	if c, ok := l.concerns[s.ID]; ok && c.Generation == s.Generation {
+		from = max(s.Progress.Base, c.First-1)
+	}
+	e.mu.Unlock()
+	c := store.Concern{ID: s.ID, Generation: s.Generation, First: from + 1}
+	if err := l.shard.o.Store.Dispatched(ctx, l.name, 0, []store.Concern{c}); err != nil {
+		return fmt.Errorf("delivery: subscription %s: %w", s.ID, err)
+	}
+	return nil
 }
 
 // restore sets where a subscription begins that was there before: with a concern at its base or
 // just before the concern, without one after everything dispatched.
-func (l *Log) restore(h *Handle, p store.Progress) {
-	l.e.mu.Lock()
-	defer l.e.mu.Unlock()
-	if c, ok := l.concerns[h.id]; ok && c.Generation == h.generation {
+func (l *Log) restore(ctx context.Context, h *Handle, p store.Progress, late bool) error {
+	e := l.shard.e
+	e.mu.Lock()
+	c, ok := l.concerns[h.id]
+	ok = ok && c.Generation == h.generation
+	recorded := l.recorded
+	e.mu.Unlock()
+	if late && !ok && p.Base < recorded && l.shard.o.Store != nil {
+		_, concerns, err := l.shard.o.Store.Resume(ctx, l.name)
+		if err != nil {
+			return fmt.Errorf("delivery: resume log %s: %w", l.name, err)
+		}
+		i := slices.IndexFunc(concerns, func(c store.Concern) bool { return c.ID == h.id && c.Generation == h.generation })
+		if ok = i >= 0; ok {
+			c = concerns[i]
+		}
+	}
+	switch {
+	case ok:
 		h.row = true
 		p.Base = max(p.Base, c.First-1)
-	} else {
-		p.Base = max(p.Base, l.recorded)
+	case p.Base < recorded:
+		p.Base = recorded
+	default:
+		h.row = late // it has one unless somebody found it settled
 	}
 	h.marks = NewWatermark(p)
+	return nil
 }
 
-// A saver collects what is to be stored. flush is held during one writing; the rest belongs to
-// the engine's lock.
+// A saver says when what has changed is to be stored, under the engine's lock.
 type saver struct {
-	flush sync.Mutex
-	dirty []*Handle
-	logs  map[*Log]struct{}
 	timer *time.Timer
 	armed bool
 	off   bool
@@ -121,26 +165,28 @@ func (e *Engine) touch(h *Handle) {
 
 // changed notes that h's progress or state is not what is stored.
 func (e *Engine) changed(h *Handle) {
-	if e.o.Store == nil || h.dirty || h.gone {
+	s := h.shard
+	if s.o.Store == nil || s.closed || h.dirty || h.gone {
 		return
 	}
 	h.dirty = true
-	e.saver.dirty = append(e.saver.dirty, h)
-	e.armSaver()
+	s.dirty = append(s.dirty, h)
+	s.arm()
 }
 
-func (e *Engine) armSaver() {
-	s := &e.saver
-	if e.o.Store == nil || s.armed || s.off {
+// arm has what has changed stored soon; the engine's lock is held.
+func (s *Shard) arm() {
+	v := &s.e.saver
+	if s.o.Store == nil || s.closed || v.armed || v.off {
 		return
 	}
-	s.armed = true
-	wait := max(e.o.FlushInterval, s.pause)
-	if s.timer == nil {
-		s.timer = time.AfterFunc(wait, e.save)
+	v.armed = true
+	wait := max(s.e.o.FlushInterval, v.pause)
+	if v.timer == nil {
+		v.timer = time.AfterFunc(wait, s.e.save)
 		return
 	}
-	s.timer.Reset(wait)
+	v.timer.Reset(wait)
 }
 
 const (
@@ -148,6 +194,8 @@ const (
 	saveTime = 30 * time.Second
 	// maxSavePause is the longest wait between writings that fail.
 	maxSavePause = 10 * time.Second
+	// savers is how many shards are written at once.
+	savers = 4
 )
 
 func (e *Engine) save() {
@@ -160,11 +208,11 @@ func (e *Engine) save() {
 
 // pin stores that everything after h's base concerns it.
 func (e *Engine) pin(ctx context.Context, h *Handle) error {
-	if e.o.Store == nil {
+	if h.shard.o.Store == nil {
 		return nil
 	}
 	c := store.Concern{ID: h.id, Generation: h.generation, First: h.marks.Base() + 1}
-	if err := e.o.Store.Dispatched(ctx, h.log.name, 0, []store.Concern{c}); err != nil {
+	if err := h.shard.o.Store.Dispatched(ctx, h.log.name, 0, []store.Concern{c}); err != nil {
 		return fmt.Errorf("delivery: subscription %s: %w", h.id, err)
 	}
 	return nil
@@ -191,63 +239,118 @@ type snapshot struct {
 // so that whatever concerns one at or before that head shows in its state; that concern is stored
 // with the head, in one step, and the removal of concerns before it.
 func (e *Engine) Flush(ctx context.Context) error {
-	if e.o.Store == nil {
+	e.mu.Lock()
+	e.saver.armed = false
+	var changed []*Shard
+	for s := range e.shards {
+		if s.o.Store != nil && s.unsaved() {
+			changed = append(changed, s)
+		}
+	}
+	e.mu.Unlock()
+	if len(changed) == 1 {
+		return changed[0].save(ctx, !changed[0].owned())
+	}
+	errs := make([]error, len(changed))
+	places := make(chan struct{}, savers)
+	var all sync.WaitGroup
+	for i, s := range changed {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			errs[i] = s.save(ctx, !s.owned())
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// unsaved reports whether there is something to write; the engine's lock is held.
+func (s *Shard) unsaved() bool {
+	if len(s.dirty) > 0 {
+		return true
+	}
+	for l := range s.logs {
+		if l.ready && l.advanced.Load() {
+			return true
+		}
+	}
+	return false
+}
+
+// save writes what has changed; with marks also how far logs were offered when that was stored a
+// moment ago.
+func (s *Shard) save(ctx context.Context, marks bool) error {
+	if s.o.Store == nil {
 		return nil
 	}
-	e.saver.flush.Lock()
-	defer e.saver.flush.Unlock()
-	s := e.collect()
-	err := e.write(ctx, s)
+	e := s.e
+	s.flush.Lock()
+	defer s.flush.Unlock()
+	snap := s.collect(marks)
+	err := s.write(ctx, snap)
+	if errors.Is(err, store.ErrFenced) && s.owned() {
+		s.fenced()
+		return err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err == nil {
 		e.saver.pause = 0
-		for l, to := range s.to {
+		for l, to := range snap.to {
 			l.recorded = max(l.recorded, to)
 		}
-		if s.made {
+		if snap.made {
 			e.trimmer.hasten(trimSoon)
+		}
+		if s.unsaved() {
+			s.arm() // what was too early for a mark
 		}
 		return nil
 	}
 	e.saver.pause = min(max(2*e.saver.pause, e.o.FlushInterval), maxSavePause)
-	for i, h := range s.owners {
-		h.giveBackMade(s.updates[i].Attempts)
+	for i, h := range snap.owners {
+		h.giveBackMade(snap.updates[i].Attempts)
 	}
-	for _, h := range s.handles {
+	for _, h := range snap.handles {
 		h.row, h.touched = false, true
 		e.changed(h)
 	}
-	for l := range s.to {
+	for l := range snap.to {
 		l.advanced.Store(true)
 	}
-	e.armSaver()
+	s.arm()
 	return err
 }
 
 // collect takes a snapshot.
-func (e *Engine) collect() *snapshot {
-	s := &snapshot{concerns: map[*Log][]store.Concern{}, to: map[*Log]store.Position{}}
+func (s *Shard) collect(marks bool) *snapshot {
+	e := s.e
+	snap := &snapshot{concerns: map[*Log][]store.Concern{}, to: map[*Log]store.Position{}}
+	now := time.Now()
 	e.mu.Lock()
-	e.saver.armed = false
 	var logs []*Log
-	for l := range e.saver.logs {
-		if l.ready {
+	for l := range s.logs {
+		if l.ready && (marks || now.Sub(l.marked) >= markEvery) {
 			logs = append(logs, l)
+			l.marked = now
 		}
 	}
 	e.mu.Unlock()
 	for _, l := range logs {
 		if l.advanced.Swap(false) {
-			s.to[l] = l.head()
+			snap.to[l] = l.head()
 		}
 	}
 	e.mu.Lock()
-	s.handles, e.saver.dirty = e.saver.dirty, nil
-	for _, h := range s.handles {
+	if len(s.handles) == 0 && s.owned() {
+		clear(snap.to) // nobody would begin there
+	}
+	snap.handles, s.dirty = s.dirty, nil
+	for _, h := range snap.handles {
 		h.dirty = false
 	}
-	for i, h := range s.handles {
+	for i, h := range snap.handles {
 		if i%yield == yield-1 {
 			e.mu.Unlock() // nobody waits for thousands of subscriptions
 			e.mu.Lock()
@@ -260,24 +363,24 @@ func (e *Engine) collect() *snapshot {
 		if quiet && !h.row && !h.touched {
 			continue // what is dispatched covers it
 		}
-		s.updates = append(s.updates, store.Update{ID: h.id, Generation: h.generation, Progress: h.progress(), Health: h.health.stored(), Idle: quiet,
+		snap.updates = append(snap.updates, store.Update{ID: h.id, Generation: h.generation, Progress: h.progress(), Health: h.health.stored(), Idle: quiet,
 			Attempts: h.takeMade()})
-		s.made = s.made || len(s.updates[len(s.updates)-1].Attempts) > 0
-		s.owners = append(s.owners, h)
+		snap.made = snap.made || len(snap.updates[len(snap.updates)-1].Attempts) > 0
+		snap.owners = append(snap.owners, h)
 		h.touched = false
 		switch {
 		case quiet:
 			h.row = false
 		case h.log != nil && !h.row:
 			h.row = true
-			s.concerns[h.log] = append(s.concerns[h.log], store.Concern{ID: h.id, Generation: h.generation, First: h.marks.Base() + 1})
+			snap.concerns[h.log] = append(snap.concerns[h.log], store.Concern{ID: h.id, Generation: h.generation, First: h.marks.Base() + 1})
 		}
 	}
 	e.mu.Unlock()
-	for i, h := range s.owners {
-		s.updates[i].Progress = h.withUpstream(s.updates[i].Progress)
+	for i, h := range snap.owners {
+		snap.updates[i].Progress = h.withUpstream(snap.updates[i].Progress)
 	}
-	return s
+	return snap
 }
 
 const (
@@ -288,26 +391,27 @@ const (
 )
 
 // write stores a snapshot.
-func (e *Engine) write(ctx context.Context, s *snapshot) error {
-	for batch := range slices.Chunk(s.updates, e.saver.batch) {
-		if err := e.o.Store.SaveProgress(ctx, batch); err != nil {
+func (s *Shard) write(ctx context.Context, snap *snapshot) error {
+	batch := s.e.saver.batch
+	for some := range slices.Chunk(snap.updates, batch) {
+		if err := s.o.Store.SaveProgress(ctx, some); err != nil {
 			return fmt.Errorf("delivery: save progress: %w", err)
 		}
 	}
-	for l := range s.concerns {
-		if _, ok := s.to[l]; !ok {
-			s.to[l] = 0
+	for l := range snap.concerns {
+		if _, ok := snap.to[l]; !ok {
+			snap.to[l] = 0
 		}
 	}
-	for l, to := range s.to {
-		concerns := s.concerns[l]
+	for l, to := range snap.to {
+		concerns := snap.concerns[l]
 		for first := true; first || len(concerns) > 0; first = false {
-			n := min(len(concerns), e.saver.batch)
+			n := min(len(concerns), batch)
 			upto := to
 			if n < len(concerns) {
 				upto = 0 // with the last ones
 			}
-			if err := e.o.Store.Dispatched(ctx, l.name, upto, concerns[:n]); err != nil {
+			if err := s.o.Store.Dispatched(ctx, l.name, upto, concerns[:n]); err != nil {
 				return fmt.Errorf("delivery: record what log %s is dispatched to: %w", l.name, err)
 			}
 			concerns = concerns[n:]

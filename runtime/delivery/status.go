@@ -28,7 +28,7 @@ type Status struct {
 func (h *Handle) Status() Status {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
-	return h.status(time.Now())
+	return h.status(h.e.now())
 }
 
 func (h *Handle) status(now time.Time) Status {

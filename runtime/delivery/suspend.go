@@ -132,7 +132,7 @@ func (h *Handle) Unpause() {
 	if h.gone || h.pausedAt == 0 {
 		return
 	}
-	now := time.Now()
+	now := h.e.now()
 	since := h.pausedAt.time()
 	if h.health.suspended && h.health.suspendedAt.time().Before(since) {
 		since = h.health.suspendedAt.time()

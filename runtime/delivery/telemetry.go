@@ -102,8 +102,10 @@ func (e *Engine) census() census {
 	s := census{live: map[string]int64{stateActive: 0, stateSuspended: 0, statePaused: 0}, lag: map[string]int64{}}
 	heads := map[*Log]store.Position{}
 	e.mu.Lock()
-	for l := range e.saver.logs {
-		heads[l] = 0
+	for shard := range e.shards {
+		for l := range shard.logs {
+			heads[l] = 0
+		}
 	}
 	e.mu.Unlock()
 	for l := range heads {
@@ -112,7 +114,7 @@ func (e *Engine) census() census {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s.inFlight = int64(e.flying)
-	for h := range e.handles {
+	for h := range e.all() {
 		if h.gone {
 			continue
 		}

@@ -26,6 +26,7 @@ type timers struct {
 	timer *time.Timer
 	armed instant // what timer is set to, 0 for nothing
 	fire  func()
+	now   func() time.Time
 }
 
 // set moves h to at; 0 takes it out.
@@ -83,7 +84,7 @@ func (t *timers) arm() {
 		return
 	}
 	t.armed = at
-	wait := time.Until(at.time())
+	wait := at.time().Sub(t.now())
 	if t.timer == nil {
 		t.timer = time.AfterFunc(wait, t.fire)
 		return

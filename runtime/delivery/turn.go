@@ -101,6 +101,7 @@ type job struct {
 	event   *unsettled
 	control *control
 	class   int
+	shard   *Shard // that the turn is counted for
 }
 
 func startWidth(limit int) int { return min(limit, 2) }
@@ -108,6 +109,9 @@ func startWidth(limit int) int { return min(limit, 2) }
 // job finds what h could do now, if anything.
 func (h *Handle) job(now time.Time) (j job, ok bool) {
 	j.h = h
+	if h.shard.closing {
+		return j, false
+	}
 	if !h.gone && (h.stopped() || h.expired(now)) || instantOf(now) < max(h.notUntil, h.held) {
 		return j, false
 	}
@@ -200,7 +204,7 @@ func (h *Handle) nextTime(now time.Time) instant {
 
 // schedule puts h in line when it has something to do, and sets when to look at it again.
 func (e *Engine) schedule(h *Handle, now time.Time) {
-	if e.closing {
+	if e.closing || h.shard.closing {
 		return
 	}
 	if !h.queued {
@@ -215,7 +219,7 @@ func (e *Engine) schedule(h *Handle, now time.Time) {
 	e.due.set(h, h.nextTime(now))
 }
 
-func (e *Engine) scheduleNow(h *Handle) { e.schedule(h, time.Now()) }
+func (e *Engine) scheduleNow(h *Handle) { e.schedule(h, e.now()) }
 
 // admit asks the rate limits for one attempt; false when it has to wait for its time (HOOK-9).
 func (e *Engine) admit(h *Handle, now time.Time) bool {
@@ -302,13 +306,15 @@ func (e *Engine) next() (job, bool) {
 		l.ready = nil
 	}
 	h.queued = false
-	now := time.Now()
+	now := e.now()
 	j, ok := h.job(now)
 	if !ok {
 		h.release()
 		ho.line()
 		return j, false
 	}
+	j.shard = h.shard
+	j.shard.busy++
 	ho.active++
 	if j.class = class; class == slow {
 		ho.slow++
@@ -357,6 +363,7 @@ func (e *Engine) finish(j job) {
 		h.inFlight--
 		e.flying--
 	}
+	j.shard.end()
 	e.scheduleNow(h)
 	h.release()
 	h.host.line()

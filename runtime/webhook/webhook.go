@@ -53,11 +53,17 @@ var errNoSecret = errors.New("webhook: no secret is active")
 // with every secret that is active now. Each attempt needs a request of its own (HOOK-3). See
 // HOOK-2.
 func (s Signer) NewRequest(ctx context.Context, url string, m Message) (*http.Request, error) {
+	return s.NewRequestAt(ctx, url, m, time.Now())
+}
+
+// NewRequestAt is [Signer.NewRequest] stamped and signed as of at, for a process that does not go by its
+// own clock.
+func (s Signer) NewRequestAt(ctx context.Context, url string, m Message, at time.Time) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(m.Body))
 	if err != nil {
 		return nil, errors.New("webhook: the callback URL is malformed")
 	}
-	if err := s.Sign(req.Header, m, time.Now()); err != nil {
+	if err := s.Sign(req.Header, m, at); err != nil {
 		return nil, err
 	}
 	return req, nil
