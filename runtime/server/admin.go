@@ -82,7 +82,8 @@ type WebhookInfo struct {
 	// ExpiresAt is zero for a subscription without expiry.
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 	// Cursor is the watermark; nil for a type without replay, and until the subscription is
-	// restored after a start.
+	// restored after a start. Of one that lives in another process it is what is stored, and nil in a
+	// list.
 	Cursor         *string   `json:"cursor"`
 	LastDeliveryAt time.Time `json:"lastDeliveryAt,omitzero"`
 	LastError      string    `json:"lastError,omitempty"`
@@ -109,7 +110,7 @@ func (s *Server) webhookInfo(r *store.Subscription) WebhookInfo {
 		suspended = !status.Active && !status.Paused
 	}
 	switch {
-	case subscriber.Lapsed(r, time.Now()):
+	case subscriber.Lapsed(r, s.webhooks.Now()):
 		i.State = StateAbsent
 	case !r.PausedAt.IsZero():
 		i.State = StatePaused
@@ -149,10 +150,14 @@ func (a *Admin) Get(ctx context.Context, id string) (WebhookInfo, error) {
 	if err != nil {
 		return WebhookInfo{}, fmt.Errorf("reading webhook subscription %s: %w", id, err)
 	}
-	if !ok || subscriber.Lapsed(&r, time.Now()) {
+	if !ok || subscriber.Lapsed(&r, w.Now()) {
 		return WebhookInfo{}, fault.NotFound("subscription")
 	}
-	return a.s.webhookInfo(&r), nil
+	i := a.s.webhookInfo(&r)
+	if i.Cursor == nil && w.Get(id) == nil {
+		i.Cursor = w.Describe(ctx, &r)
+	}
+	return i, nil
 }
 
 // Lookup returns the webhook subscription of a key.
@@ -176,11 +181,17 @@ func (a *Admin) State(ctx context.Context, id string) (State, error) {
 // Resume reactivates a suspended webhook subscription as a refresh does. See HOOK-5.
 func (a *Admin) Resume(ctx context.Context, id string) error {
 	h, unlock, err := a.lock(ctx, id)
+	if away, _ := a.away(ctx, id, err); away != nil {
+		return a.s.ask(ctx, order{Kind: orderResume, Target: &Target{ID: id}})
+	}
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	h.Handle.Resume()
+	if !h.Ours() {
+		return a.s.ask(ctx, order{Kind: orderResume, Target: &Target{ID: id}})
+	}
 	return nil
 }
 
@@ -195,7 +206,16 @@ func (a *Admin) Replay(ctx context.Context, id, cursor string) error {
 	if w == nil {
 		return fault.NotFound("subscription")
 	}
-	if err := w.Replay(ctx, id, cursor); err != nil {
+	err := w.Replay(ctx, id, cursor)
+	if r, awayErr := a.away(ctx, id, err); r != nil || awayErr != nil {
+		if err = awayErr; err == nil {
+			err = w.CheckReplay(ctx, r, cursor)
+		}
+		if err == nil {
+			err = a.s.ask(ctx, order{Kind: orderReplay, Target: &Target{ID: id}, Cursor: cursor})
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("replaying webhook subscription %s: %w", id, err)
 	}
 	return nil
@@ -213,15 +233,20 @@ func (a *Admin) lock(ctx context.Context, id string) (h *subscriber.Live, unlock
 // End ends one webhook subscription with a terminated envelope; nil for Forbidden. For all of a
 // principal see [Server.Revoke].
 func (a *Admin) End(ctx context.Context, id string, e *events.Error) error {
+	if e == nil {
+		e = events.Forbidden("access revoked")
+	}
 	h, unlock, err := a.lock(ctx, id)
+	if away, _ := a.away(ctx, id, err); away != nil {
+		return a.s.ask(ctx, Target{ID: id}.order(orderTerminate, e))
+	}
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if e == nil {
-		e = events.Forbidden("access revoked")
+	if a.s.webhooks.End(h, e); !h.Ours() {
+		return a.s.ask(ctx, Target{ID: id}.order(orderTerminate, e))
 	}
-	a.s.webhooks.End(h, e)
 	return nil
 }
 
@@ -292,7 +317,7 @@ func (a *Admin) Register(ctx context.Context, r Registration) (id string, err er
 		}
 	}
 	q.Sub = subscriber.IdentityOf(r.Principal, r.URL, q.Args)
-	if err := w.Store().PutVerification(ctx, store.Verification{Principal: r.Principal, URL: r.URL, Method: verify.ByRecord, At: time.Now()}); err != nil {
+	if err := w.Store().PutVerification(ctx, store.Verification{Principal: r.Principal, URL: r.URL, Method: verify.ByRecord, At: w.Now()}); err != nil {
 		return fail(err)
 	}
 	if _, err := w.Subscribe(hook.WithPrincipal(ctx, r.Principal), q); err != nil {

@@ -99,24 +99,38 @@ func wrapped(what string, err error) error {
 }
 
 func (s *Server) revoke(ctx context.Context, principal string, names []string) {
+	s.revokeStreams(ctx, principal, names)
+	s.revokeWebhooks(ctx, subscriber.OfPrincipal(principal, names))
+}
+
+func (s *Server) revokeStreams(ctx context.Context, principal string, names []string) {
 	s.forStreams(principal, names, func(st *pushStream) {
 		e := s.refused(ctx, principal, st.arguments())
 		if e == nil {
-			e = events.Forbidden("access revoked")
+			e = revoked()
 		}
 		st.end(e)
 	})
 	s.leases.endOf(principal, names)
-	if w := s.webhooks; w != nil {
-		w.Each(subscriber.OfPrincipal(principal, names), func(h *subscriber.Live) {
-			e := s.refused(ctx, principal, argumentsOf(h.Arguments()))
-			if e == nil {
-				e = events.Forbidden("access revoked")
-			}
-			w.End(h, e)
-		})
-	}
 }
+
+// revokeWebhooks ends the webhook subscriptions that which picks.
+func (s *Server) revokeWebhooks(ctx context.Context, which func(*subscriber.Live) bool) {
+	w := s.webhooks
+	if w == nil {
+		return
+	}
+	w.Each(which, func(h *subscriber.Live) {
+		e := s.refused(ctx, h.Principal, argumentsOf(h.Arguments()))
+		if e == nil {
+			e = revoked()
+		}
+		w.End(h, e)
+	})
+}
+
+// revoked is what a revoked subscription ends with.
+func revoked() *events.Error { return events.Forbidden("access revoked") }
 
 // Recheck asks the hooks again, now, for the principal's live streams and webhook subscriptions to
 // the named events, or to all when none are named, and ends those that are refused. Of other

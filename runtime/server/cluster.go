@@ -20,6 +20,8 @@ type Replica struct {
 	// Lease is how long the others wait for a process that has died before they do its work; default
 	// 10 s, at least 1 s. See REP-6.
 	Lease time.Duration
+
+	orphanTime time.Duration // of tests
 }
 
 // minReplicaLease leaves room for renewals.
@@ -33,6 +35,7 @@ type cluster struct {
 	owner  *shard.Owner
 	stop   context.CancelFunc // as a crash would
 	done   chan struct{}      // closed when the logs are looked at no more
+	builds builds
 }
 
 // joinCluster begins the server's part; nil where the store serves one process.
@@ -54,7 +57,15 @@ func (s *Server) joinCluster() (*cluster, error) {
 	if _, ok := shared.(store.Outbox); ok {
 		duties = append(duties, store.OutboxTopic)
 	}
-	c.owner = shard.New(shard.Options{Leases: shared, Name: r.Name, TTL: r.Lease, Duties: duties, Run: c.run, Logger: s.options.Logger})
+	o := shard.Options{Leases: shared, Name: r.Name, TTL: r.Lease, Duties: duties, Run: c.run, Logger: s.options.Logger}
+	if s.webhooks != nil {
+		o.Types, o.Shards, o.Orphans, o.Looked = c.types, shardsOfType, s.options.Replica.orphans(), c.builds.looked
+	}
+	c.builds.init(s, r.Lease)
+	c.owner = shard.New(o)
+	if s.clock != nil {
+		s.clock.owner.Store(c.owner)
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	c.stop, c.done = stop, make(chan struct{})
 	c.owner.Start(ctx)
@@ -93,6 +104,7 @@ func (c *cluster) renew(ctx context.Context) {
 			if et.topic != nil {
 				failed = errors.Join(failed, et.topic.Renew(ctx))
 			}
+			c.server.webhooks.Review(et)
 		}
 		if failed != nil && !failing && ctx.Err() == nil {
 			c.server.log.Internal(ctx, "looking at the logs", failed)
@@ -108,5 +120,7 @@ func (c *cluster) run(t *shard.Tenure) {
 		shard.Sequencing(c.store.(store.Outbox), c.server.options.Logger).Run(t)
 	case store.RetentionTopic:
 		shard.Retaining(c.store, c.server.options.Logger).Run(t)
+	default:
+		c.server.webhooks.Own(t)
 	}
 }

@@ -8,11 +8,13 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -25,6 +27,12 @@ type order struct {
 	Names     []string          `json:"names,omitempty"`
 	Target    *Target           `json:"target,omitempty"`
 	Error     *wire.ErrorObject `json:"error,omitempty"`
+	// Shard is that of the subscription, of the type of Target.
+	Shard   int    `json:"shard,omitempty"`
+	Cursor  string `json:"cursor,omitempty"`
+	EventID string `json:"eventId,omitempty"`
+	// At is when it was ordered: what began later is not meant.
+	At time.Time `json:"at,omitzero"`
 }
 
 // The kinds of orders. A build passes over those that it does not know.
@@ -36,6 +44,11 @@ const (
 	orderGap        = "gap"
 	orderTerminate  = "terminate"
 	orderReopened   = "reopened"
+	// Of webhook subscriptions: a record was changed, or the one that delivers is to do something.
+	orderSubscription = "subscription"
+	orderResume       = "resume"
+	orderReplay       = "replay"
+	orderAgain        = "again"
 )
 
 const (
@@ -43,6 +56,10 @@ const (
 	// hooks again for everything instead.
 	controlAge   = time.Hour
 	controlChunk = 64
+	// lookEvery is how old a look at the control log may be before it is looked again, and maxUnheard
+	// how old it may be while deliveries begin (REP-11).
+	lookEvery  = 500 * time.Millisecond
+	maxUnheard = 2 * time.Second
 	// orderTime bounds what one order may take: the author's hooks are asked.
 	orderTime = time.Minute
 )
@@ -64,6 +81,10 @@ type control struct {
 	lost    bool                // it was opened again: what was ordered in between is not known
 	own     map[string]struct{} // eventIds of orders of this process that were not met in the log yet
 	closing map[string]struct{} // event types whose lasting state is to be read
+	backlog backlog
+
+	clock   storeClock                // of what has no other
+	upToNow atomic.Pointer[time.Time] // when the last look began after which everything was read
 }
 
 // openControl begins to follow the control log from its present end; nil where the store serves one
@@ -73,7 +94,7 @@ func (s *Server) openControl(ctx context.Context) (*control, error) {
 	if !ok {
 		return nil, nil
 	}
-	c := &control{server: s, store: shared, wake: topic.NewWake(), own: map[string]struct{}{}, closing: map[string]struct{}{},
+	c := &control{server: s, store: shared, clock: storeClock{store: shared}, wake: topic.NewWake(), own: map[string]struct{}{}, closing: map[string]struct{}{},
 		done: make(chan struct{})}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	if s.options.emitOnly {
@@ -84,6 +105,7 @@ func (s *Server) openControl(ctx context.Context) (*control, error) {
 		c.stop()
 		return nil, fmt.Errorf("opening the control log: %w", err)
 	}
+	c.backlog.init(c)
 	go c.follow()
 	return c, nil
 }
@@ -101,6 +123,7 @@ func (c *control) open(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lost, c.opened = c.lost || c.opened, true
+	c.backlog.begin(head)
 	c.log, c.pos = log, head
 	return nil
 }
@@ -124,16 +147,21 @@ func (c *control) at(ctx context.Context) (store.EventLog, store.Position, error
 func (c *control) shutdown() {
 	c.stop()
 	<-c.done
+	c.backlog.wait()
 }
 
-// tell appends an order for the others. Its answer is asked for until ctx ends, as an emit's is.
-func (c *control) tell(ctx context.Context, o order) (err error) {
+// tell appends an order for the others. Its answer is asked for until ctx ends, as an emit's is. done tells
+// that it was done in this process.
+func (c *control) tell(ctx context.Context, o order, done bool) (err error) {
+	if o.At, err = c.now(ctx); err != nil {
+		return fmt.Errorf("telling the other processes: %w", err)
+	}
 	data, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
 	id := uuid.NewString()
-	follows := !c.server.options.emitOnly
+	follows := done && !c.server.options.emitOnly
 	if follows {
 		c.mu.Lock()
 		c.own[id] = struct{}{}
@@ -197,7 +225,7 @@ func (c *control) follow() {
 			select {
 			case <-c.ctx.Done():
 			case <-c.wake:
-			case <-time.After(renewEvery): // a log whose epoch is over tells nobody
+			case <-time.After(lookEvery): // a log whose epoch is over tells nobody, nor does a lost notification
 			}
 		}
 	}
@@ -219,6 +247,16 @@ func (c *control) read() (more bool, err error) {
 	if err := c.recall(); err != nil {
 		return false, err
 	}
+	shared := log.(store.SharedLog) // it is a shared store's
+	if time.Since(shared.Seen()) >= lookEvery {
+		if _, err := shared.CatchUp(c.ctx, pos+1); errors.Is(err, store.ErrNewEpoch) {
+			c.renew(log)
+			return true, nil
+		} else if err != nil {
+			return false, err
+		}
+	}
+	seen := shared.Seen()
 	b, err := log.Read(c.ctx, pos, controlChunk)
 	if errors.Is(err, store.ErrNewEpoch) {
 		c.renew(log)
@@ -232,8 +270,11 @@ func (c *control) read() (more bool, err error) {
 		c.advance(log, b.Oldest-1)
 	}
 	for i := range b.Entries {
-		c.do(&b.Entries[i])
+		c.take(&b.Entries[i])
 		c.advance(log, b.Entries[i].Position)
+	}
+	if len(b.Entries) == 0 && !b.Gap {
+		c.upToNow.Store(&seen)
 	}
 	return len(b.Entries) > 0, nil
 }
@@ -277,20 +318,30 @@ func (c *control) advance(of store.EventLog, to store.Position) {
 	}
 }
 
-// do does one order of another process.
-func (c *control) do(e *store.Entry) {
+// take takes one order. That a record was changed is heard of at once; what may take its time, since the
+// author's hooks are asked, waits in the backlog.
+func (c *control) take(e *store.Entry) {
 	c.mu.Lock()
 	_, own := c.own[e.EventID]
 	delete(c.own, e.EventID)
 	c.mu.Unlock()
-	if own {
-		return // it was done where it was asked for
-	}
 	var o order
 	if err := json.Unmarshal(e.Data, &o); err != nil {
 		c.server.log.Internal(c.ctx, "reading an order of another process", err)
 		return
 	}
+	if o.Kind == orderSubscription {
+		c.backlog.pass(e.Position)
+		if o.Target != nil {
+			c.server.webhooks.Changed(o.Target.ID, store.Shard{Topic: o.Target.Event, Number: o.Shard})
+		}
+		return
+	}
+	c.backlog.add(placed{e.Position, o}, own) // own ones were done where they were asked for
+}
+
+// do does an order.
+func (c *control) do(o order) {
 	ctx, cancel := context.WithTimeout(c.ctx, orderTime)
 	defer cancel()
 	if err := c.server.obey(ctx, o); err != nil {
@@ -316,6 +367,12 @@ func (c *control) missed() {
 			st.end(e)
 		}
 	}
+	if w := s.webhooks; w != nil {
+		if err := w.ChangedAll(ctx); err != nil {
+			s.log.Internal(ctx, "reading the webhook subscriptions again", err)
+		}
+		w.Each(anyWebhook, func(h *subscriber.Live) { w.Recheck(ctx, h) })
+	}
 }
 
 // obey does the order to what lives in this process.
@@ -328,7 +385,8 @@ func (s *Server) obey(ctx context.Context, o order) error {
 	var err error
 	switch o.Kind {
 	case orderRevoke:
-		s.revoke(ctx, o.Principal, o.Names)
+		s.revokeStreams(ctx, o.Principal, o.Names)
+		err = s.orderWebhooks(ctx, o, anyWebhook)
 	case orderRecheck:
 		s.recheck(ctx, o.Principal, o.Names)
 	case orderVisibility:
@@ -344,7 +402,12 @@ func (s *Server) obey(ctx context.Context, o order) error {
 			s.control.recallLater(target.Event)
 			break
 		}
-		_, err = a.terminate(target, errorFrom(o.Error))
+		if _, streams, _, findErr := a.find(target); findErr == nil {
+			a.end(streams, nil, errorFrom(o.Error))
+		}
+		err = s.orderWebhooks(ctx, o, anyWebhook)
+	case orderResume, orderReplay, orderAgain:
+		err = s.orderWebhooks(ctx, o, anyWebhook)
 	}
 	if errors.Is(err, events.ErrNotFound) {
 		return nil // it lives elsewhere
@@ -357,8 +420,11 @@ func (s *Server) tell(ctx context.Context, o order) error {
 	if s.control == nil {
 		return nil
 	}
-	return s.control.tell(ctx, o)
+	return s.control.tell(ctx, o, true)
 }
+
+// ask tells the processes on the store, this one too, of something that is not done here.
+func (s *Server) ask(ctx context.Context, o order) error { return s.control.tell(ctx, o, false) }
 
 // objectOf and errorFrom carry an error between processes.
 func objectOf(e *events.Error) *wire.ErrorObject {
@@ -452,5 +518,5 @@ func (s *Server) reopen(ctx context.Context, et *eventType) error {
 	if err := s.control.close(ctx, et.name, nil); err != nil {
 		return fmt.Errorf("opening it again: %w", err)
 	}
-	return s.control.tell(ctx, order{Kind: orderReopened, Target: &Target{Event: et.name}})
+	return s.control.tell(ctx, order{Kind: orderReopened, Target: &Target{Event: et.name}}, true)
 }

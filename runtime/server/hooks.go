@@ -17,6 +17,9 @@ type Subscription struct {
 	Event string
 	// Mode is "poll", "push" or "webhook".
 	Mode string
+	// Restored tells OnSubscribe of a webhook subscription that was accepted before: by an earlier
+	// process on the store or by another one, from which this one takes it over (SUB-11, REP-17).
+	Restored bool
 }
 
 // Hooks are the author's part of an event type with arguments A and payload P. Its members are those of
@@ -44,7 +47,8 @@ type HooksOf[PA, PP any] struct {
 	// refuses it. See SRV-3.
 	OnSubscribe func(ctx context.Context, sub Subscription, a PA) error
 	// OnUnsubscribe is called once for each subscription that OnSubscribe accepted, when it ends
-	// or its poll lease lapses. See SRV-3, POLL-8.
+	// or its poll lease lapses. Where several processes share a store it is called by the one that
+	// delivers, and not when another one takes over. See SRV-3, POLL-8.
 	OnUnsubscribe func(ctx context.Context, sub Subscription, a PA)
 	// Authorize decides after Options.Authorize whether the principal may subscribe; its errors
 	// are treated alike (AUTH-1).

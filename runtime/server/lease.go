@@ -72,7 +72,12 @@ func (m *memberships) join(ctx context.Context, sub Subscription, a arguments) e
 }
 
 // leave gives up what join made; it may call OnUnsubscribe.
-func (m *memberships) leave(sub Subscription, a arguments) {
+func (m *memberships) leave(sub Subscription, a arguments) { m.part(sub, a, true) }
+
+// release gives up what join made of a subscription that goes on elsewhere: no hook is called.
+func (m *memberships) release(sub Subscription, a arguments) { m.part(sub, a, false) }
+
+func (m *memberships) part(sub Subscription, a arguments, ends bool) {
 	m.mu.Lock()
 	ms := m.byID[sub.ID]
 	if ms == nil {
@@ -95,7 +100,7 @@ func (m *memberships) leave(sub Subscription, a arguments) {
 	}
 	if ms.on {
 		ms.on = false
-		if f := a.def.onUnsubscribe; f != nil {
+		if f := a.def.onUnsubscribe; f != nil && ends {
 			ctx, cancel := m.server.hookContext(hookTime)
 			defer cancel()
 			if err := a.def.guard("OnUnsubscribe", func() error { f(hook.WithPrincipal(ctx, sub.Principal), sub, a.Typed()); return nil }); err != nil {

@@ -39,6 +39,9 @@ func (a *Admin) Attempts(ctx context.Context, id string) ([]store.Attempt, error
 // more, it is events.ErrNotFound.
 func (a *Admin) SendAgain(ctx context.Context, id, eventID string) (store.Attempt, error) {
 	h, unlock, err := a.lock(ctx, id)
+	if away, _ := a.away(ctx, id, err); away != nil {
+		return a.sendAgainAway(ctx, id, eventID)
+	}
 	if err != nil {
 		return store.Attempt{}, err
 	}
@@ -238,10 +241,8 @@ func (a *Admin) Pause(ctx context.Context, id string) error { return a.setPaused
 func (a *Admin) Unpause(ctx context.Context, id string) error { return a.setPaused(ctx, id, false) }
 
 func (a *Admin) setPaused(ctx context.Context, id string, paused bool) error {
-	h, unlock, err := a.lock(ctx, id)
-	if err != nil {
-		return err
+	if a.s.webhooks == nil {
+		return fault.NotFound("subscription")
 	}
-	defer unlock()
-	return a.s.webhooks.SetPaused(ctx, h, paused)
+	return a.s.webhooks.SetPaused(ctx, id, paused)
 }

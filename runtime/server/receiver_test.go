@@ -292,6 +292,18 @@ func bubble(t *testing.T, change func(*Options), f func(w *world)) {
 
 func newWorld(t testing.TB, change func(*Options)) *world {
 	t.Helper()
+	r, o := newReceiver(t)
+	if change != nil {
+		change(&o)
+	}
+	w := &world{t: t, r: r, options: o}
+	w.Server = newServer(t, o)
+	return w
+}
+
+// newReceiver serves the callbacks of servers with those options.
+func newReceiver(t testing.TB) (*receiver, Options) {
+	t.Helper()
 	r := &receiver{network: network{conns: make(chan net.Conn), closed: make(chan struct{})}}
 	s := httptest.NewUnstartedServer(nil) // for its certificate
 	s.StartTLS()
@@ -310,16 +322,11 @@ func newWorld(t testing.TB, change func(*Options)) *world {
 		Callbacks: Callbacks{AllowOrigins: []string{"http://receiver.test"}, DialContext: r.dial, Resolver: &r.network, TLS: &tls.Config{RootCAs: roots, ServerName: "example.com"}},
 		Retry:     Retry{Jitter: -1},
 	}}
-	if change != nil {
-		change(&o)
-	}
-	w := &world{t: t, r: r, options: o}
 	t.Cleanup(func() {
 		hs.Close()
 		<-served
 	})
-	w.Server = newServer(t, o)
-	return w
+	return r, o
 }
 
 // restart shuts the server down and makes another one over the same store.

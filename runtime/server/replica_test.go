@@ -291,6 +291,8 @@ func TestREP14BothSourcesAreBothDelivered(t *testing.T) {
 
 // REP-18 has its tests beside the adapters; webhooks are refused here until their shards have owners.
 func TestSharedStoreRefusesWebhooks(t *testing.T) {
+	sharedWebhooks = false
+	defer func() { sharedWebhooks = true }()
 	st := openShared(t, pgtest.Schema(t), postgres.Options{})
 	_, err := New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), Options{Store: st, Webhook: &WebhookOptions{}})
 	if err == nil || !strings.Contains(err.Error(), "store.Shared") {

@@ -62,6 +62,7 @@ type Server struct {
 	leases   leases
 	holdings holdings
 	webhooks *subscriber.Subscriptions // nil without webhook delivery
+	clock    *storeClock               // of a store of several processes with webhooks; else nil
 	cluster  *cluster                  // nil on a store of one process, and where nothing is served
 	control  *control                  // nil on a store of one process
 	log      fault.Log
@@ -117,7 +118,7 @@ func build(srv *mcp.Server, o Options) (*Server, error) {
 		return s, err
 	}
 	if o.Webhook != nil {
-		if s.shared() {
+		if s.shared() && !sharedWebhooks {
 			return nil, errSharedWebhooks
 		}
 		if s.webhooks, err = newWebhooks(s); err != nil {
@@ -136,6 +137,9 @@ func build(srv *mcp.Server, o Options) (*Server, error) {
 	}
 	return s, nil
 }
+
+// sharedWebhooks lets webhooks on such a store.
+var sharedWebhooks = false
 
 // errSharedWebhooks refuses what would lose events without a word: one process delivers to the
 // subscriptions of a store.
@@ -253,6 +257,7 @@ func (s *Server) list(et *eventType) {
 	s.order = append(s.order, et)
 	delete(s.retired, et.name)
 	s.mu.Unlock()
+	s.cluster.hurry()
 	s.notifyListChanged()
 }
 
@@ -292,6 +297,7 @@ func (s *Server) redefine(et *eventType, d *definition, m *recollection) error {
 			return fmt.Errorf("registering event %q again: %w", et.name, err)
 		}
 	}
+	s.cluster.hurry()
 	m.commit(et.topic)
 	for _, st := range s.streamsOf(et) {
 		if len(changes) > 0 {
@@ -355,7 +361,7 @@ func (s *Server) Remove(name string) error {
 	for _, st := range s.streamsOf(et) {
 		st.end(fault.NotFound("event"))
 	}
-	if s.webhooks != nil {
+	if s.webhooks != nil && !s.shared() { // else another process may serve it
 		s.webhooks.EndAll(subscriber.OfType(et), fault.NotFound("event"))
 		s.webhooks.CloseLog(et)
 	}
@@ -364,6 +370,7 @@ func (s *Server) Remove(name string) error {
 	}
 	stop()
 	s.leases.endType(et)
+	s.cluster.hurry()
 	s.notifyListChanged()
 	return nil
 }

@@ -35,8 +35,13 @@ func newWebhooks(s *Server) (*subscriber.Subscriptions, error) {
 	if attempts, n := s.attempts(); n > 0 {
 		deliveries.Attempts, deliveries.AttemptBounds = attempts, store.AttemptBounds(o.Attempts)
 	}
+	sharing, err := s.sharing(context.Background())
+	if err != nil {
+		guard.Close()
+		return nil, err
+	}
 	w, err := subscriber.New(context.Background(), subscriber.Options{
-		Host: webhookHost{s}, Store: records, Durable: st.Durable(), Guard: guard,
+		Sharing: sharing, Host: webhookHost{s}, Store: records, Durable: st.Durable(), Guard: guard,
 		Terms: o.terms(), Grace: o.Grace, Quota: subscriber.Quota(o.Quota),
 		Verify:   verify.Options{Limits: verify.Limits(o.Verify), Allow: o.AllowReceivers, Identity: o.Identity, Meter: s.options.meter()},
 		Delivery: deliveries, Reauthorize: s.options.Reauthorize, Log: &s.log,
@@ -80,12 +85,23 @@ func (h webhookHost) Known(event string) bool {
 	return h.s.types[event] != nil
 }
 
+func (h webhookHost) Type(event string) (subscriber.EventType, bool) {
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
+	et := h.s.types[event]
+	return et, et != nil
+}
+
 func (h webhookHost) Join(ctx context.Context, sub subscriber.Identity, a subscriber.Arguments) error {
 	return h.s.members.join(ctx, subscriptionOf(sub), argumentsOf(a))
 }
 
 func (h webhookHost) Leave(sub subscriber.Identity, a subscriber.Arguments) {
 	h.s.members.leave(subscriptionOf(sub), argumentsOf(a))
+}
+
+func (h webhookHost) Release(sub subscriber.Identity, a subscriber.Arguments) {
+	h.s.members.release(subscriptionOf(sub), argumentsOf(a))
 }
 
 func (h webhookHost) Refused(ctx context.Context, principal string, a subscriber.Arguments) *events.Error {
@@ -124,6 +140,8 @@ func (d *definition) Lineage() uint64 { return d.lineage }
 
 func (d *definition) Changed() string { return d.changed }
 
+func (d *definition) Fingerprint() string { return d.fingerprint() }
+
 // argumentsOf are a webhook subscription's, and subscriber is the way back.
 func argumentsOf(a subscriber.Arguments) arguments {
 	return arguments{a.Arguments, a.Def.(*definition)}
@@ -135,7 +153,7 @@ func (a arguments) subscriber() subscriber.Arguments {
 
 // subscriptionOf is how hooks of the author know a webhook subscription.
 func subscriptionOf(i subscriber.Identity) Subscription {
-	return Subscription{ID: i.ID, Principal: i.Principal, Event: i.Event, Mode: wire.ModeWebhook}
+	return Subscription{ID: i.ID, Principal: i.Principal, Event: i.Event, Mode: wire.ModeWebhook, Restored: i.Restored}
 }
 
 // anyWebhook picks all webhook subscriptions.

@@ -14,6 +14,9 @@ import (
 // others to go on under d (EVOL-2, EVOL-3).
 func (w *Subscriptions) Redefined(et EventType, d Definition) error {
 	switch {
+	case w.sharing != nil:
+		w.Review(et)
+		w.Each(OfType(et), func(h *Live) { h.Handle.Wake() })
 	case d.Changed() != "":
 		w.EndAll(OfType(et), fault.SchemaChanged(d.Changed()))
 	case !d.Webhooks():
@@ -40,7 +43,7 @@ func OfPrincipal(principal string, names []string) func(*Live) bool {
 
 // Recheck asks the hooks again for a live subscription (AUTH-2, LIST-4).
 func (w *Subscriptions) Recheck(ctx context.Context, h *Live) {
-	if e := w.host.Refused(hook.WithPrincipal(ctx, h.Principal), h.Principal, h.reader.latest()); e != nil {
+	if e := w.host.Refused(hook.WithPrincipal(ctx, h.Principal), h.Principal, h.Arguments()); e != nil {
 		w.End(h, e)
 	}
 }

@@ -2,11 +2,11 @@ package subscriber
 
 import (
 	"context"
-	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
 // Remove ends the subscription of the id without a word; false when there is none. It is stored
@@ -17,6 +17,9 @@ func (w *Subscriptions) Remove(ctx context.Context, id string) (bool, error) {
 		return false, err
 	}
 	defer unlock()
+	if w.sharing != nil {
+		return w.removeShared(ctx, id)
+	}
 	r, ok, err := w.store.Subscription(ctx, id)
 	if err != nil {
 		return false, err
@@ -32,7 +35,7 @@ func (w *Subscriptions) Remove(ctx context.Context, id string) (bool, error) {
 		w.leave(h)
 		w.tell(ctx, "webhook subscription ends by unsubscribe", h)
 	}
-	return ok && !Lapsed(&r, time.Now()), nil
+	return ok && !Lapsed(&r, w.now()), nil
 }
 
 // lapse clears away a subscription whose time is over. One that is being terminated at this moment
@@ -47,11 +50,23 @@ func (w *Subscriptions) lapse(ctx context.Context, h *Live) {
 }
 
 // delete takes the record away. What stays when the store fails is lapsed, or ends at the next
-// start for the reason that ended it now.
-func (w *Subscriptions) delete(ctx context.Context, h *Live) {
-	if err := w.store.DeleteSubscription(ctx, h.ID, h.Generation); err != nil {
-		w.o.Log.Internal(ctx, "deleting webhook subscription "+h.ID, err)
+// start for the reason that ended it now. False means that another process owns it.
+func (w *Subscriptions) delete(ctx context.Context, h *Live) bool {
+	var records store.OwnedStore = w.store
+	if h.own != nil {
+		records = h.own.part.owned
 	}
+	err := records.DeleteSubscription(ctx, h.ID, h.Generation)
+	if err == nil {
+		return true
+	}
+	if h.own != nil && h.own.part.lost(err) {
+		h.Handle.Remove()
+		w.host.Release(h.Identity(), h.Arguments())
+		return false
+	}
+	w.o.Log.Internal(ctx, "deleting webhook subscription "+h.ID, err)
+	return true
 }
 
 // ended is told by the engine that a subscription expired or failed for too long.
@@ -69,7 +84,9 @@ func (w *Subscriptions) ended(handle *delivery.Handle, why delivery.End) {
 		}
 		ctx, cancel := finishing()
 		defer cancel()
-		w.delete(ctx, h)
+		if !w.delete(ctx, h) {
+			return
+		}
 		w.leave(h)
 		message := "webhook subscription expires"
 		if why == delivery.Failed {
@@ -90,7 +107,9 @@ func (w *Subscriptions) End(h *Live, reason *events.Error) {
 	}
 	ctx, cancel := finishing()
 	defer cancel()
-	w.delete(ctx, h)
+	if !w.delete(ctx, h) {
+		return
+	}
 	w.mu.Lock()
 	dialect := h.dialect
 	w.mu.Unlock()

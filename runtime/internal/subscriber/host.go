@@ -19,10 +19,14 @@ import (
 type Host interface {
 	// Known reports whether an event type of that name is registered.
 	Known(event string) bool
+	// Type is the event type of that name; false when none is registered.
+	Type(event string) (EventType, bool)
 
 	// Join makes a subscription a member: it asks OnSubscribe. Leave ends that (SRV-3).
 	Join(ctx context.Context, sub Identity, a Arguments) error
 	Leave(sub Identity, a Arguments)
+	// Release ends a membership of a subscription that goes on in another process: nobody is asked.
+	Release(sub Identity, a Arguments)
 	// Refused asks the author's hooks again for a live subscription; nil when they let it be (AUTH-2).
 	// Asks reports whether there are any to ask.
 	Refused(ctx context.Context, principal string, a Arguments) *events.Error
@@ -62,6 +66,8 @@ type Definition interface {
 	// is then the feature, otherwise "" (EVOL-2).
 	Lineage() uint64
 	Changed() string
+	// Fingerprint identifies the schemas (EVOL-4).
+	Fingerprint() string
 }
 
 // Arguments are a subscription's, with the definition that they are valid under.
@@ -83,7 +89,12 @@ func reparse(d Definition, raw json.RawMessage) (Arguments, error) {
 }
 
 // An Identity is what identifies a webhook subscription to hooks and operators.
-type Identity struct{ ID, Principal, Event string }
+type Identity struct {
+	ID, Principal, Event string
+	// Restored tells OnSubscribe that the subscription was accepted before, by an earlier process or by
+	// another one (SUB-11, REP-17).
+	Restored bool
+}
 
 func identityOf(r *store.Subscription) Identity {
 	return Identity{ID: r.ID, Principal: r.Principal, Event: r.Event}
@@ -93,6 +104,8 @@ func identityOf(r *store.Subscription) Identity {
 type Options struct {
 	Host  Host
 	Store store.SubscriptionStore
+	// Sharing is set where several processes serve the store.
+	Sharing *Sharing
 	// Durable tells that the store outlives the process.
 	Durable bool
 	// Guard sends everything; Shutdown closes it.

@@ -10,15 +10,23 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// SetPaused stores that an operator holds h back, or does no longer, and tells the engine. The caller
-// has locked the subscription.
-func (w *Subscriptions) SetPaused(ctx context.Context, h *Live, paused bool) error {
-	r, err := w.change(ctx, h.ID, func(r *store.Subscription) bool {
+// SetPaused stores that an operator holds a subscription back, or does no longer, and tells the engine.
+func (w *Subscriptions) SetPaused(ctx context.Context, id string, paused bool) error {
+	unlock, err := w.keys.Lock(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	h := w.Get(id)
+	if h == nil && w.sharing == nil {
+		return fault.NotFound("subscription")
+	}
+	r, err := w.change(ctx, id, func(r *store.Subscription) bool {
 		if r.PausedAt.IsZero() != paused {
 			return false
 		}
 		if r.PausedAt = (time.Time{}); paused {
-			r.PausedAt = time.Now()
+			r.PausedAt = w.now()
 		}
 		return true
 	})
@@ -26,7 +34,9 @@ func (w *Subscriptions) SetPaused(ctx context.Context, h *Live, paused bool) err
 	case errors.Is(err, errGone):
 		return fault.NotFound("subscription")
 	case err != nil:
-		return fmt.Errorf("storing the pause of subscription %s: %w", h.ID, err)
+		return fmt.Errorf("storing the pause of subscription %s: %w", id, err)
+	case w.sharing != nil && (h == nil || !h.own.part.tenure.Valid()):
+		return w.sharing.Tell(ctx, id, inShard(&r))
 	case paused:
 		h.Handle.Pause(r.PausedAt)
 	default:

@@ -3,6 +3,7 @@ package subscriber
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync/atomic"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
@@ -82,6 +83,9 @@ func (w *Subscriptions) newLogReader(et EventType, sub Identity, a Arguments) *l
 // Read implements [delivery.Reader].
 func (r *logReader) Read(ctx context.Context, after store.Position, limit int) (delivery.Found, error) {
 	a, ok := r.arguments()
+	if !ok && r.w.sharing != nil {
+		return delivery.Found{}, errUnread // it is given to a process that serves it
+	}
 	if !ok {
 		return delivery.Found{Upto: after}, nil
 	}
@@ -101,9 +105,15 @@ func (r *logReader) Read(ctx context.Context, after store.Position, limit int) (
 	return f, nil
 }
 
+// errUnread keeps what a subscription has not read from counting as of no concern.
+var errUnread = errors.New("the event type as it is registered here does not serve the subscription")
+
 // Park implements [delivery.Reader].
 func (r *logReader) Park(after store.Position) bool {
 	a, ok := r.arguments()
+	if !ok && r.w.sharing != nil {
+		return false
+	}
 	return !ok || r.reader.ParkAt(a.Arguments, after) // without any the end is on its way
 }
 

@@ -33,6 +33,8 @@ func (d *definition) Kernel() *topic.Type { return &d.Type }
 func (d *definition) Check() *feed.Check  { return nil }
 func (d *definition) Webhooks() bool      { return true }
 func (d *definition) Lineage() uint64     { return 0 }
+
+func (d *definition) Fingerprint() string { return "f" }
 func (d *definition) Changed() string     { return "" }
 
 func newDefinition(t *testing.T, inputSchema string) *definition {

@@ -53,7 +53,7 @@ func badCursor(cursor, why string) error {
 
 // checkCursor refuses a cursor that is none of the subscription's. What retention has dropped, and
 // what an earlier life of a memory log has given out, is one all the same.
-func (w *Subscriptions) checkCursor(h *Live, a Arguments, cursor string) error {
+func (w *Subscriptions) checkCursor(ctx context.Context, et EventType, principal string, a Arguments, cursor string) error {
 	c, err := wire.ParseCursor(cursor)
 	d := a.Def
 	switch {
@@ -66,18 +66,43 @@ func (w *Subscriptions) checkCursor(h *Live, a Arguments, cursor string) error {
 		return badCursor(cursor, "is not one of a log")
 	}
 	if d.Check() != nil {
-		if !h.Type.Feeds().Owns(d.Check(), a.Arguments, h.Principal, cursor) {
+		if !et.Feeds().Owns(d.Check(), a.Arguments, principal, cursor) {
 			return badCursor(cursor, "belongs to other Arguments or to another principal")
 		}
 	}
 	if d.Check() != nil && !d.Check().Emits {
 		return nil
 	}
-	_, head := h.Type.Topic().Bounds()
-	if c.Epoch == h.Type.Topic().Epoch() && c.Position > uint64(head) {
+	_, head := et.Topic().Bounds()
+	if c.Epoch != et.Topic().Epoch() {
+		return nil
+	}
+	if c.Position > uint64(head) {
+		if head, err = et.Topic().Latest(ctx); err != nil {
+			return err
+		}
+	}
+	if c.Position > uint64(head) {
 		return badCursor(cursor, fmt.Sprintf("is of position %d, beyond the head %d", c.Position, head))
 	}
 	return nil
+}
+
+// CheckReplay is what [Subscriptions.Replay] refuses at once, for a record whose subscription lives in
+// another process.
+func (w *Subscriptions) CheckReplay(ctx context.Context, r *store.Subscription, cursor string) error {
+	et, ok := w.host.Type(r.Event)
+	if !ok || et.Current() == nil {
+		return fault.NotFound("event")
+	}
+	a, err := reparse(et.Current(), r.Arguments)
+	if err != nil {
+		return fault.NotFound("event") // as this process knows it
+	}
+	if a.Def.Kernel().NoReplay {
+		return NoReplay(r.Event)
+	}
+	return w.checkCursor(ctx, et, r.Principal, a, cursor)
 }
 
 // rewind replays from the type's own log.
@@ -90,7 +115,7 @@ func (w *Subscriptions) rewind(ctx context.Context, h *Live, a Arguments, cursor
 	if w.Get(h.ID) != h {
 		return fault.NotFound("subscription")
 	}
-	if err := w.checkCursor(h, a, cursor); err != nil {
+	if err := w.checkCursor(ctx, h.Type, h.Principal, a, cursor); err != nil {
 		return err
 	}
 	_, head := h.Type.Topic().Bounds()
@@ -112,7 +137,7 @@ func (w *Subscriptions) rewind(ctx context.Context, h *Live, a Arguments, cursor
 // the key: a check that hangs holds up nobody, and the feed that both share stays in use
 // throughout.
 func (w *Subscriptions) restart(ctx context.Context, h *Live, a Arguments, cursor string) error {
-	if err := w.checkCursor(h, a, cursor); err != nil {
+	if err := w.checkCursor(ctx, h.Type, h.Principal, a, cursor); err != nil {
 		return err
 	}
 	if f, ok := h.reader.(*feedReader); ok {
@@ -163,9 +188,13 @@ func (w *Subscriptions) replace(ctx context.Context, h *Live, a Arguments, reade
 	if err := w.putNew(ctx, &r); err != nil {
 		return nil, err
 	}
-	next := &Live{ID: h.ID, Principal: h.Principal, URL: h.URL, Type: h.Type, Generation: r.Generation,
+	next := &Live{own: h.own, ID: h.ID, Principal: h.Principal, URL: h.URL, Type: h.Type, Generation: r.Generation,
 		charge: h.charge, reader: reader}
-	next.Handle, err = w.engine.Add(ctx, delivery.Entry{Subscription: r, Reader: reader, Begin: reader.attach})
+	var shard *delivery.Shard
+	if h.own != nil {
+		shard = h.own.part.shard
+	}
+	next.Handle, err = w.engine.Add(ctx, delivery.Entry{Subscription: r, Reader: reader, Shard: shard, Begin: reader.attach})
 	if err == nil && !w.succeed(h, next) {
 		// It was ended meanwhile, for which nobody needs the key.
 		next.Handle.Remove()
@@ -218,6 +247,9 @@ func (w *Subscriptions) succeed(h, next *Live) bool {
 	next.dialect = h.dialect
 	h.next = next
 	w.byID[h.ID] = next
+	if h.own != nil {
+		h.own.part.live[h.ID] = next
+	}
 	return true
 }
 

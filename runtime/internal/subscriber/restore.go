@@ -30,7 +30,7 @@ const loadPage = 500
 // load reads which subscriptions there are. They count for the quotas from now on and are restored
 // when their event type is registered (SUB-11).
 func (w *Subscriptions) load(ctx context.Context) error {
-	now, after := time.Now(), ""
+	now, after := w.now(), ""
 	for {
 		page, err := w.store.Subscriptions(ctx, after, loadPage)
 		if err != nil {
@@ -41,7 +41,7 @@ func (w *Subscriptions) load(ctx context.Context) error {
 		}
 		for i := range page {
 			r := &page[i]
-			after = r.ID // whoever serves some shards only leaves the records of the others out here
+			after = r.ID
 			if Lapsed(r, now) {
 				if err := w.store.DeleteSubscription(ctx, r.ID, r.Generation); err != nil {
 					return err
@@ -82,6 +82,11 @@ func (w *Subscriptions) forget(id string) {
 // Restore opens the type's log to the engine and restores its subscriptions in the background:
 // hooks of the author may take their time. restored is called when that is done.
 func (w *Subscriptions) Restore(ctx context.Context, et EventType, restored func()) error {
+	if w.sharing != nil {
+		_, err := w.shards(ctx, et.Name())
+		restored()
+		return err
+	}
 	fresh, err := w.open(ctx, et)
 	if err != nil {
 		return err
@@ -160,33 +165,33 @@ func (w *Subscriptions) restoreOne(ctx context.Context, et EventType, id string)
 	}
 	d := et.Current()
 	switch {
-	case Lapsed(&r, time.Now()):
-		return w.endRecord(ctx, &r, nil)
+	case Lapsed(&r, w.now()):
+		return w.endRecord(ctx, nil, &r, nil)
 	case d == nil:
-		return w.endRecord(ctx, &r, fault.NotFound("event"))
+		return w.endRecord(ctx, nil, &r, fault.NotFound("event"))
 	case !d.Webhooks():
-		return w.endRecord(ctx, &r, fault.UnsupportedMode(wire.ModeWebhook))
+		return w.endRecord(ctx, nil, &r, fault.UnsupportedMode(wire.ModeWebhook))
 	case d.Changed() != "":
-		return w.endRecord(ctx, &r, fault.SchemaChanged(d.Changed()))
+		return w.endRecord(ctx, nil, &r, fault.SchemaChanged(d.Changed()))
 	}
 	a, err := reparse(d, r.Arguments)
 	if err != nil {
-		return w.endRecord(ctx, &r, fault.SchemaChanged(fault.FeatureInput))
+		return w.endRecord(ctx, nil, &r, fault.SchemaChanged(fault.FeatureInput))
 	}
 	sub := identityOf(&r)
 	ctx = hook.WithPrincipal(ctx, r.Principal)
 	if e := w.host.Refused(ctx, r.Principal, a); e != nil {
-		return w.endRecord(ctx, &r, e)
+		return w.endRecord(ctx, nil, &r, e)
 	}
 	if err := w.host.Join(ctx, sub, a); err != nil {
 		var refusal *events.Error
 		if errors.As(err, &refusal) && refusal.Kind != wire.Internal {
-			return w.endRecord(ctx, &r, refusal)
+			return w.endRecord(ctx, nil, &r, refusal)
 		}
 		return err
 	}
 	cursor, from, lost := w.takeUp(et, d, &r)
-	h, truncated, err := w.start(ctx, et, a, r, cursor, from, time.Time{})
+	h, truncated, err := w.start(ctx, et, a, r, cursor, seat{from: from})
 	if err != nil {
 		w.host.Leave(sub, a)
 		return err
@@ -222,8 +227,13 @@ func (w *Subscriptions) takeUp(et EventType, d Definition, r *store.Subscription
 
 // endRecord ends a subscription that is stored and not live, with an envelope when there is a
 // reason to tell.
-func (w *Subscriptions) endRecord(ctx context.Context, r *store.Subscription, reason *events.Error) error {
-	if err := w.store.DeleteSubscription(ctx, r.ID, r.Generation); err != nil {
+func (w *Subscriptions) endRecord(ctx context.Context, p *part, r *store.Subscription, reason *events.Error) error {
+	var records store.OwnedStore = w.store
+	var shard *delivery.Shard
+	if p != nil {
+		records, shard = p.owned, p.shard
+	}
+	if err := records.DeleteSubscription(ctx, r.ID, r.Generation); err != nil {
 		return err
 	}
 	w.forget(r.ID)
@@ -231,7 +241,7 @@ func (w *Subscriptions) endRecord(ctx context.Context, r *store.Subscription, re
 		return nil
 	}
 	r.Progress = store.Progress{}
-	h, err := w.engine.Add(ctx, delivery.Entry{Subscription: *r, Reader: endedReader{}, Restored: true})
+	h, err := w.engine.Add(ctx, delivery.Entry{Subscription: *r, Reader: endedReader{}, Shard: shard, Restored: true})
 	if err != nil {
 		return nil // it has ended all the same
 	}
@@ -268,7 +278,7 @@ func (w *Subscriptions) endOrphan(id string) {
 	}
 	r, ok, err := w.store.Subscription(w.ctx, id)
 	if err == nil && ok {
-		err = w.endRecord(w.ctx, &r, fault.NotFound("event"))
+		err = w.endRecord(w.ctx, nil, &r, fault.NotFound("event"))
 	}
 	if err != nil {
 		w.o.Log.Internal(w.ctx, "ending webhook subscription "+id, err)

@@ -22,13 +22,22 @@ const (
 	stored
 	// moved is stored with progress that is none of its log's.
 	moved
+	// admitted is stored with its concern, perhaps after its log was opened.
+	admitted
 )
+
+// A seat is where a subscription is started.
+type seat struct {
+	part *part // nil where one process has the store
+	from origin
+	hold time.Time // nothing is delivered before
+}
 
 // start stores the record, unless it is there already, and hands the subscription to the engine.
 // After an error nothing of it is left. truncated tells that a check could not go on from cursor.
 // The caller holds the key and a place in the quotas, and is a member. Nothing is delivered before
-// hold.
-func (w *Subscriptions) start(ctx context.Context, et EventType, a Arguments, r store.Subscription, cursor string, from origin, hold time.Time) (h *Live, truncated bool, err error) {
+// the seat's hold.
+func (w *Subscriptions) start(ctx context.Context, et EventType, a Arguments, r store.Subscription, cursor string, at seat) (h *Live, truncated bool, err error) {
 	sub := identityOf(&r)
 	h = &Live{ID: r.ID, Principal: r.Principal, URL: r.URL, Type: et, Generation: r.Generation, charge: w.charge(a), dialect: wire.Dialect(r.Codes)}
 	if a.Def.Check() != nil {
@@ -38,11 +47,17 @@ func (w *Subscriptions) start(ctx context.Context, et EventType, a Arguments, r 
 	} else {
 		h.reader = w.newLogReader(et, sub, a)
 	}
-	if h.Handle, err = w.hand(ctx, &r, h.reader, w.logOf(et), from, hold); err != nil {
+	if at.part != nil {
+		h.own = &ownership{part: at.part, created: r.CreatedAt, refreshed: r.RefreshedAt, schema: r.Schema}
+	}
+	if h.Handle, err = w.hand(ctx, &r, h.reader, at, et); err != nil {
 		return nil, false, err
 	}
-	w.enlist(h)
-	w.tell(ctx, "webhook subscription begins", h, slog.Bool("restored", from != asked))
+	if !w.enlist(h) {
+		h.Handle.Remove()
+		return nil, false, delivery.ErrClosed
+	}
+	w.tell(ctx, "webhook subscription begins", h, slog.Bool("restored", at.from != asked))
 	w.catchUp(h, a)
 	return h, truncated, nil
 }
@@ -50,12 +65,14 @@ func (w *Subscriptions) start(ctx context.Context, et EventType, a Arguments, r 
 // catchUp ends a subscription whose type was changed while nobody could see it.
 func (w *Subscriptions) catchUp(h *Live, a Arguments) {
 	et := h.Type
-	if d := et.Current(); d == nil {
+	if e := et.Refuses(); e != nil {
+		w.End(h, e)
+	} else if w.sharing != nil {
+		return // another process may serve it as it was
+	} else if d := et.Current(); d == nil {
 		w.End(h, fault.NotFound("event"))
 	} else if d.Lineage() != a.Def.Lineage() {
 		w.End(h, fault.SchemaChanged(d.Changed()))
-	} else if e := et.Refuses(); e != nil {
-		w.End(h, e)
 	}
 }
 
@@ -65,7 +82,13 @@ func (w *Subscriptions) catchUp(h *Live, a Arguments) {
 // A record without a concern begins, after a crash, where its log is dispatched to. So a new one is
 // stored as lapsed until the engine has stored its concern: a crash in between leaves nothing, and
 // the subscriber, who has had no answer, begins anew from its cursor.
-func (w *Subscriptions) hand(ctx context.Context, r *store.Subscription, reader boundReader, l *delivery.Log, from origin, hold time.Time) (*delivery.Handle, error) {
+func (w *Subscriptions) hand(ctx context.Context, r *store.Subscription, reader boundReader, at seat, et EventType) (*delivery.Handle, error) {
+	from, l, shard := at.from, w.logOf(et), (*delivery.Shard)(nil)
+	if at.part != nil {
+		w.mu.Lock()
+		l, shard = at.part.log, at.part.shard
+		w.mu.Unlock()
+	}
 	provisional := from == asked && l != nil && w.o.Durable
 	if from == asked {
 		first := *r
@@ -78,7 +101,8 @@ func (w *Subscriptions) hand(ctx context.Context, r *store.Subscription, reader 
 		}
 		r.Revision = first.Revision
 	}
-	handle, err := w.engine.Add(ctx, delivery.Entry{Subscription: *r, Reader: reader, Log: l, Restored: from == stored, Begin: reader.attach, Hold: hold})
+	handle, err := w.engine.Add(ctx, delivery.Entry{Subscription: *r, Reader: reader, Log: l, Shard: shard,
+		Restored: from == stored || from == admitted, Late: from == admitted, Begin: reader.attach, Hold: at.hold})
 	if err != nil {
 		reader.Close()
 	} else if provisional {

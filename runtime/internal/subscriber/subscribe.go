@@ -60,7 +60,7 @@ func IdentityOf(principal, url string, a Arguments) Identity {
 func (w *Subscriptions) Read(ctx context.Context, q *Request, d Definition, p *wire.SubscribeParams) error {
 	var faults []events.FieldError
 	var err error
-	if q.Args, err = w.parse(hook.Principal(ctx), d, p); err != nil {
+	if q.Args, err = w.parse(ctx, hook.Principal(ctx), d, p); err != nil {
 		var e *events.Error
 		var data wire.FieldErrors
 		if !errors.As(err, &e) || json.Unmarshal(e.Data, &data) != nil {
@@ -91,7 +91,7 @@ func (w *Subscriptions) Read(ctx context.Context, q *Request, d Definition, p *w
 
 // parse reads the arguments of a subscribe. Those of a subscription that is there already were
 // accepted before, and stay so when it is refreshed (CAP-5).
-func (w *Subscriptions) parse(principal string, d Definition, p *wire.SubscribeParams) (Arguments, error) {
+func (w *Subscriptions) parse(ctx context.Context, principal string, d Definition, p *wire.SubscribeParams) (Arguments, error) {
 	a, err := parse(d, p.Arguments)
 	if err == nil {
 		return a, nil
@@ -101,13 +101,22 @@ func (w *Subscriptions) parse(principal string, d Definition, p *wire.SubscribeP
 		return Arguments{}, err
 	}
 	id := wire.SubscriptionID(wire.ModeWebhook, principal, p.Delivery.URL, p.Name, canonical)
-	if w.Get(id) == nil && !w.isPending(id) {
+	if w.Get(id) == nil && !w.isPending(id) && !w.isStored(ctx, id) {
 		return Arguments{}, err
 	}
 	if a, invalid = reparse(d, p.Arguments); invalid != nil {
 		return Arguments{}, err
 	}
 	return a, nil
+}
+
+// isStored reports whether another process may have the subscription of the id.
+func (w *Subscriptions) isStored(ctx context.Context, id string) bool {
+	if w.sharing == nil {
+		return false
+	}
+	r, ok, err := w.store.Subscription(ctx, id)
+	return err == nil && ok && !Lapsed(&r, w.now())
 }
 
 func urlFault(err error) events.FieldError {
@@ -165,6 +174,9 @@ func (w *Subscriptions) Subscribe(ctx context.Context, q *Request) (*Result, err
 		return nil, err
 	}
 	defer unlock()
+	if w.sharing != nil {
+		return w.subscribeShared(ctx, q)
+	}
 	h, err := w.find(ctx, q.Type, q.Sub.ID)
 	if err != nil {
 		return nil, err
@@ -195,7 +207,7 @@ func (w *Subscriptions) find(ctx context.Context, et EventType, id string) (*Liv
 	if err != nil {
 		return nil, err
 	}
-	if !ok || Lapsed(&r, time.Now()) {
+	if !ok || Lapsed(&r, w.now()) {
 		w.lapse(ctx, h)
 		return nil, nil
 	}
@@ -218,24 +230,18 @@ func (w *Subscriptions) refresh(ctx context.Context, q *Request, h *Live) (*Resu
 		return nil, err
 	}
 	candidate := &verify.Candidate{Pair: verify.Pair{Principal: q.Sub.Principal, URL: q.RawURL}, ID: q.Sub.ID, At: q.URL,
-		Ring: keys.Rotate(q.Secret, time.Now(), w.o.Grace), Live: func() bool { return true }}
+		Ring: keys.Rotate(q.Secret, w.now(), w.o.Grace), Live: func() bool { return true }}
 	if err := w.verifier.Verify(ctx, candidate); err != nil {
 		return nil, err
 	}
 	var truncated bool
 	var unusable error
 	r, err := w.change(ctx, q.Sub.ID, func(r *store.Subscription) bool {
-		now := time.Now()
-		keys, err := ring.Of(r.Secrets)
-		if unusable = err; err != nil {
+		truncated = r.Truncated
+		if unusable = w.renew(r, q); unusable != nil {
 			return false
 		}
-		truncated = r.Truncated
-		r.Truncated = false
-		r.Secrets = ring.Stored(keys.Rotate(q.Secret, now, w.o.Grace))
-		r.Codes, r.RefreshedAt, r.ExpiresAt = int(q.Dialect), now, w.o.Terms.Until(q.TTLMs, q.Forever, now)
-		r.NotBefore = now.Add(ReplyTime)
-		return !Lapsed(&known, now)
+		return !Lapsed(&known, w.now())
 	})
 	if err == nil {
 		err = unusable
@@ -246,16 +252,30 @@ func (w *Subscriptions) refresh(ctx context.Context, q *Request, h *Live) (*Resu
 	case err != nil:
 		return nil, err
 	}
-	found, ok := h.Handle.Refresh(r, q.hold())
+	found, ok := h.Handle.Refresh(r, q.hold(w.now()))
 	if !ok {
 		return nil, nil
 	}
-	q.letGo(h)
+	q.letGo(h, w.now)
 	h.Handle.Truncated(true)
 	w.mu.Lock()
 	h.dialect = q.Dialect
 	w.mu.Unlock()
 	return &Result{ID: q.Sub.ID, RefreshBefore: instant(r.ExpiresAt), Cursor: h.Handle.Watermark(), Truncated: truncated, DeliveryStatus: statusOf(found)}, nil
+}
+
+// renew makes a record what a refresh asks for.
+func (w *Subscriptions) renew(r *store.Subscription, q *Request) error {
+	now := w.now()
+	keys, err := ring.Of(r.Secrets)
+	if err != nil {
+		return err
+	}
+	r.Truncated = false
+	r.Secrets = ring.Stored(keys.Rotate(q.Secret, now, w.o.Grace))
+	r.Codes, r.RefreshedAt, r.ExpiresAt = int(q.Dialect), now, w.o.Terms.Until(q.TTLMs, q.Forever, now)
+	r.NotBefore, r.Schema = now.Add(ReplyTime), q.Args.Def.Fingerprint()
+	return nil
 }
 
 // begin makes a new subscription.
@@ -287,17 +307,17 @@ func (w *Subscriptions) begin(ctx context.Context, q *Request) (_ *Result, err e
 	if err := w.host.Join(ctx, q.Sub, q.Args); err != nil {
 		return nil, fault.Typed(err)
 	}
-	now := time.Now()
+	now := w.now()
 	r := store.Subscription{ID: q.Sub.ID, Principal: q.Sub.Principal, URL: q.RawURL, Event: q.Sub.Event, Arguments: q.Args.Canonical(),
 		Secrets: ring.Stored(keys), Codes: int(q.Dialect), Generation: newGeneration(),
 		CreatedAt: now, RefreshedAt: now, ExpiresAt: w.o.Terms.Until(q.TTLMs, q.Forever, now), Progress: at.progress,
 		NotBefore: now.Add(ReplyTime)}
-	h, again, err := w.start(ctx, q.Type, q.Args, r, at.cursor, asked, q.hold())
+	h, again, err := w.start(ctx, q.Type, q.Args, r, at.cursor, seat{from: asked, hold: q.hold(w.now())})
 	if err != nil {
 		w.host.Leave(q.Sub, q.Args)
 		return nil, err
 	}
-	q.letGo(h)
+	q.letGo(h, w.now)
 	kept = true
 	return &Result{ID: q.Sub.ID, RefreshBefore: instant(r.ExpiresAt), Cursor: h.reader.Cursor(at.progress.Base), Truncated: at.truncated || again}, nil
 }
@@ -315,19 +335,19 @@ const (
 )
 
 // hold is until when deliveries wait for the response, if the carrier tells when it is written.
-func (q *Request) hold() time.Time {
+func (q *Request) hold(now time.Time) time.Time {
 	if q.Reply == nil {
 		return time.Time{}
 	}
-	return time.Now().Add(MaxReplyTime)
+	return now.Add(MaxReplyTime)
 }
 
 // letGo lets deliveries begin when the response is written.
-func (q *Request) letGo(h *Live) {
+func (q *Request) letGo(h *Live, now func() time.Time) {
 	if q.Reply == nil {
 		return
 	}
-	soon := func() { h.Handle.HoldUntil(time.Now().Add(SettleTime)) }
+	soon := func() { h.Handle.HoldUntil(now().Add(SettleTime)) }
 	if !q.Reply(soon) {
 		soon()
 	}

@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/keylock"
@@ -51,6 +53,14 @@ type Subscriptions struct {
 	orphans *time.Timer
 	closed  bool
 	logs    map[EventType]*delivery.Log
+
+	sharing *Sharing // nil where one process has the store
+	unknown *rate.Limiter
+	reading chan struct{} // a place for each shard that is read
+	syncs   syncQueue
+	parts   map[store.Shard]*part // guarded by mu, as are:
+	fans    map[EventType]*fanout
+	counts  map[string]int // of shards, by event type
 }
 
 // A Live is one live webhook subscription.
@@ -61,7 +71,8 @@ type Live struct {
 	Handle             *delivery.Handle
 
 	reader boundReader
-	charge int // of its arguments, in bytes
+	charge int        // of its arguments, in bytes
+	own    *ownership // nil where one process has the store
 
 	// Guarded by Subscriptions.mu:
 	dialect wire.Dialect
@@ -82,17 +93,26 @@ func New(ctx context.Context, o Options) (*Subscriptions, error) {
 	w := &Subscriptions{host: o.Host, o: o, store: o.Store, guard: o.Guard, byID: map[string]*Live{}, owned: map[string]int{},
 		pending: map[string]waiting{}, logs: map[EventType]*delivery.Log{}}
 	w.ctx, w.close = context.WithCancel(context.Background())
+	records := verify.Records(o.Store)
+	if w.sharing = o.Sharing; w.sharing != nil {
+		w.parts, w.fans, w.counts = map[store.Shard]*part{}, map[EventType]*fanout{}, map[string]int{}
+		w.unknown, w.reading = rate.NewLimiter(unknownRate, unknownBurst), make(chan struct{}, readers)
+		records = sharedRecords{w.sharing.Store, store.Quota{Own: max(o.Verify.PerPrincipal, 0), All: max(o.Verify.Total, 0)}}
+	}
+	o.Verify.Now = w.now
 	var err error
-	if w.verifier, err = verify.New(o.Verify, o.Store, o.Guard); err != nil {
+	if w.verifier, err = verify.New(o.Verify, records, o.Guard); err != nil {
 		return nil, err
 	}
 	d := o.Delivery
 	d.Sender, d.Store = o.Guard, &trimmingStore{o.Store, w}
-	d.Ended, d.Gapped = w.ended, w.gapped
+	d.Ended, d.Gapped, d.Now = w.ended, w.gapped, w.now
 	if w.engine, err = delivery.New(d); err != nil {
 		return nil, err
 	}
-	if err := w.load(ctx); err != nil {
+	if w.sharing != nil {
+		// Whoever owns a shard reads it.
+	} else if err := w.load(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("webhooks: reading the stored subscriptions: %w", err), w.engine.Shutdown(ctx))
 	}
 	w.background(func() { w.verifier.Sweep(w.ctx, o.Log) })
@@ -107,7 +127,7 @@ func (h *Live) Behind() *int64 {
 	if h.Type.Topic() == nil || h.Arguments().Def.Check() != nil {
 		return nil
 	}
-	_, head := h.Type.Topic().Bounds()
+	head := h.Type.Topic().Head()
 	n := max(int64(head)-int64(h.Handle.Progress().Base), 0)
 	return &n
 }
@@ -131,7 +151,7 @@ func (w *Subscriptions) Guard() *netguard.Guard { return w.guard }
 
 // A trimmingStore tells readers that keep what they found what they need not keep any more.
 type trimmingStore struct {
-	store.SubscriptionStore
+	store.OwnedStore
 	w *Subscriptions
 }
 
@@ -150,10 +170,10 @@ func (t *trimmingStore) SaveProgress(ctx context.Context, updates []store.Update
 		f()
 	}
 	if t.w.o.Saved == nil {
-		return t.SubscriptionStore.SaveProgress(ctx, updates)
+		return t.OwnedStore.SaveProgress(ctx, updates)
 	}
 	began := time.Now()
-	err := t.SubscriptionStore.SaveProgress(ctx, updates)
+	err := t.OwnedStore.SaveProgress(ctx, updates)
 	t.w.o.Saved(ctx, time.Since(began), err)
 	return err
 }
@@ -222,12 +242,21 @@ func (w *Subscriptions) giveBack(principal string) {
 	w.occupy(principal, -1)
 }
 
-// enlist makes h live; its place in the quotas is taken already.
-func (w *Subscriptions) enlist(h *Live) {
+// enlist makes h live; its place in the quotas is taken already, where one process has the store. False
+// means that its shard has another owner.
+func (w *Subscriptions) enlist(h *Live) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if h.own != nil {
+		if h.own.part.closed {
+			return false
+		}
+		h.own.part.live[h.ID] = h
+		w.occupy(h.Principal, 1)
+	}
 	w.byID[h.ID] = h
 	w.host.Keep(h.Principal, h.charge)
+	return true
 }
 
 // charge is what is kept of a subscription's arguments, in bytes. What else is kept of one is of
@@ -248,24 +277,34 @@ func (w *Subscriptions) delist(h *Live) bool {
 		return false
 	}
 	delete(w.byID, h.ID)
+	if h.own != nil {
+		delete(h.own.part.live, h.ID)
+	}
 	w.occupy(h.Principal, -1)
 	w.host.Give(h.Principal, h.charge)
 	return true
 }
 
 // background runs f unless the server is being shut down, which then waits for it.
-func (w *Subscriptions) background(f func()) {
+func (w *Subscriptions) background(f func()) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
-		return
+		return false
 	}
 	w.tasks.Add(1)
 	go func() {
 		defer w.tasks.Done()
 		f()
 	}()
+	return true
 }
+
+// Unsubscribes of what nobody knows are told at most so often.
+const (
+	unknownRate  = 20
+	unknownBurst = 50
+)
 
 // newGeneration differs from the one before it, whatever the clock says.
 func newGeneration() uint64 { return rand.Uint64() | 1 }
@@ -274,13 +313,21 @@ func newGeneration() uint64 { return rand.Uint64() | 1 }
 func (w *Subscriptions) gapped(h *delivery.Handle) {
 	ctx, cancel := finishing()
 	defer cancel()
-	_, err := w.change(ctx, h.ID(), func(r *store.Subscription) bool {
+	put := w.store.PutSubscription
+	l := w.Get(h.ID())
+	if l != nil && l.own != nil {
+		put = l.own.part.owned.PutSubscription // it is the owner who has lost something
+	}
+	_, err := w.changeBy(ctx, put, h.ID(), func(r *store.Subscription) bool {
 		if r.Generation != h.Generation() || r.Truncated {
 			return false
 		}
 		r.Truncated = true
 		return true
 	})
+	if l != nil && l.own != nil && l.own.part.lost(err) {
+		return
+	}
 	if err != nil && !errors.Is(err, errGone) {
 		w.o.Log.Internal(ctx, "noting a gap of webhook subscription "+h.ID(), err)
 	}
@@ -299,6 +346,11 @@ var errGone = errors.New("the subscription has ended")
 // change edits a record by compare-and-swap. It returns the record as it is then; edit returns
 // false when there is nothing to change.
 func (w *Subscriptions) change(ctx context.Context, id string, edit func(*store.Subscription) bool) (store.Subscription, error) {
+	return w.changeBy(ctx, w.store.PutSubscription, id, edit)
+}
+
+func (w *Subscriptions) changeBy(ctx context.Context, put func(context.Context, store.Subscription) (uint64, error), id string,
+	edit func(*store.Subscription) bool) (store.Subscription, error) {
 	for {
 		r, ok, err := w.store.Subscription(ctx, id)
 		if err != nil {
@@ -310,7 +362,7 @@ func (w *Subscriptions) change(ctx context.Context, id string, edit func(*store.
 		if !edit(&r) {
 			return r, nil
 		}
-		revision, err := w.store.PutSubscription(ctx, r)
+		revision, err := put(ctx, r)
 		if err == nil {
 			r.Revision = revision
 			return r, nil

@@ -30,7 +30,7 @@ func (v *Verifier) Sweep(ctx context.Context, log *fault.Log) {
 		case <-tick.C:
 		}
 		for ctx.Err() == nil {
-			n, err := v.store.SweepVerifications(ctx, time.Now(), SweepBatch)
+			n, err := v.store.SweepVerifications(ctx, v.o.Now(), SweepBatch)
 			if err != nil {
 				log.Internal(ctx, "removing verifications that nobody needs", err)
 			}
@@ -85,7 +85,7 @@ func (v *Verifier) reserve(ctx context.Context, principal string) (giveBack func
 		}
 		n := 0
 		if !swept { // what is over and not swept yet makes room
-			if n, err = v.store.SweepVerifications(ctx, time.Now(), SweepBatch); err != nil {
+			if n, err = v.store.SweepVerifications(ctx, v.o.Now(), SweepBatch); err != nil {
 				giveBack()
 				return nil, err
 			}

@@ -48,6 +48,8 @@ type Options struct {
 	Allow []string
 	// Identity signs the challenges beside the subscription's secrets; nil for none.
 	Identity *webhook.Identity
+	// Now is the time that records are in; default time.Now.
+	Now func() time.Time
 	// Meter counts the outcomes.
 	Meter metric.Meter
 }
@@ -83,6 +85,9 @@ type Verifier struct {
 
 // New makes a verifier, or says which allowed receiver is none. Requests go through guard.
 func New(o Options, records Records, guard *netguard.Guard) (*Verifier, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	v := &Verifier{o: o, store: records, guard: guard}
 	var err error
 	if v.allow, err = allowList(o.Allow); err != nil {
@@ -253,7 +258,7 @@ func (v *Verifier) recorded(ctx context.Context, c *Candidate) (bool, error) {
 	if err != nil || !ok {
 		return false, err
 	}
-	now := time.Now()
+	now := v.o.Now()
 	if !r.Until.IsZero() && !now.Before(r.Until) && !c.Live() {
 		return false, nil
 	}
@@ -266,7 +271,7 @@ func (v *Verifier) recorded(ctx context.Context, c *Candidate) (bool, error) {
 
 // remember stores that the pair is verified.
 func (v *Verifier) remember(ctx context.Context, c *Candidate, way string) error {
-	now := time.Now()
+	now := v.o.Now()
 	err := v.store.PutVerification(ctx, store.Verification{Principal: c.Principal, URL: c.Pair.URL, Method: way, At: now, Until: now.Add(v.o.CacheFor)})
 	if err == nil {
 		v.count(ctx, way, outcomeVerified)
@@ -284,7 +289,7 @@ func (v *Verifier) challenge(ctx context.Context, c *Candidate) error {
 	ctx, cancel := context.WithTimeout(ctx, v.o.Timeout)
 	defer cancel()
 	signer := webhook.Signer{Ring: c.Ring, Identity: v.o.Identity}
-	req, err := signer.NewRequest(ctx, c.Pair.URL, webhook.Message{ID: webhook.NewMessageID(wire.EnvelopeVerification), Subscription: c.ID, Body: body})
+	req, err := signer.NewRequestAt(ctx, c.Pair.URL, webhook.Message{ID: webhook.NewMessageID(wire.EnvelopeVerification), Subscription: c.ID, Body: body}, v.o.Now())
 	if err != nil {
 		return err
 	}

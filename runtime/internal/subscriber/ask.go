@@ -1,0 +1,352 @@
+package subscriber
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/ring"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// What any process may be asked where several share a store (REP-11). The record is changed first, then
+// its owner told of it, then the caller answered. This process is the owner when its lease still holds
+// after the change: nobody else can have been it meanwhile.
+
+// errAgain says that a record was changed by somebody else while it was worked on.
+var errAgain = errors.New("the subscription was changed by another process")
+
+// maxRounds bounds how often a request that meets another one begins again.
+const maxRounds = 8
+
+// subscribeShared is Subscribe. The caller holds the key, in this process.
+func (w *Subscriptions) subscribeShared(ctx context.Context, q *Request) (*Result, error) {
+	for range maxRounds {
+		known, ok, err := w.store.Subscription(ctx, q.Sub.ID)
+		if err != nil {
+			return nil, err
+		}
+		var res *Result
+		if ok && !Lapsed(&known, w.now()) {
+			res, err = w.refreshShared(ctx, q, &known)
+		} else {
+			if h := w.Get(q.Sub.ID); h != nil && w.delist(h) {
+				h.Handle.Remove()
+				w.leave(h)
+			}
+			res, err = w.beginShared(ctx, q, &known)
+		}
+		if !errors.Is(err, errAgain) {
+			return res, err
+		}
+	}
+	return nil, fault.Typed(errAgain)
+}
+
+// beginShared makes a new subscription, in the place of a lapsed one if there is one.
+func (w *Subscriptions) beginShared(ctx context.Context, q *Request, lapsed *store.Subscription) (*Result, error) {
+	if lapsed.Revision == 0 {
+		if err := w.room(ctx, q.Sub.Principal); err != nil {
+			return nil, err
+		}
+	}
+	charge := w.charge(q.Args)
+	if err := w.host.Take(q.Sub.Principal, charge); err != nil {
+		return nil, err
+	}
+	defer w.host.Give(q.Sub.Principal, charge)
+	n, err := w.shards(ctx, q.Sub.Event)
+	if err != nil {
+		return nil, err
+	}
+	at, err := w.place(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	keys := webhook.NewRing(q.Secret)
+	p := verify.Pair{Principal: q.Sub.Principal, URL: q.RawURL}
+	if err := w.verifier.Verify(ctx, &verify.Candidate{Pair: p, ID: q.Sub.ID, At: q.URL, Ring: keys, Live: func() bool { return w.isLive(p) }}); err != nil {
+		return nil, err
+	}
+	if err := w.host.Join(ctx, q.Sub, q.Args); err != nil {
+		return nil, fault.Typed(err)
+	}
+	now := w.now()
+	r := store.Subscription{ID: q.Sub.ID, Principal: q.Sub.Principal, URL: q.RawURL, Event: q.Sub.Event, Arguments: q.Args.Canonical(),
+		Shard: shardOf(q.Sub.Event, q.Args, q.Sub.Principal, n), Schema: q.Args.Def.Fingerprint(),
+		Secrets: ring.Stored(keys), Codes: int(q.Dialect), Generation: newGeneration(), Revision: lapsed.Revision,
+		CreatedAt: now, RefreshedAt: now, ExpiresAt: w.o.Terms.Until(q.TTLMs, q.Forever, now), Progress: at.progress,
+		NotBefore: now.Add(ReplyTime)}
+	if err := w.admit(ctx, &r); err != nil {
+		var full *store.QuotaError
+		switch {
+		case errors.Is(err, store.ErrConflict):
+			w.host.Release(q.Sub, q.Args) // it is somebody else's now, who has asked as well
+			return nil, errAgain
+		case errors.As(err, &full):
+			err = fault.Exhausted("subscriptions", full.Limit)
+		}
+		w.host.Leave(q.Sub, q.Args)
+		return nil, err
+	}
+	truncated := at.truncated
+	if started, again := w.startHere(ctx, q, &r, at.cursor); started {
+		truncated = truncated || again
+	} else if err := w.sharing.Tell(ctx, r.ID, inShard(&r)); err != nil {
+		w.undo(&r)
+		w.host.Leave(q.Sub, q.Args)
+		return nil, err
+	} else {
+		w.host.Release(q.Sub, q.Args) // its owner becomes a member
+	}
+	cursor := &at.cursor
+	if q.Args.Def.Check() == nil {
+		cursor = cursorText(q.Type.Topic().Cursor(q.Args.Def.Kernel(), at.progress.Base))
+	}
+	return &Result{ID: q.Sub.ID, RefreshBefore: instant(r.ExpiresAt), Cursor: cursor, Truncated: truncated}, nil
+}
+
+// inShard is the shard of a record.
+func inShard(r *store.Subscription) store.Shard { return store.Shard{Topic: r.Event, Number: r.Shard} }
+
+// shardOf is the number of the shard of a subscription, of n that its event type has: subscriptions that
+// read one feed have one (REP-6).
+func shardOf(event string, a Arguments, principal string, n int) int {
+	if c := a.Def.Check(); c != nil && c.Shared {
+		principal = ""
+	}
+	key := sha256.New()
+	for _, part := range [][]byte{[]byte(event), a.Canonical(), []byte(principal)} {
+		key.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
+		key.Write(part)
+	}
+	return int(binary.BigEndian.Uint64(key.Sum(nil)) % uint64(n))
+}
+
+// shards is how many shards the type has.
+func (w *Subscriptions) shards(ctx context.Context, event string) (int, error) {
+	w.mu.Lock()
+	n := w.counts[event]
+	w.mu.Unlock()
+	if n > 0 {
+		return n, nil
+	}
+	n, err := w.sharing.Store.Establish(ctx, event, w.sharing.Shards)
+	if err != nil {
+		return 0, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts[event] = n
+	return n, nil
+}
+
+// room reports whether the quotas have a place, before anything is asked of anybody. It is taken when
+// the record is stored (REP-12).
+func (w *Subscriptions) room(ctx context.Context, principal string) error {
+	own, all, err := w.store.CountSubscriptions(ctx, principal)
+	switch q := w.o.Quota; {
+	case err != nil:
+		return err
+	case q.PerPrincipal >= 0 && own >= q.PerPrincipal:
+		return fault.Exhausted("subscriptions", q.PerPrincipal)
+	case q.Total >= 0 && all >= q.Total:
+		return fault.Exhausted("subscriptions", q.Total)
+	}
+	return nil
+}
+
+// admit stores a new record within the quotas. Where the answer was lost the store is asked.
+func (w *Subscriptions) admit(ctx context.Context, r *store.Subscription) error {
+	quota := store.Quota{Own: max(w.o.Quota.PerPrincipal, 0), All: max(w.o.Quota.Total, 0)}
+	revision, err := w.sharing.Store.Admit(ctx, *r, quota)
+	if err == nil {
+		r.Revision = revision
+		return nil
+	}
+	if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrQuota) {
+		return err
+	}
+	ctx, cancel := finishing()
+	defer cancel()
+	if now, ok, readErr := w.store.Subscription(ctx, r.ID); readErr == nil && ok && now.Generation == r.Generation {
+		r.Revision = now.Revision
+		return nil
+	}
+	return err
+}
+
+// startHere starts a subscription whose record is stored if this process owns its shard. The caller is a
+// member.
+func (w *Subscriptions) startHere(ctx context.Context, q *Request, r *store.Subscription, cursor string) (started, truncated bool) {
+	p := w.partOf(inShard(r))
+	if p == nil {
+		return false, false
+	}
+	h, truncated, err := w.start(ctx, q.Type, q.Args, *r, cursor, seat{part: p, from: admitted, hold: q.hold(w.now())})
+	if err != nil {
+		return false, false // whoever owns it is told
+	}
+	q.letGo(h, w.now)
+	if !p.tenure.Valid() {
+		// Somebody else may have taken it up before the record was there.
+		if err := w.sharing.Tell(ctx, r.ID, inShard(r)); err != nil {
+			w.o.Log.Internal(ctx, "telling of webhook subscription "+r.ID, err)
+		}
+	}
+	return true, truncated
+}
+
+// refreshShared prolongs a subscription (SUB-5).
+func (w *Subscriptions) refreshShared(ctx context.Context, q *Request, known *store.Subscription) (*Result, error) {
+	keys, err := ring.Of(known.Secrets)
+	if err != nil {
+		return nil, err
+	}
+	candidate := &verify.Candidate{Pair: verify.Pair{Principal: q.Sub.Principal, URL: q.RawURL}, ID: q.Sub.ID, At: q.URL,
+		Ring: keys.Rotate(q.Secret, w.now(), w.o.Grace), Live: func() bool { return true }}
+	if err := w.verifier.Verify(ctx, candidate); err != nil {
+		return nil, err
+	}
+	var found store.Subscription
+	var unusable error
+	r, err := w.change(ctx, q.Sub.ID, func(r *store.Subscription) bool {
+		found = *r
+		unusable = nil
+		if Lapsed(r, w.now()) {
+			unusable = errAgain
+			return false
+		}
+		unusable = w.renew(r, q)
+		return unusable == nil
+	})
+	if err == nil {
+		err = unusable
+	}
+	switch {
+	case errors.Is(err, errGone):
+		return nil, errAgain
+	case err != nil:
+		return nil, err
+	}
+	res := &Result{ID: q.Sub.ID, RefreshBefore: instant(r.ExpiresAt), Truncated: found.Truncated}
+	if h := w.Get(q.Sub.ID); h != nil {
+		status, ok := h.Handle.Refresh(r, q.hold(w.now()))
+		if ok {
+			q.letGo(h, w.now)
+			h.Handle.Truncated(true)
+			w.mu.Lock()
+			h.dialect, h.own.refreshed, h.own.schema = q.Dialect, r.RefreshedAt, r.Schema
+			w.mu.Unlock()
+		}
+		if ok && h.own.part.tenure.Valid() {
+			res.Cursor, res.DeliveryStatus = h.Handle.Watermark(), statusOf(status)
+			return res, nil
+		}
+	}
+	if res.Cursor, err = w.storedCursor(ctx, q.Type, q.Args.Def, &r); err != nil {
+		return nil, err
+	}
+	if err := w.sharing.Tell(ctx, r.ID, inShard(&r)); err != nil {
+		return nil, err
+	}
+	res.DeliveryStatus = statusOf(statusIn(&found))
+	return res, nil
+}
+
+// statusIn is the state that a record tells of.
+func statusIn(r *store.Subscription) delivery.Status {
+	return delivery.Status{Active: !r.Health.Suspended && r.PausedAt.IsZero(), Paused: !r.PausedAt.IsZero(), LastDeliveryAt: r.Health.LastDeliveryAt,
+		LastError: wire.Category(r.Health.LastError), FailedSince: r.Health.FailedSince}
+}
+
+// storedCursor is the safe cursor of a subscription as far as the store knows it (HOOK-6).
+func (w *Subscriptions) storedCursor(ctx context.Context, et EventType, d Definition, r *store.Subscription) (*string, error) {
+	if d.Check() != nil {
+		return &r.Progress.Upstream, nil
+	}
+	t := et.Topic()
+	base := r.Progress.Base
+	if r.Progress.Epoch != t.Epoch() {
+		oldest, _ := t.Bounds()
+		return cursorText(t.Cursor(d.Kernel(), oldest-1)), nil
+	}
+	to, concerns, err := w.sharing.Store.Owned(store.Hold{Shard: inShard(r)}).Resume(ctx, r.Event)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(concerns, func(c store.Concern) bool { return c.ID == r.ID && c.Generation == r.Generation }) {
+		base = max(base, to)
+	}
+	return cursorText(t.Cursor(d.Kernel(), base)), nil
+}
+
+// removeShared is Remove. One that is unknown may have been deleted by a process that died before it told
+// the owner, so the owner is told then as well, at a bounded rate.
+func (w *Subscriptions) removeShared(ctx context.Context, id string) (bool, error) {
+	r, ok, err := w.store.Subscription(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	of := store.Shard{}
+	if ok {
+		of = inShard(&r)
+		if err := w.store.DeleteSubscription(ctx, id, r.Generation); err != nil {
+			return false, err
+		}
+	}
+	if h := w.Get(id); h != nil && w.delist(h) {
+		h.Handle.Remove()
+		if h.own.part.tenure.Valid() {
+			w.leave(h)
+			w.tell(ctx, "webhook subscription ends by unsubscribe", h)
+			return ok && !Lapsed(&r, w.now()), nil
+		}
+		w.host.Release(h.Identity(), h.Arguments())
+	}
+	if !ok {
+		if err := w.unknown.Wait(ctx); err != nil {
+			return false, err
+		}
+	}
+	if err := w.sharing.Tell(ctx, id, of); err != nil {
+		return false, err
+	}
+	return ok && !Lapsed(&r, w.now()), nil
+}
+
+// Records are the verifications, whose quotas are reserved in the step that stores them (REP-12).
+type sharedRecords struct {
+	store.Shared
+	q store.Quota
+}
+
+// PutVerification implements [verify.Records].
+func (s sharedRecords) PutVerification(ctx context.Context, v store.Verification) error {
+	err := s.AdmitVerification(ctx, v, s.q)
+	var full *store.QuotaError
+	if errors.As(err, &full) {
+		return fault.Exhausted("verifications", full.Limit)
+	}
+	return err
+}
+
+// Describe completes what a record says of a subscription that lives elsewhere: its safe cursor.
+func (w *Subscriptions) Describe(ctx context.Context, r *store.Subscription) *string {
+	et, ok := w.host.Type(r.Event)
+	if !ok || w.sharing == nil || et.Current() == nil || et.Current().Kernel().NoReplay {
+		return nil
+	}
+	cursor, err := w.storedCursor(ctx, et, et.Current(), r)
+	if err != nil {
+		return nil
+	}
+	return cursor
+}

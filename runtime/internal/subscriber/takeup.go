@@ -1,0 +1,492 @@
+package subscriber
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+const (
+	// restorers is how many records of a shard are taken up at once: the author's hooks are asked.
+	restorers = 8
+	// readers is how many shards are read at once.
+	readers = 4
+)
+
+// errPartClosed says that the shard is not this process's any more.
+var errPartClosed = errors.New("the shard has another owner")
+
+// restore takes up the records of the part, and goes on until all are live, have ended or are left to
+// other builds.
+func (p *part) restore() {
+	ctx := p.tenure.Context()
+	var records []store.Subscription
+	for pause := restorePause; ; pause = min(2*pause, maxRestorePause) {
+		var err error
+		if records, err = p.read(ctx); err == nil {
+			break
+		}
+		if p.lost(err) || !p.again(ctx, "reading the subscriptions of "+p.tenure.Hold().Shard.String(), err, pause) {
+			return
+		}
+	}
+	for pause := restorePause; len(records) > 0; pause = min(2*pause, maxRestorePause) {
+		var err error
+		if records, err = p.takeUpAll(ctx, records); len(records) > 0 && !p.again(ctx, "restoring webhook subscriptions", err, pause) {
+			return
+		}
+	}
+	for pause := restorePause; ; pause = min(2*pause, maxRestorePause) {
+		err := p.orders.Finish(ctx, func(h *Live) bool { return h.own != nil && h.own.part == p })
+		if err == nil {
+			break
+		}
+		if !p.again(ctx, "doing what operators have ordered", err, pause) {
+			return
+		}
+	}
+	w := p.w
+	w.mu.Lock()
+	touched, log := p.touched, p.log
+	p.touched = nil
+	w.mu.Unlock()
+	if log != nil {
+		log.Ready()
+	}
+	for id := range touched {
+		w.Changed(id, p.tenure.Hold().Shard)
+	}
+	p.mark(true)
+	w.Review(p.et)
+}
+
+// again logs a failure and waits; false when the part is over.
+func (p *part) again(ctx context.Context, doing string, err error, pause time.Duration) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	if !errors.Is(err, errPartClosed) {
+		p.w.o.Log.Internal(ctx, doing, fault.Unseen{Err: err})
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-p.tenure.Draining():
+		return false
+	case <-p.w.ctx.Done():
+		return false
+	case <-time.After(pause):
+		return true
+	}
+}
+
+// read reads the records, then what of the log concerns them, and opens the part: what is stored
+// from now on it hears of.
+func (p *part) read(ctx context.Context) (records []store.Subscription, err error) {
+	w := p.w
+	select {
+	case w.reading <- struct{}{}:
+		defer func() { <-w.reading }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	orders, err := w.sharing.Orders(ctx, p.owned)
+	if err != nil {
+		return nil, err
+	}
+	for after := ""; ; after = records[len(records)-1].ID {
+		page, err := p.owned.Subscriptions(ctx, after, loadPage)
+		if err != nil {
+			return nil, err
+		}
+		if len(page) == 0 {
+			break
+		}
+		records = append(records, page...)
+	}
+	var log *delivery.Log
+	if d := p.et.Current(); d != nil && d.Check() == nil {
+		if log, err = p.shard.OpenLog(ctx, p.et.Name(), p.et.Topic().Head); err != nil {
+			return nil, err
+		}
+		w.follow(p.et, log)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.log, p.orders, p.open = log, orders, true
+	return records, nil
+}
+
+// takeUpAll takes up records, several at once, and returns those that have to wait.
+func (p *part) takeUpAll(ctx context.Context, records []store.Subscription) (rest []store.Subscription, failed error) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	next, over := make(chan store.Subscription), false
+	for range min(restorers, len(records)) {
+		all.Go(func() {
+			for r := range next {
+				err := p.takeUpOne(ctx, r)
+				if err == nil {
+					continue
+				}
+				mu.Lock()
+				rest, failed = append(rest, r), err
+				mu.Unlock()
+			}
+		})
+	}
+	for _, r := range records {
+		select {
+		case next <- r:
+			continue
+		case <-ctx.Done():
+		case <-p.tenure.Draining():
+		}
+		over = true
+		break
+	}
+	close(next)
+	all.Wait()
+	if over {
+		return records, errPartClosed
+	}
+	return rest, failed
+}
+
+// takeUpOne takes up a record that was read a while ago.
+func (p *part) takeUpOne(ctx context.Context, r store.Subscription) error {
+	w := p.w
+	unlock, err := w.keys.Lock(ctx, r.ID)
+	if err != nil {
+		return errPartClosed
+	}
+	defer unlock()
+	if h := w.Get(r.ID); h != nil && h.own.part == p {
+		return nil
+	}
+	w.mu.Lock()
+	changed := p.touched == nil || p.touched[r.ID]
+	w.mu.Unlock()
+	if changed {
+		now, ok, err := w.store.Subscription(ctx, r.ID)
+		if err != nil {
+			return err
+		}
+		if !ok || !p.holds(&now) {
+			return nil
+		}
+		return w.takeUpRecord(ctx, p, &now, true)
+	}
+	return w.takeUpRecord(ctx, p, &r, false)
+}
+
+// holds reports whether the record is of the part.
+func (p *part) holds(r *store.Subscription) bool {
+	return p.tenure.Hold().Shard == store.Shard{Topic: r.Event, Number: r.Shard}
+}
+
+// takeUpRecord makes a stored subscription live. OnSubscribe comes before its delivery goes on
+// (REP-17); what would end a live subscription ends it now, but a build that does not understand it
+// leaves it to others (REP-16). late tells that the record may be newer than what was read of the log.
+// The caller holds the key.
+func (w *Subscriptions) takeUpRecord(ctx context.Context, p *part, r *store.Subscription, late bool) error {
+	d := p.et.Current()
+	if d == nil || !d.Webhooks() {
+		return errPartClosed // it is being given away
+	}
+	if Lapsed(r, w.now()) {
+		return p.ended(w.endRecord(ctx, p, r, nil))
+	}
+	if e := w.sharing.Obsolete(r.Event, r.Schema); e != nil {
+		return p.ended(w.endRecord(ctx, p, r, e))
+	}
+	a, err := reparse(d, r.Arguments)
+	if err != nil {
+		return w.leaveToOthers(ctx, p, r)
+	}
+	w.mu.Lock()
+	orders := p.orders
+	delete(p.left, r.ID)
+	w.mu.Unlock()
+	if e := orders.Ends(r); e != nil {
+		return p.ended(w.endRecord(ctx, p, r, e))
+	}
+	sub := identityOf(r)
+	sub.Restored = true
+	ctx = hook.WithPrincipal(ctx, r.Principal)
+	if e := w.host.Refused(ctx, r.Principal, a); e != nil {
+		return p.ended(w.endRecord(ctx, p, r, e))
+	}
+	if err := w.host.Join(ctx, sub, a); err != nil {
+		var refusal *events.Error
+		if errors.As(err, &refusal) && refusal.Kind != wire.Internal {
+			return p.ended(w.endRecord(ctx, p, r, refusal))
+		}
+		return err
+	}
+	from := stored
+	if late {
+		from = admitted
+	}
+	err = w.startStored(ctx, p, a, *r, from)
+	if err != nil {
+		w.host.Release(sub, a)
+	}
+	return err
+}
+
+// startStored starts a subscription whose record is stored. The caller holds the key and is a member.
+func (w *Subscriptions) startStored(ctx context.Context, p *part, a Arguments, r store.Subscription, from origin) error {
+	if r.RefreshedAt.After(r.Health.SuspendedAt) {
+		r.Health.Suspended, r.Health.SuspendedAt = false, time.Time{} // its owner did not get to know (SUB-5)
+	}
+	cursor, from, lost, err := w.resume(ctx, p.et, a.Def, &r, from)
+	if err != nil {
+		return err
+	}
+	h, truncated, err := w.start(ctx, p.et, a, r, cursor, seat{part: p, from: from})
+	if err != nil {
+		if errors.Is(err, delivery.ErrClosed) {
+			return errPartClosed
+		}
+		return err
+	}
+	if lost || truncated {
+		h.Handle.Gap()
+	}
+	return nil
+}
+
+// resume is takeUp where others append to the log too: what is known of it here may be old.
+func (w *Subscriptions) resume(ctx context.Context, et EventType, d Definition, r *store.Subscription, from origin) (cursor string, now origin, lost bool, err error) {
+	if d.Check() != nil {
+		cursor = r.Progress.Upstream
+		r.Progress = store.Progress{Upstream: cursor}
+		return cursor, from, false, nil
+	}
+	t := et.Topic()
+	if r.Progress.Epoch != t.Epoch() {
+		if err := t.Renew(ctx); err != nil {
+			return "", from, false, err
+		}
+	}
+	head := t.Head()
+	if r.Progress.Base > head {
+		if head, err = t.Latest(ctx); err != nil {
+			return "", from, false, err
+		}
+	}
+	if r.Progress.Epoch == t.Epoch() && r.Progress.Base <= head {
+		return "", from, false, nil
+	}
+	oldest, _ := t.Bounds()
+	r.Progress = store.Progress{Epoch: t.Epoch(), Base: oldest - 1}
+	return "", moved, true, nil
+}
+
+// ended makes a fenced ending one of the part.
+func (p *part) ended(err error) error {
+	if p.lost(err) {
+		return errPartClosed
+	}
+	return err
+}
+
+// leaveToOthers notes that a record is for builds that understand it.
+func (w *Subscriptions) leaveToOthers(ctx context.Context, p *part, r *store.Subscription) error {
+	w.mu.Lock()
+	log := p.log
+	w.mu.Unlock()
+	if log != nil {
+		if err := log.Leave(ctx, *r); err != nil {
+			return p.ended(err)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.left[r.ID] = r.Schema
+	return nil
+}
+
+// Changed has the record of an id looked at again, because another process has made, changed or deleted
+// it: it may be of the shard. Until then nothing is begun to be sent. It does not wait.
+func (w *Subscriptions) Changed(id string, of store.Shard) {
+	if w == nil || w.sharing == nil {
+		return
+	}
+	w.mu.Lock()
+	h, p := w.byID[id], w.parts[of]
+	if h == nil && p != nil && p.touched != nil && !p.closed {
+		p.touched[id] = true
+		p = nil
+	}
+	w.mu.Unlock()
+	if h == nil && p == nil {
+		return
+	}
+	if h != nil {
+		h.Handle.HoldUntil(w.now().Add(changeTime))
+	}
+	w.queue(id, of)
+}
+
+// ChangedAll is Changed for every record of the shards that this process owns: it may have missed what
+// it was told.
+func (w *Subscriptions) ChangedAll(ctx context.Context) error {
+	if w == nil || w.sharing == nil {
+		return nil
+	}
+	w.mu.Lock()
+	parts := slices.Collect(maps.Values(w.parts))
+	ids := map[string]store.Shard{}
+	for id, h := range w.byID {
+		ids[id] = h.own.part.tenure.Hold().Shard
+	}
+	w.mu.Unlock()
+	for _, p := range parts {
+		for after := ""; ; {
+			page, err := p.owned.Subscriptions(ctx, after, loadPage)
+			if err != nil {
+				return err
+			}
+			if len(page) == 0 {
+				break
+			}
+			for i := range page {
+				after = page[i].ID
+				ids[after] = p.tenure.Hold().Shard
+			}
+		}
+	}
+	for id, of := range ids {
+		w.Changed(id, of)
+	}
+	return nil
+}
+
+const (
+	// changeTime bounds how long deliveries wait for a look at a record.
+	changeTime = 20 * time.Second
+	// syncers is how many records are looked at at once, syncPause how long one waits after a failure.
+	syncers   = 8
+	syncPause = 250 * time.Millisecond
+)
+
+func (w *Subscriptions) queue(id string, of store.Shard) {
+	q := &w.syncs
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.waiting == nil {
+		q.waiting = map[string]store.Shard{}
+	}
+	if _, ok := q.waiting[id]; !ok {
+		q.order = append(q.order, id)
+	}
+	q.waiting[id] = of
+	if q.workers < syncers {
+		q.workers++
+		if !w.background(w.sync) {
+			q.workers--
+		}
+	}
+}
+
+// sync looks at records until there are none to look at.
+func (w *Subscriptions) sync() {
+	q := &w.syncs
+	for {
+		q.mu.Lock()
+		if len(q.order) == 0 || w.ctx.Err() != nil {
+			q.workers--
+			q.order = slices.Clip(q.order)
+			q.mu.Unlock()
+			return
+		}
+		id := q.order[0]
+		of := q.waiting[id]
+		q.order = q.order[1:]
+		delete(q.waiting, id)
+		q.mu.Unlock()
+		err := w.syncOne(w.ctx, id)
+		if err == nil || errors.Is(err, errPartClosed) || w.ctx.Err() != nil {
+			continue
+		}
+		w.o.Log.Internal(w.ctx, "looking at webhook subscription "+id+" again", fault.Unseen{Err: err})
+		select {
+		case <-w.ctx.Done():
+		case <-time.After(syncPause):
+			w.Changed(id, of)
+		}
+	}
+}
+
+// syncOne makes what is live here what the record says.
+func (w *Subscriptions) syncOne(ctx context.Context, id string) error {
+	unlock, err := w.keys.Lock(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	r, ok, err := w.store.Subscription(ctx, id)
+	if err != nil {
+		return err
+	}
+	var p *part
+	if ok {
+		p = w.partOf(store.Shard{Topic: r.Event, Number: r.Shard})
+	}
+	h := w.Get(id)
+	over := !ok || Lapsed(&r, w.now())
+	if h != nil && (over || r.Generation != h.Generation || p != h.own.part) {
+		if w.delist(h) {
+			h.Handle.Remove()
+			if over || r.Generation != h.Generation {
+				w.background(func() { w.leave(h) }) // its hook may take its time
+				w.tell(ctx, "webhook subscription has ended elsewhere", h)
+			} else {
+				w.host.Release(h.Identity(), h.Arguments())
+			}
+		}
+		h = nil
+	}
+	switch {
+	case !ok || p == nil:
+		return nil
+	case h == nil:
+		return w.takeUpRecord(p.tenure.Context(), p, &r, true)
+	}
+	w.apply(h, &r)
+	return nil
+}
+
+// apply makes a live subscription what its record says.
+func (w *Subscriptions) apply(h *Live, r *store.Subscription) {
+	w.mu.Lock()
+	fresh := r.RefreshedAt.After(h.own.refreshed)
+	h.own.refreshed, h.own.schema = r.RefreshedAt, r.Schema
+	h.dialect = wire.Dialect(r.Codes)
+	w.mu.Unlock()
+	if !r.Truncated {
+		h.Handle.Truncated(true)
+	}
+	if r.PausedAt.IsZero() {
+		h.Handle.Unpause()
+	} else {
+		h.Handle.Pause(r.PausedAt)
+	}
+	if fresh {
+		h.Handle.Refresh(*r, time.Time{})
+	} else {
+		h.Handle.HoldUntil(r.NotBefore)
+	}
+}

@@ -1,0 +1,308 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/evolve"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/shard"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+const (
+	// shardsOfType is how many shards the webhook subscriptions of a new event type get.
+	shardsOfType = 16
+	// orphanTime is how long nobody has to have registered an event type before the webhook
+	// subscriptions to it end as those of a removed one do (EVOL-1).
+	orphanTime = time.Minute
+	// replicaLease is the default of Replica.Lease.
+	replicaLease = 10 * time.Second
+)
+
+func (r *Replica) orphans() time.Duration {
+	if r.orphanTime > 0 {
+		return r.orphanTime
+	}
+	return orphanTime
+}
+
+// sharing is what webhook subscriptions need where several processes serve the store; nil elsewhere.
+func (s *Server) sharing(ctx context.Context) (*subscriber.Sharing, error) {
+	shared, ok := s.options.Store.(store.Shared)
+	if !ok {
+		return nil, nil
+	}
+	s.clock = &storeClock{store: shared}
+	if err := s.clock.ask(ctx); err != nil {
+		return nil, err
+	}
+	return &subscriber.Sharing{
+		Store: shared, Now: s.clock.now, Shards: shardsOfType,
+		Heard: func() bool { return s.control != nil && s.control.heard() },
+		Tell: func(ctx context.Context, id string, of store.Shard) error {
+			o := order{Kind: orderSubscription, Target: &Target{ID: id}}
+			if of.Topic != "" {
+				o.Target.Event, o.Shard = of.Topic, of.Number
+			}
+			return s.ask(ctx, o)
+		},
+		Orders: func(ctx context.Context, owned store.OwnedStore) (subscriber.Orders, error) {
+			return s.control.orders(ctx, owned)
+		},
+		Obsolete: func(event, schema string) *events.Error { return s.cluster.builds.obsolete(event, schema) },
+	}, nil
+}
+
+// A storeClock is the store's time: by the offset that the last renewal of the lease measured, and until
+// there is one by a question of its own (REP-8).
+type storeClock struct {
+	store store.Shared
+	owner atomic.Pointer[shard.Owner]
+
+	mu   sync.Mutex
+	read time.Time // by the store
+	at   time.Time // when, by this process
+}
+
+func (c *storeClock) ask(ctx context.Context) error {
+	before := time.Now()
+	found, err := c.store.Cluster(ctx)
+	if err != nil {
+		return fmt.Errorf("asking the store for its time: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = before.Add(time.Since(before) / 2)
+	c.read = found.Now
+	return nil
+}
+
+// older reports whether the store was last asked longer ago.
+func (c *storeClock) older(than time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at.IsZero() || time.Since(c.at) > than
+}
+
+func (c *storeClock) now() time.Time {
+	if o := c.owner.Load(); o != nil {
+		if now, known := o.Now(); known {
+			return now
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.read.Add(time.Since(c.at))
+}
+
+// types are the event types whose webhook subscriptions this process can serve, with the fingerprints of
+// their schemas.
+func (c *cluster) types() map[string]string {
+	s := c.server
+	s.mu.Lock()
+	all := slices.Clone(s.order)
+	s.mu.Unlock()
+	types := make(map[string]string, len(all))
+	for _, et := range all {
+		if d := et.current(); d != nil && d.hooked {
+			types[et.name] = d.fingerprint()
+		}
+	}
+	return types
+}
+
+// hurry lets the others know soon of what is registered.
+func (c *cluster) hurry() {
+	if c != nil {
+		c.owner.Hurry()
+	}
+}
+
+// builds tell which schemas are served by other processes, and so which subscriptions nobody understands
+// any more (REP-16).
+type builds struct {
+	server  *Server
+	lease   time.Duration
+	started time.Time
+
+	mu        sync.Mutex
+	seen      map[schemaOf]time.Time // when another process last had it
+	histories map[string][]store.SchemaVersion
+	verdicts  map[[3]string]string // event, older and newer fingerprint → the feature that changed incompatibly, "" for none
+}
+
+// A schemaOf is an event type with the fingerprint of its schemas.
+type schemaOf struct{ event, fingerprint string }
+
+func (b *builds) init(s *Server, lease time.Duration) {
+	if lease == 0 {
+		lease = replicaLease
+	}
+	b.server, b.lease, b.started = s, lease, time.Now()
+	b.seen, b.histories, b.verdicts = map[schemaOf]time.Time{}, map[string][]store.SchemaVersion{}, map[[3]string]string{}
+}
+
+// looked notes what the other processes serve.
+func (b *builds) looked(c store.Cluster, own uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	for _, r := range c.Replicas {
+		if r.Fence == own {
+			continue
+		}
+		for event, fingerprint := range r.Types {
+			b.seen[schemaOf{event, fingerprint}] = now
+		}
+	}
+}
+
+// obsolete is the error with which a subscription ends that was accepted under the schemas of that
+// fingerprint: they are older than this build's, were changed incompatibly since, and no process has had
+// them for the time of a lease, so that one that is restarted comes back in time.
+func (b *builds) obsolete(event, schema string) *events.Error {
+	s := b.server
+	s.mu.Lock()
+	et := s.types[event]
+	s.mu.Unlock()
+	if et == nil || schema == "" {
+		return nil
+	}
+	d := et.current()
+	if d == nil || d.fingerprint() == schema {
+		return nil
+	}
+	known, feature, err := b.judge(event, schema, d)
+	if err != nil {
+		s.log.Internal(context.Background(), "reading the history of schemas of "+event, err)
+		return nil
+	}
+	if feature == "" || b.present(event, known) {
+		return nil
+	}
+	return fault.SchemaChanged(feature)
+}
+
+// judge returns the schemas from the older ones on to d's, without those, and what has changed
+// incompatibly between them; "" when nothing has, and when d is not the newer one.
+func (b *builds) judge(event, older string, d *definition) (between []store.SchemaVersion, feature string, err error) {
+	newer := d.fingerprint()
+	place := func(known []store.SchemaVersion, of string) int {
+		return slices.IndexFunc(known, func(v store.SchemaVersion) bool { return v.Fingerprint == of })
+	}
+	b.mu.Lock()
+	known := b.histories[event]
+	feature, judged := b.verdicts[[3]string{event, older, newer}]
+	b.mu.Unlock()
+	if place(known, older) < 0 || place(known, newer) < 0 {
+		if judged {
+			return nil, "", nil // the history does not have it
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), hookTime)
+		defer cancel()
+		if known, err = b.server.options.Store.(store.Shared).History(ctx, event); err != nil {
+			return nil, "", err
+		}
+	}
+	from, to := place(known, older), place(known, newer)
+	if !judged && from >= 0 && from < to {
+		before := wire.Descriptor{Name: event, InputSchema: known[from].InputSchema, PayloadSchema: known[from].PayloadSchema}
+		if changes := evolve.Compare(before, d.descriptor); len(changes) > 0 {
+			feature = changes[0].Feature
+		}
+	}
+	b.mu.Lock()
+	b.histories[event] = known
+	b.verdicts[[3]string{event, older, newer}] = feature
+	b.mu.Unlock()
+	if from < 0 || from >= to {
+		return nil, "", nil
+	}
+	return known[from:to], feature, nil
+}
+
+// present reports whether a process may still serve one of the schemas.
+func (b *builds) present(event string, schemas []store.SchemaVersion) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if now.Sub(b.started) < b.lease {
+		return true // not known yet
+	}
+	return slices.ContainsFunc(schemas, func(v store.SchemaVersion) bool {
+		seen, ok := b.seen[schemaOf{event, v.Fingerprint}]
+		return ok && now.Sub(seen) < b.lease
+	})
+}
+
+// away returns the record of a webhook subscription that another process delivers to, where err says
+// that it is not live in this one; nil for none.
+func (a *Admin) away(ctx context.Context, id string, err error) (*store.Subscription, error) {
+	if !a.s.shared() || a.s.webhooks == nil || !errors.Is(err, events.ErrNotFound) || a.s.webhooks.Get(id) != nil {
+		return nil, nil
+	}
+	r, ok, err := a.s.webhooks.Store().Subscription(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if !ok || subscriber.Lapsed(&r, a.s.webhooks.Now()) {
+		return nil, nil
+	}
+	return &r, nil
+}
+
+const (
+	// againTime is how long SendAgain waits for another process.
+	againTime = 10 * time.Second
+	// againEvery is how often it looks for the attempt.
+	againEvery = 50 * time.Millisecond
+)
+
+// sendAgainAway is SendAgain for a subscription that another process delivers to.
+func (a *Admin) sendAgainAway(ctx context.Context, id, eventID string) (store.Attempt, error) {
+	of := func(made []store.Attempt) *store.Attempt { // the latest
+		if i := slices.IndexFunc(made, func(m store.Attempt) bool { return m.EventID == eventID }); i >= 0 {
+			return &made[i]
+		}
+		return nil
+	}
+	made, err := a.Attempts(ctx, id)
+	if err != nil {
+		return store.Attempt{}, err
+	}
+	before := of(made)
+	if before == nil {
+		return store.Attempt{}, fmt.Errorf("no attempt at it is kept: %w", fault.NotFound("occurrence"))
+	}
+	if err := a.s.ask(ctx, order{Kind: orderAgain, Target: &Target{ID: id}, EventID: eventID}); err != nil {
+		return store.Attempt{}, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, againTime, errAgainTime)
+	defer cancel()
+	for {
+		select {
+		case <-ctx.Done():
+			return store.Attempt{}, context.Cause(ctx)
+		case <-time.After(againEvery):
+		}
+		made, err := a.Attempts(ctx, id)
+		if err != nil && ctx.Err() == nil {
+			return store.Attempt{}, err
+		}
+		if now := of(made); now != nil && now.At.After(before.At) {
+			return *now, nil
+		}
+	}
+}
+
+// errAgainTime says that another process was asked for an attempt and has not stored what came of it.
+var errAgainTime = fmt.Errorf("the process that delivers was asked, and has stored no attempt within %s", againTime)
