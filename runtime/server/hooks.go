@@ -18,7 +18,7 @@ type Subscription struct {
 	// Mode is "poll", "push" or "webhook".
 	Mode string
 	// Restored tells OnSubscribe of a webhook subscription that was accepted before: by an earlier
-	// process on the store or by another one, from which this one takes it over (SUB-11, REP-17).
+	// process on the store or by another one, from which this one takes it over. See SUB-11, REP-17.
 	Restored bool
 }
 

@@ -27,6 +27,8 @@ type fleet struct {
 	store   postgres.Options
 	options Options
 	hooks   Hooks[filterArgs, incident]
+	payload string // the payloadSchema of who joins; "" for the usual one, "none" for no type at all
+	input   string // its inputSchema
 	r       *receiver
 
 	mu      sync.Mutex
@@ -44,6 +46,9 @@ type sailor struct {
 
 func newFleet(t testing.TB, n int, change func(*fleet)) *fleet {
 	t.Helper()
+	if t, ok := t.(*testing.T); ok {
+		t.Parallel() // they wait most of the time
+	}
 	f := &fleet{t: t, schema: pgtest.Schema(t)}
 	f.r, f.options = newReceiver(t)
 	f.options.Replica.Lease = 3 * time.Second
@@ -65,11 +70,32 @@ func (f *fleet) join() *sailor {
 	f.n++
 	o.Replica.Name = fmt.Sprint("r", f.n)
 	m := &sailor{member: newMember(f.t, f.schema, f.store, o), name: o.Replica.Name}
-	m.emitter = register(f.t, m.Server, "e", f.hooks)
+	m.emitter = f.register(m.Server, f.payload)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.members = append(f.members, m)
 	return m
+}
+
+// register registers "e" with a payloadSchema, or none when it is empty.
+func (f *fleet) register(s *Server, payload string) *Emitter[incident] {
+	f.t.Helper()
+	typ := incidentType("e")
+	switch payload {
+	case "":
+	case "none":
+		return nil
+	default:
+		typ.PayloadSchema = json.RawMessage(payload)
+	}
+	if f.input != "" {
+		typ.InputSchema = json.RawMessage(f.input)
+	}
+	e, err := Register(s, typ, f.hooks)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return e
 }
 
 func (f *fleet) afloat() (all []*sailor) {
@@ -103,15 +129,18 @@ func (f *fleet) leave(m *sailor) {
 	}
 }
 
-// settled waits until every shard of the type is owned by somebody who has read it.
+// settled waits until every shard of the type is owned by somebody who has read it, and all have a share.
 func (f *fleet) settled() {
 	f.t.Helper()
 	waitUntil(f.t, "every shard is owned", func() bool {
-		n := 0
-		for _, m := range f.afloat() {
-			n += m.webhooks.Settled("e")
+		n, fair := 0, true
+		all := f.afloat()
+		for _, m := range all {
+			has := m.webhooks.Settled("e")
+			n += has
+			fair = fair && has >= shardsOfType/len(all)-2
 		}
-		return n == shardsOfType
+		return n == shardsOfType && fair
 	})
 }
 

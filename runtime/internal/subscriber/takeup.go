@@ -451,7 +451,8 @@ func (w *Subscriptions) syncOne(ctx context.Context, id string) error {
 		if w.delist(h) {
 			h.Handle.Remove()
 			if over || r.Generation != h.Generation {
-				w.background(func() { w.leave(h) }) // its hook may take its time
+				old := h
+				w.background(func() { w.leave(old) }) // its hook may take its time
 				w.tell(ctx, "webhook subscription has ended elsewhere", h)
 			} else {
 				w.host.Release(h.Identity(), h.Arguments())
