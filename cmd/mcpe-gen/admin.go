@@ -25,6 +25,7 @@ connected, what was sent and what came back, and do something about it.
   show ID                   one of them
   attempts ID               what was sent to it, and what came back
   connections               open streams and pollers
+  tail                      occurrences as they pass, of one --event or all
   retry ID EVENT-ID         send one event again
   pause ID, unpause ID      hold deliveries back, and let them go on
   resume ID                 end a suspension

@@ -29,6 +29,9 @@ const (
 	ListTypes         Verb = "types"
 	ListSubscriptions Verb = "subscriptions"
 	ListConnections   Verb = "connections"
+	// ShowType shows one event type with its schemas, Tail occurrences as they pass.
+	ShowType Verb = "type"
+	Tail     Verb = "tail"
 	// Show shows one subscription, Attempts what was sent to it.
 	Show     Verb = "show"
 	Attempts Verb = "attempts"
@@ -84,6 +87,9 @@ type Options struct {
 	// meant; required. Other hosts are refused, so that a page of somebody else whose name was made
 	// to resolve to this address reaches nothing.
 	Hosts []string
+	// ShowPayloads shows the payloads of occurrences in live tails; else operators see their ids, times
+	// and sizes only.
+	ShowPayloads bool
 	// Audit is told of every action once it is over, beside Logger.
 	Audit func(Record)
 	// Logger gets a line with the group "audit" for every action, and internal failures; default
@@ -99,6 +105,8 @@ type handler struct {
 	audit     func(Record)
 	log       *slog.Logger
 	origins   *http.CrossOriginProtection
+	payloads  bool
+	tails     chan struct{} // one place for each live tail
 	mux       *http.ServeMux
 	paths     []string // of all routes, for the comparison with openapi.yaml
 }
@@ -114,7 +122,8 @@ func NewHandler(es *server.Server, o Options) (http.Handler, error) {
 	case len(o.Hosts) == 0:
 		return nil, errors.New("admin.NewHandler: Options.Hosts is empty: it must name the hosts by which operators come")
 	}
-	h := &handler{admin: es.Admin(), authorize: o.Authorize, audit: o.Audit, log: o.Logger, origins: http.NewCrossOriginProtection()}
+	h := &handler{admin: es.Admin(), authorize: o.Authorize, audit: o.Audit, log: o.Logger, origins: http.NewCrossOriginProtection(),
+		payloads: o.ShowPayloads, tails: make(chan struct{}, maxTails)}
 	for _, host := range o.Hosts {
 		if host == "" || strings.ContainsAny(host, "/@ *") {
 			return nil, fmt.Errorf("admin.NewHandler: %q in Options.Hosts is no host or host:port", host)
@@ -138,8 +147,12 @@ func (h *handler) known(host string) bool {
 	return err == nil && (slices.Contains(h.hosts, name) || slices.Contains(h.hosts, "["+name+"]"))
 }
 
-// policy allows what the console has: its own style sheet and forms, no script at all.
-const policy = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+// policy allows what the console has: its own style sheet and forms, no script at all. policyOfTail
+// allows the script of the live tail and its connection beside that.
+const (
+	policy       = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	policyOfTail = policy + "; script-src 'self'; connect-src 'self'"
+)
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head := w.Header()

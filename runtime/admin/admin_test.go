@@ -362,19 +362,29 @@ func TestConsole(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.until("the delivery", func() bool { return len(get[attempts](w, "/api/subscriptions/"+id+"/attempts").Attempts) == 1 })
-	for _, path := range []string{"/", "/subscriptions", "/subscriptions?state=active&url=a", "/subscriptions/" + id, "/connections"} {
+	for _, path := range []string{"/", "/subscriptions", "/subscriptions?state=active&url=a", "/subscriptions/" + id, "/connections", "/types/ping", "/tail", "/tail?event=ping"} {
 		a := w.ask("GET", path, "")
 		if a.status != 200 || !strings.HasPrefix(a.header.Get("Content-Type"), "text/html") {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+		live := strings.HasPrefix(path, "/tail")
+		if script := `<script src="/tail.js" defer></script>`; live {
+			if strings.Count(a.body, script) != 1 {
+				t.Errorf("%s: %s", path, a.body)
+			}
+			a.body = strings.ReplaceAll(a.body, script, "")
 		}
 		for _, bad := range []string{"<script", "<img", "<i>", "<b>", "hidden<", "token=", "style=", "onclick"} {
 			if strings.Contains(a.body, bad) {
 				t.Errorf("%s has %s", path, bad)
 			}
 		}
-		if csp := a.header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || !strings.Contains(csp, "frame-ancestors 'none'") || strings.Contains(csp, "unsafe") {
+		if csp := a.header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || !strings.Contains(csp, "frame-ancestors 'none'") || strings.Contains(csp, "unsafe") || live != strings.Contains(csp, "script-src 'self'") {
 			t.Errorf("%s: %s", path, csp)
 		}
+	}
+	if a := w.ask("GET", "/tail.js", ""); a.status != 200 || !strings.HasPrefix(a.header.Get("Content-Type"), "text/javascript") || strings.Contains(a.body, "innerHTML") {
+		t.Errorf("%d %s", a.status, a.header)
 	}
 	if a := w.ask("GET", "/style.css", ""); a.status != 200 || !strings.Contains(a.body, "prefers-color-scheme: dark") {
 		t.Errorf("%d %s", a.status, a.header)

@@ -43,6 +43,12 @@ func (h *handler) api(add adder) {
 			answer(w, http.StatusOK, map[string]any{"types": h.admin.EventTypes()})
 		}
 	})
+	add("GET", "/api/types/{name}", func(w http.ResponseWriter, r *http.Request) {
+		if t, ok := h.eventType(w, r); ok {
+			answer(w, http.StatusOK, t)
+		}
+	})
+	add("GET", "/api/tail", h.tail)
 	add("GET", "/api/subscriptions", func(w http.ResponseWriter, r *http.Request) {
 		page, ok := h.subscriptions(w, r)
 		if ok {
@@ -99,6 +105,20 @@ func (h *handler) subscription(w http.ResponseWriter, r *http.Request, verb Verb
 		return i, false
 	}
 	return i, true
+}
+
+// eventType returns the event type that the path names.
+func (h *handler) eventType(w http.ResponseWriter, r *http.Request) (t server.EventTypeInfo, ok bool) {
+	name := r.PathValue("name")
+	if _, ok := h.allowed(w, r, Action{Verb: ShowType, Event: name}); !ok {
+		return t, false
+	}
+	t, err := h.admin.EventType(name)
+	if err != nil {
+		h.fail(w, r, "the event type", err)
+		return t, false
+	}
+	return t, true
 }
 
 func (h *handler) attempts(w http.ResponseWriter, r *http.Request, id string) {

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"crypto/rand"
 	"embed"
+	"encoding/json"
 	"errors"
 	"html/template"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,7 +32,16 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"ms":    func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 },
 	"https": func(s string) bool { return strings.HasPrefix(s, "https://") },
 	"key":   rand.Text,
-	"rows":  func(base string, rows []server.WebhookInfo) endpointTable { return endpointTable{base, rows} },
+	"rate":  func(perMinute float64) string { return strconv.FormatFloat(perMinute, 'f', 1, 64) },
+	"join":  strings.Join,
+	"indent": func(raw json.RawMessage) string {
+		var b bytes.Buffer
+		if json.Indent(&b, raw, "", "  ") != nil {
+			return string(raw)
+		}
+		return b.String()
+	},
+	"rows": func(base string, rows []server.WebhookInfo) endpointTable { return endpointTable{base, rows} },
 }).ParseFS(pageFiles, "page/*.html"))
 
 // An endpointTable is a table of subscriptions.
@@ -39,13 +50,8 @@ type endpointTable struct {
 	Rows []server.WebhookInfo
 }
 
-var styleSheet = func() []byte {
-	b, err := pageFiles.ReadFile("page/style.css")
-	if err != nil {
-		panic(err) // it is embedded
-	}
-	return b
-}()
+// static are the files that are served as they are; nothing of them is anybody's.
+var static = map[string]string{"style.css": "text/css; charset=utf-8", "tail.js": "text/javascript; charset=utf-8"}
 
 // A view is what a page shows.
 type view struct {
@@ -58,7 +64,10 @@ type view struct {
 	Bad bool
 
 	Types         []server.EventType
+	Type          *server.EventTypeInfo
 	Failing       []server.WebhookInfo
+	AllFailing    int  // how many there are
+	Payloads      bool // are shown
 	Filter        url.Values
 	Subscriptions []server.WebhookInfo
 	Subscription  *server.WebhookInfo
@@ -71,10 +80,16 @@ type view struct {
 const maxFailing = 20
 
 func (h *handler) console(add adder) {
-	add("GET", "/style.css", func(w http.ResponseWriter, _ *http.Request) { // nothing of it is anybody's
-		w.Header().Set("Content-Type", "text/css; charset=utf-8")
-		_, _ = w.Write(styleSheet)
-	})
+	for name, kind := range static {
+		b, err := pageFiles.ReadFile("page/" + name)
+		if err != nil {
+			panic(err) // it is embedded
+		}
+		add("GET", "/"+name, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			_, _ = w.Write(b)
+		})
+	}
 	add("GET", "/{$}", h.overview)
 	add("GET", "/subscriptions", func(w http.ResponseWriter, r *http.Request) {
 		p, ok := h.subscriptions(w, r)
@@ -88,6 +103,12 @@ func (h *handler) console(add adder) {
 			h.showSubscription(w, r, i, view{})
 		}
 	})
+	add("GET", "/types/{name}", func(w http.ResponseWriter, r *http.Request) {
+		if t, ok := h.eventType(w, r); ok {
+			h.render(w, r, http.StatusOK, "type.html", view{Title: t.Name, Type: &t})
+		}
+	})
+	add("GET", "/tail", h.tailPage)
 	add("GET", "/connections", func(w http.ResponseWriter, r *http.Request) {
 		p, ok := h.connections(w, r)
 		if !ok {
@@ -119,34 +140,36 @@ func (h *handler) overview(w http.ResponseWriter, r *http.Request) {
 	v := view{Title: "Overview", Types: h.admin.EventTypes()}
 	// Who may see the types alone sees no endpoints.
 	if _, err := h.authorize(r, Action{Verb: ListSubscriptions}); err == nil {
-		if v.Failing, err = h.failing(r); err != nil {
+		if v.Failing, v.AllFailing, err = h.admin.Failing(r.Context(), maxFailing); err != nil {
 			h.fail(w, r, "the failing endpoints", err)
 			return
+		}
+		for i := range v.Failing {
+			v.Failing[i] = shown(v.Failing[i])
 		}
 	}
 	h.render(w, r, http.StatusOK, "overview.html", v)
 }
 
-// failing are endpoints whose last attempts failed, of the first maxScan.
-func (h *handler) failing(r *http.Request) (found []server.WebhookInfo, err error) {
-	after := ""
-	for scanned := 0; scanned < maxScan; scanned += maxPage {
-		some, err := h.admin.List(r.Context(), after, maxPage)
-		if err != nil {
-			return nil, err
-		}
-		for _, i := range some {
-			if after = i.ID; i.State != server.StateAbsent && (i.State == server.StateSuspended || !i.FailedSince.IsZero()) {
-				if found = append(found, shown(i)); len(found) == maxFailing {
-					return found, nil
-				}
-			}
-		}
-		if len(some) < maxPage {
-			break
-		}
+// tailPage is the page of the live tail: the only one with a script.
+func (h *handler) tailPage(w http.ResponseWriter, r *http.Request) {
+	f, err := readFilter(r.URL.Query(), "event")
+	if _, ok := h.allowed(w, r, Action{Verb: Tail, Event: f.event}); !ok {
+		return
 	}
-	return found, nil
+	if err == nil && f.event != "" {
+		_, err = h.admin.EventType(f.event)
+	}
+	if err != nil {
+		h.fail(w, r, "the event type", err)
+		return
+	}
+	v := view{Title: "Live tail", Filter: r.URL.Query(), Payloads: h.payloads}
+	if _, err := h.authorize(r, Action{Verb: ListTypes}); err == nil {
+		v.Types = h.admin.EventTypes()
+	}
+	w.Header().Set("Content-Security-Policy", policyOfTail)
+	h.render(w, r, http.StatusOK, "tail.html", v)
 }
 
 // showSubscription shows one subscription, with its attempts where those may be seen.

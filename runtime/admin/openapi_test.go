@@ -89,6 +89,7 @@ func TestOpenAPI(t *testing.T) {
 	sub := "/api/subscriptions/" + id
 	for _, q := range []struct{ method, path, body, schema string }{
 		{"GET", "/api/types", "", "TypeList"},
+		{"GET", "/api/types/ping", "", "TypeInfo"},
 		{"GET", "/api/subscriptions?limit=1", "", "SubscriptionList"},
 		{"GET", sub, "", "Subscription"},
 		{"GET", sub + "/attempts", "", "AttemptList"},

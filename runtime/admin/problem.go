@@ -42,6 +42,10 @@ func (h *handler) classify(ctx context.Context, what string, err error) (status 
 		return http.StatusBadRequest, "invalid", what + ": " + err.Error()
 	case errors.Is(err, events.ErrUnsupported):
 		return http.StatusConflict, "unsupported", what + ": " + err.Error()
+	case errors.Is(err, errRefused):
+		return http.StatusForbidden, "forbidden", what + ": " + err.Error()
+	case errors.Is(err, errShutDown):
+		return http.StatusServiceUnavailable, "shutting_down", what + ": " + err.Error()
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return http.StatusGatewayTimeout, "timeout", what + ": it took too long"
 	}

@@ -138,6 +138,25 @@ func (e *Engine) census() census {
 	return s
 }
 
+// Lag is by how many entries the slowest subscription of each event type is behind its log.
+func (e *Engine) Lag() map[string]int64 { return e.census().lag }
+
+// Failing returns the ids of up to limit subscriptions that are suspended or whose last attempt failed,
+// and how many there are.
+func (e *Engine) Failing(limit int) (ids []string, total int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for h := range e.handles {
+		if h.gone || !h.health.suspended && h.health.failedSince == 0 {
+			continue
+		}
+		if total++; len(ids) < limit {
+			ids = append(ids, h.id)
+		}
+	}
+	return ids, total
+}
+
 // attributes are those of c. The caller holds the engine's lock.
 func (t *metrics) attributes(c counted) measured {
 	o, ok := t.counted[c]

@@ -11,7 +11,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -169,66 +168,6 @@ func (a *Admin) RevokePrincipal(ctx context.Context, principal string, names ...
 		}
 	}
 	return n, a.s.Revoke(ctx, principal, names...)
-}
-
-// An EventType is one that is registered.
-type EventType struct {
-	Name        string `json:"name"`
-	Description string `json:"description"`
-	// Replay tells whether what is past can be delivered again.
-	Replay bool `json:"replay"`
-	// Oldest and Head are the first retained position of its log and the last one: how many
-	// occurrences there have been. Both are 0 without a log.
-	Oldest store.Position `json:"oldest"`
-	Head   store.Position `json:"head"`
-	// Streams, Pollers and Webhooks count live subscriptions.
-	Streams  int `json:"streams"`
-	Pollers  int `json:"pollers"`
-	Webhooks int `json:"webhooks"`
-}
-
-// EventTypes returns the registered event types in order of their names.
-func (a *Admin) EventTypes() []EventType {
-	s := a.s
-	s.mu.Lock()
-	var types []*eventType
-	for _, et := range s.types {
-		types = append(types, et)
-	}
-	s.mu.Unlock()
-	all := []EventType{}
-	index := map[string]int{}
-	slices.SortFunc(types, func(a, b *eventType) int { return cmp.Compare(a.name, b.name) })
-	for _, et := range types {
-		d := et.current()
-		if d == nil {
-			continue
-		}
-		t := EventType{Name: et.name, Description: d.info.Description, Replay: !d.info.NoReplay}
-		if et.topic != nil {
-			t.Oldest, t.Head = et.topic.Bounds()
-		}
-		index[et.name] = len(all)
-		all = append(all, t)
-	}
-	for _, st := range s.streamsOf(nil) {
-		if i, ok := index[st.sub.Event]; ok {
-			all[i].Streams++
-		}
-	}
-	s.leases.each(func(sub Subscription) {
-		if i, ok := index[sub.Event]; ok {
-			all[i].Pollers++
-		}
-	})
-	if s.webhooks != nil {
-		s.webhooks.Each(anyWebhook, func(h *subscriber.Live) {
-			if i, ok := index[h.Type.Name()]; ok {
-				all[i].Webhooks++
-			}
-		})
-	}
-	return all
 }
 
 // Pause holds the deliveries of a webhook subscription back until [Admin.Unpause], over restarts and

@@ -137,6 +137,13 @@ func (h *Live) Behind() *int64 {
 // and counts no more.
 func (w *Subscriptions) Restoring() int { return int(w.restoring.Load()) }
 
+// Lag is by how many entries the slowest live subscription of each event type is behind its log.
+func (w *Subscriptions) Lag() map[string]int64 { return w.engine.Lag() }
+
+// Failing returns the ids of up to limit live subscriptions that are suspended or whose last attempt
+// failed, and how many there are.
+func (w *Subscriptions) Failing(limit int) (ids []string, total int) { return w.engine.Failing(limit) }
+
 // Delivering is how many subscriptions the engine has.
 func (w *Subscriptions) Delivering() int { return w.engine.Len() }
 

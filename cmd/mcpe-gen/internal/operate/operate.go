@@ -55,10 +55,10 @@ type verb struct {
 }
 
 // Verbs are the names of the verbs, in the order of their help.
-var Verbs = []string{"types", "subscriptions", "show", "attempts", "connections", "retry", "pause", "unpause", "resume", "replay", "end", "disconnect", "revoke"}
+var Verbs = []string{"types", "subscriptions", "show", "attempts", "connections", "retry", "pause", "unpause", "resume", "replay", "end", "disconnect", "revoke", "tail"}
 
 var verbs = map[string]verb{
-	"types":         {method: "GET", path: "types", list: "types", columns: []string{"name", "head", "streams", "pollers", "webhooks", "description"}},
+	"types":         {method: "GET", path: "types", list: "types", columns: []string{"name", "head", "perMinute", "behind", "streams", "pollers", "webhooks", "description"}},
 	"subscriptions": {method: "GET", path: "subscriptions", list: "subscriptions", columns: []string{"id", "principal", "event", "state", "behind", "lastError", "url"}},
 	"connections":   {method: "GET", path: "connections", list: "connections", columns: []string{"id", "principal", "event", "mode", "since", "behind"}},
 	"show":          {method: "GET", path: "subscriptions/%s", args: []string{"ID"}},
@@ -73,6 +73,7 @@ var verbs = map[string]verb{
 	"resume":     {method: "POST", path: "subscriptions/%s/resume", args: []string{"ID"}},
 	"end":        {method: "POST", path: "subscriptions/%s/end", args: []string{"ID"}},
 	"disconnect": {method: "POST", path: "connections/%s/disconnect", args: []string{"ID"}},
+	"tail": {method: "GET"},
 	"revoke": {method: "POST", path: "revoke", args: []string{"PRINCIPAL"},
 		body: func(args []string) any { return map[string]string{"principal": args[0]} }},
 }
@@ -86,12 +87,15 @@ func Run(ctx context.Context, o Options) error {
 	if len(o.Args) != len(v.args) {
 		return usage("admin URL %s takes %d arguments (%s), got %d", o.Verb, len(v.args), strings.Join(v.args, " "), len(o.Args))
 	}
-	if len(o.Filters) > 0 && o.Verb != "subscriptions" && o.Verb != "connections" {
+	if len(o.Filters) > 0 && o.Verb != "subscriptions" && o.Verb != "connections" && o.Verb != "tail" {
 		return usage("admin URL %s takes no filters", o.Verb)
 	}
 	base, err := origin(o.URL)
 	if err != nil {
 		return err
+	}
+	if o.Verb == "tail" {
+		return o.tail(ctx, base)
 	}
 	path := v.path
 	if strings.Contains(path, "%s") {
@@ -162,8 +166,18 @@ func origin(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// ask makes one request. A redirect is an error: the token is for this origin.
+// ask makes one request and reads its answer.
 func (o *Options) ask(ctx context.Context, method, target string, q url.Values, body []byte) ([]byte, error) {
+	resp, err := o.send(ctx, method, target, q, body, time.Minute)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	return read(resp)
+}
+
+// send makes one request. A redirect is an error: the token is for this origin.
+func (o *Options) send(ctx context.Context, method, target string, q url.Values, body []byte, timeout time.Duration) (*http.Response, error) {
 	if len(q) > 0 {
 		target += "?" + q.Encode()
 	}
@@ -178,13 +192,13 @@ func (o *Options) ask(ctx context.Context, method, target string, q url.Values, 
 		req.Header.Set("Idempotency-Key", rand.Text())
 		req.Header.Set("Content-Type", "application/json")
 	}
-	client := &http.Client{Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	defer client.CloseIdleConnections()
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
+	client := &http.Client{Timeout: timeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	req.Close = true // one request a run
+	return client.Do(req)
+}
+
+// read reads an answer whole, or the problem that it is.
+func read(resp *http.Response) ([]byte, error) {
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	switch {
 	case err != nil:

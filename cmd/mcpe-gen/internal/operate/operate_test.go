@@ -2,6 +2,7 @@ package operate
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -97,7 +98,9 @@ func TestUsage(t *testing.T) {
 		{URL: "https://u:p@ops.example.com/", Verb: "types"},
 		{URL: "https://ops.example.com/?a=b", Verb: "types"},
 		{URL: "ftp://127.0.0.1/", Verb: "types"},
-		{URL: "https://ops.example.com/", Verb: "tail"},
+		{URL: "https://ops.example.com/", Verb: "follow"},
+		{URL: "https://ops.example.com/", Verb: "tail", Args: []string{"x"}},
+		{URL: "https://ops.example.com/", Verb: "tail", Filters: map[string]string{"principal": "ann"}},
 		{URL: "https://ops.example.com/", Verb: "show"},
 		{URL: "https://ops.example.com/", Verb: "types", Args: []string{"x"}},
 		{URL: "https://ops.example.com/", Verb: "types", Filters: map[string]string{"event": "e"}},
@@ -107,5 +110,50 @@ func TestUsage(t *testing.T) {
 		if err := Run(t.Context(), o); !errors.As(err, &wrong) {
 			t.Errorf("%s %s: %v", o.URL, o.Verb, err)
 		}
+	}
+}
+
+// A live tail is printed as it comes, escaped, until the server or the operator ends it.
+func TestTail(t *testing.T) {
+	stream := "retry: 2000\n\n: nothing new\n\nevent: occurrence\ndata: " +
+		`{"event":"ping","eventId":"e\u001b[2J1","timestamp":"2026-01-02T03:04:05Z","position":7,"bytes":12,"targeted":true,"data":{"a":"b"}}` +
+		"\n\nevent: skipped\ndata: {\"count\":40}\n\n"
+	const ended = "event: end\ndata: {\"detail\":\"not any\\u001b[m more\"}\n\n"
+	s, _ := peer(t, map[string]string{
+		"GET /api/tail?event=ping":  stream + ended,
+		"GET /api/tail":             stream,
+		"GET /api/tail?event=moved": "elsewhere",
+	})
+	for _, c := range []struct {
+		name, event, want, err string
+		json                   bool
+	}{
+		{name: "text", event: "ping", err: `the server ended it: not any\x1b[m more`,
+			want: "2026-01-02T03:04:05Z  ping  e\\x1b[2J1  #7  12 bytes  targeted  {\"a\":\"b\"}\n40 passed too fast to be shown\n"},
+		{name: "json", json: true, err: "the server closed the connection",
+			want: `{"event":"ping","eventId":"e\u001b[2J1","timestamp":"2026-01-02T03:04:05Z","position":7,"bytes":12,"targeted":true,"data":{"a":"b"}}` + "\n" + `{"skipped":40}` + "\n"},
+		{name: "moved", event: "moved", err: "redirects elsewhere"},
+		{name: "unknown", event: "nothing", err: "404: it is not there"},
+	} {
+		var out bytes.Buffer
+		err := Run(t.Context(), Options{URL: s.URL, Token: "secret", Verb: "tail", Filters: map[string]string{"event": c.event}, JSON: c.json, Stdout: &out})
+		if out.String() != c.want || err == nil || !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: %v\n%s", c.name, err, &out)
+		}
+	}
+}
+
+// Ending it is no error.
+func TestTailInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "retry: 2000\n\n")
+		http.NewResponseController(w).Flush()
+		cancel()
+		<-r.Context().Done()
+	}))
+	defer s.Close()
+	if err := Run(ctx, Options{URL: s.URL, Verb: "tail", Stdout: io.Discard}); err != nil {
+		t.Error(err)
 	}
 }

@@ -1,0 +1,141 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+const (
+	// tailEvery is how often a tail looks whether there is something new.
+	tailEvery = 250 * time.Millisecond
+	// tailBatch is how many occurrences one look takes of an event type, tailPage of all.
+	tailBatch = 50
+	tailPage  = 500
+	// tailBehind is how far a tail may be behind an event type's log before it skips all but the last
+	// tailBatch.
+	tailBehind = 1000
+)
+
+// A Tailed is an occurrence that passed.
+type Tailed struct {
+	Event     string      `json:"event"`
+	EventID   string      `json:"eventId"`
+	Timestamp events.Time `json:"timestamp"`
+	// Position counts the occurrences of the event type.
+	Position store.Position `json:"position"`
+	// Bytes is the size of its payload.
+	Bytes int `json:"bytes"`
+	// Targeted tells that it is for named subscriptions only.
+	Targeted bool `json:"targeted,omitempty"`
+	// Data is the payload, before any Transform.
+	Data json.RawMessage `json:"data"`
+}
+
+// A Tail shows occurrences as they become visible in this process, whoever emitted them; what checks find
+// is not among them. It keeps a position for each event type and nothing else, so that nobody waits for
+// who reads it slowly. It is for one goroutine.
+type Tail struct {
+	s     *Server
+	event string
+	at    map[*eventType]store.Position
+	first int // with which event type the next look begins
+}
+
+// Tail begins at the present end of an event type's log, or of all. An unknown type is
+// events.ErrNotFound.
+func (a *Admin) Tail(event string) (*Tail, error) {
+	t := &Tail{s: a.s, event: event, at: map[*eventType]store.Position{}}
+	types := t.types()
+	if event != "" && len(types) == 0 {
+		return nil, fmt.Errorf("following %s: %w", event, fault.NotFound("event"))
+	}
+	for _, et := range types {
+		t.at[et] = et.topic.Head()
+	}
+	return t, nil
+}
+
+// types are those that it follows, in order of their names.
+func (t *Tail) types() (all []*eventType) {
+	t.s.mu.Lock()
+	for name, et := range t.s.types {
+		if et.topic != nil && (t.event == "" || t.event == name) {
+			all = append(all, et)
+		}
+	}
+	t.s.mu.Unlock()
+	slices.SortFunc(all, func(a, b *eventType) int { return cmp.Compare(a.name, b.name) })
+	return all
+}
+
+// Next waits for occurrences, at most until ctx ends or the server is shut down (events.ErrClosed). Those
+// of one event type are in order. skipped is how many were passed over because this tail was too slow.
+func (t *Tail) Next(ctx context.Context) (found []Tailed, skipped int64, err error) {
+	for {
+		if found, skipped, err = t.look(ctx); err != nil || len(found) > 0 || skipped > 0 {
+			return found, skipped, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, 0, ctx.Err()
+		case <-t.s.closing:
+			return nil, 0, fmt.Errorf("following occurrences: %w", events.ErrClosed)
+		case <-time.After(tailEvery):
+		}
+	}
+}
+
+func (t *Tail) look(ctx context.Context) (found []Tailed, skipped int64, err error) {
+	types := t.types()
+	for i := range types {
+		if len(found)+tailBatch > tailPage {
+			break
+		}
+		et := types[(t.first+i)%len(types)]
+		head := et.topic.Head()
+		at, ok := t.at[et]
+		if !ok { // registered since the tail began
+			at = head - min(head, store.Position(et.topic.Appended()))
+		}
+		at = min(at, head) // a new epoch may begin lower
+		if head-at > tailBehind {
+			skipped += int64(head - at - tailBatch)
+			at = head - tailBatch
+		}
+		t.at[et] = at
+		if at == head {
+			continue
+		}
+		b, err := et.topic.Read(ctx, at, tailBatch)
+		if err != nil {
+			return nil, 0, fmt.Errorf("following %s: %w", et.name, err)
+		}
+		for j := range b.Entries {
+			e := &b.Entries[j]
+			if e.Position > head {
+				break // not told of yet
+			}
+			skipped += int64(e.Position - at - 1)
+			at = e.Position
+			found = append(found, Tailed{Event: et.name, EventID: e.EventID, Timestamp: e.Timestamp, Position: e.Position,
+				Bytes: len(e.Data), Targeted: e.Targets != nil, Data: e.Data})
+		}
+		if len(b.Entries) == 0 && b.Oldest > head { // evicted before they could be read
+			skipped += int64(head - at)
+			at = head
+		}
+		t.at[et] = at
+	}
+	if len(types) > 0 {
+		t.first = (t.first + 1) % len(types)
+	}
+	return found, skipped, nil
+}
