@@ -51,7 +51,7 @@ const fullTime = 5 * time.Minute
 func full(d time.Duration) settings {
 	scale := func(n int) int { return max(1, int(float64(n)*min(1, d.Seconds()/fullTime.Seconds()))) }
 	return settings{
-		time: d, kills: scale(200), stops: scale(20), restarts: scale(10), cuts: scale(200), lease: 2 * time.Second,
+		time: d, kills: scale(200), stops: scale(20), restarts: scale(10), cuts: scale(200), lease: 4 * time.Second,
 		pollers: 4, streams: 8, typed: 3, emitters: 4, pause: 40 * time.Millisecond, deploy: true, slow: d / 10, delay: 200 * time.Millisecond,
 	}
 }
@@ -284,5 +284,12 @@ func (c *campaign) window(w window) {
 	c.windows = append(c.windows, w)
 }
 
-// anySlot is a random one.
-func (c *campaign) anySlot() *slot { return c.slots[rand.IntN(len(c.slots))] }
+// anySlot is a random one, with its turn, which nobody else has.
+func (c *campaign) anySlot() *slot {
+	for {
+		if s := c.slots[rand.IntN(len(c.slots))]; s.turn.TryLock() {
+			return s
+		}
+		time.Sleep(time.Millisecond)
+	}
+}

@@ -94,9 +94,8 @@ func (c *campaign) faults(ctx context.Context, wg *sync.WaitGroup) {
 // kill kills a random replica and starts another in its place.
 func (c *campaign) kill(ctx context.Context) error {
 	s := c.anySlot()
-	owner, _ := c.db.owner(ctx, store.OutboxTopic) // the database may be away
-	s.turn.Lock()
 	defer s.turn.Unlock()
+	owner, _ := c.db.owner(ctx, store.OutboxTopic) // the database may be away
 	if owner == s.options.name {
 		c.mu.Lock()
 		c.deaths = append(c.deaths, death{at: time.Now()})
@@ -112,15 +111,7 @@ func (c *campaign) kill(ctx context.Context) error {
 
 // halt lets the owner of something stand still for longer than its lease, and go on.
 func (c *campaign) halt(ctx context.Context) error {
-	s := c.anySlot()
-	if name, err := c.db.owner(ctx, store.OutboxTopic); err == nil {
-		for _, x := range c.slots {
-			if x.options.name == name {
-				s = x
-			}
-		}
-	}
-	s.turn.Lock()
+	s := c.ownerSlot(ctx)
 	defer s.turn.Unlock()
 	p := s.running()
 	if p == nil {
@@ -133,6 +124,18 @@ func (c *campaign) halt(ctx context.Context) error {
 	sleep(ctx, c.lease+rand.N(c.lease))
 	c.window(window{s, from, time.Now()})
 	return resume(p.cmd.Process)
+}
+
+// ownerSlot is where the outbox's owner runs, with its turn; some other one when that cannot be told.
+func (c *campaign) ownerSlot(ctx context.Context) *slot {
+	name, err := c.db.owner(ctx, store.OutboxTopic)
+	for _, s := range c.slots {
+		if err == nil && s.options.name == name {
+			s.turn.Lock()
+			return s
+		}
+	}
+	return c.anySlot()
 }
 
 // roll replaces the replicas one after the other by those of another build. Each ends in order.
