@@ -146,7 +146,7 @@ func (e *Engine) Lag() map[string]int64 { return e.census().lag }
 func (e *Engine) Failing(limit int) (ids []string, total int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for h := range e.handles {
+	for h := range e.all() {
 		if h.gone || !h.health.suspended && h.health.failedSince == 0 {
 			continue
 		}
