@@ -163,11 +163,11 @@ func TestREP13ActionsReachTheOwner(t *testing.T) {
 	if err := admin.Resume(ctx, s.ID); err != nil {
 		t.Fatal(err)
 	}
-	if err := admin.Revoke(ctx, s.ID, nil); err != nil {
+	if err := admin.End(ctx, s.ID, nil); err != nil {
 		t.Fatal(err)
 	}
 	waitUntil(t, "terminated", func() bool { return strings.HasPrefix(f.r.last().short(), "terminated") })
-	for _, err := range []error{admin.Pause(ctx, s.ID), admin.Resume(ctx, s.ID), admin.Revoke(ctx, s.ID, nil), admin.Replay(ctx, s.ID, first)} {
+	for _, err := range []error{admin.Pause(ctx, s.ID), admin.Resume(ctx, s.ID), admin.End(ctx, s.ID, nil), admin.Replay(ctx, s.ID, first)} {
 		if !errors.Is(err, events.ErrNotFound) {
 			t.Errorf("of one that has ended: %v", err)
 		}
@@ -243,7 +243,7 @@ func TestREP13OrdersSurviveTheOwner(t *testing.T) {
 	if err := other.Revoke(t.Context(), "p0"); err != nil {
 		t.Fatal(err)
 	}
-	if err := other.Admin().Revoke(t.Context(), ids[1], events.Forbidden("one")); err != nil {
+	if err := other.Admin().End(t.Context(), ids[1], events.Forbidden("one")); err != nil {
 		t.Fatal(err)
 	}
 	f.settled()
