@@ -73,7 +73,7 @@ var verbs = map[string]verb{
 	"resume":     {method: "POST", path: "subscriptions/%s/resume", args: []string{"ID"}},
 	"end":        {method: "POST", path: "subscriptions/%s/end", args: []string{"ID"}},
 	"disconnect": {method: "POST", path: "connections/%s/disconnect", args: []string{"ID"}},
-	"tail": {method: "GET"},
+	"tail":       {method: "GET"},
 	"revoke": {method: "POST", path: "revoke", args: []string{"PRINCIPAL"},
 		body: func(args []string) any { return map[string]string{"principal": args[0]} }},
 }
