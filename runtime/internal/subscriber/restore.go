@@ -91,30 +91,22 @@ func (w *Subscriptions) Restore(ctx context.Context, et EventType, restored func
 	if err != nil {
 		return err
 	}
-	w.mu.Lock()
-	var ids []string
-	for id, p := range w.pending {
-		if p.event == et.Name() {
-			ids = append(ids, id)
-		}
-	}
-	w.mu.Unlock()
 	done := func() {
 		if fresh != nil {
 			fresh.Ready()
 		}
 		restored()
 	}
-	if len(ids) == 0 {
+	if len(w.pendingOf(et.Name())) == 0 {
 		done()
 		return nil
 	}
 	w.restoring.Add(1)
 	w.background(func() {
-		tried := sync.OnceFunc(func() { w.restoring.Add(-1) })
-		for pause := restorePause; len(ids) > 0; pause = min(2*pause, maxRestorePause) {
-			ids = w.restoreAll(et, ids)
-			tried()
+		w.restoreStored(et)
+		w.restoring.Add(-1)
+		for pause := restorePause; ; pause = min(2*pause, maxRestorePause) {
+			ids := w.pendingOf(et.Name())
 			if len(ids) == 0 {
 				break
 			}
@@ -123,37 +115,87 @@ func (w *Subscriptions) Restore(ctx context.Context, et EventType, restored func
 				return
 			case <-time.After(pause):
 			}
+			for _, id := range ids {
+				w.restorePending(et, id, nil)
+			}
 		}
 		done()
 	})
 	return nil
 }
 
-// restoreAll restores the records and returns those that have to wait.
-func (w *Subscriptions) restoreAll(et EventType, ids []string) (rest []string) {
-	for _, id := range ids {
-		err := func() error {
-			unlock, err := w.keys.Lock(w.ctx, id)
-			if err != nil {
-				return err
-			}
-			defer unlock()
-			if !w.isPending(id) {
-				return nil
-			}
-			return w.restoreOne(w.ctx, et, id)
-		}()
-		if err != nil {
-			w.o.Log.Internal(w.ctx, "restoring webhook subscription "+id, fault.Unseen{Err: err})
-			rest = append(rest, id)
+// pendingOf returns the ids of an event type's records that wait to be restored.
+func (w *Subscriptions) pendingOf(event string) (ids []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, p := range w.pending {
+		if p.event == event {
+			ids = append(ids, id)
 		}
 	}
-	return rest
+	return ids
 }
 
-// restoreOne takes up one stored subscription: OnSubscribe comes before its delivery resumes
-// (SUB-11), and what would end a live subscription ends it now. An error means that it has to be
-// tried again. The caller holds the key.
+// restoreStored restores the type's records as the store lists them, several at once, since the author's
+// hooks are asked for each. What fails goes on waiting.
+func (w *Subscriptions) restoreStored(et EventType) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	next := make(chan *store.Subscription)
+	defer close(next)
+	for range restorers {
+		all.Go(func() {
+			for r := range next {
+				w.restorePending(et, r.ID, r)
+			}
+		})
+	}
+	for after := ""; ; {
+		page, err := w.store.Subscriptions(w.ctx, after, loadPage)
+		if err != nil {
+			w.o.Log.Internal(w.ctx, "reading the webhook subscriptions to "+et.Name(), fault.Unseen{Err: err})
+			return
+		}
+		if len(page) == 0 {
+			return
+		}
+		after = page[len(page)-1].ID
+		for i := range page {
+			if page[i].Event != et.Name() {
+				continue
+			}
+			select {
+			case next <- &page[i]:
+			case <-w.ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// restorePending restores one record that waits: r, or as it is stored where r is nil. A record does not
+// change while it waits, for whoever changes one restores it first.
+func (w *Subscriptions) restorePending(et EventType, id string, r *store.Subscription) {
+	err := func() error {
+		unlock, err := w.keys.Lock(w.ctx, id)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+		switch {
+		case !w.isPending(id):
+			return nil
+		case r == nil:
+			return w.restoreOne(w.ctx, et, id)
+		}
+		return w.restoreRecord(w.ctx, et, r)
+	}()
+	if err != nil {
+		w.o.Log.Internal(w.ctx, "restoring webhook subscription "+id, fault.Unseen{Err: err})
+	}
+}
+
+// restoreOne takes up one stored subscription, as restoreRecord does. The caller holds the key.
 func (w *Subscriptions) restoreOne(ctx context.Context, et EventType, id string) error {
 	r, ok, err := w.store.Subscription(ctx, id)
 	if err != nil {
@@ -163,41 +205,48 @@ func (w *Subscriptions) restoreOne(ctx context.Context, et EventType, id string)
 		w.forget(id)
 		return nil
 	}
+	return w.restoreRecord(ctx, et, &r)
+}
+
+// restoreRecord takes up one stored subscription: OnSubscribe comes before its delivery resumes
+// (SUB-11), and what would end a live subscription ends it now. An error means that it has to be
+// tried again. The caller holds the key.
+func (w *Subscriptions) restoreRecord(ctx context.Context, et EventType, r *store.Subscription) error {
 	d := et.Current()
 	switch {
-	case Lapsed(&r, w.now()):
-		return w.endRecord(ctx, nil, &r, nil)
+	case Lapsed(r, w.now()):
+		return w.endRecord(ctx, nil, r, nil)
 	case d == nil:
-		return w.endRecord(ctx, nil, &r, fault.NotFound("event"))
+		return w.endRecord(ctx, nil, r, fault.NotFound("event"))
 	case !d.Webhooks():
-		return w.endRecord(ctx, nil, &r, fault.UnsupportedMode(wire.ModeWebhook))
+		return w.endRecord(ctx, nil, r, fault.UnsupportedMode(wire.ModeWebhook))
 	case d.Changed() != "":
-		return w.endRecord(ctx, nil, &r, fault.SchemaChanged(d.Changed()))
+		return w.endRecord(ctx, nil, r, fault.SchemaChanged(d.Changed()))
 	}
 	a, err := reparse(d, r.Arguments)
 	if err != nil {
-		return w.endRecord(ctx, nil, &r, fault.SchemaChanged(fault.FeatureInput))
+		return w.endRecord(ctx, nil, r, fault.SchemaChanged(fault.FeatureInput))
 	}
-	sub := identityOf(&r)
+	sub := identityOf(r)
 	ctx = hook.WithPrincipal(ctx, r.Principal)
 	if e := w.host.Refused(ctx, r.Principal, a); e != nil {
-		return w.endRecord(ctx, nil, &r, e)
+		return w.endRecord(ctx, nil, r, e)
 	}
 	if err := w.host.Join(ctx, sub, a); err != nil {
 		var refusal *events.Error
 		if errors.As(err, &refusal) && refusal.Kind != wire.Internal {
-			return w.endRecord(ctx, nil, &r, refusal)
+			return w.endRecord(ctx, nil, r, refusal)
 		}
 		return err
 	}
-	cursor, from, lost := w.takeUp(et, d, &r)
-	h, truncated, err := w.start(ctx, et, a, r, cursor, seat{from: from})
+	cursor, from, lost := w.takeUp(et, d, r)
+	h, truncated, err := w.start(ctx, et, a, *r, cursor, seat{from: from})
 	if err != nil {
 		w.host.Leave(sub, a)
 		return err
 	}
 	w.mu.Lock()
-	delete(w.pending, id) // its place in the quotas is h's now
+	delete(w.pending, r.ID) // its place in the quotas is h's now
 	w.mu.Unlock()
 	if lost || truncated {
 		h.Handle.Gap()
