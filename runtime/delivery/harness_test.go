@@ -38,6 +38,7 @@ type topic struct {
 	head  store.Position
 	all   map[*view]struct{}
 	track *Log
+	lanes []*Log // of shards
 }
 
 func newTopic(o store.LogOptions) *topic {
@@ -61,6 +62,9 @@ func (t *topic) appended(entries []store.Entry) {
 	}
 	if t.track != nil {
 		t.track.Advanced()
+	}
+	for _, l := range t.lanes {
+		l.Advanced()
 	}
 }
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -202,8 +203,20 @@ func TestREP13RevokeElsewhere(t *testing.T) {
 	if err := other.Revoke(t.Context(), "ann"); err != nil {
 		t.Fatal(err)
 	}
-	id, other := begin() // before or after the owner has heard of it
 	ended(`terminated -32012 Forbidden {"reason":"access revoked"}`)
+	then := time.Now()
+	id, other := begin()
+	again, err := json.Marshal(order{Kind: orderRevoke, Principal: "ann", At: then}) // somebody hears of it late, or twice
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, _, err := other.control.at(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := log.Append(t.Context(), store.Entry{EventID: "again", Timestamp: events.NewTime(then), Data: again}); err != nil {
+		t.Fatal(err)
+	}
 	time.Sleep(time.Second)
 	if f.owner(id).webhooks.Get(id) == nil {
 		t.Fatal("what began after it was revoked has ended")
