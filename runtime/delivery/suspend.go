@@ -124,6 +124,13 @@ func (h *Handle) Pause(at time.Time) {
 	h.e.schedule(h, at)
 }
 
+// Paused reports whether an operator holds deliveries back.
+func (h *Handle) Paused() bool {
+	h.e.mu.Lock()
+	defer h.e.mu.Unlock()
+	return h.pausedAt != 0
+}
+
 // Unpause lets deliveries go on where they stood: the time between counts for no retry window, and
 // what the log has forgotten meanwhile becomes a gap. A suspension stays.
 func (h *Handle) Unpause() {

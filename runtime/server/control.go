@@ -361,6 +361,16 @@ func (c *control) missed() {
 	for _, et := range order {
 		c.recallLater(et.name)
 	}
+	if err := s.webhooks.Compare(ctx); err != nil {
+		s.log.Internal(ctx, "reading the webhook subscriptions again", err)
+	}
+	c.backlog.tasks.Go(c.recheckAll) // the author's hooks may take their time
+}
+
+func (c *control) recheckAll() {
+	ctx, cancel := context.WithTimeout(c.ctx, orderTime)
+	defer cancel()
+	s := c.server
 	s.refreshVisibility(ctx)
 	for _, st := range s.streamsOf(nil) {
 		if e := s.refused(ctx, st.sub.Principal, st.arguments()); e != nil {
@@ -368,9 +378,6 @@ func (c *control) missed() {
 		}
 	}
 	if w := s.webhooks; w != nil {
-		if err := w.ChangedAll(ctx); err != nil {
-			s.log.Internal(ctx, "reading the webhook subscriptions again", err)
-		}
 		w.Each(anyWebhook, func(h *subscriber.Live) { w.Recheck(ctx, h) })
 	}
 }

@@ -99,7 +99,7 @@ func (w *Subscriptions) beginShared(ctx context.Context, q *Request, lapsed *sto
 	truncated := at.truncated
 	if started, again := w.startHere(ctx, q, &r, at.cursor); started {
 		truncated = truncated || again
-	} else if err := w.sharing.Tell(ctx, r.ID, inShard(&r)); err != nil {
+	} else if err := w.told(ctx, &r); err != nil {
 		w.undo(&r)
 		w.host.Leave(q.Sub, q.Args)
 		return nil, err
@@ -111,6 +111,18 @@ func (w *Subscriptions) beginShared(ctx context.Context, q *Request, lapsed *sto
 		cursor = cursorText(q.Type.Topic().Cursor(q.Args.Def.Kernel(), at.progress.Base))
 	}
 	return &Result{ID: q.Sub.ID, RefreshBefore: instant(r.ExpiresAt), Cursor: cursor, Truncated: truncated}, nil
+}
+
+// told tells the owner of a record that was changed, also when whoever asked for that has gone.
+func (w *Subscriptions) told(ctx context.Context, r *store.Subscription) error {
+	ctx, cancel := outliving(ctx)
+	defer cancel()
+	return w.sharing.Tell(ctx, r.ID, inShard(r))
+}
+
+// outliving is a context for what has to be told although the caller may have gone.
+func outliving(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), finishTime)
 }
 
 // inShard is the shard of a record.
@@ -197,7 +209,7 @@ func (w *Subscriptions) startHere(ctx context.Context, q *Request, r *store.Subs
 	q.letGo(h, w.now)
 	if !p.tenure.Valid() {
 		// Somebody else may have taken it up before the record was there.
-		if err := w.sharing.Tell(ctx, r.ID, inShard(r)); err != nil {
+		if err := w.told(ctx, r); err != nil {
 			w.o.Log.Internal(ctx, "telling of webhook subscription "+r.ID, err)
 		}
 	}
@@ -254,7 +266,7 @@ func (w *Subscriptions) refreshShared(ctx context.Context, q *Request, known *st
 	if res.Cursor, err = w.storedCursor(ctx, q.Type, q.Args.Def, &r); err != nil {
 		return nil, err
 	}
-	if err := w.sharing.Tell(ctx, r.ID, inShard(&r)); err != nil {
+	if err := w.told(ctx, &r); err != nil {
 		return nil, err
 	}
 	res.DeliveryStatus = statusOf(statusIn(&found))
@@ -316,13 +328,15 @@ func (w *Subscriptions) removeShared(ctx context.Context, id string) (bool, erro
 			return false, err
 		}
 	}
+	ctx, cancel := outliving(ctx)
+	defer cancel()
 	if err := w.sharing.Tell(ctx, id, of); err != nil {
 		return false, err
 	}
 	return ok && !Lapsed(&r, w.now()), nil
 }
 
-// Records are the verifications, whose quotas are reserved in the step that stores them (REP-12).
+// Verifications are records whose quotas are reserved in the step that stores them (REP-12).
 type sharedRecords struct {
 	store.Shared
 	q store.Quota

@@ -84,6 +84,10 @@ func (w *Subscriptions) ended(handle *delivery.Handle, why delivery.End) {
 		}
 		ctx, cancel := finishing()
 		defer cancel()
+		if why == delivery.Expired && h.own != nil {
+			w.lapseShared(ctx, h)
+			return
+		}
 		if !w.delete(ctx, h) {
 			return
 		}

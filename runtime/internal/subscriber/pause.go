@@ -36,7 +36,7 @@ func (w *Subscriptions) SetPaused(ctx context.Context, id string, paused bool) e
 	case err != nil:
 		return fmt.Errorf("storing the pause of subscription %s: %w", id, err)
 	case w.sharing != nil && (h == nil || !h.own.part.tenure.Valid()):
-		return w.sharing.Tell(ctx, id, inShard(&r))
+		return w.told(ctx, &r)
 	case paused:
 		h.Handle.Pause(r.PausedAt)
 	default:

@@ -282,6 +282,9 @@ func (w *Subscriptions) endRecord(ctx context.Context, p *part, r *store.Subscri
 	if p != nil {
 		records, shard = p.owned, p.shard
 	}
+	if p != nil && reason == nil {
+		return p.deleteLapsed(ctx, r)
+	}
 	if err := records.DeleteSubscription(ctx, r.ID, r.Generation); err != nil {
 		return err
 	}

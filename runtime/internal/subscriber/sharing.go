@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -136,6 +137,7 @@ func (w *Subscriptions) Own(t Tenure) {
 	w.background(p.restore)
 	tick := time.NewTicker(orderPause)
 	defer tick.Stop()
+	compared := time.Now().Add(rand.N(compareEvery / 2)) // not all at once
 	for {
 		select {
 		case <-t.Context().Done():
@@ -150,6 +152,14 @@ func (w *Subscriptions) Own(t Tenure) {
 			return
 		case <-tick.C:
 			p.mark(false)
+			if time.Since(compared) >= compareEvery {
+				compared = time.Now()
+				w.background(func() {
+					if err := p.compare(t.Context()); err != nil && t.Context().Err() == nil {
+						w.o.Log.Internal(t.Context(), "comparing "+t.Hold().Shard.String()+" with what is stored", err)
+					}
+				})
+			}
 		}
 	}
 }
@@ -203,6 +213,97 @@ func (p *part) lost(err error) bool {
 		return true
 	}
 	return false
+}
+
+// deleteLapsed takes the record of a subscription away whose time is over, unless another process has
+// prolonged it since r was read: then the error is [errAgain]. Who refreshes it compares and swaps, and so
+// does this before it deletes.
+func (p *part) deleteLapsed(ctx context.Context, r *store.Subscription) error {
+	revision, err := p.owned.PutSubscription(ctx, *r)
+	switch {
+	case errors.Is(err, store.ErrConflict):
+		return errAgain
+	case err != nil:
+		return err
+	}
+	r.Revision = revision
+	return p.owned.DeleteSubscription(ctx, r.ID, r.Generation)
+}
+
+// lapseShared ends a subscription that the engine has found expired, and that is not live any more. It may
+// have been refreshed at another process, of which this one has not heard yet.
+func (w *Subscriptions) lapseShared(ctx context.Context, h *Live) {
+	for range maxRounds {
+		r, ok, err := w.store.Subscription(ctx, h.ID)
+		if err == nil && ok && r.Generation == h.Generation {
+			if !Lapsed(&r, w.now()) {
+				w.host.Release(h.Identity(), h.Arguments())
+				w.Changed(h.ID, inShard(&r))
+				return
+			}
+			if err = h.own.part.deleteLapsed(ctx, &r); errors.Is(err, errAgain) {
+				continue
+			}
+		}
+		if err != nil {
+			if !h.own.part.lost(err) {
+				w.o.Log.Internal(ctx, "ending webhook subscription "+h.ID, err)
+			}
+			w.host.Release(h.Identity(), h.Arguments())
+			w.Changed(h.ID, h.own.part.tenure.Hold().Shard)
+			return
+		}
+		w.leave(h)
+		w.tell(ctx, "webhook subscription expires", h)
+		return
+	}
+}
+
+// compareEvery is how often an owner compares what is live with what is stored: a process may have died
+// between a change and telling of it.
+const compareEvery = 2 * time.Minute
+
+// compare has the records looked at that are not what is live.
+func (p *part) compare(ctx context.Context) error {
+	w, of := p.w, p.tenure.Hold().Shard
+	w.mu.Lock()
+	live := maps.Clone(p.live)
+	restored := p.touched == nil
+	w.mu.Unlock()
+	if !restored {
+		return nil
+	}
+	for after := ""; ; {
+		page, err := p.owned.Subscriptions(ctx, after, loadPage)
+		if err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			break
+		}
+		w.mu.Lock()
+		var changed []string
+		for i := range page {
+			r := &page[i]
+			after = r.ID
+			h := live[r.ID]
+			delete(live, r.ID)
+			left, aside := p.left[r.ID]
+			switch {
+			case h == nil && aside && left == r.Schema:
+			case h == nil, h.Generation != r.Generation, h.own.refreshed.Before(r.RefreshedAt), h.Handle.Paused() == r.PausedAt.IsZero():
+				changed = append(changed, r.ID)
+			}
+		}
+		w.mu.Unlock()
+		for _, id := range changed {
+			w.Changed(id, of)
+		}
+	}
+	for id := range live {
+		w.Changed(id, of)
+	}
+	return nil
 }
 
 // mark stores how far operators' orders are done.

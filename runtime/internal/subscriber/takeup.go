@@ -205,7 +205,12 @@ func (w *Subscriptions) takeUpRecord(ctx context.Context, p *part, r *store.Subs
 		return errPartClosed // it is being given away
 	}
 	if Lapsed(r, w.now()) {
-		return p.ended(w.endRecord(ctx, p, r, nil))
+		err := p.ended(w.endRecord(ctx, p, r, nil))
+		if errors.Is(err, errAgain) {
+			w.Changed(r.ID, inShard(r))
+			return nil
+		}
+		return err
 	}
 	if e := w.sharing.Obsolete(r.Event, r.Schema); e != nil {
 		return p.ended(w.endRecord(ctx, p, r, e))
@@ -340,38 +345,22 @@ func (w *Subscriptions) Changed(id string, of store.Shard) {
 	w.queue(id, of)
 }
 
-// ChangedAll is Changed for every record of the shards that this process owns: it may have missed what
-// it was told.
-func (w *Subscriptions) ChangedAll(ctx context.Context) error {
+// Compare looks again at every record of the shards that this process owns: it may have missed what it was
+// told.
+func (w *Subscriptions) Compare(ctx context.Context) error {
 	if w == nil || w.sharing == nil {
 		return nil
 	}
 	w.mu.Lock()
 	parts := slices.Collect(maps.Values(w.parts))
-	ids := map[string]store.Shard{}
-	for id, h := range w.byID {
-		ids[id] = h.own.part.tenure.Hold().Shard
-	}
 	w.mu.Unlock()
+	var failed error
 	for _, p := range parts {
-		for after := ""; ; {
-			page, err := p.owned.Subscriptions(ctx, after, loadPage)
-			if err != nil {
-				return err
-			}
-			if len(page) == 0 {
-				break
-			}
-			for i := range page {
-				after = page[i].ID
-				ids[after] = p.tenure.Hold().Shard
-			}
+		if err := p.compare(ctx); err != nil && p.tenure.Context().Err() == nil {
+			failed = errors.Join(failed, err)
 		}
 	}
-	for id, of := range ids {
-		w.Changed(id, of)
-	}
-	return nil
+	return failed
 }
 
 const (
