@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
@@ -287,15 +285,4 @@ func TestREP14BothSourcesAreBothDelivered(t *testing.T) {
 	waitUntil(t, "both copies in a poll", func() bool {
 		return strings.Join(pollFrom(t, members[1].Server, start.Cursor, "").ids(), " ") == "x x"
 	})
-}
-
-// REP-18 has its tests beside the adapters; webhooks are refused here until their shards have owners.
-func TestSharedStoreRefusesWebhooks(t *testing.T) {
-	sharedWebhooks = false
-	defer func() { sharedWebhooks = true }()
-	st := openShared(t, pgtest.Schema(t), postgres.Options{})
-	_, err := New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), Options{Store: st, Webhook: &WebhookOptions{}})
-	if err == nil || !strings.Contains(err.Error(), "store.Shared") {
-		t.Fatalf("webhooks on a shared store: %v", err)
-	}
 }

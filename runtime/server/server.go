@@ -118,9 +118,6 @@ func build(srv *mcp.Server, o Options) (*Server, error) {
 		return s, err
 	}
 	if o.Webhook != nil {
-		if s.shared() && !sharedWebhooks {
-			return nil, errSharedWebhooks
-		}
 		if s.webhooks, err = newWebhooks(s); err != nil {
 			return nil, err
 		}
@@ -137,14 +134,6 @@ func build(srv *mcp.Server, o Options) (*Server, error) {
 	}
 	return s, nil
 }
-
-// sharedWebhooks lets webhooks on such a store.
-var sharedWebhooks = false
-
-// errSharedWebhooks refuses what would lose events without a word: one process delivers to the
-// subscriptions of a store.
-var errSharedWebhooks = errors.New("webhooks: Options.Store is shared between processes (store.Shared), whose subscriptions " +
-	"cannot be divided between them yet: webhooks need a store of one process, such as SQLite")
 
 // shared tells that other processes may use the store.
 func (s *Server) shared() bool {

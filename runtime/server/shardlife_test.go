@@ -132,7 +132,7 @@ func TestREP9ChecksGoOn(t *testing.T) {
 	put := func() {
 		id := fmt.Sprintf("m%02d", len(sent))
 		sent = append(sent, id)
-		m.put("", mail(id))
+		m.put("ann", mail(id))
 	}
 	got := func() bool {
 		for i := range ids {

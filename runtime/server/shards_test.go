@@ -18,8 +18,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-func init() { sharedWebhooks = true }
-
 // A fleet are servers with webhooks on one database, and the receiver of what they deliver.
 type fleet struct {
 	t       testing.TB

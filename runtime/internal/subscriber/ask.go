@@ -202,7 +202,7 @@ func (w *Subscriptions) startHere(ctx context.Context, q *Request, r *store.Subs
 	if p == nil {
 		return false, false
 	}
-	h, truncated, err := w.start(ctx, q.Type, q.Args, *r, cursor, seat{part: p, from: admitted, hold: q.hold(w.now())})
+	h, truncated, err := w.start(ctx, q.Type, q.Args, *r, cursor, seat{part: p, from: admitted, hold: q.hold(w.now()), fresh: true})
 	if err != nil {
 		return false, false // whoever owns it is told
 	}

@@ -31,6 +31,8 @@ type seat struct {
 	part *part // nil where one process has the store
 	from origin
 	hold time.Time // nothing is delivered before
+	// fresh tells that it was asked for just now although its record is stored.
+	fresh bool
 }
 
 // start stores the record, unless it is there already, and hands the subscription to the engine.
@@ -57,7 +59,9 @@ func (w *Subscriptions) start(ctx context.Context, et EventType, a Arguments, r 
 		h.Handle.Remove()
 		return nil, false, delivery.ErrClosed
 	}
-	w.tell(ctx, "webhook subscription begins", h, slog.Bool("restored", at.from != asked))
+	if at.part == nil || at.fresh { // of a shard there may be many
+		w.tell(ctx, "webhook subscription begins", h, slog.Bool("restored", at.from != asked && !at.fresh))
+	}
 	w.catchUp(h, a)
 	return h, truncated, nil
 }

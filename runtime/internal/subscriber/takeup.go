@@ -3,6 +3,7 @@ package subscriber
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -57,9 +58,13 @@ func (p *part) restore() {
 	}
 	w := p.w
 	w.mu.Lock()
-	touched, log := p.touched, p.log
+	touched, log, live, left := p.touched, p.log, len(p.live), len(p.left)
 	p.touched = nil
 	w.mu.Unlock()
+	if live+left > 0 {
+		w.o.Log.Logger.LogAttrs(ctx, slog.LevelInfo, "mcp events: webhook subscriptions of a shard go on in this process",
+			slog.String("shard", p.tenure.Hold().Shard.String()), slog.Int("live", live), slog.Int("left", left))
+	}
 	if log != nil {
 		log.Ready()
 	}
