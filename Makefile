@@ -72,6 +72,13 @@ oracle-here:
 	@if (cd $(ORACLE) && GOPROXY=off $(GO) list -deps -test ./... >/dev/null 2>&1); then $(MAKE) --no-print-directory oracle; \
 	  else echo "NOT RUN: $(ORACLE), whose modules are not on this machine; make oracle downloads and runs them"; fi
 
+# The console's tests in a headless Chromium have a go.mod of their own.
+BROWSER = runtime/admin/browser
+
+.PHONY: browser
+browser: ## Try the operator's console in a headless Chromium (downloads what drives it; skipped loudly without one).
+	cd $(BROWSER) && $(GO) vet ./... && $(GO) test -count=1 ./...
+
 # The npm package that gen/provider/github has its schemas from.
 OCTOKIT = @octokit/webhooks-schemas@7.6.1
 
@@ -119,3 +126,4 @@ tidy: ## Check that go.mod and go.sum are tidy.
 	$(GO) mod tidy -diff
 	cd tools && $(GO) mod tidy -diff
 	cd $(ORACLE) && $(GO) mod tidy -diff
+	cd $(BROWSER) && $(GO) mod tidy -diff

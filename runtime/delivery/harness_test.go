@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
@@ -28,7 +29,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// withPostgres are the tests and benchmarks, which may have started a PostgreSQL.
+type withPostgres struct{ *testing.M }
+
+func (m withPostgres) Run() int { return pgtest.Main(m.M) }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(withPostgres{m}) }
 
 // A topic is a log with parked readers, as a server has it.
 type topic struct {

@@ -28,10 +28,10 @@
     } else {
       cell(row, line.timestamp);
       cell(row, line.event);
-      cell(row, line.eventId);
+      cell(row, line.eventId, "long");
       cell(row, line.position, "number");
       cell(row, line.bytes, "number");
-      if (payloads) cell(row, line.data === undefined ? "" : JSON.stringify(line.data));
+      if (payloads) cell(row, line.data === undefined ? "" : JSON.stringify(line.data), "long");
     }
     while (body.rows.length > keep) body.deleteRow(-1);
   };

@@ -1,0 +1,370 @@
+package browser
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// busy is a site with something on every page.
+func busy(t *testing.T) (s *site, good, bad string) {
+	t.Helper()
+	s = newSite(t, "Fires when an order was placed.")
+	good = s.subscribe("ann", "/hooks/orders?token=hidden")
+	s.emit("ord_1", "ord_2", "ord_3")
+	until(t, "deliveries", func() bool { return s.took.Load() == 3 })
+	s.refuse.Store(true)
+	bad = s.subscribe("bob", "/hooks/failing")
+	s.emit("ord_4")
+	until(t, "the suspension", func() bool { return s.state(bad) == "suspended" })
+	s.refuse.Store(false)
+	s.poll("carol")
+	if err := s.es.Admin().Resume(t.Context(), good); err != nil {
+		t.Fatal(err)
+	}
+	return s, good, bad
+}
+
+// poll makes the principal a poller.
+func (s *site) poll(principal string) {
+	s.t.Helper()
+	_, err := port.Of(s.es).Call(s.t.Context(), port.Request{Method: wire.MethodPoll, Params: json.RawMessage(`{"name":"order.created","cursor":null}`),
+		ID: json.RawMessage("1"), Principal: principal, Stateless: true})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Each page loads without an error and asks no other host, fits on a phone, is dark where that is asked
+// for, and everything that can be pressed or filled in has a name for a screen reader.
+func TestPages(t *testing.T) {
+	s, good, bad := busy(t)
+	for _, c := range []struct{ path, heading, shows string }{
+		{"/", "Overview", bad},
+		{"/types/order.created", "order.created", `"properties"`},
+		{"/subscriptions", "Subscriptions", good},
+		{"/subscriptions?state=suspended", "Subscriptions", bad},
+		{"/subscriptions/" + good, "Subscription " + good, "ord_3"},
+		{"/connections", "Connections", "carol"},
+		{"/tail?event=order.created", "Live tail", "Connected"},
+	} {
+		p := s.open(c.path)
+		if got := p.text("h1"); got != c.heading {
+			t.Errorf("%s: %q", c.path, got)
+		}
+		until(t, c.path+" shows "+c.shows, func() bool { return strings.Contains(p.text("main"), c.shows) })
+		if strings.Contains(eval[string](p, "document.documentElement.outerHTML"), "hidden</") {
+			t.Errorf("%s shows a callback's query", c.path)
+		}
+		light := eval[string](p, "getComputedStyle(document.querySelector('a')).color")
+		p.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}))
+		if dark := eval[string](p, "getComputedStyle(document.querySelector('a')).color"); dark == light {
+			t.Errorf("%s: links are %s in the dark too", c.path, dark)
+		}
+		p.do(chromedp.EmulateViewport(360, 640, chromedp.EmulateMobile))
+		if w := eval[int](p, "document.documentElement.scrollWidth"); w > 360 {
+			t.Errorf("%s is %d wide on a phone of 360", c.path, w)
+		}
+		p.named(c.path)
+	}
+}
+
+// named looks for what has no name in the tree that screen readers get.
+func (p *tab) named(path string) {
+	p.t.Helper()
+	// Decoded by hand: the library knows no names of properties that newer browsers have.
+	type value struct{ Value any }
+	var tree struct {
+		Nodes []struct {
+			Ignored    bool
+			Role, Name value
+		}
+	}
+	p.do(chromedp.ActionFunc(func(ctx context.Context) error {
+		var raw jsontext.Value
+		if err := cdp.Execute(ctx, "Accessibility.getFullAXTree", nil, &raw); err != nil {
+			return err
+		}
+		return json.Unmarshal(raw, &tree)
+	}))
+	found := map[string]int{}
+	for _, n := range tree.Nodes {
+		if n.Ignored {
+			continue
+		}
+		role := fmt.Sprint(n.Role.Value)
+		found[role]++
+		switch role {
+		case "button", "link", "textbox", "combobox", "checkbox", "region", "navigation":
+			if name, _ := n.Name.Value.(string); strings.TrimSpace(name) == "" {
+				p.t.Errorf("%s: a %s has no name", path, role)
+			}
+		}
+	}
+	if found["heading"] == 0 || found["main"] != 1 || found["navigation"] != 1 {
+		p.t.Errorf("%s: landmarks %v", path, found)
+	}
+}
+
+// By keyboard alone: the first stop skips to the content, every control can be reached and its focus seen,
+// and Enter presses it.
+func TestKeyboard(t *testing.T) {
+	s, good, _ := busy(t)
+	p := s.open("/subscriptions/" + good)
+	p.do(chromedp.KeyEvent(kb.Tab))
+	if got := eval[string](p, "document.activeElement.textContent"); got != "Skip to content" {
+		t.Errorf("the first stop is %q", got)
+	}
+	controls := eval[int](p, "document.querySelectorAll('a,button,input:not([type=hidden]),select,[tabindex]').length")
+	seen := map[string]bool{}
+	paused := false
+	for range controls + 2 {
+		name := eval[string](p, "document.activeElement.outerHTML")
+		if style := eval[string](p, "getComputedStyle(document.activeElement).outlineStyle"); style == "none" && name != "<body>" {
+			t.Errorf("the focus does not show on %.80s", name)
+		}
+		seen[name] = true
+		if strings.Contains(name, ">Pause<") {
+			paused = true
+			break
+		}
+		p.do(chromedp.KeyEvent(kb.Tab))
+	}
+	if !paused {
+		t.Fatalf("the button Pause cannot be reached; %d of %d stops", len(seen), controls)
+	}
+	if _, err := chromedp.RunResponse(p.ctx, chromedp.KeyEvent(kb.Enter)); err != nil {
+		t.Fatal(err)
+	}
+	if s.state(good) != "paused" {
+		t.Error("Enter pressed nothing")
+	}
+}
+
+// Each action by its button.
+func TestActions(t *testing.T) {
+	s, good, bad := busy(t)
+	cursor := eval[string](s.open("/subscriptions/"+good), "document.querySelectorAll('dd code')[1].textContent")
+	form := func(id, verb string) string { return fmt.Sprintf("form[action$='/%s/%s'] button", id, verb) }
+	p := s.open("/subscriptions/" + good)
+	p.press(form(good, "pause"))
+	if got := p.text("[role=status]"); s.state(good) != "paused" || !strings.Contains(got, "held back") {
+		t.Errorf("pause: %s, %q", s.state(good), got)
+	}
+	p.press(form(good, "unpause"))
+	if s.state(good) != "active" {
+		t.Errorf("unpause: %s", s.state(good))
+	}
+	// A double click sends its form twice, with one key.
+	until(t, "a quiet endpoint", func() bool { n := s.took.Load(); time.Sleep(300 * time.Millisecond); return n == s.took.Load() })
+	before := s.took.Load()
+	p.do(chromedp.DoubleClick("button[aria-label='Send ord_2 again']", chromedp.ByQuery))
+	until(t, "it says so", func() bool { return strings.Contains(p.text("[role=status]"), "sent again") })
+	time.Sleep(300 * time.Millisecond)
+	if n := s.took.Load() - before; n != 1 {
+		t.Errorf("sent %d times", n)
+	}
+	s.emit("ord_5", "ord_6")
+	until(t, "their delivery", func() bool { return s.took.Load() >= before+3 })
+	p.do(chromedp.SendKeys("input[name=cursor]", cursor, chromedp.ByQuery))
+	p.press(form(good, "replay"))
+	until(t, "the replay", func() bool { return s.took.Load() >= before+5 })
+	p.visit("/subscriptions/" + bad)
+	p.press(form(bad, "resume"))
+	if s.state(bad) != "active" {
+		t.Errorf("resume: %s", s.state(bad))
+	}
+	p.visit("/connections")
+	p.press("form[action$='/disconnect'] button")
+	if got := p.text("tbody"); !strings.Contains(got, "Nobody is connected") {
+		t.Errorf("disconnect: %q", got)
+	}
+	// What cannot be undone needs its box, which the browser asks for.
+	p.visit("/subscriptions/" + good)
+	p.do(chromedp.Click(form(good, "end"), chromedp.ByQuery))
+	time.Sleep(300 * time.Millisecond)
+	if s.state(good) != "active" {
+		t.Error("ended without the box")
+	}
+	p.do(chromedp.Click(fmt.Sprintf("form[action$='/%s/end'] input[name=sure]", good), chromedp.ByQuery))
+	p.press(form(good, "end"))
+	if s.state(good) != "absent" || p.text("h1") != "Subscriptions" {
+		t.Errorf("end: %s", s.state(good))
+	}
+	p.do(chromedp.SendKeys("form[action$='/revoke'] input[name=principal]", "bob", chromedp.ByQuery),
+		chromedp.Click("form[action$='/revoke'] input[name=sure]", chromedp.ByQuery))
+	p.press("form[action$='/revoke'] button")
+	if s.state(bad) != "absent" {
+		t.Errorf("revoke: %s", s.state(bad))
+	}
+	// On what has ended meanwhile the page says so.
+	p.expectErrors(true)
+	p.visit("/subscriptions/" + good)
+	if got := p.text("body"); !strings.Contains(got, "not there") {
+		t.Errorf("after its end: %.200s", got)
+	}
+}
+
+// Text that subscribers and services choose stays text, wherever it is shown.
+func TestMarkupStaysText(t *testing.T) {
+	const evil = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>"'>`
+	s := newSite(t, "An order. "+evil)
+	id := s.subscribe("ann"+evil, "/a'%22%3E%3Cimg%20src=x%3E")
+	p := s.open("/tail")
+	until(t, "the connection", func() bool { return strings.Contains(p.text("#state"), "Connected") })
+	const evilID = `<img/src=x/onerror=document.title='owned'>` // ids have no spaces
+	s.emit(evilID)
+	until(t, "the occurrence", func() bool { return strings.Contains(p.text("#tail tbody"), evilID) })
+	until(t, "the delivery", func() bool { return s.took.Load() == 1 })
+	s.poll("carol" + evil)
+	until(t, "the attempt", func() bool { all, _ := s.es.Admin().Attempts(t.Context(), id); return len(all) == 1 })
+	check := func(path string) {
+		t.Helper()
+		if n := eval[int](p, "document.querySelectorAll('img, script:not([src$=\"/tail.js\"]), [onerror], [style], iframe').length"); n != 0 {
+			t.Errorf("%s: %d elements of others' making", path, n)
+		}
+		if title := eval[string](p, "document.title"); strings.Contains(title, "owned") {
+			t.Errorf("%s: a script of others ran", path)
+		}
+	}
+	check("/tail")
+	for _, path := range []string{"/", "/types/order.created", "/subscriptions", "/subscriptions/" + id, "/connections"} {
+		p.visit(path)
+		if !strings.Contains(p.text("body"), "<img") {
+			t.Errorf("%s does not show it as text", path)
+		}
+		check(path)
+	}
+}
+
+// With 10,000 subscriptions the overview and the lists answer, and the pages hold each of them once.
+func TestTenThousandSubscriptions(t *testing.T) {
+	s := newSite(t, "Many listen.")
+	const n = 10_000
+	for i := range n {
+		s.subscribe(fmt.Sprint("p", i%100), fmt.Sprint("/", i))
+	}
+	p := s.open("/")
+	if got := p.text("tbody"); !strings.Contains(got, "10000") {
+		t.Errorf("the overview: %q", got)
+	}
+	p.visit("/subscriptions?limit=1000")
+	seen := map[string]bool{}
+	for range n/1000 + 1 {
+		for _, id := range eval[[]string](p, "[...document.querySelectorAll('tbody td:first-child')].map(e => e.textContent)") {
+			if seen[id] {
+				t.Fatalf("%s is on two pages", id)
+			}
+			seen[id] = true
+		}
+		if !eval[bool](p, "[...document.links].some(a => a.textContent === 'Next page')") {
+			break
+		}
+		next := eval[string](p, "[...document.links].find(a => a.textContent === 'Next page').getAttribute('href')")
+		p.visit("/subscriptions" + next)
+	}
+	if len(seen) != n {
+		t.Errorf("%d subscriptions on all pages", len(seen))
+	}
+	p.visit("/subscriptions?principal=p7")
+	if got := eval[int](p, "document.querySelectorAll('tbody tr').length"); got != 100 {
+		t.Errorf("%d of one principal", got)
+	}
+}
+
+// The live tail shows what passes, can be paused, keeps a bounded number of rows, and goes on by itself
+// after the server has died.
+func TestLiveTail(t *testing.T) {
+	s := newSite(t, "Orders.")
+	p := s.open("/tail")
+	state := func() string { return p.text("#state") }
+	rows := func() int { return eval[int](p, "document.querySelectorAll('#tail tbody tr').length") }
+	until(t, "the connection", func() bool { return strings.HasPrefix(state(), "Connected") })
+	s.emit("first")
+	until(t, "an occurrence", func() bool { return rows() == 1 })
+	if got := p.text("#tail tbody"); !strings.Contains(got, "order.created") || !strings.Contains(got, `{"id":"first"}`) {
+		t.Errorf("%q", got)
+	}
+	p.do(chromedp.Click("#pause", chromedp.ByQuery))
+	if eval[string](p, "document.getElementById('pause').getAttribute('aria-pressed')") != "true" {
+		t.Error("the button does not say that it is pressed")
+	}
+	s.emit("second")
+	time.Sleep(time.Second)
+	if n := rows(); n != 1 {
+		t.Errorf("%d rows while it is paused", n)
+	}
+	p.do(chromedp.Click("#pause", chromedp.ByQuery))
+	until(t, "what came meanwhile", func() bool { return rows() == 2 && strings.Contains(p.text("#tail tbody tr"), "second") })
+	for i := range 700 {
+		s.emit(fmt.Sprint("n", i))
+	}
+	until(t, "the last one", func() bool { return strings.Contains(p.text("#tail tbody tr"), "n699") })
+	if n := rows(); n != 500 {
+		t.Errorf("%d rows are kept", n)
+	}
+	p.do(chromedp.Click("#clear", chromedp.ByQuery))
+	if n := rows(); n != 0 {
+		t.Errorf("%d rows after Clear", n)
+	}
+	p.expectErrors(true)
+	s.die()
+	until(t, "it says that the connection is lost", func() bool { return strings.HasPrefix(state(), "Connection lost") })
+	s.live()
+	until(t, "it is connected again", func() bool { return strings.HasPrefix(state(), "Connected") })
+	s.emit("after")
+	until(t, "it goes on", func() bool { return strings.Contains(p.text("#tail tbody"), "after") })
+	// A press that meets a dead server changes nothing, and the operator sees the browser say so.
+	s.die()
+	if err := chromedp.Run(p.ctx, chromedp.Navigate(s.url("/"))); err == nil || !strings.Contains(err.Error(), "ERR_CONNECTION") {
+		t.Errorf("a dead server: %v", err)
+	}
+}
+
+// TestScreenshots writes those of docs/images with -update, and else holds that they can be made.
+func TestScreenshots(t *testing.T) {
+	s, good, _ := busy(t)
+	for _, c := range []struct {
+		name, path, theme string
+		width             int64
+	}{
+		{"console-overview", "/", "light", 1000},
+		{"console-subscription", "/subscriptions/" + good, "dark", 1000},
+		{"console-tail", "/tail", "light", 1000},
+		{"console-phone", "/subscriptions/" + good, "light", 390},
+	} {
+		p := s.open(c.path)
+		p.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: c.theme}}),
+			chromedp.EmulateViewport(c.width, 640), input.DispatchMouseEvent(input.MouseMoved, 0, 0))
+		if c.path == "/tail" {
+			until(t, "the connection", func() bool { return strings.HasPrefix(p.text("#state"), "Connected") })
+			s.emit("ord_101", "ord_102", "ord_103")
+			until(t, "occurrences", func() bool { return strings.Contains(p.text("#tail tbody"), "ord_103") })
+		}
+		var png []byte
+		p.do(chromedp.CaptureScreenshot(&png))
+		if len(png) < 5000 || len(png) > 150_000 {
+			t.Errorf("%s has %d bytes", c.name, len(png))
+		}
+		if *update {
+			if err := os.WriteFile(filepath.Join("..", "..", "..", "docs", "images", c.name+".png"), png, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
