@@ -33,16 +33,22 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, bound)
-	defer cancel()
-	if err := run(ctx, *bin, *bodies); err != nil {
+	err := func() error {
+		ctx, cancel := context.WithTimeout(ctx, bound)
+		defer cancel()
+		return run(ctx, *bin, *bodies)
+	}()
+	if err == nil && os.Getenv("DEMO_CONSOLE") != "" {
+		err = withTokens(func(tokens string) error { return console(ctx, *bin, *bodies, tokens, os.Stdout) })
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, bin, bodies string) error {
-	github, watch := filepath.Join(bin, "github"), filepath.Join(bin, "watch")
+// withTokens calls f with a file of the subscribers' tokens.
+func withTokens(f func(file string) error) error {
 	tokens, err := os.CreateTemp("", "mcpe-demo-tokens-*.json")
 	if err != nil {
 		return err
@@ -54,8 +60,16 @@ func run(ctx context.Context, bin, bodies string) error {
 	if err := tokens.Close(); err != nil {
 		return err
 	}
+	return f(tokens.Name())
+}
 
-	server, err := spawn(github, "-http", "127.0.0.1:0", "-github-secret", secret, "-tokens", tokens.Name())
+func run(ctx context.Context, bin, bodies string) error {
+	return withTokens(func(tokens string) error { return show(ctx, bin, bodies, tokens) })
+}
+
+func show(ctx context.Context, bin, bodies, tokens string) error {
+	github, watch := filepath.Join(bin, "github"), filepath.Join(bin, "watch")
+	server, err := spawn(github, "-http", "127.0.0.1:0", "-github-secret", secret, "-tokens", tokens)
 	if err != nil {
 		return err
 	}
@@ -108,7 +122,7 @@ func run(ctx context.Context, bin, bodies string) error {
 	if err := errors.Join(failures...); err != nil {
 		return err
 	}
-	if err := webhooks(ctx, github, bodies, tokens.Name()); err != nil {
+	if err := webhooks(ctx, github, bodies, tokens); err != nil {
 		return err
 	}
 	if err := protocols(ctx, bin); err != nil {

@@ -3,8 +3,10 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -97,7 +99,8 @@ func (p *process) count() int { return len(p.lines()) }
 
 // end asks the process to end and reports anything but exit code 0 in time.
 func (p *process) end() error {
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	// A terminal's Ctrl-C has reached it by itself.
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("%s: %w", p.name, err)
 	}
 	select {

@@ -6,9 +6,10 @@
 //	github -http 127.0.0.1:8080 -github-secret S -tokens tokens.json
 //
 // With -db events and subscriptions survive a restart; with -webhooks subscribers may have events
-// posted to them. The event types come from examples/schemas/github.yaml; what this program adds is
-// in receive.go (GitHub's endpoint), payloads.go (GitHub's bodies to typed payloads) and
-// webhooks.go (the options of delivery by webhook).
+// posted to them; with -operators their operators have a console on /ops/. Probes ask /healthz and
+// /readyz. The event types come from examples/schemas/github.yaml; what this program adds is
+// in receive.go (GitHub's endpoint), payloads.go (GitHub's bodies to typed payloads),
+// webhooks.go (the options of delivery by webhook) and operators.go (the console).
 package main
 
 import (
@@ -41,6 +42,7 @@ type options struct {
 	stdio                bool
 	heartbeat            time.Duration
 	webhooks             webhookOptions
+	operators            operatorOptions
 }
 
 func main() {
@@ -71,6 +73,7 @@ func parse(argv []string, stderr io.Writer) (options, error) {
 	fs.StringVar(&o.tokens, "tokens", "", "JSON file with an object of bearer token to principal; without it callers are not authenticated")
 	fs.DurationVar(&o.heartbeat, "heartbeat", 0, "heartbeat interval of streams; 0 means the default of 15 s")
 	o.webhooks.flags(fs)
+	o.operators.flags(fs)
 	if err := fs.Parse(argv); err != nil {
 		return o, err
 	}
@@ -80,7 +83,7 @@ func parse(argv []string, stderr io.Writer) (options, error) {
 	case o.http == "" && !o.stdio:
 		return o, errors.New("give -http ADDR, -stdio or both")
 	}
-	return o, o.webhooks.check()
+	return o, errors.Join(o.webhooks.check(), o.operators.check(o.http))
 }
 
 // run serves until ctx ends or, on stdio, the client goes away.
@@ -119,6 +122,9 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 			return err
 		}
 		mux.Handle("/mcp", mcpHandler)
+		if err := o.operators.mount(mux, es, log); err != nil {
+			return err
+		}
 		ln, err := net.Listen("tcp", o.http)
 		if err != nil {
 			return err
