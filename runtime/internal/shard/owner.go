@@ -69,6 +69,7 @@ type Owner struct {
 	known   map[string]bool          // topics that were established
 	unknown map[string]time.Duration // topics that nobody has registered, since when; run's
 	freed   map[store.Shard]bool     // given up since the cluster was last asked for; guarded by mu
+	silent  silence                  // run's
 	closing bool
 	time    reading
 	skewed  bool
@@ -95,7 +96,8 @@ func New(o Options) *Owner {
 	if o.Types == nil {
 		o.Types = func() map[string]string { return nil }
 	}
-	return &Owner{o: o, hurry: make(chan struct{}, 1), ended: make(chan struct{}), tenures: map[store.Shard]*Tenure{}, known: map[string]bool{}, freed: map[store.Shard]bool{}, unknown: map[string]time.Duration{}}
+	return &Owner{o: o, hurry: make(chan struct{}, 1), ended: make(chan struct{}), tenures: map[store.Shard]*Tenure{}, known: map[string]bool{}, freed: map[store.Shard]bool{},
+		unknown: map[string]time.Duration{}, silent: silence{map[store.Shard]time.Duration{}, map[uint64]time.Duration{}}}
 }
 
 // Start joins the cluster and owns until ctx ends, which is a crash to the others, or Shutdown.
@@ -351,7 +353,7 @@ func (o *Owner) orphans(c store.Cluster) map[string]bool {
 // returns what it should claim.
 func (o *Owner) settle(ctx context.Context, s *session, c store.Cluster) (free []store.Hold) {
 	orphans := o.orphans(c)
-	owners := assign(c, func(r *store.Replica, topic string) bool {
+	owners, anybodys := o.share(s, c, func(r *store.Replica, topic string) bool {
 		return eligible(r, topic) || orphans[topic] && len(r.Types) > 0 && eligible(r, store.OutboxTopic)
 	})
 	live := make(map[uint64]bool, len(c.Replicas))
@@ -373,7 +375,7 @@ func (o *Owner) settle(ctx context.Context, s *session, c store.Cluster) (free [
 			o.beginLocked(ctx, s, h.Shard) // the answer to a claim was lost
 		case h.Fence == s.fence:
 			unused = append(unused, h)
-		case mine && !live[h.Fence]:
+		case (mine || anybodys[h.Shard] && !o.closing) && !live[h.Fence]:
 			free = append(free, h)
 		}
 	}

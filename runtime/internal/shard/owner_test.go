@@ -539,3 +539,61 @@ func TestREP8ShortLease(t *testing.T) {
 		}
 	}
 }
+
+// REP-9: a process that dies again and again as soon as it has joined, as one with a wrong configuration
+// does, leaves leases that nobody keeps. What falls to them is done by others after two looks, and they are
+// given nothing more.
+func TestREP9CrashLoop(t *testing.T) {
+	for _, every := range []time.Duration{800 * time.Millisecond, 1500 * time.Millisecond, 2900 * time.Millisecond} {
+		t.Run(every.String(), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { crashLoop(t, every) }) })
+	}
+}
+
+func crashLoop(t *testing.T, every time.Duration) {
+	w := newWorld()
+	all := []*replica{w.replica(0, 1, nil), w.replica(1, 1, nil)}
+	for _, r := range all {
+		r.start()
+	}
+	time.Sleep(10 * time.Second)
+	made := 2
+	loop := func(d time.Duration) {
+		for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(every) {
+			r := w.replica(made, 1, []fault{{}, {delay: time.Minute}}) // joins, and gets no further
+			made++
+			r.start()
+			time.Sleep(100 * time.Millisecond)
+			r.stop()
+			<-r.owner.ended
+		}
+	}
+	loop(30 * time.Second)
+	all[0].dead = true
+	all[0].stop()
+	loop(30 * time.Second)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.failures) > 0 {
+		t.Error(w.failures)
+	}
+	if w.longest > 15*time.Second {
+		t.Errorf("a shard paused for %v", w.longest)
+	}
+	done := 0
+	for s, n := range w.began {
+		done += n
+		if pause := time.Since(w.pauses[s]); w.work[s] == nil && pause > 5*time.Second {
+			t.Errorf("nobody has worked on %v for %v", s, pause)
+		}
+	}
+	// 7 shards, one piece of work in 350 ms, for 70 s but for a lease after the crash.
+	if whole := 7 * 60 * 1000 / 350; done < whole*7/10 {
+		t.Errorf("%d pieces of work of about %d were done", done, whole)
+	}
+	for _, r := range all {
+		r.stop()
+		w.mu.Unlock()
+		<-r.owner.ended
+		w.mu.Lock()
+	}
+}

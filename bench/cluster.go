@@ -1,0 +1,328 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+const (
+	// clusterReplicas and clusterWriters are those of the measurements of replicas; the writers are divided
+	// among the replicas.
+	clusterReplicas = 3
+	clusterWriters  = 48
+	// noDatabase is the exit code by which throwaway says that PostgreSQL is not installed.
+	noDatabase = 3
+)
+
+// throwaway starts a PostgreSQL whose commits reach the disk; its address is empty where it is not installed.
+func throwaway() (address string, stop func(), err error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return "", nil, err
+	}
+	cmd := exec.Command(filepath.Join(filepath.Dir(exe), "throwaway"), "-durable")
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return "", nil, err
+	}
+	end := func() error {
+		in.Close()
+		return cmd.Wait()
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err == nil {
+		return strings.TrimSpace(line), func() { end() }, nil
+	}
+	err = end()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == noDatabase {
+		return "", nil, nil
+	}
+	return "", nil, fmt.Errorf("starting PostgreSQL: %w: %s", err, said.String())
+}
+
+// benchCluster measures replicas on one PostgreSQL.
+func benchCluster(ctx context.Context, s settings) ([]row, error) {
+	database, stop, err := throwaway()
+	if err != nil {
+		return nil, err
+	}
+	if database == "" {
+		fmt.Fprintln(os.Stderr, "bench: NOT MEASURED: replicas, since PostgreSQL is not installed")
+		return nil, nil
+	}
+	defer stop()
+	raw, err := start(ctx, "raw", database)
+	if err != nil {
+		return nil, err
+	}
+	defer raw.stop()
+	var all []*process
+	for range clusterReplicas {
+		p, err := start(ctx, "replica", database)
+		if err != nil {
+			return nil, err
+		}
+		defer p.stop()
+		all = append(all, p)
+	}
+	rows, err := benchEmits(s, raw, all)
+	if err != nil {
+		return nil, err
+	}
+	outbox, err := benchOutbox(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	failover, err := benchFailover(ctx, s, all, database)
+	return append(rows, outbox, failover), err
+}
+
+// writeRate lets processes write at once and returns the sum of their rates.
+func writeRate(processes []*process, d time.Duration) (float64, error) {
+	rates, errs := make([]float64, len(processes)), make([]error, len(processes))
+	var wg sync.WaitGroup
+	for i, p := range processes {
+		wg.Go(func() {
+			text, err := p.get(fmt.Sprintf("/admin/load?writers=%d&for=%s", clusterWriters/len(processes), d))
+			if err == nil {
+				rates[i], err = strconv.ParseFloat(text, 64)
+			}
+			errs[i] = err
+		})
+	}
+	wg.Wait()
+	sum := 0.0
+	for _, r := range rates {
+		sum += r
+	}
+	return sum, errors.Join(errs...)
+}
+
+// benchEmits measures emits of one event type at one and at all replicas.
+func benchEmits(s settings, raw *process, all []*process) ([]row, error) {
+	var limits, one, three []float64
+	for range s.rounds {
+		for _, m := range []struct {
+			into *[]float64
+			at   []*process
+		}{{&limits, []*process{raw}}, {&one, all[:1]}, {&three, all}} {
+			rate, err := writeRate(m.at, s.duration)
+			if err != nil {
+				return nil, err
+			}
+			*m.into = append(*m.into, rate)
+		}
+	}
+	l, o, t := median(limits), median(one), median(three)
+	return []row{
+		{fmt.Sprintf("emits of one type at 1 replica, %d writers; limit: batched INSERTs", clusterWriters), perSecond(l), perSecond(o), o / l, "≥ 0.50"},
+		{fmt.Sprintf("emits of one type at %d replicas, %d writers in all", len(all), clusterWriters), perSecond(l), perSecond(t), t / l, "≥ 0.50"},
+	}, nil
+}
+
+// arrivals are when a stream got each payload, by the payload's time.
+type arrivals struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu   sync.Mutex
+	at   map[int64]int64
+	more chan struct{} // closed and replaced at each
+}
+
+// follow opens a stream and returns when it is active.
+func follow(ctx context.Context, p *process) (*arrivals, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	resp, err := http.DefaultClient.Do(request(ctx, p.base+"/mcp", "events/stream", `"name":"bench.sample","cursor":null,`))
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	a := &arrivals{cancel: cancel, done: make(chan struct{}), at: map[int64]int64{}, more: make(chan struct{})}
+	active := make(chan struct{})
+	go func() {
+		active := active
+		defer close(a.done)
+		defer resp.Body.Close()
+		lines := bufio.NewScanner(resp.Body)
+		for lines.Scan() {
+			now := time.Now().UnixNano()
+			if active != nil && bytes.Contains(lines.Bytes(), activeKey) {
+				close(active)
+				active = nil
+			}
+			_, text, ok := bytes.Cut(lines.Bytes(), []byte("data: "))
+			var f struct {
+				Params struct {
+					Data struct{ T int64 }
+				}
+			}
+			if !ok || json.Unmarshal(text, &f) != nil || f.Params.Data.T == 0 {
+				continue
+			}
+			a.mu.Lock()
+			a.at[f.Params.Data.T] = now
+			close(a.more)
+			a.more = make(chan struct{})
+			a.mu.Unlock()
+		}
+	}()
+	select {
+	case <-active:
+		return a, nil
+	case <-a.done:
+		return nil, fmt.Errorf("the stream ended: %s", resp.Status)
+	}
+}
+
+func (a *arrivals) close() {
+	a.cancel()
+	<-a.done
+}
+
+// of waits for the payload of that time and returns when it came.
+func (a *arrivals) of(t int64) (int64, error) {
+	timer := time.NewTimer(30 * time.Second)
+	defer timer.Stop()
+	for {
+		a.mu.Lock()
+		at, ok := a.at[t]
+		more := a.more
+		a.mu.Unlock()
+		if ok {
+			return at, nil
+		}
+		select {
+		case <-more:
+		case <-a.done:
+			return 0, errors.New("the stream ended")
+		case <-timer.C:
+			return 0, errors.New("an occurrence did not come within 30 s")
+		}
+	}
+}
+
+// transactions commits n transactions with an occurrence each at p and returns when each was committed, by
+// the payload's time.
+func (p *process) transactions(n int, every time.Duration) (commits map[int64]int64, err error) {
+	text, err := p.get(fmt.Sprintf("/admin/transactions?n=%d&every=%s", n, every))
+	if err != nil {
+		return nil, err
+	}
+	return commits, json.Unmarshal([]byte(text), &commits)
+}
+
+// benchOutbox measures how long after the commit of an author's transaction a stream at another replica has
+// its occurrence.
+func benchOutbox(ctx context.Context, all []*process) (row, error) {
+	a, err := follow(ctx, all[1])
+	if err != nil {
+		return row{}, err
+	}
+	defer a.close()
+	commits, err := all[0].transactions(300, 17*time.Millisecond)
+	if err != nil {
+		return row{}, err
+	}
+	var took []time.Duration
+	for t, committed := range commits {
+		at, err := a.of(t)
+		if err != nil {
+			return row{}, err
+		}
+		took = append(took, time.Duration(at-committed))
+	}
+	slices.Sort(took)
+	const target = 60 * time.Millisecond
+	p50, p99 := took[len(took)/2], took[len(took)*99/100]
+	return row{"from a transaction's commit to a stream at another replica, p50 and p99", target.String(),
+		fmt.Sprintf("%v, %v", p50.Round(100*time.Microsecond), p99.Round(100*time.Microsecond)), float64(p99) / float64(target), "≤ 1.00"}, nil
+}
+
+// benchFailover measures how long after the kill of the outbox's owner a stream at another replica gets what
+// is committed then.
+func benchFailover(ctx context.Context, s settings, all []*process, database string) (row, error) {
+	var took []float64
+	for range s.rounds {
+		owner, err := ownerOf(all, store.OutboxTopic)
+		if err != nil {
+			return row{}, err
+		}
+		other := (owner + 1) % len(all)
+		a, err := follow(ctx, all[other])
+		if err != nil {
+			return row{}, err
+		}
+		killed := time.Now()
+		all[owner].stop()
+		commits, err := all[other].transactions(1, 0)
+		if err != nil {
+			return row{}, err
+		}
+		for t := range commits {
+			at, err := a.of(t)
+			if err != nil {
+				return row{}, err
+			}
+			took = append(took, time.Unix(0, at).Sub(killed).Seconds())
+		}
+		a.close()
+		again, err := start(ctx, "replica", database)
+		if err != nil {
+			return row{}, err
+		}
+		*all[owner] = *again
+	}
+	const target = 12.0 // the lease and 2 s
+	m := median(took)
+	return row{"from the kill of the outbox's owner to the next delivery (lease 10 s)", "12 s", fmt.Sprintf("%.1f s", m), m / target, "≤ 1.00"}, nil
+}
+
+// ownerOf is which process owns the topic's only shard, by the name that replicas have without another.
+func ownerOf(all []*process, topic string) (int, error) {
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		text, err := all[0].get("/admin/cluster")
+		if err != nil {
+			return 0, err
+		}
+		var c store.Cluster
+		if err := json.Unmarshal([]byte(text), &c); err != nil {
+			return 0, err
+		}
+		for _, h := range c.Shards {
+			for _, r := range c.Replicas {
+				if h.Shard.Topic != topic || r.Fence != h.Fence {
+					continue
+				}
+				if i := slices.IndexFunc(all, func(p *process) bool { return strings.HasSuffix(r.Name, fmt.Sprint("/", p.cmd.Process.Pid)) }); i >= 0 {
+					return i, nil
+				}
+			}
+		}
+	}
+	return 0, fmt.Errorf("nobody owns %s", topic)
+}

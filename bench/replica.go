@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/bench/sample"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
+	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
+)
+
+// writeBatch is how many rows one INSERT of the limit takes at most, as many as an append of the store's.
+const writeBatch = 512
+
+// onLoad lets so many writers call f in turns for the time that a GET of /admin/load asks for, and answers
+// how often they did.
+func onLoad(mux *http.ServeMux, f func(context.Context) error) {
+	mux.HandleFunc("GET /admin/load", func(w http.ResponseWriter, r *http.Request) {
+		writers, err := strconv.Atoi(r.URL.Query().Get("writers"))
+		d, err2 := time.ParseDuration(r.URL.Query().Get("for"))
+		if err != nil || err2 != nil {
+			http.Error(w, "writers and for", http.StatusBadRequest)
+			return
+		}
+		var done atomic.Int64
+		var failed atomic.Pointer[error]
+		var wg sync.WaitGroup
+		begin := time.Now()
+		for range writers {
+			wg.Go(func() {
+				for time.Since(begin) < d && failed.Load() == nil {
+					if err := f(r.Context()); err != nil {
+						failed.Store(&err)
+						return
+					}
+					done.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if err := failed.Load(); err != nil {
+			http.Error(w, (*err).Error(), http.StatusInternalServerError)
+			return
+		}
+		fmt.Fprint(w, float64(done.Load())/time.Since(begin).Seconds())
+	})
+}
+
+// serveReplica is a server on the database.
+func serveReplica(mux *http.ServeMux, database string) error {
+	ctx := context.Background()
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	kept, err := postgres.Open(ctx, database, postgres.Options{Logger: log})
+	if err != nil {
+		return err
+	}
+	db, err := pgxpool.New(ctx, database)
+	if err != nil {
+		return err
+	}
+	es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil), server.Options{Store: kept, Logger: log})
+	if err != nil {
+		return err
+	}
+	emitter, err := sample.RegisterBenchSample(es, sample.BenchSampleHooks{})
+	if err != nil {
+		return err
+	}
+	mux.Handle("/mcp", transport.NewHandler(es, transport.HandlerOptions{Direct: true}))
+	onLoad(mux, func(ctx context.Context) error { return emitter.Emit(ctx, payload()) })
+	onEmit(mux, func() error { return emitter.Emit(ctx, payload()) })
+	mux.HandleFunc("GET /admin/transactions", func(w http.ResponseWriter, r *http.Request) {
+		n, err := strconv.Atoi(r.URL.Query().Get("n"))
+		every, err2 := time.ParseDuration(r.URL.Query().Get("every"))
+		if err != nil || err2 != nil {
+			http.Error(w, "n and every", http.StatusBadRequest)
+			return
+		}
+		commits := map[int64]int64{}
+		for range n {
+			p := payload()
+			occurrence, err := emitter.Prepare(ctx, p)
+			if err == nil {
+				err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { return kept.EmitPgx(ctx, tx, occurrence) })
+			}
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+			commits[p.T] = time.Now().UnixNano()
+			time.Sleep(every)
+		}
+		json.NewEncoder(w).Encode(commits)
+	})
+	mux.HandleFunc("GET /admin/cluster", func(w http.ResponseWriter, r *http.Request) {
+		c, err := kept.Cluster(r.Context())
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		json.NewEncoder(w).Encode(c)
+	})
+	return nil
+}
+
+// serveRaw is the limit of appending: the rows of occurrences go into a table, those that wait in one
+// INSERT.
+func serveRaw(mux *http.ServeMux, database string) error {
+	ctx := context.Background()
+	config, err := pgxpool.ParseConfig(database)
+	if err != nil {
+		return err
+	}
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	if _, err := pool.Exec(ctx, `CREATE TABLE IF NOT EXISTS raw (position bigserial PRIMARY KEY, appended timestamptz NOT NULL DEFAULT clock_timestamp(),
+		event_id bytea NOT NULL, timestamp text NOT NULL, data bytea NOT NULL)`); err != nil {
+		return err
+	}
+	rows := make(chan rawRow, writeBatch)
+	go func() {
+		for first := range rows {
+			group := []rawRow{first}
+			for more := true; more && len(group) < writeBatch; {
+				select {
+				case r := <-rows:
+					group = append(group, r)
+				default:
+					more = false
+				}
+			}
+			insertRaw(ctx, pool, group)
+		}
+	}()
+	onLoad(mux, func(context.Context) error {
+		data, err := json.Marshal(payload())
+		if err != nil {
+			return err
+		}
+		id, err := uuid.NewV7()
+		if err != nil {
+			return err
+		}
+		r := rawRow{id.String(), time.Now().UTC().Format(time.RFC3339Nano), data, make(chan error, 1)}
+		rows <- r
+		return <-r.done
+	})
+	return nil
+}
+
+type rawRow struct {
+	id, timestamp string
+	data          []byte
+	done          chan error
+}
+
+func insertRaw(ctx context.Context, pool *pgxpool.Pool, group []rawRow) {
+	var ids, data [][]byte
+	var timestamps []string
+	for _, r := range group {
+		ids, data, timestamps = append(ids, []byte(r.id)), append(data, r.data), append(timestamps, r.timestamp)
+	}
+	_, err := pool.Exec(ctx, `INSERT INTO raw (event_id, timestamp, data) SELECT * FROM unnest($1::bytea[], $2::text[], $3::bytea[])`, ids, timestamps, data)
+	for _, r := range group {
+		r.done <- err
+	}
+}
