@@ -3,7 +3,8 @@
 //
 // The limit of polling is net/http answering prebuilt bytes; that of streaming is net/http writing
 // one prebuilt frame and flushing it; that of webhooks is signing and posting prebuilt bytes over
-// keep-alive connections; that of generating is go/format over the bytes we generate;
+// keep-alive connections; that of emitting at replicas is inserting the same rows into PostgreSQL, those
+// that wait in one statement; that of generating is go/format over the bytes we generate;
 // that of compiling what is generated is compiling its types alone;
 // that of a large input is the same work on an input of half or a quarter of its size.
 // Limit and ours run in one invocation, each server in a process of its own, turn by turn, so that
@@ -47,6 +48,7 @@ var parts = []struct {
 	{"webhook", benchWebhook},
 	{"subscriptions", benchSubscriptions},
 	{"restart", benchRestart},
+	{"cluster", benchCluster},
 	{"generate", benchGenerate},
 	{"compile", benchCompile},
 	{"size", benchSize},
@@ -61,7 +63,7 @@ func main() {
 		return
 	}
 	var s settings
-	only := flag.String("only", "", "comma-separated parts to run: poll, push, idle, webhook, subscriptions, restart, generate, compile, size; default all")
+	only := flag.String("only", "", "comma-separated parts to run: poll, push, idle, webhook, subscriptions, restart, cluster, generate, compile, size; default all")
 	flag.IntVar(&s.rounds, "rounds", 3, "paired rounds; the median is shown")
 	flag.DurationVar(&s.duration, "duration", 3*time.Second, "length of one measurement")
 	flag.IntVar(&s.streams, "streams", 1000, "open streams of push and idle")

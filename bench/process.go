@@ -24,13 +24,13 @@ type process struct {
 // start runs this program again as the server called kind and waits until it listens.
 func start(ctx context.Context, kind string) (*process, error) { return startIn(ctx, kind, "") }
 
-// startIn is start for a server that keeps its store in dir.
-func startIn(ctx context.Context, kind, dir string) (*process, error) {
+// startIn is start for a server that keeps its store in a directory, or in the database of a connection string.
+func startIn(ctx context.Context, kind, place string) (*process, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, exe, "serve", kind, dir)
+	cmd := exec.CommandContext(ctx, exe, "serve", kind, place)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

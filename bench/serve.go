@@ -24,8 +24,8 @@ import (
 const token = "bench-token"
 
 // serve is the main function of a server process: it prints its address and serves until killed. A
-// server that keeps a store keeps it in dir.
-func serve(kind, dir string) error {
+// server that keeps a store keeps it in that place, a directory or a database.
+func serve(kind, place string) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /admin/memory", reportMemory)
 	switch kind {
@@ -40,7 +40,15 @@ func serve(kind, dir string) error {
 			return err
 		}
 	case "stored":
-		if err := serveStored(mux, dir); err != nil {
+		if err := serveStored(mux, place); err != nil {
+			return err
+		}
+	case "replica":
+		if err := serveReplica(mux, place); err != nil {
+			return err
+		}
+	case "raw":
+		if err := serveRaw(mux, place); err != nil {
 			return err
 		}
 	case "receiver":
