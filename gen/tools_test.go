@@ -52,7 +52,8 @@ func TestToolsFile(t *testing.T) {
 				if tool.Name != readtool.Name(e.Name) || e.ToolCursor != "" || e.ToolMaxEvents != "" {
 					continue
 				}
-				input, err := readtool.InputSchema(set.Published(e.Input), readtool.CursorArgument, readtool.MaxEventsArgument)
+				input, err := readtool.InputSchema(set.Published(e.Input), readtool.ArgumentNames{
+					Cursor: readtool.CursorArgument, MaxEvents: readtool.MaxEventsArgument, Wait: readtool.WaitArgument})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -33,6 +33,8 @@ With --token that takes the token too; "?id=ID" sets the eventId. Types whose so
 is "check" are emitted as well, and a type that is delivered by webhook only is left
 out where there are no webhooks.
 
+Clients that know no events have a read tool for each event type, and events_wait.
+
 --drop and --delay show what a client does on a bad network.`
 
 func newServe(c *command) *cobra.Command {

@@ -18,10 +18,16 @@ func (w *writer) readTools(p *ir.Package) {
 	var calls []jen.Code
 	for _, e := range toolEvents(p) {
 		info := described(e)
-		if e.Tool.Custom {
-			calls = append(calls, jen.Qual(readtoolPath, "New").Call(info, text(e.Tool.Tool.Name), text(e.Tool.Cursor), text(e.Tool.MaxEvents)))
-		} else {
+		t := e.Tool
+		switch {
+		case !t.Custom:
 			calls = append(calls, jen.Qual(readtoolPath, "Of").Call(info))
+		case t.Wait == readtool.WaitArgument:
+			calls = append(calls, jen.Qual(readtoolPath, "New").Call(info, text(t.Tool.Name), text(t.Cursor), text(t.MaxEvents)))
+		default:
+			names := jen.Qual(readtoolPath, "ArgumentNames").Values(jen.Id("Cursor").Op(":").Add(text(t.Cursor)),
+				jen.Id("MaxEvents").Op(":").Add(text(t.MaxEvents)), jen.Id("Wait").Op(":").Add(text(t.Wait)))
+			calls = append(calls, jen.Qual(readtoolPath, "NewNamed").Call(info, text(t.Tool.Name), names))
 		}
 	}
 	list := jen.Nil()

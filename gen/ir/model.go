@@ -81,8 +81,8 @@ type Conversation struct {
 // A Tool is an event type's read tool: what its generated function passes on and the descriptor
 // that follows from it.
 type Tool struct {
-	Cursor, MaxEvents string
-	Tool              mcp.Tool
+	Cursor, MaxEvents, Wait string
+	Tool                    mcp.Tool
 	// Custom says that the author named the tool or its arguments.
 	Custom bool
 }

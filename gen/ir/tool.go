@@ -15,7 +15,9 @@ func (b *builder) tool(e *Event, names scope) *Tool {
 	t := &Tool{
 		Cursor:    orElse(e.Schema.ToolCursor, readtool.CursorArgument),
 		MaxEvents: orElse(e.Schema.ToolMaxEvents, readtool.MaxEventsArgument),
-		Custom:    e.Schema.ToolName != "" || e.Schema.ToolCursor != "" || e.Schema.ToolMaxEvents != "",
+		Wait:      orElse(e.Schema.ToolWait, readtool.WaitArgument),
+		Custom: e.Schema.ToolName != "" || e.Schema.ToolCursor != "" || e.Schema.ToolMaxEvents != "" ||
+			e.Schema.ToolWait != "",
 	}
 	name := orElse(e.Schema.ToolName, readtool.Name(e.Schema.Name))
 	if !b.toolName(e, name, names) || !b.toolArguments(e, t) {
@@ -28,15 +30,19 @@ func (b *builder) tool(e *Event, names scope) *Tool {
 // describeTool completes the descriptor of a read tool that has its name.
 func describeTool(e *Event) {
 	if t := e.Tool; t != nil {
-		t.Tool = readtool.New(events.Info{
+		t.Tool = readtool.NewNamed(events.Info{
 			Name: e.Schema.Name, Description: e.Schema.Description, InputSchema: e.InputSchema, PayloadSchema: e.PayloadSchema,
-		}, t.Tool.Name, t.Cursor, t.MaxEvents).Tool
+		}, t.Tool.Name, t.names()).Tool
 	}
+}
+
+func (t *Tool) names() readtool.ArgumentNames {
+	return readtool.ArgumentNames{Cursor: t.Cursor, MaxEvents: t.MaxEvents, Wait: t.Wait}
 }
 
 // toolArguments reports an inputSchema that the tool cannot add its own arguments to.
 func (b *builder) toolArguments(e *Event, t *Tool) bool {
-	_, err := readtool.InputSchema(e.InputSchema, t.Cursor, t.MaxEvents)
+	_, err := readtool.InputSchema(e.InputSchema, t.names())
 	var refused *readtool.SchemaError
 	switch {
 	case !errors.As(err, &refused):
@@ -47,7 +53,7 @@ func (b *builder) toolArguments(e *Event, t *Tool) bool {
 			at = m.KeyRange
 		}
 		b.report(source.New("MCPE222", at, "%s", refused).
-			WithHint("name others in x-tool-args: {cursor: NAME, maxEvents: NAME}"))
+			WithHint("name others in x-tool-args: {cursor: NAME, maxEvents: NAME, waitSeconds: NAME}"))
 	default:
 		b.report(source.New("MCPE223", e.Schema.Input.Range, "%s", refused).
 			WithHint("leave tools out of emit, or describe the arguments as one object"))

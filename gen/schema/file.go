@@ -209,11 +209,18 @@ func (l *loader) names(e *Event, o *source.ObjectReader) {
 	if n == nil {
 		return
 	}
-	if args := l.Object(n, "x-tool-args", nil, []string{"cursor", "maxEvents"}); args != nil {
+	if args := l.Object(n, "x-tool-args", nil, []string{"cursor", "maxEvents", "waitSeconds"}); args != nil {
 		e.ToolCursor = l.toolArgument(args, "cursor")
 		e.ToolMaxEvents = l.toolArgument(args, "maxEvents")
-		if e.ToolCursor != "" && e.ToolCursor == e.ToolMaxEvents {
-			l.Report(source.New("MCPE123", n.Range, "cursor and maxEvents cannot both be named %s", strconv.Quote(e.ToolCursor)))
+		e.ToolWait = l.toolArgument(args, "waitSeconds")
+		named := map[string]string{}
+		for _, a := range []struct{ key, name string }{
+			{"cursor", e.ToolCursor}, {"maxEvents", e.ToolMaxEvents}, {"waitSeconds", e.ToolWait},
+		} {
+			if other := named[a.name]; other != "" && a.name != "" {
+				l.Report(source.New("MCPE123", n.Range, "%s and %s cannot both be named %s", other, a.key, strconv.Quote(a.name)))
+			}
+			named[a.name] = a.key
 		}
 	}
 }

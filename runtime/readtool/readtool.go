@@ -5,6 +5,8 @@
 package readtool
 
 import (
+	"cmp"
+	"errors"
 	"slices"
 	"strings"
 
@@ -17,9 +19,12 @@ import (
 type Tool struct {
 	// Event is the name of the event type.
 	Event string
-	// CursorArgument and MaxEventsArgument name the two arguments that the tool has beside the
-	// event type's own, usually "cursor" and "maxEvents".
+	// CursorArgument and MaxEventsArgument name the arguments that the tool has beside the event
+	// type's own, usually "cursor" and "maxEvents".
 	CursorArgument, MaxEventsArgument string
+	// WaitArgument names the argument by which a call waits for an occurrence, usually "waitSeconds";
+	// "" for a tool that never waits.
+	WaitArgument string
 	// Tool is the descriptor as tools/list publishes it. InputSchema and OutputSchema hold
 	// json.RawMessage; Annotations.ReadOnlyHint is true.
 	Tool mcp.Tool
@@ -29,7 +34,22 @@ type Tool struct {
 const (
 	CursorArgument    = "cursor"
 	MaxEventsArgument = "maxEvents"
+	WaitArgument      = "waitSeconds"
 )
+
+// MaxWaitSeconds is the longest that a call may ask to wait: clients commonly give up after a minute.
+const MaxWaitSeconds = 55
+
+// ArgumentNames are the names of a read tool's own arguments; an empty one is the default.
+type ArgumentNames struct{ Cursor, MaxEvents, Wait string }
+
+func (n ArgumentNames) withDefaults() ArgumentNames {
+	return ArgumentNames{
+		Cursor:    cmp.Or(n.Cursor, CursorArgument),
+		MaxEvents: cmp.Or(n.MaxEvents, MaxEventsArgument),
+		Wait:      cmp.Or(n.Wait, WaitArgument),
+	}
+}
 
 // Name returns the name that the read tool of an event type has by default: read_ and the event's
 // name, other characters than letters, digits, _ and - replaced by _.
@@ -49,19 +69,42 @@ func toolRune(r rune) rune {
 func Of(info events.Info) Tool { return New(info, Name(info.Name), CursorArgument, MaxEventsArgument) }
 
 // New returns the read tool of an event type under the given tool name, with cursor and maxEvents
-// as the names of its own arguments. Where [InputSchema] refuses the type's arguments the descriptor
-// has no InputSchema, and AddReadTools refuses it; the generator reports that earlier.
+// as the names of its own arguments. It waits by the argument waitSeconds, unless the type has an
+// argument of that name. See [NewNamed].
 func New(info events.Info, name, cursor, maxEvents string) Tool {
-	t := Tool{Event: info.Name, CursorArgument: cursor, MaxEventsArgument: maxEvents, Tool: mcp.Tool{
+	t := NewNamed(info, name, ArgumentNames{Cursor: cursor, MaxEvents: maxEvents})
+	var refused *SchemaError
+	if _, err := InputSchema(info.InputSchema, t.names()); errors.As(err, &refused) && refused.Argument == WaitArgument {
+		t.WaitArgument = ""
+		t.describe(info)
+	}
+	return t
+}
+
+// NewNamed returns the read tool of an event type under the given tool name, with the names of its own
+// arguments. Where [InputSchema] refuses the type's arguments the descriptor has no InputSchema, and
+// AddReadTools refuses it; the generator reports that earlier.
+func NewNamed(info events.Info, name string, n ArgumentNames) Tool {
+	n = n.withDefaults()
+	t := Tool{Event: info.Name, CursorArgument: n.Cursor, MaxEventsArgument: n.MaxEvents, WaitArgument: n.Wait, Tool: mcp.Tool{
 		Name:         name,
 		Description:  strings.TrimSpace("Reads the next occurrences of the event type " + info.Name + ". " + info.Description),
 		OutputSchema: OutputSchema(info.PayloadSchema),
 		Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
 	}}
-	if input, err := InputSchema(info.InputSchema, cursor, maxEvents); err == nil {
+	t.describe(info)
+	return t
+}
+
+// describe completes the descriptor with the tool's arguments.
+func (t *Tool) describe(info events.Info) {
+	if input, err := InputSchema(info.InputSchema, t.names()); err == nil {
 		t.Tool.InputSchema = input
 	}
-	return t
+}
+
+func (t *Tool) names() ArgumentNames {
+	return ArgumentNames{Cursor: t.CursorArgument, MaxEvents: t.MaxEventsArgument, Wait: t.WaitArgument}
 }
 
 // Select returns the tools that read one of the named event types, for a server that has not

@@ -5,15 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 const (
 	cursorText    = "The cursor of the last result; without it reading starts now."
 	maxEventsText = "The most occurrences to return."
+	waitText      = "How long to wait for an occurrence when there is none; by default the call returns at once."
 )
 
-// A SchemaError tells why an event type's inputSchema cannot take the two arguments of a read tool.
+// A SchemaError tells why an event type's inputSchema cannot take the arguments of a read tool.
 type SchemaError struct {
 	// Argument is the name of an argument that the inputSchema already has.
 	Argument string
@@ -29,16 +31,16 @@ func (e *SchemaError) Error() string {
 	return fmt.Sprintf("the read tool cannot add its arguments to an inputSchema with %s at its top", e.Keyword)
 }
 
-// mergedKeywords at the top of an input schema would judge the two added members as well.
+// mergedKeywords at the top of an input schema would judge the added members as well.
 var mergedKeywords = []string{
 	"oneOf", "anyOf", "allOf", "not", "if", "then", "else", "const", "enum", "maxProperties", "propertyNames", "patternProperties",
 	"dependentSchemas", "$dynamicRef",
 }
 
-// InputSchema returns an event type's published inputSchema with two more members: a cursor, string
-// or null, and a number of events, at least 1. A $ref at its top is replaced by what it names. The
-// error is a *[SchemaError].
-func InputSchema(input json.RawMessage, cursor, maxEvents string) (json.RawMessage, error) {
+// InputSchema returns an event type's published inputSchema with the arguments of a read tool: a cursor,
+// string or null, a number of events, at least 1, and, unless n.Wait is empty, how many seconds to wait. A
+// $ref at its top is replaced by what it names. The error is a *[SchemaError].
+func InputSchema(input json.RawMessage, n ArgumentNames) (json.RawMessage, error) {
 	schema := inlineRoot(parseObject(input))
 	for _, k := range mergedKeywords {
 		if schema.get(k) != nil {
@@ -46,13 +48,19 @@ func InputSchema(input json.RawMessage, cursor, maxEvents string) (json.RawMessa
 		}
 	}
 	props := parseObject(schema.get("properties"))
-	for _, name := range []string{cursor, maxEvents} {
-		if props.get(name) != nil || cursor == maxEvents {
-			return nil, &SchemaError{Argument: name}
+	for _, a := range []struct{ name, before, text string }{
+		{n.Cursor, `{"type":["string","null"],"description":`, cursorText},
+		{n.MaxEvents, `{"type":"integer","minimum":1,"description":`, maxEventsText},
+		{n.Wait, `{"type":"integer","minimum":0,"maximum":` + strconv.Itoa(MaxWaitSeconds) + `,"description":`, waitText},
+	} {
+		if a.name == "" && a.text == waitText {
+			continue
 		}
+		if props.get(a.name) != nil { // the type's, or the one before
+			return nil, &SchemaError{Argument: a.name}
+		}
+		props = props.with(a.name, described(a.before, a.text))
 	}
-	props = props.with(cursor, described(`{"type":["string","null"],"description":`, cursorText))
-	props = props.with(maxEvents, described(`{"type":"integer","minimum":1,"description":`, maxEventsText))
 	return schema.with("type", json.RawMessage(`"object"`)).with("properties", props.bytes()).bytes(), nil
 }
 
@@ -106,7 +114,7 @@ func lookup(doc json.RawMessage, ref string) (json.RawMessage, bool) {
 const dataPointer = "#/properties/events/items/properties/data"
 
 // OutputSchema describes what a read tool returns for a published payloadSchema: a page of
-// occurrences, the payload as data. References within the payload are moved to its new place.
+// occurrences, the payload as data, and a notice about whose words that is. References within the payload are moved to its new place.
 func OutputSchema(payload json.RawMessage) json.RawMessage {
 	data := parseObject(payload)
 	dialect := data.get("$schema")
@@ -121,7 +129,7 @@ func OutputSchema(payload json.RawMessage) json.RawMessage {
 		`"timestamp":{"type":"string","format":"date-time"},"data":` + string(data.bytes()) +
 		`,"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}`
 	out = out.with("type", json.RawMessage(`"object"`))
-	out = out.with("properties", json.RawMessage(`{"events":{"type":"array","items":`+occurrence+`},`+
+	out = out.with("properties", json.RawMessage(`{"notice":{"type":"string"},"events":{"type":"array","items":`+occurrence+`},`+
 		`"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}}`))
 	return out.with("required", json.RawMessage(`["events","cursor","truncated","hasMore"]`)).bytes()
 }

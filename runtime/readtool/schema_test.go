@@ -12,12 +12,13 @@ import (
 func TestInputSchema(t *testing.T) {
 	for _, c := range []struct{ name, in, good, bad string }{
 		{"plain", `{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}`,
-			`{"a":"x","cursor":null,"maxEvents":1}`, `{"a":"x","other":1}`},
+			`{"a":"x","cursor":null,"maxEvents":1,"waitSeconds":55}`, `{"a":"x","other":1}`},
 		{"no properties", `{}`, `{"cursor":"c"}`, `{"maxEvents":0}`},
+		{"a wait that is too long", `{}`, `{"waitSeconds":0}`, `{"waitSeconds":56}`},
 		{"a $ref at the top", `{"$ref":"#/$defs/a~1b","$defs":{"a/b":{"type":"object","properties":{"self":{"$ref":"#/$defs/a~1b"}},"additionalProperties":false}}}`,
 			`{"self":{"self":{}},"cursor":"c"}`, `{"self":{"cursor":"c"}}`},
 	} {
-		got, err := InputSchema(json.RawMessage(c.in), "cursor", "maxEvents")
+		got, err := InputSchema(json.RawMessage(c.in), ArgumentNames{}.withDefaults())
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -30,10 +31,11 @@ func TestInputSchemaRefuses(t *testing.T) {
 	for in, want := range map[string]SchemaError{
 		`{"type":"object","properties":{"cursor":{}}}`:                           {Argument: "cursor"},
 		`{"type":"object","properties":{"maxEvents":{}}}`:                        {Argument: "maxEvents"},
+		`{"type":"object","properties":{"waitSeconds":{}}}`:                      {Argument: "waitSeconds"},
 		`{"type":"object","oneOf":[{}]}`:                                         {Keyword: "oneOf"},
 		`{"$ref":"#/$defs/A","$defs":{"A":{"type":"object","maxProperties":1}}}`: {Keyword: "maxProperties"},
 	} {
-		_, err := InputSchema(json.RawMessage(in), "cursor", "maxEvents")
+		_, err := InputSchema(json.RawMessage(in), ArgumentNames{}.withDefaults())
 		var got *SchemaError
 		if !errors.As(err, &got) || *got != want || got.Error() == "" {
 			t.Errorf("%s: %v, want %+v", in, err, want)
@@ -53,7 +55,7 @@ func TestOutputSchema(t *testing.T) {
 		{"lists of schemas", `{"type":"object","anyOf":[{"$ref":"#/$defs/A"},{"required":["b"]}],"$defs":{"A":{"required":["a"]}}}`, `{"a":1}`, `{"c":1}`},
 	} {
 		page := func(data string) string {
-			return `{"events":[{"eventId":"1","name":"n","timestamp":"2026-01-01T00:00:00Z","data":` + data + `}],"cursor":null,"truncated":false,"hasMore":false,"nextPollMs":1}`
+			return `{"notice":"n","events":[{"eventId":"1","name":"n","timestamp":"2026-01-01T00:00:00Z","data":` + data + `}],"cursor":null,"truncated":false,"hasMore":false,"nextPollMs":1}`
 		}
 		check(t, c.name, OutputSchema(json.RawMessage(c.payload)), page(c.good), page(c.bad))
 	}

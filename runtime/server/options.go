@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
@@ -70,6 +71,9 @@ type Options struct {
 	// DefaultWait is how long a poll without timeoutMs is held (default 0), MaxWait the longest
 	// (default 30 s; negative: polls are never held). See POLL-9.
 	DefaultWait, MaxWait time.Duration
+	// MaxToolWait is the longest that a read tool or the wait tool waits for an occurrence; default 55 s,
+	// which is also the most (negative: tools never wait). Clients commonly give a call up after a minute.
+	MaxToolWait time.Duration
 	// Retention bounds each event type's log.
 	Retention Retention
 	// ReplayCeiling is the largest age of an occurrence that is replayed; 0 means none. See
@@ -166,6 +170,9 @@ func (o Options) withDefaults() Options {
 	o.MaxEvents = min(o.MaxEvents, o.MaxEventsCap)
 	if o.MaxWait == 0 {
 		o.MaxWait = 30 * time.Second
+	}
+	if o.MaxToolWait == 0 {
+		o.MaxToolWait = readtool.MaxWaitSeconds * time.Second
 	}
 	if o.Reauthorize == 0 {
 		o.Reauthorize = 5 * time.Minute

@@ -21,7 +21,7 @@ type pollAnswer struct {
 	cursor    []byte // JSON
 	truncated bool
 	more      bool
-	nextPoll  time.Duration
+	nextPoll  time.Duration // negative for a result without it
 }
 
 // encode writes the result (POLL-2). Occurrences that this subscription cannot have are left out;
@@ -55,8 +55,10 @@ func (a *pollAnswer) encode(stateless bool) json.RawMessage {
 	b = strconv.AppendBool(b, a.truncated)
 	b = append(b, `,"hasMore":`...)
 	b = strconv.AppendBool(b, a.more)
-	b = append(b, `,"nextPollMs":`...)
-	b = strconv.AppendInt(b, max(a.nextPoll.Milliseconds(), 0), 10)
+	if a.nextPoll >= 0 {
+		b = append(b, `,"nextPollMs":`...)
+		b = strconv.AppendInt(b, a.nextPoll.Milliseconds(), 10)
+	}
 	return append(b, '}')
 }
 
@@ -102,15 +104,51 @@ func (s *Server) pollAnswer(ctx context.Context, principal string, p *wire.PollP
 }
 
 func (s *Server) pollType(ctx context.Context, principal string, p *wire.PollParams, et *eventType, d *definition) (*pollAnswer, error) {
+	wait := s.options.DefaultWait
+	if p.TimeoutMs != nil {
+		wait = topic.Milliseconds(*p.TimeoutMs)
+	}
+	if p.Cursor == nil && !d.info.NoReplay {
+		wait = 0 // the bootstrap cursor is what is waited for (POLL-9)
+	}
+	q, err := s.pollRequest(ctx, principal, p, et, d, max(min(wait, s.options.MaxWait), 0))
+	if err != nil {
+		return nil, err
+	}
+	a, err := s.answer(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	if a.nextPoll <= 0 {
+		a.nextPoll = d.options.nextPoll
+	}
+	s.logKept(ctx, a.out)
+	return a, nil
+}
+
+// logKept tells the author of occurrences that a poll does not get (OCC-4).
+func (s *Server) logKept(ctx context.Context, out []topic.Outcome) {
+	for i := range out {
+		if err := out[i].Err(); err != nil {
+			s.log.Internal(ctx, "delivering to a poll", fault.Unseen{Err: err})
+		}
+	}
+}
+
+// pollRequest makes all checks of a poll that may be held for so long, and takes its lease.
+func (s *Server) pollRequest(ctx context.Context, principal string, p *wire.PollParams,
+	et *eventType, d *definition, wait time.Duration,
+) (*pollRequest, error) {
 	if !d.polls() {
 		return nil, fault.UnsupportedMode(wire.ModePoll)
 	}
 	if err := et.Refuses(); err != nil {
 		return nil, err
 	}
-	var err error
-	q := &pollRequest{et: et, limit: s.options.MaxEvents, bytes: s.options.MaxPage - pageOverhead, replay: topic.ReplayOf(p.Cursor, p.MaxAgeMs), wait: s.options.DefaultWait}
+	q := &pollRequest{et: et, limit: s.options.MaxEvents, bytes: s.options.MaxPage - pageOverhead,
+		replay: topic.ReplayOf(p.Cursor, p.MaxAgeMs), wait: wait}
 	q.head = et.Head()
+	var err error
 	if q.args, err = d.parse(p.Arguments); err != nil {
 		return nil, err
 	}
@@ -120,30 +158,11 @@ func (s *Server) pollType(ctx context.Context, principal string, p *wire.PollPar
 	if p.MaxEvents != nil {
 		q.limit = int(min(*p.MaxEvents, int64(s.options.MaxEventsCap)))
 	}
-	if p.TimeoutMs != nil {
-		q.wait = topic.Milliseconds(*p.TimeoutMs)
-	}
-	q.wait = max(min(q.wait, s.options.MaxWait), 0)
-	if p.Cursor == nil && !d.info.NoReplay {
-		q.wait = 0 // the bootstrap cursor is what is waited for (POLL-9)
-	}
 	q.sub = identity(wire.ModePoll, principal, q.args)
 	if err := s.leases.renew(ctx, et, q.sub, q.args, q.wait+d.options.lease); err != nil {
 		return nil, fault.Typed(err)
 	}
-	a, err := s.answer(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	if a.nextPoll <= 0 {
-		a.nextPoll = d.options.nextPoll
-	}
-	for _, o := range a.out {
-		if o.Err() != nil {
-			s.log.Internal(ctx, "delivering to a poll", fault.Unseen{Err: o.Err()})
-		}
-	}
-	return a, nil
+	return q, nil
 }
 
 // A polled source reads for one poll.
@@ -204,7 +223,7 @@ func (r *pollReader) holds(now bool) {
 // nothing is remembered. Without replays there is nothing to read.
 func (r *pollReader) open(ctx context.Context) (replays bool, err error) {
 	q := r.q
-	if q.wait > 0 {
+	if q.wait > 0 && r.wake == nil {
 		r.wake = topic.NewWake()
 	}
 	if q.args.def.check == nil {

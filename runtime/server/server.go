@@ -66,7 +66,8 @@ type Server struct {
 	cluster  *cluster                  // nil on a store of one process, and where nothing is served
 	control  *control                  // nil on a store of one process
 	log      fault.Log
-	reads    sync.Map // name of a read tool → name of its event
+	reads    sync.Map    // name of a read tool → name of its event
+	waits    atomic.Bool // the wait tool is there
 	vitals   vitals
 	own      memory.Actions // where the store remembers none
 	metrics  *metrics

@@ -6,14 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
+	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -39,7 +39,9 @@ func (s *Server) AddReadTools(tools ...readtool.Tool) error {
 		descriptor := t.Tool
 		s.reads.Store(descriptor.Name, t.Event)
 		s.mcp.AddTool(&descriptor, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return s.readTool(ctx, &t, req)
+			return s.answerTool(ctx, t.Tool.Name, req, func(ctx context.Context, principal string, req *mcp.CallToolRequest) (json.RawMessage, error) {
+				return s.readNext(ctx, principal, &t, req)
+			})
 		})
 	}
 	return nil
@@ -66,12 +68,17 @@ func (s *Server) shownTools(ctx context.Context, req mcp.Request, page *mcp.List
 	shown.Tools = make([]*mcp.Tool, 0, len(page.Tools)) // never null
 	for _, t := range page.Tools {
 		event, ok := s.reads.Load(t.Name)
-		if !ok {
+		waits := t.Name == WaitTool && s.waits.Load()
+		if !ok && !waits {
 			shown.Tools = append(shown.Tools, t)
 			continue
 		}
 		if s.options.Visible != nil {
 			shown.CacheScope = "private"
+		}
+		if waits {
+			shown.Tools = append(shown.Tools, s.describeWaitTool(ctx, principal, t))
+			continue
 		}
 		if _, _, err := s.lookup(ctx, principal, event.(string)); err == nil {
 			shown.Tools = append(shown.Tools, t)
@@ -91,6 +98,8 @@ func checkTool(t *readtool.Tool) error {
 		return errors.New("it has no name")
 	case t.CursorArgument == "" || t.MaxEventsArgument == "" || t.CursorArgument == t.MaxEventsArgument:
 		return errors.New("it needs two different argument names for cursor and maxEvents")
+	case t.WaitArgument != "" && (t.WaitArgument == t.CursorArgument || t.WaitArgument == t.MaxEventsArgument):
+		return errors.New("it needs another argument name for how long to wait")
 	}
 	b, err := json.Marshal(t.Tool.InputSchema)
 	if err != nil {
@@ -110,61 +119,69 @@ func checkTool(t *readtool.Tool) error {
 	return nil
 }
 
-// readTool answers one call; refusals are tool errors, so that a model can read them.
-func (s *Server) readTool(ctx context.Context, t *readtool.Tool, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	principal, _ := s.authenticate(ctx, req.Extra)
-	res, err := s.readNext(ctx, principal, t, req.Params.Arguments)
-	if err != nil {
-		s.log.Internal(ctx, "tool "+t.Tool.Name, err)
-		o := fault.Object(err, wire.Sketch)
-		text := o.Message
-		if len(o.Data) > 0 {
-			text += ": " + string(o.Data)
-		}
-		return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil
-	}
-	return &mcp.CallToolResult{StructuredContent: res, Content: []mcp.Content{&mcp.TextContent{Text: string(res)}}}, nil
-}
-
-func (s *Server) readNext(ctx context.Context, principal string, t *readtool.Tool, raw json.RawMessage) (json.RawMessage, error) {
-	p, err := toolParams(t, raw)
+// readNext is a read tool.
+func (s *Server) readNext(ctx context.Context, principal string, t *readtool.Tool, req *mcp.CallToolRequest) (json.RawMessage, error) {
+	p, err := toolParams(t, req.Params.Arguments)
 	if err != nil {
 		return nil, err
+	}
+	if p.TimeoutMs != nil {
+		if wait := s.toolWait(topic.Milliseconds(*p.TimeoutMs)); wait > 0 {
+			return s.waitForOne(ctx, principal, p, wait, req)
+		}
+		*p.TimeoutMs = 0
 	}
 	a, err := s.pollAnswer(ctx, principal, p)
 	if err != nil {
 		return nil, err
 	}
-	return a.encode(false), nil
+	return a.encodeForTool(), nil
 }
 
-// toolParams splits a tool's arguments into those of a poll and those of the event type.
-func toolParams(t *readtool.Tool, raw json.RawMessage) (*wire.PollParams, error) {
-	canonical, err := wire.Canonical(raw) // refuses duplicates before they are lost in a map
+// waitForOne is a read tool that waits. Without a cursor it waits from now on, where a poll would return the cursor.
+func (s *Server) waitForOne(ctx context.Context, principal string, p *wire.PollParams, wait time.Duration, req *mcp.CallToolRequest) (json.RawMessage, error) {
+	ctx = hook.WithPrincipal(ctx, principal)
+	q, err := s.toolPoll(ctx, principal, p, wait)
 	if err != nil {
-		return nil, fault.InvalidArguments(err)
+		return nil, err
 	}
-	var members map[string]jsontext.Value
-	if err := json.Unmarshal(canonical, &members); err != nil {
-		return nil, events.Invalid(events.FieldError{Message: "must be an object"})
+	began := time.Now()
+	w, _, err := s.await(ctx, []*pollRequest{q}, q.limit, began.Add(wait), s.progressOf(req, began, wait, []string{p.Name}))
+	if err != nil {
+		return nil, err
+	}
+	r := w.readers[0]
+	a := pollAnswer{out: w.taken, cursor: r.a.cursor, truncated: w.truncated(), more: w.more(), nextPoll: q.args.def.options.nextPoll}
+	if r.check != nil && r.check.NextPoll() > 0 {
+		a.nextPoll = r.check.NextPoll()
+	}
+	return a.encodeForTool(), nil
+}
+
+// toolParams splits a tool's arguments into those of a poll and those of the event type. How long to wait is
+// TimeoutMs, nil when the caller does not say.
+func toolParams(t *readtool.Tool, raw json.RawMessage) (*wire.PollParams, error) {
+	members, err := toolMembers(raw)
+	if err != nil {
+		return nil, err
 	}
 	p := &wire.PollParams{Name: t.Event}
-	if v, ok := members[t.CursorArgument]; ok && v.Kind() != 'n' {
-		var cursor string
-		if json.Unmarshal(v, &cursor) != nil {
-			return nil, events.Invalid(events.FieldError{Path: wire.Pointer(t.CursorArgument), Message: "must be a string or null"})
-		}
-		p.Cursor = &cursor
+	if p.Cursor, err = textArgument(members, t.CursorArgument); err != nil {
+		return nil, err
 	}
-	if v, ok := members[t.MaxEventsArgument]; ok && v.Kind() != 'n' {
-		n, err := strconv.ParseInt(string(v), 10, 64)
-		if err != nil || n < 1 {
-			return nil, events.Invalid(events.FieldError{Path: wire.Pointer(t.MaxEventsArgument), Message: "must be an integer of at least 1"})
-		}
-		p.MaxEvents = &n
+	if p.MaxEvents, err = limitArgument(members, t.MaxEventsArgument); err != nil {
+		return nil, err
 	}
-	delete(members, t.CursorArgument)
-	delete(members, t.MaxEventsArgument)
+	if t.WaitArgument != "" {
+		seconds, err := waitArgument(members, t.WaitArgument)
+		if err != nil {
+			return nil, err
+		}
+		if seconds != nil {
+			ms := *seconds * time.Second.Milliseconds()
+			p.TimeoutMs = &ms
+		}
+	}
 	if p.Arguments, err = json.Marshal(members); err != nil {
 		return nil, events.Invalid(events.FieldError{Message: "is not valid JSON"})
 	}

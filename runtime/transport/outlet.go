@@ -103,7 +103,11 @@ func httpSession(r *http.Request) string {
 
 // expectReply lets adapters know which session a call comes by and when its reply is written.
 func (h *handler) expectReply(r *http.Request, session string) (replied func()) {
-	ticket, over := h.es.ExpectReply(session, "", false)
+	gone := r.Context()
+	if session != "" && h.options.EventStore != nil {
+		gone = context.WithoutCancel(gone) // the client may come back for the answer
+	}
+	ticket, over := h.es.ExpectReply(gone, session, "", false)
 	r.Header.Set(port.ReplyHeader, ticket)
 	// The SDK goes on with a call whose client has gone away.
 	stop := context.AfterFunc(r.Context(), over)
@@ -212,7 +216,7 @@ func (c *conn) acceptToolCall(req *jsonrpc.Request) {
 	}
 	c.mu.Unlock()
 	c.openOutlet()
-	ticket, replied := c.es.ExpectReply(session, c.session, c.local)
+	ticket, replied := c.es.ExpectReply(c.ctx, session, c.session, c.local)
 	c.mu.Lock()
 	if c.replies == nil {
 		c.replies = map[jsonrpc.ID]func(){}

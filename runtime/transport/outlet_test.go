@@ -206,7 +206,7 @@ func TestOutletIsBounded(t *testing.T) {
 // No peer can say by which session it comes: the header is deleted from what comes in.
 func TestReplyHeaderIsNotTakenFromPeers(t *testing.T) {
 	g := newRig(t, server.Options{})
-	ticket, replied := port.Of(g.es).ExpectReply("http victim", "", true)
+	ticket, replied := port.Of(g.es).ExpectReply(context.Background(), "http victim", "", true)
 	defer replied()
 	keys := make(chan string, 1)
 	g.callers(func(c port.Caller) { keys <- c.Session })

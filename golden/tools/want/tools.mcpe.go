@@ -127,6 +127,59 @@ func SubscribeBookOpenedV1(ctx context.Context, c *client.Client, args BookOpene
 	return (*BookOpenedV1Subscription)(s), err
 }
 
+// PotBoiledEventName is the name of the event type.
+const PotBoiledEventName = "pot.boiled"
+
+var eventPotBoiled = events.Info{
+	Name:        PotBoiledEventName,
+	Description: "Its argument has the name by which the tool waits.",
+	Fingerprint: "62582cea137c122416bdf8fdd1f06e98",
+}
+
+// PotBoiledArguments are the arguments of pot.boiled.
+type PotBoiledArguments struct {
+	WaitSeconds *int64 `json:"waitSeconds,omitzero"`
+}
+
+func (v *PotBoiledArguments) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
+}
+
+// PotBoiledPayload is the payload of pot.boiled.
+//
+// Its argument has the name by which the tool waits.
+type PotBoiledPayload struct {
+	Liters *float64 `json:"liters,omitzero"`
+}
+
+func (v *PotBoiledPayload) UnmarshalJSON(b []byte) error {
+	return events.DecodeStruct(b, v)
+}
+
+// PotBoiledHooks customize pot.boiled.
+type PotBoiledHooks = server.Hooks[PotBoiledArguments, PotBoiledPayload]
+
+// PotBoiledEmitter emits pot.boiled.
+type PotBoiledEmitter = server.Emitter[PotBoiledPayload]
+
+// RegisterPotBoiled adds pot.boiled to s.
+func RegisterPotBoiled(s *server.Server, h PotBoiledHooks, o ...server.TypeOption) (*PotBoiledEmitter, error) {
+	e, err := server.RegisterUntyped(s, publishedSchemas, &eventPotBoiled, h, o)
+	return (*PotBoiledEmitter)(e), err
+}
+
+// PotBoiledEvent is an occurrence of pot.boiled as a client receives it.
+type PotBoiledEvent = events.Event[PotBoiledArguments, PotBoiledPayload]
+
+// PotBoiledSubscription delivers the occurrences of pot.boiled.
+type PotBoiledSubscription = client.Subscription[PotBoiledArguments, PotBoiledPayload]
+
+// SubscribePotBoiled subscribes to pot.boiled.
+func SubscribePotBoiled(ctx context.Context, c *client.Client, args PotBoiledArguments, o ...client.SubscribeOption) (*PotBoiledSubscription, error) {
+	s, err := client.SubscribeUntyped(ctx, c, &eventPotBoiled, &args, o)
+	return (*PotBoiledSubscription)(s), err
+}
+
 // Arguments is the shared type Arguments.
 type Arguments struct {
 	Repo   string     `json:"repo"`

@@ -13,10 +13,12 @@ import (
 // type with both sources the type's log is read after it.
 type Poll struct {
 	walk
-	emits bool
-	emit  topic.Reader // of the type's log, if emits
-	found *step        // at hand; nil when the upstream is to be asked
-	next  time.Duration
+	emits   bool
+	emit    topic.Reader   // of the type's log, if emits
+	from    store.Position // emit's, before the last Fill
+	checked int            // of what the last Fill gave, how many a check found
+	found   *step          // at hand; nil when the upstream is to be asked
+	next    time.Duration
 }
 
 // Poll places a poll; truncated tells that its cursor could not be honoured. Where it has none, it
@@ -58,6 +60,9 @@ func (p *Poll) NextPoll() time.Duration { return p.next }
 // Fill reads what there is, asking as long as the upstream has more, up to the bound.
 func (p *Poll) Fill(ctx context.Context, into []topic.Outcome, b topic.Bound) (topic.Pulled, error) {
 	got := topic.Pulled{Out: into}
+	if p.emits {
+		p.from = p.emit.Position()
+	}
 	scanned := 0
 	for {
 		if p.found == nil {
@@ -73,7 +78,7 @@ func (p *Poll) Fill(ctx context.Context, into []topic.Outcome, b topic.Bound) (t
 		p.next = s.nextPoll
 		p.take(s)
 		out, done, err := p.read(ctx, got.Out, topic.Bound{Outcomes: b.Outcomes, Bytes: b.Bytes, Scan: len(s.entries)})
-		got.Out = out
+		got.Out, p.checked = out, len(out)
 		if err != nil {
 			return got, err
 		}
@@ -125,6 +130,20 @@ func (p *Poll) Unpark() store.Position {
 		return 0
 	}
 	return p.emit.Unpark()
+}
+
+// CursorAfter is the cursor after the first n of the occurrences that the last Fill gave, as JSON; n is at
+// least 1.
+func (p *Poll) CursorAfter(out []topic.Outcome, n int) []byte {
+	e := out[n-1].Entry()
+	switch {
+	case !p.emits:
+		return frame.AppendString(nil, e.Cursor)
+	case n <= p.checked:
+		return bothCursor(p.emit.Topic(), p.from, e.Cursor)
+	default:
+		return bothCursor(p.emit.Topic(), e.Position, p.last)
+	}
 }
 
 // Cursor implements [topic.Source].

@@ -33,6 +33,7 @@ type Outlet struct {
 type Hub struct {
 	tickets sync.Map // text → *Ticket
 	replies sync.Map // text → *reply
+	held    held
 
 	advertised advertised
 
@@ -214,8 +215,9 @@ func (h *Hub) OnSessionEnd(f func(session, principal string)) (stop func()) {
 	}
 }
 
-// EndSession tells adapters that the principal asked for the end of a session.
+// EndSession tells adapters that the principal asked for the end of a session, and ends what is held open in it.
 func (h *Hub) EndSession(session, principal string) {
+	h.held.end(sessionOf{session, principal})
 	h.mu.Lock()
 	var tell []func(session, principal string)
 	for _, f := range h.ended {

@@ -72,6 +72,7 @@ func (c Caller) AfterReply(f func()) {
 const ReplyHeader = "X-Mcpe-Reply"
 
 type reply struct {
+	ctx                 context.Context // ends when nobody can be answered any more
 	session, connection string
 	local               bool
 
@@ -102,14 +103,83 @@ func (r *reply) add(f func()) bool {
 
 // ExpectReply makes a ticket for a call that a carrier passes to the SDK under [ReplyHeader];
 // session is the key of the outlet of its session, "" for none; connection and local are as in
-// [Caller]. The carrier calls replied, once or more, when the reply is on its way or never comes.
-func (h *Hub) ExpectReply(session, connection string, local bool) (ticket string, replied func()) {
-	r := &reply{session: session, connection: connection, local: local}
+// [Caller]; ctx ends when the caller has gone, so that nothing is held open for it. The carrier calls replied,
+// once or more, when the reply is on its way or never comes.
+func (h *Hub) ExpectReply(ctx context.Context, session, connection string, local bool) (ticket string, replied func()) {
+	r := &reply{ctx: ctx, session: session, connection: connection, local: local}
 	ticket = newTicket()
 	h.replies.Store(ticket, r)
 	return ticket, func() {
 		h.replies.Delete(ticket)
 		r.finish()
+	}
+}
+
+// UntilGone returns a context that also ends when the principal who makes a request has gone, where the SDK does not
+// notice it or waits for the request: its connection ends, or its session. The caller calls cancel.
+func (h *Hub) UntilGone(ctx context.Context, extra *mcp.RequestExtra, principal string) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	if extra == nil {
+		return ctx, cancel
+	}
+	ticket := extra.Header.Get(ReplyHeader)
+	if ticket == "" {
+		return ctx, cancel // no carrier of ours
+	}
+	v, ok := h.replies.Load(ticket)
+	if !ok {
+		cancel() // it has gone already
+		return ctx, cancel
+	}
+	r := v.(*reply)
+	stop := context.AfterFunc(r.ctx, cancel)
+	leave := func() {}
+	if r.session != "" {
+		leave = h.held.add(sessionOf{r.session, principal}, cancel)
+	}
+	return ctx, func() {
+		stop()
+		leave()
+		cancel()
+	}
+}
+
+// A sessionOf is a session with whom it belongs to: who knows another's cannot end what it holds.
+type sessionOf struct{ session, principal string }
+
+// held are the requests of sessions that end with them.
+type held struct {
+	mu    sync.Mutex
+	calls map[sessionOf]map[*context.CancelFunc]struct{}
+}
+
+func (h *held) add(s sessionOf, cancel context.CancelFunc) (leave func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.calls == nil {
+		h.calls = map[sessionOf]map[*context.CancelFunc]struct{}{}
+	}
+	if h.calls[s] == nil {
+		h.calls[s] = map[*context.CancelFunc]struct{}{}
+	}
+	h.calls[s][&cancel] = struct{}{}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if delete(h.calls[s], &cancel); len(h.calls[s]) == 0 {
+			delete(h.calls, s)
+		}
+	}
+}
+
+// end ends all requests of a session.
+func (h *held) end(s sessionOf) {
+	h.mu.Lock()
+	calls := h.calls[s]
+	delete(h.calls, s)
+	h.mu.Unlock()
+	for cancel := range calls {
+		(*cancel)()
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
@@ -116,6 +117,7 @@ type trial struct {
 	types []*eventType
 	// names finds a type.
 	names map[string]*eventType
+	tools []readtool.Tool
 	lines sync.Mutex
 }
 

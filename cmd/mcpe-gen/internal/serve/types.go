@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/sample"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -39,6 +41,14 @@ func TypeOf(set *schema.Set, e *schema.Event) (events.Type[json.RawMessage, json
 	return t, err
 }
 
+// readTool is the read tool of an event type, under the names of its event file; false where its arguments leave no
+// room for those of a tool.
+func readTool(e *schema.Event, info events.Info) (readtool.Tool, bool) {
+	tool := readtool.NewNamed(info, cmp.Or(e.ToolName, readtool.Name(e.Name)),
+		readtool.ArgumentNames{Cursor: e.ToolCursor, MaxEvents: e.ToolMaxEvents, Wait: e.ToolWait})
+	return tool, tool.Tool.InputSchema != nil
+}
+
 // register registers every event type of the files, but for those that nobody could subscribe to.
 func (t *trial) register() error {
 	for _, set := range t.o.Sets {
@@ -53,7 +63,11 @@ func (t *trial) register() error {
 	if len(t.types) == 0 {
 		return usagef("the event files have no event types that can be served")
 	}
-	return nil
+	// For clients that know no events.
+	if err := t.es.AddReadTools(t.tools...); err != nil {
+		return err
+	}
+	return t.es.AddWaitTool()
 }
 
 func (t *trial) add(set *schema.Set, e *schema.Event) error {
@@ -80,6 +94,9 @@ func (t *trial) add(set *schema.Set, e *schema.Event) error {
 		s.sample = v
 	} else if t.o.Sample > 0 {
 		t.warn("%s has no samples: none was found that fits its payloadSchema", e.Name)
+	}
+	if tool, ok := readTool(e, typ.Info); ok {
+		t.tools = append(t.tools, tool)
 	}
 	t.types = append(t.types, s)
 	t.names[e.Name] = s

@@ -1,0 +1,192 @@
+package transport
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+)
+
+// waitCall is a call of the wait tool or of a read tool with a progress token.
+func (m mode) waitCall(id, arguments string) string {
+	params := `{"name":"events_wait","arguments":` + arguments + `}`
+	if m.modern() {
+		request := m.request(id, methodCall, params)
+		return strings.Replace(request, `"_meta":{`, `"_meta":{"progressToken":"p",`, 1)
+	}
+	return m.request(id, methodCall, strings.TrimSuffix(params, "}")+`,"_meta":{"progressToken":"p"}}`)
+}
+
+// waitHeader names the tool, as the stateless revision demands.
+var waitHeader = map[string]string{"Mcp-Name": "events_wait"}
+
+// newWaitRig is a rig with the tools for clients that know no events. What comes of each call of one is told.
+func newWaitRig(t testing.TB, o server.Options) (g *rig, begun, over chan error) {
+	t.Helper()
+	g = newRig(t, o)
+	if err := g.es.AddWaitTool(); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.es.AddReadTools(readtool.Of(tickType("tick").Info)); err != nil {
+		t.Fatal(err)
+	}
+	begun, over = make(chan error, 10), make(chan error, 10)
+	g.srv.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			if method != methodCall {
+				return next(ctx, method, req)
+			}
+			begun <- nil
+			res, err := next(ctx, method, req)
+			over <- err
+			return res, err
+		}
+	})
+	return g, begun, over
+}
+
+// POLL-9: a call that waits ends at once when its client cancels it, and where the request is the call's whole life,
+// when its connection ends; the server holds nothing for nobody.
+func TestWaitEndsWithItsClient(t *testing.T) {
+	inEveryMode(t, func(t *testing.T, m mode) {
+		for _, how := range []string{"cancel", "abort"} {
+			if how == "cancel" && m.http && m.modern() {
+				continue // there a cancel is the abort
+			}
+			g, begun, over := newWaitRig(t, server.Options{})
+			c := g.connect(m, HandlerOptions{})
+			call := m.waitCall(`7`, `{"events":[{"name":"tick"}],"waitSeconds":55}`)
+			switch c := c.(type) {
+			case *lineClient:
+				c.send(call)
+				recv(t, begun, "the call")
+				if how == "cancel" {
+					c.notify(methodCancelled, cancelOf(`7`))
+				} else {
+					c.w.Close()
+				}
+			case *httpClient:
+				ctx, abort := context.WithCancel(context.Background())
+				defer abort()
+				go func() {
+					if resp, err := c.do(ctx, http.MethodPost, call, waitHeader); err == nil {
+						_, _ = io.Copy(io.Discard, resp.Body)
+						resp.Body.Close()
+					}
+				}()
+				recv(t, begun, "the call")
+				if how == "cancel" {
+					c.notify(methodCancelled, cancelOf(`7`))
+				} else {
+					abort()
+				}
+			}
+			if err := recv(t, over, how); err == nil {
+				t.Errorf("%s: the call was answered", how)
+			}
+		}
+	})
+}
+
+// A client that may come back for its answer keeps its call.
+func TestWaitIsResumable(t *testing.T) {
+	g, begun, over := newWaitRig(t, server.Options{})
+	m := modes[2]
+	c := g.connect(m, HandlerOptions{Streamable: resumable()}).(*httpClient)
+	ctx, abort := context.WithCancel(context.Background())
+	go func() {
+		if resp, err := c.do(ctx, http.MethodPost, m.waitCall(`7`, `{"events":[{"name":"tick"}],"waitSeconds":55}`), nil); err == nil {
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+		}
+	}()
+	recv(t, begun, "the call")
+	abort()
+	select {
+	case err := <-over:
+		t.Fatalf("the call ended with its connection: %v", err)
+	case <-time.After(200 * time.Millisecond):
+	}
+	g.emit(1)
+	if err := recv(t, over, "the answer"); err != nil {
+		t.Error(err)
+	}
+}
+
+// Progress comes every 10 s by the response of the call, before its answer; in every mode, and at the end of the server
+// the call has its answer.
+func TestWaitProgressAndEnd(t *testing.T) {
+	for _, m := range modes {
+		if !m.http {
+			continue // the SDK's own in-memory transport is tried in package server
+		}
+		t.Run(m.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, _, _ := newWaitRig(t, server.Options{})
+				c, stop := g.bubble(m, NewHandler(g.es, HandlerOptions{}))
+				c.header.Set("Mcp-Name", "events_wait") // as the stateless revision demands
+				began := time.Now()
+				f := c.sse(m.waitCall(`7`, `{"events":[{"name":"tick"}],"waitSeconds":55}`)) // whose headers come with the first message
+				f.patient = time.Minute
+				for i := 1; i <= 2; i++ {
+					p := f.want("notifications/progress")
+					if d := time.Since(began); d != time.Duration(i)*10*time.Second || string(member(p.params, "progressToken")) != `"p"` {
+						t.Errorf("after %v: %s", d, p.params)
+					}
+				}
+				g.emit(1)
+				answer := f.want("")
+				if !strings.Contains(string(member(answer.result, "structuredContent")), `"seq":1`) {
+					t.Errorf("%s", answer.result)
+				}
+				cursor := string(member(member(answer.result, "structuredContent"), "cursor"))
+				time.AfterFunc(15*time.Second, func() { _ = g.es.Shutdown(context.Background()) })
+				f = c.sse(m.waitCall(`8`, `{"events":[{"name":"tick"}],"waitSeconds":55,"cursor":`+cursor+`}`))
+				f.patient = time.Minute
+				f.want("notifications/progress")
+				if answer = f.want(""); string(member(member(answer.result, "structuredContent"), "cursor")) != cursor {
+					t.Errorf("at the end %s", answer.result)
+				}
+				stop()
+			})
+		})
+	}
+}
+
+// POLL-9, SRV-6: a session that is deleted, and a connection that is closed, do not wait for a call that waits.
+func TestWaitDoesNotHoldASession(t *testing.T) {
+	g, begun, over := newWaitRig(t, server.Options{})
+	m := modes[2]
+	c := g.connect(m, HandlerOptions{}).(*httpClient)
+	f := make(chan error, 1)
+	go func() {
+		resp, err := c.do(context.Background(), http.MethodPost, m.waitCall(`7`, `{"events":[{"name":"tick"}],"waitSeconds":55}`), nil)
+		if err == nil {
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+		}
+		f <- err
+	}()
+	recv(t, begun, "the call")
+	deleted := make(chan error, 1)
+	go func() {
+		resp, err := c.do(context.Background(), http.MethodDelete, "", nil)
+		if err == nil {
+			resp.Body.Close()
+		}
+		deleted <- err
+	}()
+	if err := recv(t, deleted, "the session's end"); err != nil {
+		t.Error(err)
+	}
+	recv(t, over, "the call's end")
+	recv(t, f, "the response")
+}
