@@ -49,7 +49,7 @@ func TestToolsFile(t *testing.T) {
 		set, _ := schema.Load([]string{file}, schema.Options{})
 		for _, e := range set.Files[0].Events {
 			for _, tool := range doc.Tools {
-				if tool.Name != readtool.Name(e.Name) || e.ToolCursor != "" || e.ToolMaxEvents != "" {
+				if tool.Name != readtool.Name(e.Name) || e.ToolCursor != "" || e.ToolMaxEvents != "" || e.ToolWait != "" {
 					continue
 				}
 				input, err := readtool.InputSchema(set.Published(e.Input), readtool.ArgumentNames{

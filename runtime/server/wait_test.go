@@ -263,8 +263,9 @@ func TestWaitMissesAndRepeatsNothing(t *testing.T) {
 			emitted := make(chan struct{})
 			go func() {
 				defer close(emitted)
+				pause := rand.New(rand.NewPCG(seed, 2))
 				for i := range 200 {
-					time.Sleep(time.Duration(rnd.IntN(400)) * time.Millisecond)
+					time.Sleep(time.Duration(pause.IntN(400)) * time.Millisecond)
 					id := fmt.Sprintf("id-%d", i)
 					severity := []string{"P1", "P2", "P3"}[i%3]
 					mu.Lock()
