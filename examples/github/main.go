@@ -6,10 +6,11 @@
 //	github -http 127.0.0.1:8080 -github-secret S -tokens tokens.json
 //
 // With -db events and subscriptions survive a restart; with -webhooks subscribers may have events
-// posted to them; with -operators their operators have a console on /ops/. Probes ask /healthz and
-// /readyz. The event types come from examples/schemas/github.yaml; what this program adds is
-// in receive.go (GitHub's endpoint), payloads.go (GitHub's bodies to typed payloads),
-// webhooks.go (the options of delivery by webhook) and operators.go (the console).
+// posted to them; with -tools clients that know no events have tools for them; with -operators their
+// operators have a console on /ops/. Probes ask /healthz and /readyz. The event types come from
+// examples/schemas/github.yaml; what this program adds is in receive.go (GitHub's endpoint), payloads.go
+// (GitHub's bodies to typed payloads), webhooks.go (the options of delivery by webhook) and operators.go
+// (the console).
 package main
 
 import (
@@ -30,6 +31,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/github"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
@@ -39,7 +41,7 @@ const shutdownTime = 4 * time.Second
 
 type options struct {
 	http, secret, tokens string
-	stdio                bool
+	stdio, tools         bool
 	heartbeat            time.Duration
 	webhooks             webhookOptions
 	operators            operatorOptions
@@ -71,6 +73,7 @@ func parse(argv []string, stderr io.Writer) (options, error) {
 	fs.BoolVar(&o.stdio, "stdio", false, "serve MCP on standard input and output")
 	fs.StringVar(&o.secret, "github-secret", "", "secret of GitHub's webhooks; without it bodies are not authenticated")
 	fs.StringVar(&o.tokens, "tokens", "", "JSON file with an object of bearer token to principal; without it callers are not authenticated")
+	fs.BoolVar(&o.tools, "tools", false, "offer tools to clients that know no events: one that reads each event type, and events_wait")
 	fs.DurationVar(&o.heartbeat, "heartbeat", 0, "heartbeat interval of streams; 0 means the default of 15 s")
 	o.webhooks.flags(fs)
 	o.operators.flags(fs)
@@ -109,6 +112,11 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 	emit, err := register(es)
 	if err != nil {
 		return err
+	}
+	if o.tools {
+		if err := errors.Join(es.AddReadTools(github.ReadTools()...), es.AddWaitTool()); err != nil {
+			return err
+		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
