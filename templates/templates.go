@@ -2,8 +2,9 @@
 // stdio or on Streamable HTTP, whose events are emitted or found by a check, or of one that makes the webhooks of a
 // service events. They are written once and then belong to the author.
 //
-// Start at [Render]. The files lie in common/, in one directory for each transport, and in those of what the server
-// is about: notes/ with one for each source, or webhooks/. They are text templates over [Scaffold]; every one ends in
+// Start at [Render]. The files lie in common/, in one directory for each transport, in those of what the server
+// is about: notes/ with one for each source, or webhooks/; and in one for each thing that is chosen: store/, bearer/,
+// oauth/, console/. They are text templates over [Scaffold]; every one ends in
 // .tmpl, so that neither the go command nor an editor takes go.mod.tmpl for a module or main.go.tmpl for Go.
 //
 // This package makes no compatibility promise.
@@ -23,10 +24,17 @@ import (
 )
 
 //go:embed all:common all:stdio all:http all:notes all:noteshttp all:emit all:check all:webhooks
+//go:embed all:store all:bearer all:oauth all:console
 var tree embed.FS
 
 // Transports are the values that Scaffold.Transport may have.
 var Transports = []string{"stdio", "http"}
+
+// Stores are the values that Scaffold.Store may have, and Auths those of Scaffold.Auth.
+var (
+	Stores = []string{"memory", "sqlite", "postgres"}
+	Auths  = []string{"none", "bearer", "oauth"}
+)
 
 // Sources are the values that Scaffold.Source may have.
 var Sources = []string{"emit", "check"}
@@ -42,6 +50,12 @@ type Scaffold struct {
 	// Source is where events come from, one of Sources: "emit" when the program tells of each,
 	// "check" when the server asks an upstream for new ones.
 	Source string
+	// Store is what events are kept in, one of Stores; "" for memory.
+	Store string
+	// Auth is how callers say who they are, one of Auths; "" for bearer on HTTP, and for none on stdio.
+	Auth string
+	// Webhooks offers delivery by webhook, Console serves the operators' console; both on HTTP only.
+	Webhooks, Console bool
 	// GoVersion is the go line of go.mod, for example "1.26.0".
 	GoVersion string
 	// Version is the version of this module that go.mod requires, for example "v0.1.0".
@@ -89,14 +103,59 @@ func (s Scaffold) Package() string {
 
 // directories are those whose files make the scaffold.
 func (s Scaffold) directories() []string {
+	dirs := []string{"common", s.Transport}
 	if s.From != nil {
-		return []string{"common", s.Transport, "webhooks"}
+		dirs = append(dirs, "webhooks")
+	} else {
+		dirs = append(dirs, "notes", s.Source)
+		if s.Transport == "http" {
+			dirs = append(dirs, "noteshttp")
+		}
 	}
-	dirs := []string{"common", s.Transport, "notes", s.Source}
-	if s.Transport == "http" {
-		dirs = append(dirs, "noteshttp")
+	if s.Store != "memory" {
+		dirs = append(dirs, "store")
+	}
+	if s.Auth != "none" {
+		dirs = append(dirs, s.Auth)
+	}
+	if s.Console {
+		dirs = append(dirs, "console")
 	}
 	return dirs
+}
+
+// Settle chooses what was left open, and refuses what does not go together. Its errors name the flags of init.
+func (s *Scaffold) Settle() error {
+	if s.Store == "" {
+		s.Store = "memory"
+	}
+	if s.Auth == "" {
+		s.Auth = "bearer"
+		if s.Transport == "stdio" {
+			s.Auth = "none"
+		}
+	}
+	for _, c := range []struct {
+		what, value string
+		choices     []string
+	}{{"transport", s.Transport, Transports}, {"source", s.Source, Sources}, {"store", s.Store, Stores}, {"auth", s.Auth, Auths}} {
+		if !slices.Contains(c.choices, c.value) {
+			return fmt.Errorf("%s %q is none of %s", c.what, c.value, strings.Join(c.choices, ", "))
+		}
+	}
+	switch stdio := s.Transport == "stdio"; {
+	case stdio && s.From != nil:
+		return fmt.Errorf("webhooks come by HTTP: transport %q cannot take them in", s.Transport)
+	case stdio && s.Webhooks:
+		return errors.New("--webhooks: subscriptions belong to somebody, and nobody has a name on stdio; use --transport http")
+	case stdio && s.Auth != "none":
+		return fmt.Errorf("--auth %s: a client on stdio starts the server itself; use --transport http", s.Auth)
+	case stdio && s.Console:
+		return errors.New("--console: operators come by HTTP; use --transport http")
+	case s.Webhooks && s.Auth == "none":
+		return errors.New("--webhooks: subscriptions belong to somebody, and with --auth none nobody has a name")
+	}
+	return nil
 }
 
 // GoRelease is the Go release that GoVersion belongs to, for example "1.26". The container image of
@@ -114,17 +173,11 @@ type File struct {
 
 // Render gives the files of a scaffold in the order of their paths. It writes nothing.
 func Render(s Scaffold) ([]File, error) {
-	if !slices.Contains(Transports, s.Transport) {
-		return nil, fmt.Errorf("transport %q is none of %s", s.Transport, strings.Join(Transports, ", "))
-	}
-	if !slices.Contains(Sources, s.Source) {
-		return nil, fmt.Errorf("source %q is none of %s", s.Source, strings.Join(Sources, ", "))
+	if err := s.Settle(); err != nil {
+		return nil, err
 	}
 	var files []File
 	if s.From != nil {
-		if s.Transport != "http" {
-			return nil, fmt.Errorf("webhooks come by HTTP: transport %q cannot take them in", s.Transport)
-		}
 		files = append(files, File{Path: "events/" + s.From.Package + ".yaml", Content: s.From.EventFile},
 			File{Path: "testdata/webhook.json", Content: s.From.Sample})
 	}

@@ -73,11 +73,87 @@ func checkRendered(t *testing.T, f File) {
 	}
 }
 
+// Whatever goes together gives Go that is formatted, and text without gaps; the image suits it.
+func TestRenderEveryCombination(t *testing.T) {
+	n := 0
+	for _, s := range combinations() {
+		settled := s
+		if err := settled.Settle(); err != nil {
+			if _, err := Render(s); err == nil {
+				t.Errorf("%+v is rendered", s)
+			}
+			continue
+		}
+		n++
+		files, err := Render(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		has := map[string]string{}
+		for _, f := range files {
+			checkRendered(t, f)
+			if has[f.Path] != "" {
+				t.Errorf("%s is there twice", f.Path)
+			}
+			has[f.Path] = string(f.Content)
+		}
+		if got := has["store.go"] != ""; got != (settled.Store != "memory") {
+			t.Errorf("%+v: store.go %v", s, got)
+		}
+		if got := has["auth.go"] != ""; got != (settled.Auth != "none") {
+			t.Errorf("%+v: auth.go %v", s, got)
+		}
+		if got := has["console.go"] != ""; got != s.Console {
+			t.Errorf("%+v: console.go %v", s, got)
+		}
+		image := has["Dockerfile"]
+		for part, want := range map[string]bool{
+			"VOLUME /data\nWORKDIR /data\nUSER 65532:65532": settled.Store == "sqlite",
+			`"-db", "/data/events.db"`:                      settled.Store == "sqlite",
+			"--chown=65532:65532 /data":                     settled.Store == "sqlite",
+			"HEALTHCHECK":                                   s.Transport == "http",
+			"/run/secrets/tokens.json":                      settled.Auth == "bearer",
+			`"-console", ":8081"`:                           s.Console,
+		} {
+			if strings.Contains(image, part) != want {
+				t.Errorf("%+v: Dockerfile with %s: %v\n%s", s, part, !want, image)
+			}
+		}
+	}
+	if n != 138 {
+		t.Errorf("%d combinations", n)
+	}
+}
+
+// combinations are all of them, also those that do not go together.
+func combinations() (all []Scaffold) {
+	from := &From{Service: "hmac", Title: "your service", GoName: "HMAC", Package: "hooks", EventFile: []byte("version: 1\n"), Sample: []byte("{}\n"),
+		Events: []FromEvent{{Name: "a", GoName: "A", Event: "a"}}}
+	for _, transport := range Transports {
+		for _, source := range append(slices.Clone(Sources), "from") {
+			for _, store := range Stores {
+				for _, auth := range append(slices.Clone(Auths), "") {
+					for i := range 4 {
+						s := scaffold(transport, source)
+						if source == "from" {
+							s.Source, s.From = "emit", from
+						}
+						s.Store, s.Auth, s.Webhooks, s.Console = store, auth, i&1 > 0, i&2 > 0
+						all = append(all, s)
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
 // The image has nothing but the program, runs as nobody, and does not serve the world without tokens.
 func TestDockerfile(t *testing.T) {
 	for transport, want := range map[string][]string{
 		"stdio": {"FROM golang:1.26 AS build\n", "FROM gcr.io/distroless/static-debian12:nonroot\nCOPY --from=build /server /server\nUSER 65532:65532\nENTRYPOINT [\"/server\"]\n"},
-		"http":  {"USER 65532:65532\nEXPOSE 8080\nENTRYPOINT [\"/server\"]\n", `CMD ["-http", ":8080", "-tokens", "/run/secrets/tokens.json"]`},
+		"http": {"USER 65532:65532\nEXPOSE 8080\n", `CMD ["/server", "-probe", "http://127.0.0.1:8080/readyz"]` + "\nENTRYPOINT [\"/server\"]\n",
+			`CMD ["-http", ":8080", "-tokens", "/run/secrets/tokens.json"]`},
 	} {
 		got := content(t, scaffold(transport, "emit"), "Dockerfile")
 		for _, part := range want {

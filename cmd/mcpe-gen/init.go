@@ -31,6 +31,12 @@ Nothing is asked elsewhere, with -q, or with a --format other than text.
 The source is "emit" when your program tells of each event, and "check" when the
 server looks for new ones in a table, a feed or another service.
 
+--store says what events are kept in: memory, a SQLite file, or PostgreSQL, which several
+processes may share. --webhooks offers delivery by webhook, --auth oauth the metadata
+by which connectors find the authorization server, and --console serves the operators'
+console; these three need --transport http. Every server has tools for clients that
+know no events, one of which waits.
+
 With --from the events are the webhooks of a service, which the server takes in by
 HTTP, verified; --events chooses among the event types that there are to start from:
 those of GitHub are made of its own schemas (push, issues and pull_request where none
@@ -60,6 +66,9 @@ type start struct {
 	// from is the service whose webhooks become events, "" for none, and events are the event types to start with.
 	from   string
 	events []string
+	// store, auth, webhooks and console are what the new server has.
+	store, auth       string
+	webhooks, console bool
 	// write lets init edit the server that is there.
 	write bool
 	// chosen is events as somebody has answered, by commas; "" where nobody was asked.
@@ -77,6 +86,7 @@ func newInit(c *command) *cobra.Command {
 		Long:  initHelp,
 		Example: `  mcpe-gen init demo --module example.com/demo
   mcpe-gen init demo --transport http --source check
+  mcpe-gen init demo --transport http --store sqlite --webhooks --auth oauth --console
   mcpe-gen init demo --from github --events issues.opened,release
   mcpe-gen init demo --replace ../mcpe-gen
   mcpe-gen init --write  # in a module that has a server`,
@@ -95,7 +105,7 @@ func newInit(c *command) *cobra.Command {
 				s.dir = args[0]
 			}
 			given := cmd.Flags().Changed
-			if err := s.webhooks(given); err != nil {
+			if err := s.fromService(given); err != nil {
 				return refuse(err)
 			}
 			module, err := moduleIn(s.dir)
@@ -105,8 +115,10 @@ func newInit(c *command) *cobra.Command {
 			if module == nil && s.write {
 				return refuse(fmt.Errorf("--write edits the server of a module that is there, and %s has no go.mod", s.dir))
 			}
-			if module != nil && given("transport") {
-				return refuse(errors.New("--transport: the server of this module has one already; leave the flag out"))
+			for _, flag := range []string{"transport", "store", "webhooks", "auth", "console"} {
+				if module != nil && given(flag) {
+					return refuse(fmt.Errorf("--%s is for a new module, and the server of this one is there already; leave the flag out", flag))
+				}
 			}
 			all := initQuestions
 			if s.from != "" {
@@ -127,19 +139,25 @@ func newInit(c *command) *cobra.Command {
 	flags.StringVar(&s.module, "module", "", "module `path` of the new module (default example.com/ and the directory's name)")
 	flags.StringVar(&s.transport, "transport", templates.Transports[0], "what the server speaks: `stdio|http`")
 	flags.StringVar(&s.source, "source", templates.Sources[0], "where events come from: `emit|check`")
+	flags.StringVar(&s.store, "store", templates.Stores[0], "what events are kept in: `"+strings.Join(templates.Stores, "|")+"`")
+	flags.BoolVar(&s.webhooks, "webhooks", false, "offer delivery by webhook")
+	flags.StringVar(&s.auth, "auth", "", "how callers say who they are: `"+strings.Join(templates.Auths, "|")+"` (default bearer on HTTP)")
+	flags.BoolVar(&s.console, "console", false, "serve the operators' console")
 	flags.StringVar(&s.from, "from", "", "service whose webhooks become events: `"+strings.Join(starter.Services, "|")+"`")
 	flags.StringSliceVar(&s.events, "events", nil, "event types to start with, of those that --from has: `a,b`")
 	flags.StringVar(&s.replace, "replace", "", "`path` of a checkout of mcpe-gen to use instead of a released version")
 	flags.BoolVar(&s.write, "write", false, "in a module that is there: edit its server too")
 	completeWords(cmd, "transport", templates.Transports...)
 	completeWords(cmd, "source", templates.Sources...)
+	completeWords(cmd, "store", templates.Stores...)
+	completeWords(cmd, "auth", templates.Auths...)
 	completeWords(cmd, "from", starter.Services...)
 	_ = cmd.MarkFlagDirname("replace")
 	return cmd
 }
 
-// webhooks settles what follows from --from, and refuses what contradicts it.
-func (s *start) webhooks(given func(flag string) bool) error {
+// fromService settles what follows from --from, and refuses what contradicts it.
+func (s *start) fromService(given func(flag string) bool) error {
 	switch {
 	case s.from == "" && len(s.events) > 0:
 		return errors.New("--events chooses among the event types of a service: name it with --from")
@@ -194,12 +212,20 @@ func (c *command) init(ctx context.Context, s start, ask []question) error {
 
 // scaffold checks what was asked for against the version of this binary.
 func (s start) scaffold(v version) (templates.Scaffold, error) {
-	t := templates.Scaffold{Module: s.module, Transport: s.transport, Source: s.source, GoVersion: goVersion, Version: v.Text}
-	if !slices.Contains(templates.Transports, s.transport) {
-		return t, fmt.Errorf("--transport %s: must be %s", s.transport, strings.Join(templates.Transports, " or "))
+	t := templates.Scaffold{Module: s.module, Transport: s.transport, Source: s.source, GoVersion: goVersion, Version: v.Text,
+		Store: s.store, Auth: s.auth, Webhooks: s.webhooks, Console: s.console}
+	for _, c := range []struct {
+		flag, value string
+		choices     []string
+	}{{"transport", s.transport, templates.Transports}, {"source", s.source, templates.Sources},
+		{"store", s.store, templates.Stores}, {"auth", s.auth, append([]string{""}, templates.Auths...)}} {
+		if !slices.Contains(c.choices, c.value) {
+			choices := slices.DeleteFunc(slices.Clone(c.choices), func(choice string) bool { return choice == "" })
+			return t, fmt.Errorf("--%s %s: must be %s", c.flag, c.value, orOf(choices))
+		}
 	}
-	if !slices.Contains(templates.Sources, s.source) {
-		return t, fmt.Errorf("--source %s: must be %s", s.source, strings.Join(templates.Sources, " or "))
+	if err := t.Settle(); err != nil {
+		return t, err
 	}
 	if t.Module == "" {
 		abs, err := filepath.Abs(s.dir)
@@ -232,6 +258,12 @@ func (s start) scaffold(v version) (templates.Scaffold, error) {
 		}
 	}
 	return t, nil
+}
+
+// orOf lists choices: "a, b or c".
+func orOf(choices []string) string {
+	last := len(choices) - 1
+	return strings.Join(choices[:last], ", ") + " or " + choices[last]
 }
 
 // startFrom is the service whose webhooks become events, for the templates.
@@ -294,7 +326,8 @@ func (c *command) showStarted(s start, scaffold templates.Scaffold, files []stri
 		from = "from " + s.from
 	}
 	if c.format == "json" {
-		return c.printJSON(map[string]any{"from": s.from, "module": scaffold.Module, "directory": s.dir, "transport": s.transport, "source": s.source, "files": files, "next": next})
+		return c.printJSON(map[string]any{"from": s.from, "module": scaffold.Module, "directory": s.dir, "transport": s.transport, "source": s.source,
+			"store": scaffold.Store, "auth": scaffold.Auth, "webhooks": scaffold.Webhooks, "console": scaffold.Console, "files": files, "next": next})
 	}
 	return c.printf("Module %s in %s (%s, %s):\n  %s\n\nNext:\n  %s\n",
 		scaffold.Module, s.dir, s.transport, from, strings.Join(files, "\n  "), strings.Join(next, "\n  "))
