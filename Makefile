@@ -88,6 +88,10 @@ providers: ## Fetch GitHub's webhook schemas again (needs npm and its registry).
 	cd bin/providers && npm pack --silent $(OCTOKIT) && tar -xzf octokit-webhooks-schemas-*.tgz package/schema.json
 	$(GO) run ./gen/provider/internal/lines < bin/providers/package/schema.json > gen/provider/github/webhooks.schema.json
 
+.PHONY: scaffolds
+scaffolds: ## Build, test and run what init writes, for every two choices that go together (minutes; test does a few).
+	MCPE_GEN_SCAFFOLDS=all $(GO) test -count=1 -run '^TestScaffolds$$' ./cmd/mcpe-gen
+
 .PHONY: bench
 bench: ## Measure polling, streaming and generating beside their plain-Go limits.
 	@mkdir -p bin

@@ -79,7 +79,7 @@ func goEnv(e *testscript.Env) error {
 	for key, dir := range dirs {
 		e.Setenv(key, dir)
 	}
-	e.Setenv("GOFLAGS", "-mod=mod")
+	e.Setenv("GOFLAGS", os.Getenv("GOFLAGS")+" -mod=mod")
 	e.Setenv("GOPROXY", "off")
 	e.Setenv("GOWORK", "off")
 	return nil

@@ -1,0 +1,478 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/starter"
+	"github.com/mcpe-gen/mcpe-gen/runtime/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/templates"
+)
+
+// A combination is what init was asked for.
+type combination struct {
+	// about is "emit", "check", or the service of --from.
+	about, transport, store, auth string
+	webhooks, console             bool
+}
+
+func (c combination) flags() []string {
+	flags := []string{"--transport", c.transport, "--store", c.store}
+	if slices.Contains(templates.Sources, c.about) {
+		flags = append(flags, "--source", c.about)
+	} else {
+		flags = append(flags, "--from", c.about)
+	}
+	if c.auth != "" {
+		flags = append(flags, "--auth", c.auth)
+	}
+	if c.webhooks {
+		flags = append(flags, "--webhooks")
+	}
+	if c.console {
+		flags = append(flags, "--console")
+	}
+	return flags
+}
+
+func (c combination) String() string { return strings.Join(c.flags(), " ") }
+
+// some are the combinations that every test run builds, all those of `make scaffolds`: every two choices that go
+// together are in one of them.
+var (
+	some = []combination{
+		{"check", "http", "sqlite", "bearer", false, true},
+		{"emit", "http", "memory", "oauth", true, false},
+		{"github", "http", "sqlite", "none", false, true},
+	}
+	all = []combination{
+		{"emit", "stdio", "memory", "", false, false},
+		{"check", "stdio", "sqlite", "", false, false},
+		{"emit", "stdio", "postgres", "", false, false},
+		{"emit", "http", "memory", "bearer", true, true},
+		{"emit", "http", "sqlite", "none", false, false},
+		{"emit", "http", "postgres", "oauth", false, false},
+		{"check", "http", "memory", "none", false, true},
+		{"check", "http", "sqlite", "bearer", false, true},
+		{"check", "http", "postgres", "oauth", true, false},
+		{"github", "http", "memory", "oauth", false, false},
+		{"github", "http", "sqlite", "none", false, true},
+		{"github", "http", "postgres", "bearer", true, false},
+		{"stripe", "http", "memory", "none", false, false},
+		{"stripe", "http", "sqlite", "oauth", true, true},
+		{"stripe", "http", "postgres", "bearer", true, true},
+		{"slack", "http", "memory", "oauth", true, false},
+		{"slack", "http", "sqlite", "bearer", false, false},
+		{"slack", "http", "postgres", "none", false, true},
+		{"standard-webhooks", "http", "memory", "oauth", false, false},
+		{"standard-webhooks", "http", "sqlite", "bearer", true, true},
+		{"standard-webhooks", "http", "postgres", "none", false, true},
+		{"hmac", "http", "memory", "oauth", true, true},
+		{"hmac", "http", "sqlite", "none", false, false},
+		{"hmac", "http", "postgres", "bearer", true, true},
+	}
+)
+
+// TestCombinations finds every two choices that go together in one of all.
+func TestCombinations(t *testing.T) {
+	if len(all) > 24 {
+		t.Errorf("%d combinations", len(all))
+	}
+	pairs := func(c combination) (p []string) {
+		choices := []string{c.transport + " " + c.store, c.transport + " " + c.about, c.about + " " + c.store}
+		if c.transport == "stdio" {
+			return choices[:2]
+		}
+		values := []string{"about " + c.about, "store " + c.store, "auth " + c.auth, fmt.Sprint("webhooks ", c.webhooks), fmt.Sprint("console ", c.console)}
+		for i, a := range values {
+			for _, b := range values[i+1:] {
+				p = append(p, a+", "+b)
+			}
+		}
+		return append(p, choices...)
+	}
+	have := map[string]bool{}
+	for _, c := range all {
+		for _, p := range pairs(c) {
+			have[p] = true
+		}
+	}
+	n := 0
+	for _, transport := range templates.Transports {
+		for _, about := range []string{"emit", "check", "github", "stripe", "slack", "standard-webhooks", "hmac"} {
+			for _, store := range templates.Stores {
+				for _, auth := range templates.Auths {
+					for i := range 4 {
+						c := combination{about, transport, store, auth, i&1 > 0, i&2 > 0}
+						s := templates.Scaffold{Transport: transport, Source: "emit", Store: store, Auth: auth, Webhooks: c.webhooks, Console: c.console}
+						if s.Settle() != nil || transport == "stdio" && !slices.Contains(templates.Sources, about) {
+							continue
+						}
+						n++
+						for _, p := range pairs(c) {
+							if !have[p] {
+								t.Errorf("no combination has %s", p)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	if n < 200 {
+		t.Errorf("%d possible combinations", n)
+	}
+}
+
+// TestScaffolds builds, tests and runs what init writes for some combinations, and vets it for the services that are not
+// among them; with MCPE_GEN_SCAFFOLDS=all, as `make scaffolds` sets it, it runs all. They are directories of one module,
+// so that the go command loads and builds what they share once.
+func TestScaffolds(t *testing.T) {
+	set, vetted := some, []combination(nil)
+	if os.Getenv("MCPE_GEN_SCAFFOLDS") == "all" {
+		set = all
+	} else {
+		for _, service := range starter.Services {
+			vetted = append(vetted, combination{service, "http", "memory", "bearer", false, false})
+		}
+	}
+	checkout, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(t.TempDir(), "demo")
+	for i, c := range append(slices.Clone(set), vetted...) {
+		dir := filepath.Join(root, name(i))
+		var stdout, stderr bytes.Buffer
+		args := append([]string{"init", dir, "--module", "example.com/demo/" + name(i), "--replace", checkout}, c.flags()...)
+		if code := run(args, &stdout, &stderr, versionOf(nil)); code != exitOK {
+			t.Fatalf("%s: exit code %d\n%s", c, code, &stderr)
+		}
+		for _, args := range [][]string{{"-c", filepath.Join(dir, "mcpe.yaml"), "generate", "--check"}, {"-c", filepath.Join(dir, "mcpe.yaml"), "lint"}} {
+			stdout.Reset()
+			if code := run(args, &stdout, &stderr, versionOf(nil)); code != exitOK || stdout.Len() > 0 {
+				t.Errorf("%s: %v: exit code %d\n%s%s", c, args, code, &stdout, &stderr)
+			}
+		}
+		gomod := filepath.Join(dir, "go.mod")
+		text := readText(t, gomod)
+		if err := os.Remove(gomod); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			text = strings.Replace(text, "module example.com/demo/"+name(i)+"\n", "module example.com/demo\n", 1)
+			for file, content := range map[string]string{"go.mod": text, "go.sum": readText(t, filepath.Join(checkout, "go.sum"))} {
+				if err := os.WriteFile(filepath.Join(root, file), []byte(content), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	goRun(t, root, "list", "-deps", "-test", "./...")
+	goRun(t, root, "vet", "./...")
+	bin := filepath.Join(root, "bin")
+	test, build := []string{"test", "-vet=off"}, []string{"build", "-o", bin + string(filepath.Separator)}
+	for i := range set {
+		test, build = append(test, "./"+name(i)), append(build, "./"+name(i))
+	}
+	goRun(t, root, test...)
+	goRun(t, root, build...)
+	db := ""
+	if slices.ContainsFunc(set, func(c combination) bool { return c.store == "postgres" }) {
+		db = throwawayPostgres(t)
+	}
+	for i, c := range set {
+		t.Run(c.String(), func(t *testing.T) {
+			r := &running{combination: c, program: filepath.Join(bin, name(i)), dir: t.TempDir(), postgres: db}
+			if c.store == "postgres" && db == "" {
+				t.Skip("NO POSTGRESQL: it is built and not run")
+			}
+			if c.transport == "stdio" {
+				serveStdio(t, r.program, r.database(t)...)
+				return
+			}
+			r.serve(t)
+		})
+	}
+}
+
+func name(i int) string { return fmt.Sprintf("s%02d", i) }
+
+// throwawayPostgres is the connection string of a PostgreSQL for the test, "" where there is none.
+func throwawayPostgres(t *testing.T) string {
+	if url := os.Getenv("MCPE_TEST_POSTGRES"); url != "" {
+		return url
+	}
+	program := filepath.Join(t.TempDir(), "throwaway")
+	if out, err := exec.Command("go", "build", "-o", program, "../../runtime/internal/pgtest/throwaway").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cmd := exec.Command(program)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		if err := cmd.Wait(); err != nil && os.Getenv("MCPE_TEST_POSTGRES_REQUIRED") != "" {
+			t.Error(err)
+		}
+	})
+	url, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(url)
+}
+
+// running is a server that was built.
+type running struct {
+	combination
+	program, dir, postgres string
+
+	cmd    *exec.Cmd
+	stderr *lines
+	base   string
+}
+
+// database are the flags for where its events are kept.
+func (r *running) database(t *testing.T) []string {
+	switch r.store {
+	case "sqlite":
+		return []string{"-db", filepath.Join(r.dir, "events.db")}
+	case "postgres":
+		// Each test is alone in a database of its own: the scaffold's schema has one name.
+		name := "scaffold_" + regexp.MustCompile(`\W`).ReplaceAllString(strings.ToLower(filepath.Base(r.program)), "_")
+		return []string{"-db", ownDatabase(t, r.postgres, name)}
+	}
+	return nil
+}
+
+const operatorToken = "operators-only"
+
+// start starts the server and waits until it is ready.
+func (r *running) start(t *testing.T, args, env []string) {
+	t.Helper()
+	r.stderr = &lines{}
+	r.cmd = exec.CommandContext(t.Context(), r.program, append([]string{"-http", "127.0.0.1:0"}, args...)...)
+	r.cmd.Env, r.cmd.Stderr, r.cmd.Dir = append(os.Environ(), env...), r.stderr, r.dir
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r.base = r.stderr.find(t, regexp.MustCompile(`http://[^/ ]+|webhooks need a store of one process`))
+	if !strings.HasPrefix(r.base, "http") && r.webhooks && r.store == "postgres" {
+		t.Skip("NOT RUN: this server refuses webhooks on a store that processes share")
+	}
+	for _, path := range []string{"/readyz", "/healthz"} {
+		if code := status(t, r.base+path, "", ""); code != http.StatusOK {
+			t.Errorf("%s: status %d\n%s", path, code, r.stderr)
+		}
+	}
+}
+
+// serve does with a server what its users do: a client with and without a token, an agent that waits for an event, the
+// same agent after a restart, an operator.
+func (r *running) serve(t *testing.T) {
+	args, env, token := r.database(t), []string{"EVENTS_KEY=" + strings.Repeat("0f", 32)}, ""
+	switch r.auth {
+	case "bearer":
+		tokens := filepath.Join(r.dir, "tokens.json")
+		if err := os.WriteFile(tokens, []byte(`{"s3cret": "ada"}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args, token = append(args, "-tokens", tokens), "s3cret"
+	case "oauth":
+		const resource = "https://mcp.example.com/mcp"
+		issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			_ = json.NewEncoder(w).Encode(map[string]any{"active": q.FormValue("token") == "s3cret", "sub": "ada", "aud": resource,
+				"exp": time.Now().Add(time.Hour).Unix()})
+		}))
+		t.Cleanup(issuer.Close)
+		env = append(env, "OAUTH_RESOURCE="+resource, "OAUTH_ISSUER="+issuer.URL, "OAUTH_INTROSPECTION="+issuer.URL)
+		token = "s3cret"
+	}
+	if r.console {
+		args, env = append(args, "-console", "127.0.0.1:0"), append(env, "OPERATOR_TOKEN="+operatorToken)
+	}
+	env = append(env, r.secret()...)
+	r.start(t, args, env)
+	if out, err := exec.CommandContext(t.Context(), r.program, "-probe", r.base+"/readyz").CombinedOutput(); err != nil {
+		t.Errorf("-probe: %v\n%s", err, out)
+	}
+	if err := exec.CommandContext(t.Context(), r.program, "-probe", r.base+"/none").Run(); err == nil {
+		t.Error("-probe is content with status 404")
+	}
+	r.operate(t)
+	if token != "" {
+		if code := status(t, r.base+"/mcp", "Bearer guessed", ""); code != http.StatusUnauthorized {
+			t.Errorf("a guessed token: status %d", code)
+		}
+	}
+	if r.auth == "oauth" {
+		if code := status(t, r.base+"/.well-known/oauth-protected-resource/mcp", "", ""); code != http.StatusOK {
+			t.Errorf("metadata: status %d", code)
+		}
+	}
+	event := r.modes(t, token)
+	before := r.wait(t, token, event, "")
+	if !slices.Contains(templates.Sources, r.about) {
+		if code := status(t, r.base+"/"+packageOf(r.about), "", "{}"); code != http.StatusUnauthorized {
+			t.Errorf("a webhook without a signature: status %d", code)
+		}
+		if r.about == "github" {
+			postGitHub(t, r.base)
+			if after := r.wait(t, token, "push", before.Cursor); len(after.Events) != 1 || !bytes.Contains(after.Events[0], []byte(`"d-1"`)) {
+				t.Errorf("after a webhook: %+v", after)
+			}
+		}
+		terminate(t, r.cmd, r.stderr)
+		return
+	}
+	r.note(t, token)
+	if after := r.wait(t, token, event, before.Cursor); len(after.Events) != 1 || after.Truncated {
+		t.Errorf("after a note: %+v", after)
+	}
+	terminate(t, r.cmd, r.stderr)
+	r.start(t, args, env)
+	again := r.wait(t, token, event, before.Cursor)
+	if kept := r.store != "memory" && r.about == "emit"; kept != (len(again.Events) == 1) || kept == again.Truncated {
+		t.Errorf("after a restart: %+v", again)
+	}
+	terminate(t, r.cmd, r.stderr)
+}
+
+// secret is what the webhooks of its service are signed with.
+func (r *running) secret() []string {
+	f := templates.From{Service: r.about}
+	if r.about == "standard-webhooks" {
+		return []string{f.Env() + "=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
+	}
+	return []string{f.Env() + "=s3cret"}
+}
+
+// packageOf is the generated package of a service.
+func packageOf(service string) string {
+	from, err := startFrom(service, nil)
+	if err != nil {
+		return service
+	}
+	return from.Package
+}
+
+// operate asks the console with and without its token.
+func (r *running) operate(t *testing.T) {
+	t.Helper()
+	if !r.console {
+		return
+	}
+	at := strings.TrimPrefix(r.stderr.find(t, regexp.MustCompile(`console is on http://\S+`)), "console is on ")
+	if code := status(t, at, "", ""); code != http.StatusUnauthorized {
+		t.Errorf("the console without a token: status %d", code)
+	}
+	if code := status(t, at, "Bearer "+operatorToken, ""); code != http.StatusOK {
+		t.Errorf("the console: status %d", code)
+	}
+}
+
+// status is that of a GET, or of a POST where there is a body.
+func status(t *testing.T, url, authorization, body string) int {
+	t.Helper()
+	method, content := http.MethodGet, io.Reader(nil)
+	if body != "" {
+		method, content = http.MethodPost, strings.NewReader(body)
+	}
+	q, err := http.NewRequestWithContext(t.Context(), method, url, content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if authorization != "" {
+		q.Header.Set("Authorization", authorization)
+	}
+	q.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp.StatusCode
+}
+
+// modes expects webhook among the modes of the event types where it was asked for, and gives the first of them.
+func (r *running) modes(t *testing.T, token string) (event string) {
+	t.Helper()
+	c, err := client.Connect(t.Context(), client.HTTP(r.base+"/mcp", &http.Client{Transport: bearer(token)}), client.Options{})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, r.stderr)
+	}
+	defer c.Close()
+	list, err := c.List(t.Context())
+	if err != nil || len(list) == 0 {
+		t.Fatal(err, list)
+	}
+	for _, d := range list {
+		if got := slices.Contains(d.Delivery, wire.ModeWebhook); got != r.webhooks {
+			t.Errorf("%s is delivered by %v", d.Name, d.Delivery)
+		}
+	}
+	return list[0].Name
+}
+
+func (r *running) note(t *testing.T, token string) {
+	t.Helper()
+	if code := status(t, r.base+"/notes", "Bearer "+token, `{"author": "ada", "text": "hello"}`); code != http.StatusAccepted {
+		t.Errorf("POST /notes: status %d\n%s", code, r.stderr)
+	}
+}
+
+// wait calls the wait tool as an agent does whose client knows no events.
+func (r *running) wait(t *testing.T, token, event, cursor string) (answer struct {
+	Events    []json.RawMessage
+	Cursor    string
+	Truncated bool
+}) {
+	t.Helper()
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1"}, nil).Connect(t.Context(),
+		&mcp.StreamableClientTransport{Endpoint: r.base + "/mcp", HTTPClient: &http.Client{Transport: bearer(token)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	args := map[string]any{"events": []any{map[string]string{"name": event}}, "waitSeconds": 0}
+	if cursor != "" {
+		args["cursor"] = cursor
+	}
+	res, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: server.WaitTool, Arguments: args})
+	if err != nil || res.IsError {
+		t.Fatalf("%v %+v\n%s", err, res, r.stderr)
+	}
+	if err := json.Unmarshal([]byte(res.Content[0].(*mcp.TextContent).Text), &answer); err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
