@@ -197,7 +197,7 @@ func (s *Server) progressOf(req *mcp.CallToolRequest, began time.Time, wait time
 	return &progress{began: began, next: began.Add(progressEvery), tell: func(ctx context.Context, elapsed time.Duration) {
 		// Where it cannot be sent the client is gone, which ends ctx, or takes none.
 		_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Message: what,
-			Progress: elapsed.Seconds(), Total: wait.Seconds()})
+			Progress: elapsed.Truncate(time.Second).Seconds(), Total: wait.Seconds()})
 	}}
 }
 
