@@ -34,7 +34,7 @@ import (
 )
 
 // shutdownTime bounds an orderly end.
-const shutdownTime = 3 * time.Second
+const shutdownTime = 10 * time.Second
 
 type options struct {
 	upstream, token              string

@@ -134,12 +134,8 @@ func (o *origin) start(db string, argv ...string) *running {
 	go func() { ended <- run(ctx, opts, out) }()
 	r := &running{t: o.t, stop: sync.OnceFunc(func() {
 		cancel()
-		begun := time.Now()
-		if err := <-ended; err != nil {
+		if err := <-ended; err != nil { // such as a shutdown that did not come to an end
 			o.t.Error(err)
-		}
-		if d := time.Since(begun); d > 5*time.Second {
-			o.t.Errorf("ending took %v", d)
 		}
 	})}
 	o.t.Cleanup(r.stop)
