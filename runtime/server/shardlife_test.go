@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -206,4 +207,80 @@ func TestREP10WithoutReplay(t *testing.T) {
 	got := f.r.to(plain)
 	slices.Sort(got)
 	wantStrings(t, "delivered", got, sent...)
+}
+
+// REP-11: an owner that has not heard of the others for two seconds begins no attempt although its lease holds,
+// and goes on when it has heard of them.
+func TestREP11UnheardOwnersBeginNothing(t *testing.T) {
+	f := newFleet(t, 2, func(f *fleet) { f.options.Replica.Lease = 20 * time.Second })
+	f.settled()
+	s := f.members[0].subscribe(t, "ann", params(plain, secretA, ""))
+	owner, other := f.owner(s.ID), f.other(s.ID)
+	emit(t, other.emitter, incident{ID: "1"})
+	waitUntil(t, "the first", func() bool { return len(f.r.to(plain)) == 1 })
+	owner.control.stop()
+	<-owner.control.done
+	time.Sleep(maxUnheard + 100*time.Millisecond)
+	emit(t, other.emitter, incident{ID: "2"})
+	other.unsubscribe(t, "ann", plain)
+	time.Sleep(time.Second)
+	wantStrings(t, "delivered", f.r.to(plain), "1")
+	if h := owner.webhooks.Get(s.ID); h == nil || !h.Ours() {
+		t.Error("its lease does not hold")
+	}
+}
+
+// REP-9: an attempt that hangs when a process shuts down holds up its own shard alone.
+func TestREP9SlowAttemptHoldsUpItsShardAlone(t *testing.T) {
+	f := newFleet(t, 1, func(f *fleet) { f.options.Replica.Lease = 10 * time.Second })
+	f.settled()
+	old := f.members[0]
+	const subs = 6
+	for i := range subs {
+		old.subscribe(t, "ann", params(fmt.Sprint(plain, i), secretA, fmt.Sprintf(`,"arguments":{"minLevel":%d}`, i)))
+	}
+	slow := plain + "0"
+	release := make(chan struct{})
+	f.r.on(func(w http.ResponseWriter, d *delivered) bool {
+		if d.url == slow && d.body.EventID == "1" {
+			<-release
+		}
+		return false
+	})
+	emit(t, old.emitter, incident{ID: "1", Level: 9})
+	for i := range subs {
+		waitUntil(t, "under way", func() bool { return len(f.r.to(fmt.Sprint(plain, i))) == 1 })
+	}
+	next := f.join()
+	f.settled()
+	gone := make(chan struct{})
+	began := time.Now()
+	go func() {
+		defer close(gone)
+		f.leave(old)
+	}()
+	waitUntil(t, "the others go on elsewhere", func() bool { return next.webhooks.Settled("e") >= shardsOfType-1 })
+	t.Logf("they went on after %v", time.Since(began))
+	emit(t, next.emitter, incident{ID: "2", Level: 9})
+	waitUntil(t, "the second, but for the slow one's shard", func() bool {
+		n := 0
+		for i := range subs {
+			if len(f.r.to(fmt.Sprint(plain, i))) == 2 {
+				n++
+			}
+		}
+		return n >= 1
+	})
+	select {
+	case <-gone:
+		t.Error("it was gone before its last attempt was over")
+	default:
+	}
+	close(release)
+	<-gone
+	for i := range subs {
+		url := fmt.Sprint(plain, i)
+		waitUntil(t, "both", func() bool { return len(f.r.to(url)) >= 2 })
+		wantStrings(t, url, f.r.to(url), "1", "2")
+	}
 }
