@@ -8,8 +8,9 @@
 // cursor in bodies and responses (HOOK-6). A subscription that has nothing to do costs neither a
 // goroutine nor a timer.
 //
-// Start with [New], [Engine.Add] and [Reader]; turn.go decides whose turn it is, attempt.go makes
-// one attempt, persist.go writes progress down. The package makes no compatibility promise.
+// Start with [New], [Engine.Add] and [Reader]; turn.go decides whose turn it is, attempt.go makes one
+// attempt, persist.go writes progress down, shard.go divides the subscriptions where several processes
+// deliver. The package makes no compatibility promise.
 package delivery
 
 import (

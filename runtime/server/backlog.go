@@ -47,6 +47,8 @@ const (
 	// markOrders is how often it is stored how far orders are done when none of them concerns
 	// subscriptions.
 	markOrders = 30 * time.Second
+	// earlierChunk is how many orders are read at once when the log is read again.
+	earlierChunk = 1024
 )
 
 func (b *backlog) init(c *control) { b.c = c }
@@ -167,7 +169,7 @@ func (c *control) earlier(ctx context.Context, from, to store.Position) (found [
 	log, _, err := c.at(ctx)
 	for err == nil && from < to {
 		var b store.Batch
-		if b, err = log.Read(ctx, from, controlChunk); err != nil {
+		if b, err = log.Read(ctx, from, earlierChunk); err != nil {
 			break
 		}
 		if b.Gap {
@@ -218,16 +220,21 @@ type handoff struct {
 }
 
 // orders reads what was ordered since the owners of a shard have stored how far they were.
-func (c *control) orders(ctx context.Context, owned store.OwnedStore) (subscriber.Orders, error) {
+func (c *control) orders(ctx context.Context, owned store.OwnedStore, none bool) (subscriber.Orders, error) {
 	from, _, err := owned.Resume(ctx, store.ControlLog)
 	if err != nil {
 		return nil, err
+	}
+	marked := from
+	if none {
+		to, _ := c.backlog.done()
+		from = max(from, to)
 	}
 	list, err := c.backlog.after(ctx, from)
 	if err != nil {
 		return nil, err
 	}
-	return &handoff{c: c, from: from, list: list, marked: from, markedAt: time.Now()}, nil
+	return &handoff{c: c, from: from, list: list, marked: marked, markedAt: time.Now()}, nil
 }
 
 // Ends implements [subscriber.Orders].

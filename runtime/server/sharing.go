@@ -55,8 +55,8 @@ func (s *Server) sharing(ctx context.Context) (*subscriber.Sharing, error) {
 			}
 			return s.ask(ctx, o)
 		},
-		Orders: func(ctx context.Context, owned store.OwnedStore) (subscriber.Orders, error) {
-			return s.control.orders(ctx, owned)
+		Orders: func(ctx context.Context, owned store.OwnedStore, none bool) (subscriber.Orders, error) {
+			return s.control.orders(ctx, owned, none)
 		},
 		Obsolete: func(event, schema string) *events.Error { return s.cluster.builds.obsolete(event, schema) },
 	}, nil

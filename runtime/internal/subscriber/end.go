@@ -49,14 +49,18 @@ func (w *Subscriptions) lapse(ctx context.Context, h *Live) {
 	w.leave(h)
 }
 
+// recordsOf is what the owner of a live subscription writes its record by (REP-7).
+func (w *Subscriptions) recordsOf(h *Live) store.OwnedStore {
+	if h.own != nil {
+		return h.own.part.owned
+	}
+	return w.store
+}
+
 // delete takes the record away. What stays when the store fails is lapsed, or ends at the next
 // start for the reason that ended it now. False means that another process owns it.
 func (w *Subscriptions) delete(ctx context.Context, h *Live) bool {
-	var records store.OwnedStore = w.store
-	if h.own != nil {
-		records = h.own.part.owned
-	}
-	err := records.DeleteSubscription(ctx, h.ID, h.Generation)
+	err := w.recordsOf(h).DeleteSubscription(ctx, h.ID, h.Generation)
 	if err == nil {
 		return true
 	}

@@ -176,16 +176,9 @@ func (w *Subscriptions) replace(ctx context.Context, h *Live, a Arguments, reade
 	if w.Get(h.ID) != h {
 		return nil, fault.NotFound("subscription")
 	}
-	old, ok, err := w.store.Subscription(ctx, h.ID)
+	records := w.recordsOf(h)
+	old, r, err := w.anew(ctx, records, h.ID, cursor)
 	if err != nil {
-		return nil, err
-	}
-	if !ok {
-		return nil, errGone
-	}
-	r := old
-	r.Generation, r.Progress = newGeneration(), store.Progress{Upstream: cursor}
-	if err := w.putNew(ctx, &r); err != nil {
 		return nil, err
 	}
 	next := &Live{own: h.own, ID: h.ID, Principal: h.Principal, URL: h.URL, Type: h.Type, Generation: r.Generation,
@@ -202,7 +195,7 @@ func (w *Subscriptions) replace(ctx context.Context, h *Live, a Arguments, reade
 		return nil, errGone
 	}
 	if err != nil {
-		w.putBack(&r, &old)
+		w.putBack(records, &r, &old)
 		return nil, err
 	}
 	h.Handle.Remove()
@@ -211,12 +204,36 @@ func (w *Subscriptions) replace(ctx context.Context, h *Live, a Arguments, reade
 	return next, nil
 }
 
+// anew stores the record of another life, which begins at the cursor. It takes over what another process
+// has changed meanwhile, such as a secret.
+func (w *Subscriptions) anew(ctx context.Context, records store.OwnedStore, id, cursor string) (old, r store.Subscription, err error) {
+	for range maxRounds {
+		var ok bool
+		if old, ok, err = w.store.Subscription(ctx, id); err != nil || !ok {
+			if err == nil {
+				err = errGone
+			}
+			return old, r, err
+		}
+		r = old
+		r.Generation, r.Progress = newGeneration(), store.Progress{Upstream: cursor}
+		if err = w.putNew(ctx, records, &r); !errors.Is(err, store.ErrConflict) {
+			break
+		}
+	}
+	return old, r, err
+}
+
 // putNew stores the record of another life. A step whose answer was lost may have been taken all
 // the same: the store is asked.
-func (w *Subscriptions) putNew(ctx context.Context, r *store.Subscription) error {
-	err := w.put(ctx, r)
+func (w *Subscriptions) putNew(ctx context.Context, records store.OwnedStore, r *store.Subscription) error {
+	revision, err := records.PutSubscription(ctx, *r)
 	if err == nil {
+		r.Revision = revision
 		return nil
+	}
+	if errors.Is(err, store.ErrConflict) {
+		return err
 	}
 	ctx, cancel := finishing()
 	defer cancel()
@@ -228,11 +245,16 @@ func (w *Subscriptions) putNew(ctx context.Context, r *store.Subscription) error
 }
 
 // putBack makes the store have the earlier life again, whose deliveries go on.
-func (w *Subscriptions) putBack(r, old *store.Subscription) {
+func (w *Subscriptions) putBack(records store.OwnedStore, r, old *store.Subscription) {
 	ctx, cancel := finishing()
 	defer cancel()
 	old.Revision = r.Revision
-	if err := w.put(ctx, old); err != nil && !errors.Is(err, store.ErrClosed) {
+	_, err := records.PutSubscription(ctx, *old)
+	if errors.Is(err, store.ErrConflict) {
+		w.Changed(old.ID, inShard(old)) // another process has changed it meanwhile
+		return
+	}
+	if err != nil && !errors.Is(err, store.ErrClosed) {
 		w.o.Log.Internal(ctx, "putting back webhook subscription "+r.ID, err)
 	}
 }

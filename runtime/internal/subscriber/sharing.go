@@ -14,6 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // Sharing is what subscriptions need of the server where several processes serve one store: each
@@ -29,7 +30,8 @@ type Sharing struct {
 	// stands for an unknown one.
 	Tell func(ctx context.Context, id string, of store.Shard) error
 	// Orders reads what operators have ordered for the shard and its owners may not have done (REP-13).
-	Orders func(ctx context.Context, owned store.OwnedStore) (Orders, error)
+	// none tells that the shard has no subscriptions, for which nothing can have been ordered.
+	Orders func(ctx context.Context, owned store.OwnedStore, none bool) (Orders, error)
 	// Obsolete is the error with which a subscription ends whose arguments were accepted under the
 	// schemas of that fingerprint; nil while it goes on (REP-16).
 	Obsolete func(event, schema string) *events.Error
@@ -390,7 +392,7 @@ func (w *Subscriptions) ownOrphans(t Tenure) {
 		page, err := p.owned.Subscriptions(t.Context(), after, loadPage)
 		for i := range page {
 			if err == nil {
-				err = w.endRecord(t.Context(), p, &page[i], fault.NotFound("event"))
+				err = w.endRecord(t.Context(), p, &page[i], w.orphaned(t.Hold().Shard.Topic))
 				after = page[i].ID
 			}
 		}
@@ -403,6 +405,14 @@ func (w *Subscriptions) ownOrphans(t Tenure) {
 			pause = restorePause
 		}
 	}
+}
+
+// orphaned is what a subscription ends with whose event type nobody serves by webhook.
+func (w *Subscriptions) orphaned(event string) *events.Error {
+	if et, ok := w.host.Type(event); ok && et.Current() != nil {
+		return fault.UnsupportedMode(wire.ModeWebhook)
+	}
+	return fault.NotFound("event")
 }
 
 // Review ends the subscriptions that no build understands any more (REP-16, EVOL-2).

@@ -2,7 +2,8 @@
 // records are the store's, their deliveries the engine's (package delivery), and what they are
 // subscribed to is the server's ([EventType], [Host]); this is what ties the three together.
 //
-// Start at [Subscriptions]. subscribe.go begins and refreshes (start.go), restore.go takes up at a
+// Start at [Subscriptions]. Where several processes serve one store, each owns parts of the subscriptions
+// (sharing.go), takes them up from the one before it (takeup.go) and answers for all (ask.go). subscribe.go begins and refreshes (start.go), restore.go takes up at a
 // start what is stored, end.go ends, change.go follows the event types and the author's hooks, replay.go
 // goes back for an operator. A subscription reads as a reader with a position: the type's own log
 // (reader.go), or what a check found (feedreader.go).

@@ -105,10 +105,6 @@ func (p *part) read(ctx context.Context) (records []store.Subscription, err erro
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	orders, err := w.sharing.Orders(ctx, p.owned)
-	if err != nil {
-		return nil, err
-	}
 	for after := ""; ; after = records[len(records)-1].ID {
 		page, err := p.owned.Subscriptions(ctx, after, loadPage)
 		if err != nil {
@@ -118,6 +114,10 @@ func (p *part) read(ctx context.Context) (records []store.Subscription, err erro
 			break
 		}
 		records = append(records, page...)
+	}
+	orders, err := w.sharing.Orders(ctx, p.owned, len(records) == 0)
+	if err != nil {
+		return nil, err
 	}
 	var log *delivery.Log
 	if d := p.et.Current(); d != nil && d.Check() == nil {
