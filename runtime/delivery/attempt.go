@@ -276,10 +276,12 @@ func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r resu
 	ctx, cancel := e.attemptContext()
 	defer cancel()
 	e.mu.Lock()
-	shard := h.shard
-	e.mu.Unlock()
-	may := shard.may()
-	e.mu.Lock()
+	may := true
+	if ask := h.shard.o.May; ask != nil {
+		e.mu.Unlock()
+		may = ask()
+		e.mu.Lock()
+	}
 	now := e.now()
 	if !may {
 		h.held = max(h.held, instantOf(now.Add(closedGate)))

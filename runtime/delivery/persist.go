@@ -331,7 +331,7 @@ func (s *Shard) collect(marks bool) *snapshot {
 	e.mu.Lock()
 	var logs []*Log
 	for l := range s.logs {
-		if l.ready && (marks || now.Sub(l.marked) >= markEvery) {
+		if l.ready && (marks || s.markDue(l, now)) {
 			logs = append(logs, l)
 			l.marked = now
 		}

@@ -43,9 +43,12 @@ type ShardOptions struct {
 const (
 	// closedGate is how long an attempt that may not begin waits before it asks again.
 	closedGate = 250 * time.Millisecond
-	// markEvery is how often it is stored how far a log was offered to a shard. A shorter time would
-	// cost every log a write for each shard, a longer one a longer search when somebody else goes on.
-	markEvery = time.Second
+	// markEvery is how often it is stored how far a log was offered to a shard, markRarely how often
+	// for one of up to fewHandles subscriptions. A shorter time would cost every log a write for each
+	// shard, a longer one a longer search when somebody goes on after a crash.
+	markEvery  = time.Second
+	markRarely = 5 * time.Second
+	fewHandles = 64
 )
 
 // NewShard makes an empty shard.
@@ -57,11 +60,17 @@ func (e *Engine) NewShard(o ShardOptions) *Shard {
 	return s
 }
 
+// markDue reports whether it is time to store how far the log was offered; e.mu is held.
+func (s *Shard) markDue(l *Log, now time.Time) bool {
+	every := markEvery
+	if len(s.handles) <= fewHandles {
+		every = markRarely
+	}
+	return now.Sub(l.marked) >= every
+}
+
 // owned tells that another process may own it next.
 func (s *Shard) owned() bool { return s != s.e.whole }
-
-// may reports whether an attempt may begin.
-func (s *Shard) may() bool { return s.o.May == nil || s.o.May() }
 
 // end notes the end of a turn; e.mu is held.
 func (s *Shard) end() {
