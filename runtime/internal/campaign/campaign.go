@@ -166,7 +166,7 @@ func (c *campaign) place(callbacks string) error {
 			return err
 		}
 		c.slots = append(c.slots, &slot{program: c.program, env: c.env, log: log, options: replicaOptions{
-			name: fmt.Sprintf("replica%d", i), addr: ln.Addr().String(), database: c.db.url(), lease: c.lease,
+			name: fmt.Sprintf("replica%d", i), addr: ln.Addr().String(), database: c.db.url(i), lease: c.lease,
 			source: fmt.Sprintf("127.0.0.%d", i+2), callbacks: callbacks}})
 	}
 	return nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -17,11 +18,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 )
 
-// A database is a PostgreSQL that the replicas reach through a relay, which can be slow and can cut
-// connections.
+// A database is a PostgreSQL that the replicas reach through a relay, each by an address of its own. The
+// relay can be slow and can cut connections.
 type database struct {
 	cluster *pgtest.Cluster
-	ln      net.Listener
+	lns     []net.Listener
 	wg      sync.WaitGroup
 	delay   atomic.Int64 // of each answer, in nanoseconds
 
@@ -31,6 +32,7 @@ type database struct {
 
 // A line is one connection through the relay.
 type line struct {
+	replica        int
 	client, server net.Conn
 	cutting        atomic.Bool // after what the client sends next
 }
@@ -45,18 +47,22 @@ func startDatabase() (*database, error) {
 	if err != nil {
 		return nil, err
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		c.Stop()
-		return nil, err
+	d := &database{cluster: c, lines: map[*line]struct{}{}}
+	for i := range replicas {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, errors.Join(err, d.stop())
+		}
+		d.lns = append(d.lns, ln)
+		d.wg.Go(func() { d.accept(ln, i) })
 	}
-	d := &database{cluster: c, ln: ln, lines: map[*line]struct{}{}}
-	d.wg.Go(d.accept)
 	return d, nil
 }
 
 func (d *database) stop() error {
-	d.ln.Close()
+	for _, ln := range d.lns {
+		ln.Close()
+	}
 	d.mu.Lock()
 	for l := range d.lines {
 		l.close()
@@ -66,19 +72,19 @@ func (d *database) stop() error {
 	return d.cluster.Stop()
 }
 
-// url is the connection string through the relay.
-func (d *database) url() string {
+// url is a replica's connection string, through the relay.
+func (d *database) url(replica int) string {
 	u, err := url.Parse(d.cluster.URL())
 	if err != nil {
 		panic(err) // it is ours
 	}
-	u.Host = d.ln.Addr().String()
+	u.Host = d.lns[replica].Addr().String()
 	return u.String()
 }
 
-func (d *database) accept() {
+func (d *database) accept(ln net.Listener, replica int) {
 	for {
-		client, err := d.ln.Accept()
+		client, err := ln.Accept()
 		if err != nil {
 			return
 		}
@@ -87,7 +93,7 @@ func (d *database) accept() {
 			client.Close()
 			continue
 		}
-		l := &line{client: client, server: server}
+		l := &line{replica: replica, client: client, server: server}
 		d.mu.Lock()
 		d.lines[l] = struct{}{}
 		d.mu.Unlock()
@@ -158,15 +164,17 @@ func (d *database) answer(l *line) {
 	}
 }
 
-// cut lets some connection end after what its client sends next.
-func (d *database) cut() {
+// cut lets some connection end after what its client sends next, and returns whose; -1 for nobody's.
+func (d *database) cut() (replica int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.lines) == 0 {
-		return
+		return -1
 	}
 	all := slices.Collect(maps.Keys(d.lines))
-	all[rand.IntN(len(all))].cutting.Store(true)
+	l := all[rand.IntN(len(all))]
+	l.cutting.Store(true)
+	return l.replica
 }
 
 // restart stops the database as a power cut would and starts it again.

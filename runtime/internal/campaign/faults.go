@@ -58,8 +58,9 @@ func (c *campaign) faults(ctx context.Context, wg *sync.WaitGroup) {
 		return err
 	})
 	repeat(severed, c.cuts, func(context.Context) error {
-		c.window(window{nil, time.Now(), time.Now().Add(time.Second)})
-		c.db.cut()
+		if i := c.db.cut(); i >= 0 {
+			c.window(window{c.slots[i], time.Now(), time.Now().Add(time.Second)})
+		}
 		return nil
 	})
 	if c.slow > 0 {

@@ -26,17 +26,19 @@ func main() {
 		return
 	}
 	d := flag.Duration("time", fullTime, "how long faults happen; their numbers are those of 5 minutes, or fewer where it is shorter")
+	receivers := flag.Int("receivers", 0, "webhook subscriptions")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := command(ctx, *d); err != nil {
+	if err := command(ctx, *d, *receivers); err != nil {
 		fmt.Fprintln(os.Stderr, "campaign:", err)
 		os.Exit(1)
 	}
 }
 
-func command(ctx context.Context, d time.Duration) error {
+func command(ctx context.Context, d time.Duration, receivers int) error {
 	s := full(d)
+	s.receivers = receivers
 	var err error
 	if s.program, err = os.Executable(); err != nil {
 		return err

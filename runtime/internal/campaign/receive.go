@@ -140,8 +140,16 @@ func (h *hook) subscribe(ctx context.Context) (id string, err error) {
 			Message string `json:"message"`
 		} `json:"error"`
 	}
-	if err := json.NewDecoder(resp.Body).Decode(&a); err != nil {
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
 		return "", err
+	}
+	// The SDK answers as a stream of one message.
+	if _, data, ok := bytes.Cut(body, []byte("data: ")); ok {
+		body = data
+	}
+	if err := json.NewDecoder(bytes.NewReader(body)).Decode(&a); err != nil {
+		return "", fmt.Errorf("%q: %w", body, err)
 	}
 	if a.Error != nil {
 		return "", fmt.Errorf("subscribe: %d %s", a.Error.Code, a.Error.Message)

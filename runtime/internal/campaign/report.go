@@ -27,6 +27,7 @@ type report struct {
 	failover     []time.Duration // from the death of the outbox's owner to what was committed after it
 	attempts     int             // of webhooks
 	repeats      int             // of deliveries that had been accepted, all at a fault
+	doubled      int             // made by two replicas at once, all at a fault
 	failures     []error
 }
 
@@ -173,6 +174,21 @@ func (c *campaign) judgeAttempts(r *report) {
 			accepted[key] = a
 		}
 	}
+	open := map[[2]string]attempt{} // the one that ends last
+	for _, a := range attempts {
+		key := [2]string{a.receiver, a.event}
+		before, ok := open[key]
+		if ok && before.source != a.source && a.begin.Before(before.end) {
+			r.doubled++
+			if !c.excused(before) {
+				c.fail(fmt.Errorf("%s was attempted by %s and %s at once, at %v, without a fault", a.event, before.source, a.source,
+					a.begin.Format(time.StampMilli)))
+			}
+		}
+		if !ok || a.end.After(before.end) {
+			open[key] = a
+		}
+	}
 }
 
 // unwritten is how long after its answer a delivery may not be written down yet, on a loaded machine.
@@ -212,6 +228,7 @@ func (r *report) print(w io.Writer) {
 			n, round(r.failover[n/2]), round(r.failover[n-1]))
 	}
 	if r.attempts > 0 {
-		fmt.Fprintf(w, "Webhooks: %d attempts, %d accepted deliveries repeated, each at a fault.\n", r.attempts, r.repeats)
+		fmt.Fprintf(w, "Webhooks: %d attempts, %d accepted deliveries repeated and %d made by two replicas at once, each at a fault.\n",
+			r.attempts, r.repeats, r.doubled)
 	}
 }

@@ -65,6 +65,7 @@ func TestJudgementOfAttempts(t *testing.T) {
 	for name, c := range map[string]struct {
 		windows []window
 		refused bool
+		until   time.Duration // of the first, after the second has begun
 		want    string
 	}{
 		"no fault":            {want: "without a fault"},
@@ -74,11 +75,13 @@ func TestJudgementOfAttempts(t *testing.T) {
 		"its replica's kill":  {windows: []window{{one, at, at}}},
 		"the database's":      {windows: []window{{nil, at, at}}},
 		"refused before that": {refused: true},
+		"at once":             {refused: true, until: time.Second, want: "at once"},
+		"at once at a kill":   {refused: true, until: time.Second, windows: []window{{one, at, at}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rec := &reception{attempts: []attempt{
 				{"/r", "1", "127.0.0.3", at, at.Add(time.Second), true},
-				{"/r", "1", "127.0.0.2", at.Add(-time.Millisecond), at.Add(time.Millisecond), !c.refused},
+				{"/r", "1", "127.0.0.2", at.Add(-time.Millisecond), at.Add(c.until), !c.refused},
 			}}
 			cam := &campaign{reception: rec, windows: c.windows}
 			cam.judgeAttempts(&report{})
