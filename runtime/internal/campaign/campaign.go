@@ -26,6 +26,8 @@ const (
 	answerTime = 4 * time.Second
 	// settleTime is how long after the last fault everything may take to arrive.
 	settleTime = time.Minute
+	// lateTime is how much longer than planned the faults may take.
+	lateTime = 20 * time.Second
 )
 
 // settings say how long a campaign is and what happens in it.
@@ -217,14 +219,21 @@ func (c *campaign) drive(ctx context.Context) (*report, error) {
 		consumers.Go(func() { x.run(consuming) })
 	}
 	begin := time.Now()
-	busy, stop := context.WithTimeout(ctx, c.time)
+	busy, stop := context.WithCancel(ctx)
 	defer stop()
 	for i := range c.emitters {
 		e := &emitter{name: fmt.Sprintf("e%d", i), base: c.balancer.URL, ledger: c.ledger, hc: c.hc, pause: c.pause,
 			outbox: i%2 == 1, newer: &c.newer, failure: c.fail}
 		work.Go(func() { e.run(busy) })
 	}
-	c.faults(busy, &work)
+	// A slow machine gets more time for the faults, but not for ever.
+	faulty, end := context.WithTimeout(ctx, c.time+lateTime)
+	defer end()
+	var faults sync.WaitGroup
+	c.faults(faulty, &faults)
+	sleep(ctx, c.time)
+	faults.Wait()
+	stop()
 	work.Wait()
 	for _, s := range c.slots { // whatever happened to them
 		s.turn.Lock()

@@ -42,7 +42,7 @@ func TestCampaign(t *testing.T) {
 	if r != nil {
 		var b strings.Builder
 		r.print(&b)
-		t.Log("\n" + b.String())
+		t.Log("\n"+b.String(), r.short())
 	}
 	if err != nil {
 		t.Error(err)

@@ -51,6 +51,9 @@ func command(ctx context.Context, d time.Duration, receivers int) error {
 	if r != nil {
 		r.print(os.Stdout)
 	}
+	if err == nil {
+		err = r.short()
+	}
 	if err != nil {
 		return err
 	}
