@@ -75,10 +75,16 @@ func benchCluster(ctx context.Context, s settings) ([]row, error) {
 		return nil, nil
 	}
 	defer stop()
+	receiver, err := start(ctx, "clock")
+	if err != nil {
+		return nil, err
+	}
+	defer receiver.stop()
 	var raw, all []*process
+	place := map[string]string{"raw": database, "replica": database + " " + receiver.base}
 	for range clusterReplicas {
 		for kind, into := range map[string]*[]*process{"raw": &raw, "replica": &all} {
-			p, err := startIn(ctx, kind, database)
+			p, err := startIn(ctx, kind, place[kind])
 			if err != nil {
 				return nil, err
 			}
@@ -94,8 +100,12 @@ func benchCluster(ctx context.Context, s settings) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	failover, err := benchFailover(ctx, s, all, database)
-	return append(rows, outbox, failover), err
+	failover, err := benchFailover(ctx, s, all, place["replica"])
+	if err != nil {
+		return nil, err
+	}
+	fan, err := benchFan(ctx, all, receiver, database)
+	return append(rows, outbox, failover, fan), err
 }
 
 // writeRate lets processes write at once and returns the sum of their rates.
@@ -264,7 +274,7 @@ func benchOutbox(ctx context.Context, all []*process) (row, error) {
 
 // benchFailover measures how long after the kill of the outbox's owner a stream at another replica gets what
 // is committed then.
-func benchFailover(ctx context.Context, s settings, all []*process, database string) (row, error) {
+func benchFailover(ctx context.Context, s settings, all []*process, place string) (row, error) {
 	var took []float64
 	for range s.rounds {
 		owner, err := ownerOf(all, store.OutboxTopic)
@@ -290,7 +300,7 @@ func benchFailover(ctx context.Context, s settings, all []*process, database str
 			took = append(took, time.Unix(0, at).Sub(killed).Seconds())
 		}
 		a.close()
-		again, err := startIn(ctx, "replica", database)
+		again, err := startIn(ctx, "replica", place)
 		if err != nil {
 			return row{}, err
 		}
@@ -324,4 +334,57 @@ func ownerOf(all []*process, topic string) (int, error) {
 		}
 	}
 	return 0, fmt.Errorf("nobody owns %s", topic)
+}
+
+// fanSubscriptions are the webhook subscriptions of benchFan, fanEmits what is emitted to them.
+const (
+	fanSubscriptions = 30
+	fanEmits         = 100
+)
+
+// benchFan measures how old an occurrence of a process that only emits is at webhooks, whose owners are other
+// processes.
+func benchFan(ctx context.Context, all []*process, receiver *process, database string) (row, error) {
+	worker, err := startIn(ctx, "worker", database)
+	if err != nil {
+		return row{}, err
+	}
+	defer worker.stop()
+	if _, err := all[0].get(fmt.Sprint("/admin/subscribe?n=", fanSubscriptions)); err != nil {
+		return row{}, err
+	}
+	ages := func(n int) (took []time.Duration, err error) {
+		for end := time.Now().Add(30 * time.Second); len(took) < n; time.Sleep(10 * time.Millisecond) {
+			text, err := receiver.get("/admin/ages")
+			var some []time.Duration
+			if err == nil {
+				err = json.Unmarshal([]byte(text), &some)
+			}
+			if took = append(took, some...); err != nil || time.Now().After(end) {
+				return took, errors.Join(err, fmt.Errorf("%d of %d deliveries within 30 s", len(took), n))
+			}
+		}
+		return took, nil
+	}
+	if err := worker.emit(1); err != nil { // until then owners take up what is new
+		return row{}, err
+	}
+	if _, err := ages(fanSubscriptions); err != nil {
+		return row{}, err
+	}
+	for range fanEmits {
+		time.Sleep(50 * time.Millisecond)
+		if err := worker.emit(1); err != nil {
+			return row{}, err
+		}
+	}
+	took, err := ages(fanEmits * fanSubscriptions)
+	if err != nil {
+		return row{}, err
+	}
+	slices.Sort(took)
+	const target = 150 * time.Millisecond
+	p50, p99 := took[len(took)/2], took[len(took)*99/100]
+	return row{fmt.Sprintf("from an emit to %d webhooks at other replicas, p50 and p99", fanSubscriptions), target.String(),
+		fmt.Sprintf("%v, %v", p50.Round(100*time.Microsecond), p99.Round(100*time.Microsecond)), float64(p99) / float64(target), "≤ 1.00"}, nil
 }

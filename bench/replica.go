@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,10 +60,31 @@ func onLoad(mux *http.ServeMux, f func(context.Context) error) {
 	})
 }
 
-// serveReplica is a server on the database.
-func serveReplica(mux *http.ServeMux, database string) error {
+// serveWorker is a process that only emits.
+func serveWorker(mux *http.ServeMux, database string) error {
+	log := slog.New(slog.DiscardHandler)
+	kept, err := postgres.Open(context.Background(), database, postgres.Options{Logger: log})
+	if err != nil {
+		return err
+	}
+	es, err := server.NewEmitOnly(server.Options{Store: kept, Logger: log})
+	if err != nil {
+		return err
+	}
+	emitter, err := sample.RegisterBenchSample(es, sample.BenchSampleHooks{})
+	if err != nil {
+		return err
+	}
+	onEmit(mux, func() error { return emitter.Emit(context.Background(), payload()) })
+	return nil
+}
+
+// serveReplica is a server on the database that the place begins with; behind a space is where its webhooks
+// go.
+func serveReplica(mux *http.ServeMux, place string) error {
+	database, receiver, _ := strings.Cut(place, " ")
 	ctx := context.Background()
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	log := slog.New(slog.DiscardHandler)
 	kept, err := postgres.Open(ctx, database, postgres.Options{Logger: log})
 	if err != nil {
 		return err
@@ -72,7 +93,8 @@ func serveReplica(mux *http.ServeMux, database string) error {
 	if err != nil {
 		return err
 	}
-	es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil), server.Options{Store: kept, Logger: log})
+	es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil), server.Options{Store: kept, Logger: log,
+		Webhook: &server.WebhookOptions{Callbacks: server.Callbacks{AllowOrigins: []string{receiver}}, AllowReceivers: []string{receiver}}})
 	if err != nil {
 		return err
 	}
@@ -80,6 +102,17 @@ func serveReplica(mux *http.ServeMux, database string) error {
 	if err != nil {
 		return err
 	}
+	mux.HandleFunc("GET /admin/subscribe", func(w http.ResponseWriter, r *http.Request) {
+		n, err := strconv.Atoi(r.URL.Query().Get("n"))
+		for i := 0; i < n && err == nil; i++ {
+			// Of principals of their own, so that they are in different shards.
+			_, err = es.Admin().Register(r.Context(), server.Registration{SubscriptionKey: server.SubscriptionKey{
+				Principal: fmt.Sprint("bench", i), Event: sample.BenchSampleEventName, URL: fmt.Sprintf("%s/hooks/%d", receiver, i), Arguments: json.RawMessage(`{}`)}})
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	})
 	mux.Handle("/mcp", transport.NewHandler(es, transport.HandlerOptions{Direct: true}))
 	onLoad(mux, func(ctx context.Context) error { return emitter.Emit(ctx, payload()) })
 	onEmit(mux, func() error { return emitter.Emit(ctx, payload()) })
@@ -181,4 +214,28 @@ func insertRaw(ctx context.Context, pool *pgxpool.Pool, group []rawRow) {
 	for _, r := range group {
 		r.done <- err
 	}
+}
+
+// serveClock is a receiver that notes how old each occurrence is when it comes.
+func serveClock(mux *http.ServeMux) {
+	var mu sync.Mutex
+	ages := []time.Duration{}
+	mux.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {
+		now := time.Now()
+		var o struct {
+			Data struct{ T int64 }
+		}
+		if err := json.NewDecoder(r.Body).Decode(&o); err == nil && o.Data.T > 0 {
+			mu.Lock()
+			ages = append(ages, now.Sub(time.Unix(0, o.Data.T)))
+			mu.Unlock()
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+	mux.HandleFunc("GET /admin/ages", func(w http.ResponseWriter, _ *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		json.NewEncoder(w).Encode(ages)
+		ages = []time.Duration{}
+	})
 }

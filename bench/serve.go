@@ -47,6 +47,12 @@ func serve(kind, place string) error {
 		if err := serveReplica(mux, place); err != nil {
 			return err
 		}
+	case "worker":
+		if err := serveWorker(mux, place); err != nil {
+			return err
+		}
+	case "clock":
+		serveClock(mux)
 	case "raw":
 		if err := serveRaw(mux, place); err != nil {
 			return err
