@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The short form of `make cluster`: REP-1, REP-2, REP-5 to REP-9, REP-14, REP-16, REP-20 and REP-22 over
+// The short form of `make cluster`: REP-1, REP-2, REP-5 to REP-11, REP-14, REP-16, REP-20 and REP-22 over
 // real processes, which are this test binary.
 func TestCampaign(t *testing.T) {
 	pgtest.Local(t)
@@ -32,7 +32,7 @@ func TestCampaign(t *testing.T) {
 	}
 	s := full(15 * time.Second)
 	s.kills, s.stops, s.cuts, s.lease, s.slow = 8, 1, 12, time.Second, 1500*time.Millisecond
-	s.pollers, s.streams, s.typed, s.emitters = 2, 3, 2, 4
+	s.pollers, s.streams, s.typed, s.receivers, s.emitters = 2, 3, 2, 2, 4
 	s.dir, s.env = t.TempDir(), []string{asReplica + "=1"}
 	var err error
 	if s.program, err = os.Executable(); err != nil {

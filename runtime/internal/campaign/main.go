@@ -1,8 +1,8 @@
 // Command campaign proves that replicas lose nothing: it runs three servers over one PostgreSQL behind a
-// round-robin balancer, with emitters, pollers, streams and clients, and kills, stops and replaces them
-// while the database crashes, becomes slow and loses connections. At the end every consumer has to have
-// what was acknowledged and matches, in the order of the log, and nothing else. It prints a table and exits
-// with 1 otherwise.
+// round-robin balancer, with emitters, pollers, streams, clients and webhook receivers, and kills, stops and
+// replaces them while the database crashes, becomes slow and loses connections. At the end every consumer has
+// to have what was acknowledged and matches, in the order of the log, and nothing else; a receiver may have
+// got again what its replica could not write down before a fault. It prints a table and exits with 1 otherwise.
 //
 // Each replica is this program again, started as "campaign replica" (replica.go). The faults are in
 // faults.go, the judgement in report.go.
@@ -26,19 +26,17 @@ func main() {
 		return
 	}
 	d := flag.Duration("time", fullTime, "how long faults happen; their numbers are those of 5 minutes, or fewer where it is shorter")
-	receivers := flag.Int("receivers", 0, "webhook subscriptions")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := command(ctx, *d, *receivers); err != nil {
+	if err := command(ctx, *d); err != nil {
 		fmt.Fprintln(os.Stderr, "campaign:", err)
 		os.Exit(1)
 	}
 }
 
-func command(ctx context.Context, d time.Duration, receivers int) error {
+func command(ctx context.Context, d time.Duration) error {
 	s := full(d)
-	s.receivers = receivers
 	var err error
 	if s.program, err = os.Executable(); err != nil {
 		return err
