@@ -46,6 +46,7 @@ var parts = []struct {
 	{"push", benchPush},
 	{"idle", benchIdle},
 	{"webhook", benchWebhook},
+	{"attempts", benchAttempts},
 	{"subscriptions", benchSubscriptions},
 	{"restart", benchRestart},
 	{"cluster", benchCluster},
@@ -63,7 +64,7 @@ func main() {
 		return
 	}
 	var s settings
-	only := flag.String("only", "", "comma-separated parts to run: poll, push, idle, webhook, subscriptions, restart, cluster, generate, compile, size; default all")
+	only := flag.String("only", "", "comma-separated parts to run: poll, push, idle, webhook, attempts, subscriptions, restart, cluster, generate, compile, size; default all")
 	flag.IntVar(&s.rounds, "rounds", 3, "paired rounds; the median is shown")
 	flag.DurationVar(&s.duration, "duration", 3*time.Second, "length of one measurement")
 	flag.IntVar(&s.streams, "streams", 1000, "open streams of push and idle")

@@ -57,6 +57,10 @@ func serve(kind, place string) error {
 		if err := serveRaw(mux, place); err != nil {
 			return err
 		}
+	case "postgres":
+		if err := servePostgres(mux, place); err != nil {
+			return err
+		}
 	case "receiver":
 		return serveReceiver()
 	default:

@@ -74,7 +74,8 @@ func (p *process) counts() (c counts, err error) {
 
 // serveWebhook is a server whose subscriptions are made by /admin/subscribe?n=…&url=…&matching=…:
 // n of them, the first ones asking for the incident that is emitted.
-// They are kept in st, by default in memory.
+// They are kept in st, by default in memory. &attempts=N bounds how many attempts of each are kept, -1 for
+// none. The operators' console is on /ops/.
 func serveWebhook(mux *http.ServeMux, st store.Store) error {
 	var emitter *sample.BenchSampleEmitter
 	var es *server.Server
@@ -82,8 +83,12 @@ func serveWebhook(mux *http.ServeMux, st store.Store) error {
 		q := r.URL.Query()
 		n, err := strconv.Atoi(q.Get("n"))
 		matching, err2 := strconv.Atoi(q.Get("matching"))
+		attempts, _ := strconv.Atoi(q.Get("attempts"))
 		if err = errors.Join(err, err2); err == nil && es == nil {
-			es, emitter, err = webhookServer(q.Get("url"), st)
+			es, emitter, err = webhookServer(q.Get("url"), st, attempts)
+			if err == nil {
+				err = serveOperators(mux, es)
+			}
 		}
 		if err == nil {
 			err = register(r.Context(), es, q.Get("url"), n, matching)
@@ -128,7 +133,7 @@ func register(ctx context.Context, es *server.Server, url string, n, matching in
 	return g.Wait()
 }
 
-func webhookServer(receiver string, st store.Store) (*server.Server, *sample.BenchSampleEmitter, error) {
+func webhookServer(receiver string, st store.Store, attempts int) (*server.Server, *sample.BenchSampleEmitter, error) {
 	srv := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
 	o := server.Options{
 		Store:     st,
@@ -137,8 +142,9 @@ func webhookServer(receiver string, st store.Store) (*server.Server, *sample.Ben
 		Principal: func(context.Context, *mcp.RequestExtra) string { return "bench" },
 		Webhook: &server.WebhookOptions{
 			Callbacks: server.Callbacks{AllowOrigins: []string{receiver}}, AllowReceivers: []string{receiver},
-			Quota:  server.Quota{PerPrincipal: -1, Total: -1},
-			Verify: server.Verify{PerPrincipal: -1, Total: -1},
+			Quota:    server.Quota{PerPrincipal: -1, Total: -1},
+			Verify:   server.Verify{PerPrincipal: -1, Total: -1},
+			Attempts: server.Attempts{PerSubscription: attempts},
 		},
 	}
 	o.Webhook.Retry.PerHost = hookWorkers
@@ -326,6 +332,13 @@ func benchSubscriptions(ctx context.Context, s settings) ([]row, error) {
 		after, err := p.memory()
 		if err != nil {
 			return nil, err
+		}
+		if n > matching {
+			r, err := firstBytes(p, s.rounds, fmt.Sprintf("%d subscriptions in memory", n))
+			if err != nil {
+				return nil, err
+			}
+			rows = append(rows, r...)
 		}
 		var costs []float64
 		for range s.rounds {
