@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
@@ -127,6 +128,8 @@ type lease struct {
 	ready   chan struct{} // closed when it has answered
 	err     error         // its answer, after ready
 	ended   bool
+	passed  store.Position // of the type's log, by its last poll; guarded by leases.mu
+	polled  bool           // passed is known
 }
 
 type leases struct {
@@ -196,6 +199,15 @@ func (ls *leases) renew(ctx context.Context, et *eventType, sub Subscription, a 
 		ls.server.members.leave(sub, a)
 	}
 	return l.err
+}
+
+// reached notes how far a poll of the type's own log came.
+func (ls *leases) reached(id string, p store.Position) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l := ls.byID[id]; l != nil {
+		l.passed, l.polled = p, true
+	}
 }
 
 // remove takes the lease out and gives its charge back; false when it is out. The caller holds mu.

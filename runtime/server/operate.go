@@ -76,7 +76,8 @@ type Connection struct {
 	// Mode is "push" or "poll".
 	Mode  string    `json:"mode"`
 	Since time.Time `json:"since"`
-	// Behind is how many entries of the type's log it has not passed yet; nil for pollers and checks.
+	// Behind is how many entries of the type's log it has not passed yet, a poller by its last poll; nil
+	// for checks.
 	Behind *int64 `json:"behind,omitempty"`
 }
 
@@ -89,10 +90,24 @@ func (a *Admin) Connections() []Connection {
 	}
 	ls := &a.s.leases
 	ls.mu.Lock()
+	polled := map[*eventType]map[int]store.Position{} // by place in all
 	for _, l := range ls.byID {
+		if l.polled && l.et.topic != nil {
+			if polled[l.et] == nil {
+				polled[l.et] = map[int]store.Position{}
+			}
+			polled[l.et][len(all)] = l.passed
+		}
 		all = append(all, l.connection())
 	}
 	ls.mu.Unlock()
+	for et, places := range polled {
+		head := et.topic.Head()
+		for i, passed := range places {
+			n := max(int64(head)-int64(passed), 0)
+			all[i].Behind = &n
+		}
+	}
 	slices.SortFunc(all, func(a, b Connection) int { return cmp.Compare(a.ID, b.ID) })
 	return all
 }

@@ -189,6 +189,9 @@ func (s *Server) answer(ctx context.Context, q *pollRequest) (*pollAnswer, error
 		a.nextPoll = r.check.NextPoll()
 	}
 	a.cursor = r.source.Cursor()
+	if r.log != nil && r.err == nil {
+		s.leases.reached(q.sub.ID, r.log.Position())
+	}
 	return a, r.err
 }
 

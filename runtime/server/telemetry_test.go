@@ -150,6 +150,34 @@ func TestStreamLag(t *testing.T) {
 	})
 }
 
+// A poller is behind by what came since its last poll.
+func TestPollerBehind(t *testing.T) {
+	s := newServer(t, Options{})
+	e := register(t, s, "e", Hooks[filterArgs, incident]{})
+	behind := func() int64 {
+		t.Helper()
+		all := s.Admin().Connections()
+		if len(all) != 1 || all[0].Behind == nil {
+			t.Fatalf("%+v", all)
+		}
+		return *all[0].Behind
+	}
+	emit(t, e, incident{ID: "before"})
+	r := pollFrom(t, s, nil, "")
+	if n := behind(); n != 0 {
+		t.Errorf("%d after the first poll", n)
+	}
+	emit(t, e, incident{ID: "a"})
+	emit(t, e, incident{ID: "b"})
+	if n := behind(); n != 2 {
+		t.Errorf("%d of 2", n)
+	}
+	pollFrom(t, s, r.Cursor, `,"maxEvents":1`)
+	if n := behind(); n != 1 {
+		t.Errorf("%d after a page of one", n)
+	}
+}
+
 // A durable store's answers are timed by what it was asked for; a memory store's are not.
 func TestStoreDuration(t *testing.T) {
 	for _, durable := range []bool{false, true} {
