@@ -33,6 +33,24 @@ func TestCampaign(t *testing.T) {
 	s := full(15 * time.Second)
 	s.kills, s.stops, s.cuts, s.lease, s.slow = 8, 1, 12, time.Second, 1500*time.Millisecond
 	s.pollers, s.streams, s.typed, s.receivers, s.emitters = 2, 3, 2, 2, 4
+	campaigned(t, s)
+}
+
+// REP-9, REP-16: a rolling deploy and its rollback, without any fault, repeat nothing at any receiver either:
+// there is none that would excuse it.
+func TestRollingDeploy(t *testing.T) {
+	pgtest.Local(t)
+	if testing.Short() {
+		t.Skip("it takes ten seconds")
+	}
+	s := full(6 * time.Second)
+	s.kills, s.stops, s.restarts, s.cuts, s.slow = 0, 0, 0, 0, 0
+	s.pollers, s.streams, s.typed, s.receivers, s.emitters = 1, 2, 0, 3, 4
+	campaigned(t, s)
+}
+
+func campaigned(t *testing.T, s settings) {
+	t.Helper()
 	s.dir, s.env = t.TempDir(), []string{asReplica + "=1"}
 	var err error
 	if s.program, err = os.Executable(); err != nil {

@@ -199,7 +199,13 @@ func (c *campaign) judgeAttempts(r *report) {
 // unwritten is how long after its answer a delivery may not be written down yet, on a loaded machine.
 const unwritten = 2 * time.Second
 
+// patience is how long a replica certainly waits for an answer: what was accepted later it may not know of.
+const patience = 3 * time.Second
+
 func (c *campaign) excused(a attempt) bool {
+	if a.end.Sub(a.begin) > patience {
+		return true
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.ContainsFunc(c.windows, func(w window) bool {
