@@ -147,8 +147,8 @@ func benchEmits(s settings, raw, all []*process) ([]row, error) {
 			limits, own = append(limits, l), append(own, o)
 		}
 		l, o := median(limits), median(own)
-		rows = append(rows, row{fmt.Sprintf("emits of one type, replicas: %d, writers: %d in all; limit: batched INSERTs", n, clusterWriters),
-			perSecond(l), perSecond(o), o / l, "≥ 0.50"})
+		what := fmt.Sprintf("emits of one type, replicas: %d, writers: %d in all; limit: batched INSERTs", n, clusterWriters)
+		rows = append(rows, row{what, perSecond(l), perSecond(o), o / l, "≥ 0.50"})
 	}
 	return rows, nil
 }
@@ -166,7 +166,8 @@ type arrivals struct {
 // follow opens a stream and returns when it is active.
 func follow(ctx context.Context, p *process) (*arrivals, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	resp, err := http.DefaultClient.Do(request(ctx, p.base+"/mcp", "events/stream", `"name":"bench.sample","cursor":null,`))
+	req := request(ctx, p.base+"/mcp", "events/stream", `"name":"bench.sample","cursor":null,`)
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		cancel()
 		return nil, err
@@ -245,6 +246,14 @@ func (p *process) transactions(n int, every time.Duration) (commits map[int64]in
 	return commits, json.Unmarshal([]byte(text), &commits)
 }
 
+// ageRow says how old what was delivered was, beside what its p99 may be.
+func ageRow(what string, took []time.Duration, target time.Duration) row {
+	slices.Sort(took)
+	p50, p99 := took[len(took)/2], took[len(took)*99/100]
+	ours := fmt.Sprintf("%v, %v", p50.Round(100*time.Microsecond), p99.Round(100*time.Microsecond))
+	return row{what, target.String(), ours, float64(p99) / float64(target), "≤ 1.00"}
+}
+
 // benchOutbox measures how long after the commit of an author's transaction a stream at another replica has
 // its occurrence.
 func benchOutbox(ctx context.Context, all []*process) (row, error) {
@@ -265,11 +274,7 @@ func benchOutbox(ctx context.Context, all []*process) (row, error) {
 		}
 		took = append(took, time.Duration(at-committed))
 	}
-	slices.Sort(took)
-	const target = 60 * time.Millisecond
-	p50, p99 := took[len(took)/2], took[len(took)*99/100]
-	return row{"from a transaction's commit to a stream at another replica, p50 and p99", target.String(),
-		fmt.Sprintf("%v, %v", p50.Round(100*time.Microsecond), p99.Round(100*time.Microsecond)), float64(p99) / float64(target), "≤ 1.00"}, nil
+	return ageRow("from a transaction's commit to a stream at another replica, p50 and p99", took, 60*time.Millisecond), nil
 }
 
 // benchFailover measures how long after the kill of the outbox's owner a stream at another replica gets what
@@ -308,7 +313,8 @@ func benchFailover(ctx context.Context, s settings, all []*process, place string
 	}
 	const target = 12.0 // the lease and 2 s
 	m := median(took)
-	return row{"from the kill of the outbox's owner to the next delivery (lease 10 s)", "12 s", fmt.Sprintf("%.1f s", m), m / target, "≤ 1.00"}, nil
+	const what = "from the kill of the outbox's owner to the next delivery (lease 10 s)"
+	return row{what, "12 s", fmt.Sprintf("%.1f s", m), m / target, "≤ 1.00"}, nil
 }
 
 // ownerOf is which process owns the topic's only shard, by the name that replicas have without another.
@@ -327,7 +333,9 @@ func ownerOf(all []*process, topic string) (int, error) {
 				if h.Shard.Topic != topic || r.Fence != h.Fence {
 					continue
 				}
-				if i := slices.IndexFunc(all, func(p *process) bool { return strings.HasSuffix(r.Name, fmt.Sprint("/", p.cmd.Process.Pid)) }); i >= 0 {
+				if i := slices.IndexFunc(all, func(p *process) bool {
+					return strings.HasSuffix(r.Name, fmt.Sprint("/", p.cmd.Process.Pid))
+				}); i >= 0 {
 					return i, nil
 				}
 			}
@@ -382,9 +390,6 @@ func benchFan(ctx context.Context, all []*process, receiver *process, database s
 	if err != nil {
 		return row{}, err
 	}
-	slices.Sort(took)
-	const target = 150 * time.Millisecond
-	p50, p99 := took[len(took)/2], took[len(took)*99/100]
-	return row{fmt.Sprintf("from an emit to %d webhooks at other replicas, p50 and p99", fanSubscriptions), target.String(),
-		fmt.Sprintf("%v, %v", p50.Round(100*time.Microsecond), p99.Round(100*time.Microsecond)), float64(p99) / float64(target), "≤ 1.00"}, nil
+	what := fmt.Sprintf("from an emit to %d webhooks at other replicas, p50 and p99", fanSubscriptions)
+	return ageRow(what, took, 150*time.Millisecond), nil
 }

@@ -93,8 +93,10 @@ func serveReplica(mux *http.ServeMux, place string) error {
 	if err != nil {
 		return err
 	}
-	es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil), server.Options{Store: kept, Logger: log,
-		Webhook: &server.WebhookOptions{Callbacks: server.Callbacks{AllowOrigins: []string{receiver}}, AllowReceivers: []string{receiver}}})
+	hooks := &server.WebhookOptions{AllowReceivers: []string{receiver}}
+	hooks.Callbacks.AllowOrigins = hooks.AllowReceivers
+	srv := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
+	es, err := server.New(srv, server.Options{Store: kept, Webhook: hooks, Logger: log})
 	if err != nil {
 		return err
 	}
@@ -107,7 +109,8 @@ func serveReplica(mux *http.ServeMux, place string) error {
 		for i := 0; i < n && err == nil; i++ {
 			// Of principals of their own, so that they are in different shards.
 			_, err = es.Admin().Register(r.Context(), server.Registration{SubscriptionKey: server.SubscriptionKey{
-				Principal: fmt.Sprint("bench", i), Event: sample.BenchSampleEventName, URL: fmt.Sprintf("%s/hooks/%d", receiver, i), Arguments: json.RawMessage(`{}`)}})
+				Principal: fmt.Sprint("bench", i), Event: sample.BenchSampleEventName,
+				URL: fmt.Sprintf("%s/hooks/%d", receiver, i), Arguments: json.RawMessage(`{}`)}})
 		}
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -163,8 +166,8 @@ func serveRaw(mux *http.ServeMux, database string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := pool.Exec(ctx, `CREATE TABLE IF NOT EXISTS raw (position bigserial PRIMARY KEY, appended timestamptz NOT NULL DEFAULT clock_timestamp(),
-		event_id bytea NOT NULL, timestamp text NOT NULL, data bytea NOT NULL)`); err != nil {
+	if _, err := pool.Exec(ctx, `CREATE TABLE IF NOT EXISTS raw (position bigserial PRIMARY KEY,
+		appended timestamptz NOT NULL DEFAULT clock_timestamp(), event_id bytea NOT NULL, timestamp text NOT NULL, data bytea NOT NULL)`); err != nil {
 		return err
 	}
 	rows := make(chan rawRow, writeBatch)
@@ -210,7 +213,8 @@ func insertRaw(ctx context.Context, pool *pgxpool.Pool, group []rawRow) {
 	for _, r := range group {
 		ids, data, timestamps = append(ids, []byte(r.id)), append(data, r.data), append(timestamps, r.timestamp)
 	}
-	_, err := pool.Exec(ctx, `INSERT INTO raw (event_id, timestamp, data) SELECT * FROM unnest($1::bytea[], $2::text[], $3::bytea[])`, ids, timestamps, data)
+	_, err := pool.Exec(ctx, `INSERT INTO raw (event_id, timestamp, data)
+		SELECT * FROM unnest($1::bytea[], $2::text[], $3::bytea[])`, ids, timestamps, data)
 	for _, r := range group {
 		r.done <- err
 	}

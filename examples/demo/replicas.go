@@ -150,7 +150,8 @@ func roundRobin(bases []string) http.Handler {
 // openTicket asks until the ticket is open: when there was no answer, the next server is asked the same.
 func openTicket(ctx context.Context, base, id string) error {
 	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPut, base+"/tickets/"+id, strings.NewReader(`{"title":"The printer is on fire","severity":"high"}`))
+		body := strings.NewReader(`{"title":"The printer is on fire","severity":"high"}`)
+		req, err := http.NewRequestWithContext(ctx, http.MethodPut, base+"/tickets/"+id, body)
 		if err != nil {
 			return err
 		}

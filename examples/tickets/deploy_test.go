@@ -41,7 +41,8 @@ func TestComposeFits(t *testing.T) {
 	if entry == nil || !strings.Contains(docker, "EXPOSE "+entry[1][1:]+"\n") {
 		t.Fatal("the image does not expose what it listens on")
 	}
-	if o, err := parse([]string{"-http", entry[1], "-database", "postgres://db/desk"}, io.Discard); err != nil || o.http != entry[1] {
+	o, err := parse([]string{"-http", entry[1], "-database", "postgres://db/desk"}, io.Discard)
+	if err != nil || o.http != entry[1] {
 		t.Fatalf("the program does not take the image's arguments: %v", err)
 	}
 	var upstreams []string

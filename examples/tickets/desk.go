@@ -33,7 +33,8 @@ func (d *desk) prepare(ctx context.Context) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", deskLock); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS tickets (id text PRIMARY KEY, title text NOT NULL, severity text NOT NULL)")
+		_, err := tx.Exec(ctx, `CREATE TABLE IF NOT EXISTS tickets
+			(id text PRIMARY KEY, title text NOT NULL, severity text NOT NULL)`)
 		return err
 	})
 }
@@ -73,7 +74,8 @@ func (d *desk) open(ctx context.Context, t tickets.TicketCreatedPayload) (fresh 
 		return false, err
 	}
 	err = pgx.BeginFunc(ctx, d.db, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, "INSERT INTO tickets (id, title, severity) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", t.TicketID, t.Title, string(t.Severity))
+		tag, err := tx.Exec(ctx, "INSERT INTO tickets (id, title, severity) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+			t.TicketID, t.Title, string(t.Severity))
 		if err != nil {
 			return err
 		}

@@ -61,8 +61,8 @@ func parse(argv []string, stderr io.Writer) (options, error) {
 	fs := flag.NewFlagSet("tickets", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.StringVar(&o.http, "http", "127.0.0.1:8080", "address to serve MCP (/mcp) and the desk (/tickets/) on")
-	fs.StringVar(&o.database, "database", os.Getenv("DATABASE_URL"), "connection string of PostgreSQL; default $DATABASE_URL")
-	fs.DurationVar(&o.lease, "lease", 0, "how long the others wait for a process that has died; 0 means the default of 10 s")
+	fs.StringVar(&o.database, "database", os.Getenv("DATABASE_URL"), "PostgreSQL's connection string; default $DATABASE_URL")
+	fs.DurationVar(&o.lease, "lease", 0, "how long others wait for a process that has died; 0 means 10 s")
 	if err := fs.Parse(argv); err != nil {
 		return o, err
 	}
@@ -90,7 +90,8 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 	defer db.Close()
 
 	srv := mcp.NewServer(&mcp.Implementation{Name: "tickets", Version: "0.1.0"}, nil)
-	es, err := server.New(srv, server.Options{Store: kept, NextPoll: time.Second, Replica: server.Replica{Lease: o.lease}, Logger: log})
+	es, err := server.New(srv, server.Options{
+		Store: kept, NextPoll: time.Second, Replica: server.Replica{Lease: o.lease}, Logger: log})
 	if err != nil {
 		return err
 	}
@@ -110,7 +111,8 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 	fmt.Fprintf(stderr, "tickets: listening on http://%s\n", ln.Addr())
 	failed := make(chan error, 1)
 	go func() { failed <- web.Serve(ln) }()

@@ -54,7 +54,8 @@ func full(d time.Duration) settings {
 	scale := func(n int) int { return max(1, int(float64(n)*min(1, d.Seconds()/fullTime.Seconds()))) }
 	return settings{
 		time: d, kills: scale(200), stops: scale(20), restarts: scale(10), cuts: scale(200), lease: 4 * time.Second,
-		pollers: 4, streams: 8, typed: 3, receivers: 4, emitters: 4, pause: 40 * time.Millisecond, deploy: true, slow: d / 10, delay: 200 * time.Millisecond,
+		pollers: 4, streams: 8, typed: 3, receivers: 4, emitters: 4,
+		pause: 40 * time.Millisecond, deploy: true, slow: d / 10, delay: 200 * time.Millisecond,
 	}
 }
 

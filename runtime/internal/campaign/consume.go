@@ -238,16 +238,18 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func (t *typed) subscribe(ctx context.Context) error {
-	c, err := client.Connect(ctx, client.HTTP(t.base+"/mcp", &http.Client{Transport: bearer{t.hc.Transport}}), client.Options{
+	hc := &http.Client{Transport: bearer{t.hc.Transport}}
+	c, err := client.Connect(ctx, client.HTTP(t.base+"/mcp", hc), client.Options{
 		Mode: t.mode, Heartbeat: heartbeat, PollFloor: 20 * time.Millisecond, LongPoll: time.Second, CallTimeout: answerTime,
-		Backoff: client.Backoff{Min: 20 * time.Millisecond, Max: 500 * time.Millisecond}, Logger: slog.New(slog.DiscardHandler),
+		Backoff: client.Backoff{Min: 20 * time.Millisecond, Max: 500 * time.Millisecond},
+		Logger:  slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	sub, err := tickets.SubscribeTicketCreated(ctx, c, tickets.TicketCreatedArguments{Severity: tickets.Severity(t.severity)},
-		client.WithCursor(*t.cursor))
+	args := tickets.TicketCreatedArguments{Severity: tickets.Severity(t.severity)}
+	sub, err := tickets.SubscribeTicketCreated(ctx, c, args, client.WithCursor(*t.cursor))
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func main() {
 		}
 		return
 	}
-	d := flag.Duration("time", fullTime, "how long faults happen; their numbers are those of 5 minutes, or fewer where it is shorter")
+	d := flag.Duration("time", fullTime, "how long faults happen; below 5 minutes there are fewer of them")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

@@ -33,7 +33,6 @@ type slot struct {
 	mu      sync.Mutex
 	options replicaOptions
 	process *replica // nil while none runs
-	ends    []time.Time
 }
 
 // A replica is a running process.
@@ -118,7 +117,6 @@ func (s *slot) kill() {
 		return
 	}
 	s.mu.Lock()
-	s.ends = append(s.ends, time.Now())
 	s.process = nil
 	s.mu.Unlock()
 	p.cmd.Process.Kill()

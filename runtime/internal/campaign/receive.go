@@ -81,7 +81,8 @@ func (r *reception) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if occurrence.EventID != "" {
 		source, _, _ := net.SplitHostPort(req.RemoteAddr)
 		r.mu.Lock()
-		r.attempts = append(r.attempts, attempt{req.URL.Path, occurrence.EventID, source, begin, time.Now(), answer.Code/100 == 2})
+		r.attempts = append(r.attempts, attempt{
+			req.URL.Path, occurrence.EventID, source, begin, time.Now(), answer.Code/100 == 2})
 		r.mu.Unlock()
 	}
 	for k, v := range answer.Header() {
@@ -124,8 +125,10 @@ func (h *hook) subscribe(ctx context.Context) (id string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	resp, err := call(ctx, h.hc, h.base, wire.MethodSubscribe, map[string]any{
-		"name": tickets.TicketCreatedEventName, "arguments": arguments(h.severity), "cursor": h.cursor, "ttlMs": time.Hour.Milliseconds(),
-		"delivery": wire.Delivery{Mode: "webhook", URL: h.reception.server.URL + h.endpoint.Path(), Secret: h.endpoint.Secret().Text()},
+		"name": tickets.TicketCreatedEventName, "arguments": arguments(h.severity), "cursor": h.cursor,
+		"ttlMs": time.Hour.Milliseconds(),
+		"delivery": wire.Delivery{Mode: "webhook", URL: h.reception.server.URL + h.endpoint.Path(),
+			Secret: h.endpoint.Secret().Text()},
 	})
 	if err != nil {
 		return "", err

@@ -97,14 +97,16 @@ func (o *replicaOptions) serve(ctx context.Context) (err error) {
 		return &auth.TokenInfo{UserID: token, Expiration: time.Now().Add(time.Hour)}, nil
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", auth.RequireBearerToken(verify, nil)(transport.NewHandler(es, transport.HandlerOptions{Direct: true})))
+	handler := transport.NewHandler(es, transport.HandlerOptions{Direct: true})
+	mux.Handle("/mcp", auth.RequireBearerToken(verify, nil)(handler))
 	mux.HandleFunc("POST /emit", desk.emit)
 	mux.HandleFunc("POST /transaction", desk.transaction)
 	ln, err := net.Listen("tcp", o.addr)
 	if err != nil {
 		return err
 	}
-	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 	failed := make(chan error, 1)
 	go func() { failed <- web.Serve(ln) }()
 	fmt.Fprintln(os.Stderr, listening, ln.Addr())
@@ -125,8 +127,10 @@ func (o *replicaOptions) serve(ctx context.Context) (err error) {
 // replica's own, so that a receiver knows who called it.
 func (o *replicaOptions) webhooks() *server.WebhookOptions {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(o.source)}}
-	w := &server.WebhookOptions{Callbacks: server.Callbacks{AllowOrigins: []string{o.callbacks}, DialContext: dialer.DialContext}}
-	w.Retry.Schedule = []time.Duration{0, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second}
+	w := &server.WebhookOptions{}
+	w.Callbacks = server.Callbacks{AllowOrigins: []string{o.callbacks}, DialContext: dialer.DialContext}
+	w.Retry.Schedule = []time.Duration{0, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second,
+		5 * time.Second, 10 * time.Second}
 	w.Retry.Suspend.Min = 1 << 30 // receivers fail on purpose, and are not to be held back for it
 	return w
 }
@@ -154,7 +158,8 @@ func register(es *server.Server, build bool) (created, error) {
 	if build {
 		e, err := next.RegisterTicketCreated(es, next.TicketCreatedHooks{})
 		payload := func(t ticket) next.TicketCreatedPayload {
-			p := next.TicketCreatedPayload{TicketID: t.ID, Title: t.Title, Severity: next.Severity(t.Severity), OpenedAt: t.Opened}
+			p := next.TicketCreatedPayload{TicketID: t.ID, Title: t.Title,
+				Severity: next.Severity(t.Severity), OpenedAt: t.Opened}
 			if t.Team != "" {
 				p.Team = &t.Team
 			}
@@ -169,7 +174,8 @@ func register(es *server.Server, build bool) (created, error) {
 	}
 	e, err := tickets.RegisterTicketCreated(es, tickets.TicketCreatedHooks{})
 	payload := func(t ticket) tickets.TicketCreatedPayload {
-		return tickets.TicketCreatedPayload{TicketID: t.ID, Title: t.Title, Severity: tickets.Severity(t.Severity), OpenedAt: t.Opened}
+		return tickets.TicketCreatedPayload{TicketID: t.ID, Title: t.Title,
+			Severity: tickets.Severity(t.Severity), OpenedAt: t.Opened}
 	}
 	return created{
 		func(ctx context.Context, t ticket) error {

@@ -87,8 +87,8 @@ func (c *campaign) log(ctx context.Context) (ids []string, err error) {
 		if err := conn.QueryRow(ctx, "SELECT count(*) FROM mcpe.outbox").Scan(&waiting); err != nil || waiting > 0 {
 			return errors.Join(err, fmt.Errorf("%d occurrences wait in the outbox", waiting))
 		}
-		rows, err := conn.Query(ctx, `SELECT e.position, convert_from(e.event_id, 'UTF8') FROM mcpe.entries e JOIN mcpe.logs l ON l.id = e.log
-			WHERE l.name = $1 ORDER BY e.position`, tickets.TicketCreatedEventName)
+		rows, err := conn.Query(ctx, `SELECT e.position, convert_from(e.event_id, 'UTF8')
+			FROM mcpe.entries e JOIN mcpe.logs l ON l.id = e.log WHERE l.name = $1 ORDER BY e.position`, tickets.TicketCreatedEventName)
 		if err != nil {
 			return err
 		}
@@ -209,14 +209,15 @@ func (c *campaign) excused(a attempt) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.ContainsFunc(c.windows, func(w window) bool {
-		return (w.slot == nil || w.slot.options.source == a.source) && w.from.Before(a.end.Add(unwritten)) && w.to.After(a.begin)
+		return (w.slot == nil || w.slot.options.source == a.source) &&
+			w.from.Before(a.end.Add(unwritten)) && w.to.After(a.begin)
 	})
 }
 
 func (r *report) print(w io.Writer) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "The campaign took %v: %d occurrences acknowledged, %d never answered, %d requests to emit made again; the log has %d.\n\n",
-		r.took.Round(time.Second), r.acknowledged, r.maybe, r.retries, r.logged)
+	fmt.Fprintf(w, "The campaign took %v: %d occurrences acknowledged, %d never answered, "+
+		"%d requests to emit made again; the log has %d.\n\n", r.took.Round(time.Second), r.acknowledged, r.maybe, r.retries, r.logged)
 	fmt.Fprintln(tw, "fault\tdone\twanted")
 	for _, what := range []string{killed, outboxKill, stopped, restarted, severed, rolled, slowed} {
 		wanted := "-"
@@ -227,19 +228,20 @@ func (r *report) print(w io.Writer) {
 	}
 	tw.Flush()
 	fmt.Fprintln(w)
-	fmt.Fprintln(tw, "consumer\tfilter\texpected\tgot\tmissing\tforeign\trepeated\tout of order\tgaps\trequests again\tlatency p50\tp99\tmax")
+	fmt.Fprintln(tw, "consumer\tfilter\texpected\tgot\tmissing\tforeign\trepeated\tout of order\tgaps\trequests again\t"+
+		"latency p50\tp99\tmax")
 	round := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 	for _, x := range r.consumers {
-		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%v\t%v\t%v\n", x.kind, x.severity, x.expected, x.got, x.missing, x.foreign, x.repeated,
-			x.disordered, x.truncated, x.troubles, round(x.p50), round(x.p99), round(x.max))
+		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%v\t%v\t%v\n", x.kind, x.severity, x.expected, x.got,
+			x.missing, x.foreign, x.repeated, x.disordered, x.truncated, x.troubles, round(x.p50), round(x.p99), round(x.max))
 	}
 	tw.Flush()
 	if n := len(r.failover); n > 0 {
-		fmt.Fprintf(w, "\nFrom the kill of the outbox's owner to a delivery of what was committed after it: %d times, median %v, longest %v.\n",
-			n, round(r.failover[n/2]), round(r.failover[n-1]))
+		fmt.Fprintf(w, "\nFrom the kill of the outbox's owner to a delivery of what was committed after it: "+
+			"%d times, median %v, longest %v.\n", n, round(r.failover[n/2]), round(r.failover[n-1]))
 	}
 	if r.attempts > 0 {
-		fmt.Fprintf(w, "Webhooks: %d attempts, %d accepted deliveries repeated and %d made by two replicas at once, each at a fault.\n",
-			r.attempts, r.repeats, r.doubled)
+		fmt.Fprintf(w, "Webhooks: %d attempts, %d accepted deliveries repeated and %d made by two replicas at once, "+
+			"each at a fault.\n", r.attempts, r.repeats, r.doubled)
 	}
 }

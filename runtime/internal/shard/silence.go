@@ -19,7 +19,8 @@ const patience = 2
 
 // share is the plan for a cluster, and which shards are anybody's because who should take them does not. A
 // replica that only was slow is given work again when a lease's time is over.
-func (o *Owner) share(s *session, c store.Cluster, able func(r *store.Replica, topic string) bool) (owners map[store.Shard]uint64, anybodys map[store.Shard]bool) {
+func (o *Owner) share(s *session, c store.Cluster, able func(r *store.Replica, topic string) bool) (
+	owners map[store.Shard]uint64, anybodys map[store.Shard]bool) {
 	live := make(map[uint64]*store.Replica, len(c.Replicas))
 	for i := range c.Replicas {
 		live[c.Replicas[i].Fence] = &c.Replicas[i]
