@@ -63,13 +63,11 @@ func (r *reception) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if err != nil {
 		return
 	}
-	var occurrence struct {
-		EventID string `json:"eventId"`
-	}
-	json.Unmarshal(body, &occurrence) // it may be another message, which the handler judges
+	var o occurrence
+	json.Unmarshal(body, &o) // it may be another message, which the handler judges
 	answer := httptest.NewRecorder()
 	r.mu.Lock()
-	refuses := !r.steady && occurrence.EventID != "" && rand.Float64() < failing
+	refuses := !r.steady && o.Data.TicketID != "" && rand.Float64() < failing
 	r.mu.Unlock()
 	if refuses {
 		answer.WriteHeader(http.StatusServiceUnavailable)
@@ -78,11 +76,11 @@ func (r *reception) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		again.Body = io.NopCloser(bytes.NewReader(body))
 		r.handler.ServeHTTP(answer, again)
 	}
-	if occurrence.EventID != "" {
+	if o.Data.TicketID != "" {
 		source, _, _ := net.SplitHostPort(req.RemoteAddr)
 		r.mu.Lock()
 		r.attempts = append(r.attempts, attempt{
-			req.URL.Path, occurrence.EventID, source, begin, time.Now(), answer.Code/100 == 2})
+			req.URL.Path, o.Data.TicketID, source, begin, time.Now(), answer.Code/100 == 2})
 		r.mu.Unlock()
 	}
 	for k, v := range answer.Header() {
@@ -166,7 +164,11 @@ func (h *hook) subscribe(ctx context.Context) (id string, err error) {
 func (h *hook) take(_ context.Context, d webhook.Delivery) error {
 	switch d.Type {
 	case "":
-		h.got(d.Occurrence.EventID, h.ledger)
+		var o occurrence
+		if err := json.Unmarshal(d.Body, &o); err != nil {
+			h.fail(err)
+		}
+		h.got(o.Data.TicketID, h.ledger)
 	case wire.EnvelopeGap:
 		h.gap()
 	case wire.EnvelopeTerminated:

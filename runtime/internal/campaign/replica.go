@@ -137,7 +137,7 @@ func (o *replicaOptions) webhooks() *server.WebhookOptions {
 
 // A ticket is what the campaign emits.
 type ticket struct {
-	ID       string      `json:"id"` // the eventId
+	ID       string      `json:"id"` // and the eventId, where it is not emitted in a transaction
 	Title    string      `json:"title"`
 	Severity string      `json:"severity"`
 	Opened   events.Time `json:"opened"`
@@ -168,7 +168,7 @@ func register(es *server.Server, build bool) (created, error) {
 		return created{
 			func(ctx context.Context, t ticket) error { return e.Emit(ctx, payload(t), events.WithID(t.ID)) },
 			func(ctx context.Context, t ticket) (store.Prepared, error) {
-				return e.Prepare(ctx, payload(t), events.WithID(t.ID))
+				return e.Prepare(ctx, payload(t)) // its transaction sees to it that it is emitted once
 			},
 		}, err
 	}
@@ -188,7 +188,7 @@ func register(es *server.Server, build bool) (created, error) {
 			if t.Team != "" {
 				return nil, errTeam
 			}
-			return e.Prepare(ctx, payload(t), events.WithID(t.ID))
+			return e.Prepare(ctx, payload(t))
 		},
 	}, err
 }
