@@ -178,6 +178,39 @@ func TestPollerBehind(t *testing.T) {
 	}
 }
 
+// A call of a tool that waits counts as polls that wait, while it does.
+func TestWaitToolMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &metertest.Meter{}
+		s := newServer(t, Options{Meter: m})
+		e := register(t, s, "e", Hooks[filterArgs, incident]{})
+		register(t, s, "f", Hooks[filterArgs, incident]{})
+		held := func() float64 {
+			o := m.Observed(t)
+			return o["mcp.events.poll.held "+ofE] + o["mcp.events.poll.held mcp.events.type=f"]
+		}
+		done := make(chan waited)
+		go func() { done <- mustWait(t, s, WaitTool, waitArgs("", 20, 1, "e", "f")) }()
+		time.Sleep(5 * time.Second)
+		if n := held(); n != 2 {
+			t.Errorf("%v polls wait", n)
+		}
+		emit(t, e, incident{ID: "a"})
+		emit(t, e, incident{ID: "b"})
+		if got := <-done; len(got.Events) != 1 {
+			t.Errorf("%+v", got)
+		}
+		if n := held(); n != 0 {
+			t.Errorf("%v polls wait after the answer", n)
+		}
+		for _, c := range s.Admin().Connections() {
+			if want := int64(map[string]int{"e": 1, "f": 0}[c.Event]); c.Behind == nil || *c.Behind != want {
+				t.Errorf("%+v, want %d behind", c, want)
+			}
+		}
+	})
+}
+
 // A durable store's answers are timed by what it was asked for; a memory store's are not.
 func TestStoreDuration(t *testing.T) {
 	for _, durable := range []bool{false, true} {

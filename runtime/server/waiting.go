@@ -66,6 +66,13 @@ func (s *Server) await(ctx context.Context, polls []*pollRequest, limit int, dea
 	}
 	for _, r := range w.readers {
 		r.a.cursor = r.cursor()
+		switch out := r.a.out; {
+		case r.log == nil:
+		case r.used == len(out):
+			s.leases.reached(r.q.sub.ID, r.log.Position())
+		case r.used > 0:
+			s.leases.reached(r.q.sub.ID, out[r.used-1].Entry().Position)
+		}
 	}
 	s.logKept(ctx, w.taken)
 	return w, 0, nil
@@ -283,5 +290,6 @@ func (w *waiting) Close() {
 		if r.source != nil { // which could not be opened
 			r.source.Close()
 		}
+		r.holds(false)
 	}
 }
