@@ -165,7 +165,7 @@ esac`)
 
 // running reports whether a process is alive; a zombie that nobody reaps is not.
 func running(pid int) bool {
-	if syscall.Kill(pid, 0) != nil {
+	if p, err := os.FindProcess(pid); err != nil || p.Signal(syscall.Signal(0)) != nil {
 		return false
 	}
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
