@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -259,20 +260,50 @@ func TestREP13OrdersSurviveTheOwner(t *testing.T) {
 	if err := other.Admin().End(t.Context(), ids[1], events.Forbidden("one")); err != nil {
 		t.Fatal(err)
 	}
+	emit(t, other.emitter, incident{ID: "1", Severity: "P1"})
 	f.settled()
-	waitUntil(t, "both envelopes", func() bool {
-		return strings.HasPrefix(strings.Join(f.r.to(plain+"0"), " "), "terminated") && strings.HasPrefix(strings.Join(f.r.to(plain+"1"), " "), "terminated")
+	waitUntil(t, "both envelopes and the third's delivery", func() bool {
+		return len(f.r.to(plain+"0")) > 0 && len(f.r.to(plain+"1")) > 0 && len(f.r.to(plain+"2")) > 0
 	})
-	if got := f.r.to(plain + "2"); len(got) != 0 {
-		t.Errorf("the third got %v", got)
-	}
-	f.owner(ids[2])
+	time.Sleep(200 * time.Millisecond)
+	wantStrings(t, "of whom everything was revoked", f.r.to(plain+"0"), `terminated -32012 Forbidden {"reason":"access revoked"}`)
+	wantStrings(t, "of the one that was ended", f.r.to(plain+"1"), `terminated -32012 Forbidden {"reason":"one"}`)
+	wantStrings(t, "of the third", f.r.to(plain+"2"), "1")
 	again := other.subscribe(t, "p0", params(plain+"0", secretA, `,"arguments":{"severity":"P1"}`))
-	f.join() // which reads the orders, too
-	f.settled()
-	f.leave(other)
-	f.settled()
 	f.owner(again.ID)
+	next := f.join() // which reads the orders, too
+	f.settled()
+	f.sink(other)
+	pgtest.Exec(t, pgtest.URL(t), fmt.Sprintf(`UPDATE %s.marks SET position = 0 WHERE log = '/control'`, f.schema)) // as if nobody had noted it
+	f.settled()
+	if next.webhooks.Get(again.ID) == nil {
+		t.Error("what began after the order has ended by it")
+	}
+}
+
+// SUB-5, REP-11: a refresh that nobody heard of, since the owner was dying, reactivates all the same.
+func TestREP11RefreshOfASuspendedOneSurvivesTheOwner(t *testing.T) {
+	f := newFleet(t, 2, func(f *fleet) {
+		f.options.Replica.Lease = 2 * time.Second
+		f.options.Webhook.Retry.Suspend = Suspension{Min: 1}
+		f.options.Webhook.Retry.Schedule = []time.Duration{0, time.Hour}
+	})
+	f.settled()
+	sub := f.members[0].subscribe(t, "ann", params(plain, secretA, ""))
+	f.r.on(refuseAll)
+	owner, other := f.owner(sub.ID), f.other(sub.ID)
+	emit(t, other.emitter, incident{ID: "1"})
+	waitUntil(t, "it is suspended", func() bool {
+		r, ok, err := other.store.Subscription(t.Context(), sub.ID)
+		return err == nil && ok && r.Health.Suspended
+	})
+	f.sink(owner)
+	f.r.on(nil)
+	if again := other.subscribe(t, "ann", params(plain, secretA, "")); again.DeliveryStatus == nil || again.DeliveryStatus.Active {
+		t.Errorf("%+v", again.DeliveryStatus)
+	}
+	emit(t, other.emitter, incident{ID: "2"})
+	waitUntil(t, "it goes on", func() bool { return covers(f.r.to(plain), []string{"1", "2"}) })
 }
 
 // REP-17, SUB-11: OnSubscribe runs where a subscription is asked for and at each takeover, then with Restored;
