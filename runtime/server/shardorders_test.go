@@ -271,12 +271,13 @@ func TestREP13OrdersSurviveTheOwner(t *testing.T) {
 	wantStrings(t, "of the third", f.r.to(plain+"2"), "1")
 	again := other.subscribe(t, "p0", params(plain+"0", secretA, `,"arguments":{"severity":"P1"}`))
 	f.owner(again.ID)
-	next := f.join() // which reads the orders, too
+	f.join()
 	f.settled()
-	f.sink(other)
+	survivor := f.other(again.ID)
+	f.sink(f.owner(again.ID))
 	pgtest.Exec(t, pgtest.URL(t), fmt.Sprintf(`UPDATE %s.marks SET position = 0 WHERE log = '/control'`, f.schema)) // as if nobody had noted it
 	f.settled()
-	if next.webhooks.Get(again.ID) == nil {
+	if survivor.webhooks.Get(again.ID) == nil {
 		t.Error("what began after the order has ended by it")
 	}
 }
