@@ -363,8 +363,8 @@ func (s *Shard) collect(marks bool) *snapshot {
 		if quiet && !h.row && !h.touched {
 			continue // what is dispatched covers it
 		}
-		snap.updates = append(snap.updates, store.Update{ID: h.id, Generation: h.generation, Progress: h.progress(), Health: h.health.stored(), Idle: quiet,
-			Attempts: h.takeMade()})
+		snap.updates = append(snap.updates, store.Update{ID: h.id, Generation: h.generation, Progress: h.progress(),
+			Health: h.health.stored(), Idle: quiet, Attempts: h.takeMade()})
 		snap.made = snap.made || len(snap.updates[len(snap.updates)-1].Attempts) > 0
 		snap.owners = append(snap.owners, h)
 		h.touched = false
@@ -373,7 +373,8 @@ func (s *Shard) collect(marks bool) *snapshot {
 			h.row = false
 		case h.log != nil && !h.row:
 			h.row = true
-			snap.concerns[h.log] = append(snap.concerns[h.log], store.Concern{ID: h.id, Generation: h.generation, First: h.marks.Base() + 1})
+			c := store.Concern{ID: h.id, Generation: h.generation, First: h.marks.Base() + 1}
+			snap.concerns[h.log] = append(snap.concerns[h.log], c)
 		}
 	}
 	e.mu.Unlock()

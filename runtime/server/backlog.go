@@ -159,7 +159,8 @@ func (b *backlog) after(ctx context.Context, from store.Position) ([]placed, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	i, _ := slices.BinarySearchFunc(b.recent, from+1, func(p placed, at store.Position) int { return cmp.Compare(p.at, at) })
+	byPlace := func(p placed, at store.Position) int { return cmp.Compare(p.at, at) }
+	i, _ := slices.BinarySearchFunc(b.recent, from+1, byPlace)
 	return slices.Clone(b.recent[i:]), nil
 }
 

@@ -94,8 +94,8 @@ func (s *Server) openControl(ctx context.Context) (*control, error) {
 	if !ok {
 		return nil, nil
 	}
-	c := &control{server: s, store: shared, clock: storeClock{store: shared}, wake: topic.NewWake(), own: map[string]struct{}{}, closing: map[string]struct{}{},
-		done: make(chan struct{})}
+	c := &control{server: s, store: shared, clock: storeClock{store: shared}, wake: topic.NewWake(),
+		own: map[string]struct{}{}, closing: map[string]struct{}{}, done: make(chan struct{})}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	if s.options.emitOnly {
 		close(c.done)
@@ -447,83 +447,4 @@ func errorFrom(o *wire.ErrorObject) *events.Error {
 		kind = wire.Internal
 	}
 	return &events.Error{Kind: kind, Data: o.Data}
-}
-
-// closingKey names the lasting state of an event type that an operator has terminated.
-func closingKey(event string) string { return "terminated/" + event }
-
-// closingOf reads whether the type was terminated.
-func (c *control) closingOf(ctx context.Context, event string) (e *events.Error, revision uint64, err error) {
-	key := closingKey(event)
-	found, err := c.store.States(ctx, key, "", 1)
-	if err != nil {
-		return nil, 0, err
-	}
-	if len(found) == 0 || found[0].Key != key {
-		return nil, 0, nil
-	}
-	var o wire.ErrorObject
-	if err := json.Unmarshal(found[0].Value, &o); err != nil {
-		return nil, 0, fmt.Errorf("state %s: %w", key, err)
-	}
-	return errorFrom(&o), found[0].Revision, nil
-}
-
-// close makes the termination of the type last, or ends it where e is nil.
-func (c *control) close(ctx context.Context, event string, e *events.Error) error {
-	for {
-		_, revision, err := c.closingOf(ctx, event)
-		if err != nil {
-			return err
-		}
-		switch {
-		case e != nil:
-			var value []byte
-			if value, err = json.Marshal(objectOf(e)); err == nil {
-				_, err = c.store.PutState(ctx, store.State{Key: closingKey(event), Value: value, Revision: revision})
-			}
-		case revision > 0:
-			err = c.store.DeleteState(ctx, closingKey(event), revision)
-		}
-		if !errors.Is(err, store.ErrConflict) {
-			return err
-		}
-	}
-}
-
-// recallClosing makes the type as open or closed as the store says.
-func (s *Server) recallClosing(ctx context.Context, et *eventType) error {
-	if s.control == nil {
-		return nil
-	}
-	e, _, err := s.control.closingOf(ctx, et.name)
-	if err != nil {
-		return fmt.Errorf("reading whether it was terminated: %w", err)
-	}
-	if e == nil {
-		et.mu.Lock()
-		defer et.mu.Unlock()
-		et.terminated = nil
-		return nil
-	}
-	s.Admin().shut(et, e)
-	return nil
-}
-
-// recallLater makes up for what was ordered while the type was being registered.
-func (s *Server) recallLater(et *eventType) {
-	if s.control != nil && !s.options.emitOnly {
-		s.control.recallLater(et.name)
-	}
-}
-
-// reopen ends the termination of a type that is registered again, for all processes.
-func (s *Server) reopen(ctx context.Context, et *eventType) error {
-	if s.control == nil || et.Refuses() == nil {
-		return nil
-	}
-	if err := s.control.close(ctx, et.name, nil); err != nil {
-		return fmt.Errorf("opening it again: %w", err)
-	}
-	return s.control.tell(ctx, order{Kind: orderReopened, Target: &Target{Event: et.name}}, true)
 }

@@ -137,7 +137,8 @@ type builds struct {
 	mu        sync.Mutex
 	seen      map[schemaOf]time.Time // when another process last had it
 	histories map[string][]store.SchemaVersion
-	verdicts  map[[3]string]string // event, older and newer fingerprint → the feature that changed incompatibly, "" for none
+	// event, older and newer fingerprint → the feature that changed incompatibly, "" for none
+	verdicts map[[3]string]string
 }
 
 // A schemaOf is an event type with the fingerprint of its schemas.

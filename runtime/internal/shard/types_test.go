@@ -23,8 +23,8 @@ type server struct {
 func serve(t *testing.T, c *cells, name string, orphans time.Duration, types ...string) *server {
 	s := &server{types: map[string]string{}}
 	s.set(types...)
-	s.Owner = New(Options{Leases: port{c, &faults{}}, Name: name, Duties: []string{store.OutboxTopic}, Shards: 4, Orphans: orphans,
-		Logger: slog.New(slog.DiscardHandler),
+	s.Owner = New(Options{Leases: port{c, &faults{}}, Name: name, Duties: []string{store.OutboxTopic}, Shards: 4,
+		Orphans: orphans, Logger: slog.New(slog.DiscardHandler),
 		Types: func() map[string]string {
 			s.mu.Lock()
 			defer s.mu.Unlock()

@@ -72,15 +72,17 @@ func (w *Subscriptions) beginShared(ctx context.Context, q *Request, lapsed *sto
 	}
 	keys := webhook.NewRing(q.Secret)
 	p := verify.Pair{Principal: q.Sub.Principal, URL: q.RawURL}
-	if err := w.verifier.Verify(ctx, &verify.Candidate{Pair: p, ID: q.Sub.ID, At: q.URL, Ring: keys, Live: func() bool { return w.isLive(p) }}); err != nil {
+	candidate := &verify.Candidate{Pair: p, ID: q.Sub.ID, At: q.URL, Ring: keys, Live: func() bool { return w.isLive(p) }}
+	if err := w.verifier.Verify(ctx, candidate); err != nil {
 		return nil, err
 	}
 	if err := w.host.Join(ctx, q.Sub, q.Args); err != nil {
 		return nil, fault.Typed(err)
 	}
 	now := w.now()
-	r := store.Subscription{ID: q.Sub.ID, Principal: q.Sub.Principal, URL: q.RawURL, Event: q.Sub.Event, Arguments: q.Args.Canonical(),
-		Shard: shardOf(q.Sub.Event, q.Args, q.Sub.Principal, n), Schema: q.Args.Def.Fingerprint(),
+	r := store.Subscription{ID: q.Sub.ID, Principal: q.Sub.Principal, URL: q.RawURL, Event: q.Sub.Event,
+		Arguments: q.Args.Canonical(),
+		Shard:     shardOf(q.Sub.Event, q.Args, q.Sub.Principal, n), Schema: q.Args.Def.Fingerprint(),
 		Secrets: ring.Stored(keys), Codes: int(q.Dialect), Generation: newGeneration(), Revision: lapsed.Revision,
 		CreatedAt: now, RefreshedAt: now, ExpiresAt: w.o.Terms.Until(q.TTLMs, q.Forever, now), Progress: at.progress,
 		NotBefore: now.Add(ReplyTime)}
@@ -197,12 +199,14 @@ func (w *Subscriptions) admit(ctx context.Context, r *store.Subscription) error 
 
 // startHere starts a subscription whose record is stored if this process owns its shard. The caller is a
 // member.
-func (w *Subscriptions) startHere(ctx context.Context, q *Request, r *store.Subscription, cursor string) (started, truncated bool) {
+func (w *Subscriptions) startHere(ctx context.Context, q *Request, r *store.Subscription,
+	cursor string) (started, truncated bool) {
 	p := w.partOf(inShard(r))
 	if p == nil {
 		return false, false
 	}
-	h, truncated, err := w.start(ctx, q.Type, q.Args, *r, cursor, seat{part: p, from: admitted, hold: q.hold(w.now()), fresh: true})
+	at := seat{part: p, from: admitted, hold: q.hold(w.now()), fresh: true}
+	h, truncated, err := w.start(ctx, q.Type, q.Args, *r, cursor, at)
 	if err != nil {
 		return false, false // whoever owns it is told
 	}
@@ -275,12 +279,13 @@ func (w *Subscriptions) refreshShared(ctx context.Context, q *Request, known *st
 
 // statusIn is the state that a record tells of.
 func statusIn(r *store.Subscription) delivery.Status {
-	return delivery.Status{Active: !r.Health.Suspended && r.PausedAt.IsZero(), Paused: !r.PausedAt.IsZero(), LastDeliveryAt: r.Health.LastDeliveryAt,
-		LastError: wire.Category(r.Health.LastError), FailedSince: r.Health.FailedSince}
+	return delivery.Status{Active: !r.Health.Suspended && r.PausedAt.IsZero(), Paused: !r.PausedAt.IsZero(),
+		LastDeliveryAt: r.Health.LastDeliveryAt, LastError: wire.Category(r.Health.LastError), FailedSince: r.Health.FailedSince}
 }
 
 // storedCursor is the safe cursor of a subscription as far as the store knows it (HOOK-6).
-func (w *Subscriptions) storedCursor(ctx context.Context, et EventType, d Definition, r *store.Subscription) (*string, error) {
+func (w *Subscriptions) storedCursor(ctx context.Context, et EventType, d Definition,
+	r *store.Subscription) (*string, error) {
 	if d.Check() != nil {
 		return &r.Progress.Upstream, nil
 	}
