@@ -27,6 +27,11 @@ lint: ## Check format, vet, staticcheck and workflows.
 	$(STATICCHECK) ./...
 	$(GO) tool -modfile=tools/go.mod actionlint
 
+.PHONY: windows
+windows: ## Vet everything and build the command for Windows.
+	GOOS=windows $(GO) vet ./...
+	GOOS=windows $(GO) build -o bin/mcpe-gen.exe ./cmd/mcpe-gen
+
 .PHONY: drift
 drift: ## Check that committed generated code is current.
 	$(GO) run ./cmd/mcpe-gen generate --check

@@ -143,13 +143,19 @@ func TestCombinations(t *testing.T) {
 }
 
 // TestScaffolds builds, tests and runs what init writes for some combinations, and vets it for the services that are not
-// among them; with MCPE_GEN_SCAFFOLDS=all, as `make scaffolds` sets it, it runs all. They are directories of one module,
-// so that the go command loads and builds what they share once.
+// among them; with MCPE_GEN_SCAFFOLDS=all, as `make scaffolds` sets it, it runs all, and with other text those whose flags
+// contain it. They are directories of one module, so that the go command loads and builds what they share once.
 func TestScaffolds(t *testing.T) {
 	set, vetted := some, []combination(nil)
-	if os.Getenv("MCPE_GEN_SCAFFOLDS") == "all" {
+	switch which := os.Getenv("MCPE_GEN_SCAFFOLDS"); which {
+	case "all":
 		set = all
-	} else {
+	default:
+		set = slices.DeleteFunc(slices.Clone(all), func(c combination) bool { return !strings.Contains(c.String(), which) })
+		if len(set) == 0 {
+			t.Fatalf("MCPE_GEN_SCAFFOLDS=%s: none of the combinations has it", which)
+		}
+	case "":
 		for _, service := range starter.Services {
 			vetted = append(vetted, combination{service, "http", "memory", "bearer", false, false})
 		}

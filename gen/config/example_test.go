@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"fmt"
+	"path/filepath"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/config"
 )
@@ -10,7 +11,7 @@ func ExampleLoad() {
 	c, found := config.Load("mcpe.yaml", func(string) ([]byte, error) {
 		return []byte("version: 1\npackages:\n  - {schemas: [events/*.yaml], out: internal/incidents, emit: [server, clinet]}\n"), nil
 	})
-	fmt.Println(c.Packages[0].Out, c.Packages[0].Emit)
+	fmt.Println(filepath.ToSlash(c.Packages[0].Out), c.Packages[0].Emit)
 	for _, d := range found {
 		fmt.Println(d)
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"io/fs"
 	"os"
 	"path"
@@ -73,12 +74,9 @@ func hidden(pattern []string, name string) bool {
 }
 
 func (c *Config) glob(pattern string) ([]string, error) {
+	pattern = filepath.ToSlash(pattern) // where a backslash separates
 	if !strings.Contains(pattern, "**") {
-		all, err := filepath.Glob(filepath.Join(literal(c.Dir), filepath.FromSlash(pattern)))
-		return slices.DeleteFunc(all, func(path string) bool {
-			info, err := os.Stat(path)
-			return err == nil && info.IsDir()
-		}), err
+		return c.globPlain(pattern)
 	}
 	segments := strings.Split(path.Clean(pattern), "/")
 	fixed := 0
@@ -107,10 +105,23 @@ func (c *Config) glob(pattern string) ([]string, error) {
 	return files, err
 }
 
-// literal escapes what filepath.Glob would take for a pattern in a directory's name.
-func literal(dir string) string {
-	if filepath.Separator == '\\' {
-		return dir // there a backslash separates and nothing can be escaped
+// globPlain finds files by a pattern without **. The directory's name is no pattern, whatever is in it: on Windows
+// nothing in it could be escaped.
+func (c *Config) globPlain(pattern string) ([]string, error) {
+	dir, rest := c.Dir, path.Clean("./"+pattern)
+	for strings.HasPrefix(rest, "../") {
+		dir, rest = filepath.Join(dir, ".."), rest[len("../"):]
 	}
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
+	if rest = strings.TrimPrefix(rest, "/"); rest == ".." {
+		return nil, nil // a directory
+	}
+	all, err := fs.Glob(os.DirFS(cmp.Or(dir, ".")), rest)
+	var files []string
+	for _, name := range all {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if info, err := os.Stat(file); err != nil || !info.IsDir() {
+			files = append(files, file)
+		}
+	}
+	return files, err
 }
