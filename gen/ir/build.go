@@ -173,6 +173,10 @@ func (b *builder) typeOf(node *source.Node, at site) *Type {
 		b.all = append(b.all, d)
 		b.fill(d, sh, at)
 		return &Type{Kind: Named, Decl: d}
+	case arrayShape, mapShape:
+		if b.holdsItselfUnnamed(node) {
+			return b.selfHolding(node, at)
+		}
 	}
 	return b.plainType(sh, at)
 }

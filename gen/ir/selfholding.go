@@ -27,6 +27,30 @@ func (b *builder) holdsItself(n *source.Node) bool {
 	return false
 }
 
+// holdsItselfUnnamed is holdsItself where nothing on the way is declared, such as a map whose values are described
+// by a reference with keywords beside it: the reference is merged, and none is met that could be a name.
+func (b *builder) holdsItselfUnnamed(n *source.Node) bool {
+	seen := map[*source.Node]bool{}
+	for at := n; !seen[at]; {
+		seen[at] = true
+		switch sh := b.shape(at); sh.kind {
+		case arrayShape, mapShape:
+			at = sh.elem
+		case refShape:
+			at = sh.target.Node
+		default:
+			return false
+		}
+		if at == nil || b.decls[at] != nil {
+			return false
+		}
+		if at == n {
+			return true
+		}
+	}
+	return false
+}
+
 // selfHolding declares such an array or map; finish makes a defined type of it.
 func (b *builder) selfHolding(n *source.Node, at site) *Type {
 	d := &Decl{Name: at.name, Role: at.role, Doc: docOf(n), At: keyRange(n), Form: Alias}

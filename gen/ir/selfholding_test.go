@@ -40,3 +40,26 @@ events:
 		}
 	}
 }
+
+// Where a reference to what holds it has keywords beside it, it is merged with them: no reference is left that could
+// be a name, and the type gets one all the same.
+func TestSelfHoldingBesideKeywords(t *testing.T) {
+	for _, holder := range []string{
+		"{type: object, additionalProperties: {$ref: '#/schemas/T', properties: {}, type: object}}",
+		"{type: array, items: {$ref: '#/schemas/T', maxItems: 3, items: true}}",
+		"{type: object, additionalProperties: {type: array, items: {$ref: '#/schemas/T', properties: {}}}}",
+	} {
+		file := strings.ReplaceAll(`version: 1
+schemas: {T: HOLDER}
+events:
+  - name: a
+    description: A.
+    inputSchema: {type: object}
+    payloadSchema: {type: object, properties: {t: {$ref: '#/schemas/T'}}}
+`, "HOLDER", holder)
+		set, found := schema.Load([]string{"a.yaml"}, schema.Options{ReadFile: func(string) ([]byte, error) { return []byte(file), nil }})
+		if _, more := ir.Build(set, ir.Options{Package: "a"}); source.HasErrors(append(found, more...)) {
+			t.Errorf("%s: %v %v", holder, found, more)
+		}
+	}
+}
