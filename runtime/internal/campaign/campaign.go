@@ -168,9 +168,16 @@ func (c *campaign) place(callbacks string) error {
 		if err != nil {
 			return err
 		}
-		c.slots = append(c.slots, &slot{program: c.program, env: c.env, log: log, options: replicaOptions{
+		s := &slot{program: c.program, env: c.env, log: log, options: replicaOptions{
 			name: fmt.Sprintf("replica%d", i), addr: ln.Addr().String(), database: c.db.url(i), lease: c.lease,
-			source: fmt.Sprintf("127.0.0.%d", i+2), callbacks: callbacks}})
+			source: fmt.Sprintf("127.0.0.%d", i+2), callbacks: callbacks}}
+		s.lost = func() {
+			// What it could not write down as the owner any more is delivered again, by itself even. Requests that
+			// are under way come a little later.
+			c.happened(leaseLost)
+			c.window(window{s, time.Now().Add(-2 * c.lease), time.Now().Add(unwritten)})
+		}
+		c.slots = append(c.slots, s)
 	}
 	return nil
 }

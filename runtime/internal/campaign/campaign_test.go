@@ -30,8 +30,8 @@ func TestCampaign(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes half a minute")
 	}
-	s := full(15 * time.Second)
-	s.kills, s.stops, s.cuts, s.lease, s.slow = 8, 1, 12, time.Second, 1500*time.Millisecond
+	s := full(12 * time.Second)
+	s.kills, s.stops, s.cuts, s.lease, s.slow = 8, 1, 12, 3*time.Second, 1500*time.Millisecond
 	s.pollers, s.streams, s.typed, s.receivers, s.emitters = 2, 3, 2, 2, 4
 	campaigned(t, s)
 }
@@ -43,7 +43,7 @@ func TestRollingDeploy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes ten seconds")
 	}
-	s := full(6 * time.Second)
+	s := full(5 * time.Second)
 	s.kills, s.stops, s.restarts, s.cuts, s.slow = 0, 0, 0, 0, 0
 	s.pollers, s.streams, s.typed, s.receivers, s.emitters = 1, 2, 0, 3, 4
 	campaigned(t, s)

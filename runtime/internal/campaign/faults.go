@@ -20,6 +20,7 @@ const (
 	rolled     = "rolling deploys, one a rollback"
 	slowed     = "slow database"
 	outboxKill = "of which the outbox's owner"
+	leaseLost  = "leases lost, by these or for slowness"
 )
 
 // faults lets happen what the settings ask for, spread over the time.
@@ -69,9 +70,11 @@ func (c *campaign) faults(ctx context.Context, wg *sync.WaitGroup) {
 			if !sleep(ctx, c.time/2) {
 				return
 			}
+			from := time.Now()
 			c.db.delay.Store(int64(c.delay))
 			sleep(ctx, c.slow)
 			c.db.delay.Store(0)
+			c.window(window{nil, from, time.Now()})
 			c.happened(slowed)
 		})
 	}

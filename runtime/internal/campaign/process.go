@@ -27,6 +27,7 @@ type slot struct {
 	program string
 	env     []string
 	log     io.Writer // of all its replicas
+	lost    func()    // told when a replica says that it has lost its lease
 
 	turn sync.Mutex // held by who starts, stops, kills or holds it
 
@@ -65,6 +66,9 @@ func (s *slot) start(ctx context.Context) error {
 			if !ready && strings.HasPrefix(lines.Text(), listening) {
 				ready = true
 				close(p.ready)
+			}
+			if strings.Contains(lines.Text(), "the lease is lost") {
+				s.lost()
 			}
 			fmt.Fprintln(s.log, lines.Text())
 		}

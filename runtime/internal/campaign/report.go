@@ -219,7 +219,7 @@ func (r *report) print(w io.Writer) {
 	fmt.Fprintf(w, "The campaign took %v: %d occurrences acknowledged, %d never answered, "+
 		"%d requests to emit made again; the log has %d.\n\n", r.took.Round(time.Second), r.acknowledged, r.maybe, r.retries, r.logged)
 	fmt.Fprintln(tw, "fault\tdone\twanted")
-	for _, what := range []string{killed, outboxKill, stopped, restarted, severed, rolled, slowed} {
+	for _, what := range []string{killed, outboxKill, stopped, restarted, severed, rolled, slowed, leaseLost} {
 		wanted := "-"
 		if n, ok := r.wanted[what]; ok {
 			wanted = fmt.Sprint(n)

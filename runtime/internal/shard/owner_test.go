@@ -496,7 +496,7 @@ func rate(t *testing.T, early time.Duration) {
 	r.took = time.Hour
 	r.start()
 	time.Sleep(5 * time.Second)
-	heir.owner.o.Look = time.Millisecond
+	heir.owner.o.Look = 10 * time.Millisecond
 	heir.start()
 	r.f.mu.Lock()
 	r.f.drawn = slices.Repeat([]fault{{lost: 1}}, 1000)
