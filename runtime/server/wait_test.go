@@ -241,7 +241,7 @@ func TestWaitAsksChecksAtTheirInterval(t *testing.T) {
 // Nothing is missed and nothing repeated, whatever the sizes of pages and however emits and calls interleave: over
 // logs, checks and both, also where two of the waited have the same type.
 func TestWaitMissesAndRepeatsNothing(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range uint64(6) {
 		synctest.Test(t, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			s := newServer(t, Options{NextPoll: time.Second, MaxPage: 4096 + rnd.IntN(20_000), ScanLimit: 64 + rnd.IntN(200)})
