@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -29,7 +30,16 @@ type withPostgres struct{ *testing.M }
 
 func (m withPostgres) Run() int { return pgtest.Main(m.M) }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(withPostgres{m}) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// Tests of several processes on one store wait for leases most of the time.
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", "4")
+	}
+	goleak.VerifyTestMain(withPostgres{m})
+}
 
 // The event type of most tests: an incident with x-match on severity, service and others.
 type filterArgs struct {
