@@ -116,6 +116,9 @@ func (c *control) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if _, ok := log.(store.SharedLog); !ok {
+		return fmt.Errorf("a log of the shared store is a %T, which is no store.SharedLog", log)
+	}
 	_, head, err := log.Bounds(ctx)
 	if err != nil {
 		return err
@@ -247,7 +250,7 @@ func (c *control) read() (more bool, err error) {
 	if err := c.recall(); err != nil {
 		return false, err
 	}
-	shared := log.(store.SharedLog) // it is a shared store's
+	shared := log.(store.SharedLog) // open has seen to it
 	if time.Since(shared.Seen()) >= lookEvery {
 		if _, err := shared.CatchUp(c.ctx, pos+1); errors.Is(err, store.ErrNewEpoch) {
 			c.renew(log)
