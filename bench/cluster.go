@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -17,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/throwaway"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -25,54 +25,26 @@ const (
 	// among the replicas.
 	clusterReplicas = 3
 	clusterWriters  = 48
-	// noDatabase is the exit code by which throwaway says that PostgreSQL is not installed.
-	noDatabase = 3
 )
 
-// throwaway starts a PostgreSQL whose commits reach the disk; its address is empty where it is not installed.
-func throwaway() (address string, stop func(), err error) {
+// database starts a PostgreSQL whose commits reach the disk.
+func database() (address string, stop func() error, err error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return "", nil, err
 	}
-	cmd := exec.Command(filepath.Join(filepath.Dir(exe), "throwaway"), "-durable")
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return "", nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return "", nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return "", nil, err
-	}
-	end := func() error {
-		in.Close()
-		return cmd.Wait()
-	}
-	if line, err := bufio.NewReader(out).ReadString('\n'); err == nil {
-		return strings.TrimSpace(line), func() { end() }, nil
-	}
-	err = end()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() == noDatabase {
-		return "", nil, nil
-	}
-	return "", nil, fmt.Errorf("starting PostgreSQL: %w: %s", err, said.String())
+	return throwaway.Start(filepath.Join(filepath.Dir(exe), "throwaway"), "-durable")
 }
 
 // benchCluster measures replicas on one PostgreSQL.
 func benchCluster(ctx context.Context, s settings) ([]row, error) {
-	database, stop, err := throwaway()
-	if err != nil {
-		return nil, err
-	}
-	if database == "" {
+	address, stop, err := database()
+	if errors.Is(err, throwaway.ErrMissing) {
 		fmt.Fprintln(os.Stderr, "bench: NOT MEASURED: replicas, since PostgreSQL is not installed")
 		return nil, nil
+	}
+	if err != nil {
+		return nil, err
 	}
 	defer stop()
 	receiver, err := start(ctx, "clock")
@@ -81,7 +53,7 @@ func benchCluster(ctx context.Context, s settings) ([]row, error) {
 	}
 	defer receiver.stop()
 	var raw, all []*process
-	place := map[string]string{"raw": database, "replica": database + " " + receiver.base}
+	place := map[string]string{"raw": address, "replica": address + " " + receiver.base}
 	for range clusterReplicas {
 		for kind, into := range map[string]*[]*process{"raw": &raw, "replica": &all} {
 			p, err := startIn(ctx, kind, place[kind])
@@ -104,7 +76,7 @@ func benchCluster(ctx context.Context, s settings) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	fan, err := benchFan(ctx, all, receiver, database)
+	fan, err := benchFan(ctx, all, receiver, address)
 	return append(rows, outbox, failover, fan), err
 }
 

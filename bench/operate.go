@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/throwaway"
 	"github.com/mcpe-gen/mcpe-gen/runtime/admin"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
@@ -43,13 +45,13 @@ func benchAttempts(ctx context.Context, s settings) ([]row, error) {
 		return nil, err
 	}
 	rows := []row{r}
-	dsn, stop, err := throwaway()
-	if err != nil {
-		return nil, err
-	}
-	if dsn == "" {
+	dsn, stop, err := database()
+	if errors.Is(err, throwaway.ErrMissing) {
 		fmt.Fprintln(os.Stderr, "bench: NOT MEASURED: attempts in PostgreSQL, which is not installed")
 		return rows, nil
+	}
+	if err != nil {
+		return nil, err
 	}
 	defer stop()
 	r, err = attemptsIn(ctx, s, "PostgreSQL", "postgres", func() (string, func(), error) { return dsn, func() {}, nil })

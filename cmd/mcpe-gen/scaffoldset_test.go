@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -21,6 +20,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/starter"
+	"github.com/mcpe-gen/mcpe-gen/internal/throwaway"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
@@ -231,30 +231,19 @@ func throwawayPostgres(t *testing.T) string {
 	if out, err := exec.Command("go", "build", "-o", program, "../../runtime/internal/pgtest/throwaway").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	cmd := exec.Command(program)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
+	url, stop, err := throwaway.Start(program)
+	if errors.Is(err, throwaway.ErrMissing) && os.Getenv("MCPE_TEST_POSTGRES_REQUIRED") == "" {
+		return ""
 	}
-	out, err := cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		in.Close()
-		if err := cmd.Wait(); err != nil && os.Getenv("MCPE_TEST_POSTGRES_REQUIRED") != "" {
+		if err := stop(); err != nil {
 			t.Error(err)
 		}
 	})
-	url, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(url)
+	return url
 }
 
 // running is a server that was built.

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,27 +12,28 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/throwaway"
 )
 
-const (
-	// noDatabase is the exit code by which throwaway says that PostgreSQL is not installed.
-	noDatabase = 3
-	// deskTickets are opened before a replica is killed, and as many after.
-	deskTickets = 20
-)
+// deskTickets are opened before a replica is killed, and as many after.
+const deskTickets = 20
 
 // replicas shows two processes of one server on PostgreSQL behind a balancer: one is killed, and nobody
 // misses anything. Where PostgreSQL is not installed it says so.
 func replicas(ctx context.Context, bin string) error {
 	fmt.Println("\nTwo replicas on PostgreSQL, of which one is killed")
-	database, stop, err := throwaway(filepath.Join(bin, "throwaway"))
-	if err != nil || database == "" {
+	database, stop, err := throwaway.Start(filepath.Join(bin, "throwaway"))
+	if errors.Is(err, throwaway.ErrMissing) && os.Getenv("MCPE_TEST_POSTGRES_REQUIRED") == "" {
+		fmt.Println("  NOT SHOWN: PostgreSQL is not installed here.")
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	defer stop()
@@ -95,38 +94,6 @@ func replicas(ctx context.Context, bin string) error {
 		fmt.Printf("  The %s has all %d, each once, %.1f s after the kill.\n", mode, len(want), time.Since(killed).Seconds())
 	}
 	return desks[1].end()
-}
-
-// throwaway starts a PostgreSQL and returns its connection string, empty where it is not installed.
-func throwaway(program string) (address string, stop func(), err error) {
-	cmd := exec.Command(program)
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return "", nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return "", nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return "", nil, err
-	}
-	end := func() error {
-		in.Close()
-		return cmd.Wait()
-	}
-	if line, err := bufio.NewReader(out).ReadString('\n'); err == nil {
-		return strings.TrimSpace(line), func() { end() }, nil
-	}
-	err = end()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() == noDatabase && os.Getenv("MCPE_TEST_POSTGRES_REQUIRED") == "" {
-		fmt.Println("  NOT SHOWN: PostgreSQL is not installed here.")
-		return "", nil, nil
-	}
-	return "", nil, fmt.Errorf("starting PostgreSQL: %w: %s", err, said.String())
 }
 
 // roundRobin gives each request to the next server, whether or not that lives.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/throwaway"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 )
 
@@ -24,7 +25,7 @@ func main() {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "throwaway:", err)
 		if errors.Is(err, pgtest.ErrMissing) {
-			os.Exit(3)
+			os.Exit(throwaway.ExitMissing)
 		}
 		os.Exit(1)
 	}
