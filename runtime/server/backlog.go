@@ -298,9 +298,10 @@ func (s *Server) orderWebhooks(ctx context.Context, o order, pick func(*subscrib
 	if o.Target != nil {
 		target = *o.Target
 	}
-	var found *subscriber.Live
-	one := func(h *subscriber.Live) bool { return h.ID == target.ID && !h.BegunAfter(o.At) && pick(h) }
-	w.Each(one, func(h *subscriber.Live) { found = h })
+	found := w.Get(target.ID)
+	if found != nil && (found.BegunAfter(o.At) || !pick(found)) {
+		found = nil
+	}
 	switch o.Kind {
 	case orderRevoke:
 		mine := subscriber.OfPrincipal(o.Principal, o.Names)

@@ -287,7 +287,7 @@ func (w *waiting) Cursor() []byte { return topic.NullCursor }
 // Close implements [topic.Parker].
 func (w *waiting) Close() {
 	for _, r := range w.readers {
-		if r.source != nil { // which could not be opened
+		if r.source != nil { // nil where it could not be opened
 			r.source.Close()
 		}
 		r.holds(false)

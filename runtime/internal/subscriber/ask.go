@@ -222,13 +222,7 @@ func (w *Subscriptions) startHere(ctx context.Context, q *Request, r *store.Subs
 
 // refreshShared prolongs a subscription (SUB-5).
 func (w *Subscriptions) refreshShared(ctx context.Context, q *Request, known *store.Subscription) (*Result, error) {
-	keys, err := ring.Of(known.Secrets)
-	if err != nil {
-		return nil, err
-	}
-	candidate := &verify.Candidate{Pair: verify.Pair{Principal: q.Sub.Principal, URL: q.RawURL}, ID: q.Sub.ID, At: q.URL,
-		Ring: keys.Rotate(q.Secret, w.now(), w.o.Grace), Live: func() bool { return true }}
-	if err := w.verifier.Verify(ctx, candidate); err != nil {
+	if err := w.verifyRefresh(ctx, q, known); err != nil {
 		return nil, err
 	}
 	var found store.Subscription

@@ -152,6 +152,9 @@ func (w *Subscriptions) restoreStored(et EventType) {
 	}
 	for after := ""; ; {
 		page, err := w.store.Subscriptions(w.ctx, after, loadPage)
+		if w.ctx.Err() != nil {
+			return
+		}
 		if err != nil {
 			w.o.Log.Internal(w.ctx, "reading the webhook subscriptions to "+et.Name(), fault.Unseen{Err: err})
 			return

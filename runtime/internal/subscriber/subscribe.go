@@ -219,19 +219,25 @@ func Lapsed(r *store.Subscription, now time.Time) bool {
 	return !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt)
 }
 
+// verifyRefresh asks for proof that the endpoint, with the keys as they will be, is the subscriber's (VER-2).
+func (w *Subscriptions) verifyRefresh(ctx context.Context, q *Request, known *store.Subscription) error {
+	keys, err := ring.Of(known.Secrets)
+	if err != nil {
+		return err
+	}
+	return w.verifier.Verify(ctx, &verify.Candidate{
+		Pair: verify.Pair{Principal: q.Sub.Principal, URL: q.RawURL}, ID: q.Sub.ID, At: q.URL,
+		Ring: keys.Rotate(q.Secret, w.now(), w.o.Grace), Live: func() bool { return true },
+	})
+}
+
 // refresh prolongs a live subscription (SUB-5). The result is nil when it lapsed meanwhile.
 func (w *Subscriptions) refresh(ctx context.Context, q *Request, h *Live) (*Result, error) {
 	known, ok, err := w.store.Subscription(ctx, q.Sub.ID)
 	if err != nil || !ok {
 		return nil, err
 	}
-	keys, err := ring.Of(known.Secrets)
-	if err != nil {
-		return nil, err
-	}
-	candidate := &verify.Candidate{Pair: verify.Pair{Principal: q.Sub.Principal, URL: q.RawURL}, ID: q.Sub.ID, At: q.URL,
-		Ring: keys.Rotate(q.Secret, w.now(), w.o.Grace), Live: func() bool { return true }}
-	if err := w.verifier.Verify(ctx, candidate); err != nil {
+	if err := w.verifyRefresh(ctx, q, &known); err != nil {
 		return nil, err
 	}
 	var truncated bool
