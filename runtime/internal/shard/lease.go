@@ -146,8 +146,7 @@ func (o *Owner) await(s *session, now time.Duration) {
 }
 
 // renew asks for more time when a third of it is used up, or when the others are to know of other types.
-func (o *Owner) renew(ctx context.Context, s *session) {
-	types := o.types()
+func (o *Owner) renew(ctx context.Context, s *session, types map[string]string) {
 	asked, wall := o.o.Clock.Monotonic(), o.o.Clock.Wall()
 	o.mu.Lock()
 	due := o.judge(s, asked, wall) && (asked >= s.asked+o.o.TTL/3 || !maps.Equal(types, s.types))

@@ -227,9 +227,10 @@ func (o *Owner) ask(ctx context.Context, f func(context.Context) error) error {
 
 // turn renews, looks at the cluster and does what the plan says of this replica.
 func (o *Owner) turn(ctx context.Context, s *session) {
-	o.renew(ctx, s)
-	o.establish(ctx)
-	o.renew(ctx, s)
+	o.renew(ctx, s, s.types)
+	types := o.types()
+	o.establish(ctx, types)
+	o.renew(ctx, s, types) // now that their shards are there: none is moved to balance what is to come
 	o.mu.Lock()
 	clear(o.freed)
 	o.mu.Unlock()
@@ -249,7 +250,7 @@ func (o *Owner) turn(ctx context.Context, s *session) {
 		o.o.Looked(c, s.fence)
 	}
 	free := o.settle(ctx, s, c)
-	o.renew(ctx, s)
+	o.renew(ctx, s, s.types)
 	if len(free) == 0 || !o.holds(s) {
 		return
 	}
@@ -270,14 +271,16 @@ func (o *Owner) turn(ctx context.Context, s *session) {
 	}
 }
 
-// establish makes the shards of topics that are new.
-func (o *Owner) establish(ctx context.Context) {
+// establish makes the shards of topics that are new: of the duties, and of types.
+func (o *Owner) establish(ctx context.Context, types map[string]string) {
 	topics := map[string]int{}
 	for _, t := range o.o.Duties {
 		topics[t] = 1
 	}
-	for t := range o.o.Types() {
-		topics[t] = o.o.Shards
+	for t := range types {
+		if t != closing {
+			topics[t] = o.o.Shards
+		}
 	}
 	for t, n := range topics {
 		if o.known[t] {
