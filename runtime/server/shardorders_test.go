@@ -76,6 +76,14 @@ func TestREP11SameKeyAtOnce(t *testing.T) {
 	f.settled()
 	for round := range 5 {
 		url := fmt.Sprint(plain, round)
+		waitUntil(t, "all know of what was emitted", func() bool { // a head is a cache (REP-3)
+			for _, m := range f.members {
+				if m.types["e"].topic.Head() != store.Position(round) {
+					return false
+				}
+			}
+			return true
+		})
 		var wg sync.WaitGroup
 		ids := make([]string, 6)
 		for i := range ids {
