@@ -51,10 +51,10 @@ func newMember(t testing.TB, schema string, so postgres.Options, o Options) memb
 	return member{newServer(t, o), st}
 }
 
-// waitUntil polls, for what other processes do takes its time.
+// waitUntil polls, for what other processes do takes its time: a third attempt comes after 35 s.
 func waitUntil(t testing.TB, what string, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !f(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !f(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("never: %s", what)
 		}

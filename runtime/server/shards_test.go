@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
@@ -69,10 +70,23 @@ func (f *fleet) join() *sailor {
 	o.Replica.Name = fmt.Sprint("r", f.n)
 	m := &sailor{member: newMember(f.t, f.schema, f.store, o), name: o.Replica.Name}
 	m.emitter = f.register(m.Server, f.payload)
+	f.t.Cleanup(func() { m.report(f.t) })
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.members = append(f.members, m)
 	return m
+}
+
+// report says after a failure what the server delivers to, and what has come of it.
+func (m *sailor) report(t testing.TB) {
+	if !t.Failed() {
+		return
+	}
+	t.Logf("%s hears: %t, last read of the control log: %v", m.name, m.control.heard(), m.control.upToNow.Load())
+	m.webhooks.Each(anyWebhook, func(h *subscriber.Live) {
+		attempts, err := m.Admin().Attempts(context.Background(), h.ID)
+		t.Logf("%s delivers to %s %s: %+v, %+v, %+v %v", m.name, h.ID, h.URL, h.Handle.Status(), h.Handle.Progress(), attempts, err)
+	})
 }
 
 // register registers "e" with a payloadSchema, or none when it is empty.
