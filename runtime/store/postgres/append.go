@@ -21,6 +21,9 @@ const (
 	// one that is larger by itself.
 	groupMax   = 512
 	groupBytes = 4 << 20
+	// gatherPart of what a commit took is waited for more to commit, maxGather at most.
+	gatherPart = 3
+	maxGather  = 2 * time.Millisecond
 )
 
 // Append implements [store.EventLog]. Appends that wait together are committed together. When ctx
@@ -119,11 +122,13 @@ func idHash(id, audience []byte) int64 {
 type appends struct {
 	log *Log
 
-	mu      sync.Mutex
-	queue   []*appending
-	running bool
-	closed  bool
-	wg      sync.WaitGroup // of the goroutines; added to under mu while not closed
+	mu       sync.Mutex
+	queue    []*appending
+	running  bool
+	expected int           // how many are waited for; 0 for none
+	gathered chan struct{} // capacity 1: they are there
+	closed   bool
+	wg       sync.WaitGroup // of the goroutines; added to under mu while not closed
 }
 
 func (l *Log) append(ctx context.Context, a *appending) (err error) {
@@ -141,6 +146,12 @@ func (l *Log) append(ctx context.Context, a *appending) (err error) {
 		return store.ErrClosed
 	}
 	q.queue = append(q.queue, a)
+	if len(q.queue) == q.expected {
+		select {
+		case q.gathered <- struct{}{}:
+		default: // somebody has withdrawn since
+		}
+	}
 	if !q.running {
 		q.running = true
 		q.wg.Go(q.run)
@@ -195,9 +206,35 @@ func (q *appends) run() {
 		}
 	})
 	for group := q.take(); group != nil; group = q.take() {
+		began := time.Now()
 		q.log.commit(group, committed)
+		q.gather(len(group), time.Since(began))
 	}
 	close(committed)
+}
+
+// gather waits for those whose appends were committed to come back, so that the next group has them too: a
+// transaction costs much the same for one entry as for many. It waits for a part of what the last one took
+// and not at all for who is alone.
+func (q *appends) gather(last int, took time.Duration) {
+	q.mu.Lock()
+	q.expected = last + len(q.queue)
+	enough := q.expected < 2 || len(q.queue) >= q.expected || q.closed
+	q.mu.Unlock()
+	if enough {
+		return
+	}
+	select {
+	case <-q.gathered:
+	case <-time.After(min(took/gatherPart, maxGather)):
+	}
+	q.mu.Lock()
+	q.expected = 0
+	q.mu.Unlock()
+	select {
+	case <-q.gathered: // it came just now
+	default:
+	}
 }
 
 // take claims what waits, within the bounds of a group; nil ends the goroutine. An AppendOnce whose id

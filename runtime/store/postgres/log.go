@@ -70,7 +70,7 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*Log, error) {
 	generation, _ := s.life()
 	l := &Log{s: s, name: name, life: generation, options: o, turn: make(chan struct{}, 1)}
-	l.appends.log = l
+	l.appends.log, l.appends.gathered = l, make(chan struct{}, 1)
 	asked := time.Now()
 	var epoch, head, kept int64
 	err := s.pool.QueryRow(ctx, s.in(`INSERT INTO @.logs AS l (name, epoch, max_age, max_count) VALUES ($1, $2, $3, $4)
