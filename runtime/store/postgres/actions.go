@@ -37,7 +37,9 @@ func (s *Store) ClaimAction(ctx context.Context, a store.Action) (stands store.A
 			}
 			return nil
 		})
-		b.Queue(s.in(`DELETE FROM @.actions WHERE sequence <= (SELECT sequence FROM @.actions ORDER BY sequence DESC OFFSET $1 LIMIT 1)`),
+		// The first condition, which costs nothing, is false for a long time.
+		b.Queue(s.in(`DELETE FROM @.actions WHERE (SELECT max(sequence) - min(sequence) FROM @.actions) >= $1
+			AND sequence <= (SELECT sequence FROM @.actions ORDER BY sequence DESC OFFSET $1 LIMIT 1)`),
 			int64(store.MaxActions))
 		// A statement of its own sees what the one before has waited for.
 		b.Queue(s.in(`SELECT request, outcome FROM @.actions WHERE key = $1`), key).QueryRow(func(row pgx.Row) error {

@@ -37,6 +37,10 @@ func (s *Store) ClaimAction(ctx context.Context, a store.Action) (stands store.A
 			return err
 		}
 		fresh = true
+		var span int64 // at least how many there are: counting them would cost every claim more
+		if err := w.row(ctx, "SELECT (SELECT max(sequence) FROM actions) - (SELECT min(sequence) FROM actions) + 1", nil, &span); err != nil || span <= store.MaxActions {
+			return err
+		}
 		_, err = w.exec(ctx, "DELETE FROM actions WHERE sequence IN (SELECT sequence FROM actions ORDER BY sequence DESC LIMIT -1 OFFSET ?)", store.MaxActions)
 		return err
 	}, nil)
