@@ -15,7 +15,7 @@ test: lint drift unit oracle-here ## Run every check: format, vet, staticcheck, 
 
 # How many packages, and tests of one that may, are run at once: more than small machines have processors, for
 # many of them wait for leases, for disks and for other processes.
-AT_ONCE ?= 4
+AT_ONCE ?= 3
 
 .PHONY: unit
 unit:
