@@ -108,8 +108,10 @@ func TestHOOK7Retries(t *testing.T) {
 		h, _ := top.join(t, e, r, false)
 		synctest.Wait()
 		start := time.Now()
+		h.HoldUntil(start.Add(time.Second))
 		h.Gap()
 		h.Gap() // nobody has seen the first: one envelope tells of both
+		h.HoldUntil(start)
 		time.Sleep(30 * time.Minute)
 		cs := s.controls()
 		if ds := offsets(start, cs); !slices.Equal(ds, []time.Duration{0, 5 * time.Second, 35 * time.Second, 155 * time.Second, 755 * time.Second}) {
