@@ -13,16 +13,12 @@ help: ## List the targets.
 .PHONY: test
 test: lint drift unit oracle-here ## Run every check: format, vet, staticcheck, drift, tests.
 
-# How many packages, and tests of one that may, are run at once: more than small machines have processors, for
-# many of them wait for leases, for disks and for other processes.
-AT_ONCE ?= 3
-
 .PHONY: unit
 unit:
 ifeq ($(HAVE_CC),)
 	@echo "no C compiler found: running the tests without the race detector"
 endif
-	CGO_ENABLED=$(if $(HAVE_CC),1,0) $(GO) test $(RACE) -p $(AT_ONCE) -parallel $(AT_ONCE) -timeout 10m ./...
+	CGO_ENABLED=$(if $(HAVE_CC),1,0) $(GO) test $(RACE) -timeout 10m ./...
 
 .PHONY: lint
 lint: ## Check format, vet, staticcheck and workflows.

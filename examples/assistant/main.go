@@ -144,8 +144,8 @@ func (a *assembled) close(ctx context.Context, web *http.Server) (err error) {
 		err = errors.Join(err, a.mcpc.Shutdown(ctx))
 	}
 	if web != nil {
-		if e := web.Shutdown(ctx); e != nil {
-			err = errors.Join(err, e, web.Close())
+		if web.Shutdown(ctx) != nil {
+			err = errors.Join(err, web.Close()) // a connection that has sent nothing would be waited for longer
 		}
 	}
 	if a.mcpe != nil {

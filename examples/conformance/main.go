@@ -128,8 +128,8 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 	err = errors.Join(err, f.stop())
 	ending, cancel := context.WithTimeout(context.Background(), shutdownTime)
 	defer cancel()
-	if e := web.Shutdown(ending); e != nil {
-		err = errors.Join(err, e, web.Close())
+	if web.Shutdown(ending) != nil {
+		err = errors.Join(err, web.Close()) // a connection that has sent nothing would be waited for longer
 	}
 	if errors.Is(err, http.ErrServerClosed) {
 		err = nil

@@ -168,8 +168,8 @@ func shutdown(es *server.Server, web *http.Server) error {
 	defer cancel()
 	err := es.Shutdown(ctx)
 	if web != nil {
-		if e := web.Shutdown(ctx); e != nil {
-			err = errors.Join(err, e, web.Close())
+		if web.Shutdown(ctx) != nil {
+			err = errors.Join(err, web.Close()) // a connection that has sent nothing would be waited for longer
 		}
 	}
 	return err

@@ -124,8 +124,8 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 	ending, cancel := context.WithTimeout(context.Background(), shutdownTime)
 	defer cancel()
 	err = errors.Join(err, es.Shutdown(ending))
-	if e := web.Shutdown(ending); e != nil {
-		err = errors.Join(err, e, web.Close())
+	if web.Shutdown(ending) != nil {
+		err = errors.Join(err, web.Close()) // a connection that has sent nothing would be waited for longer
 	}
 	return err
 }
