@@ -6,30 +6,18 @@ import "github.com/mcpe-gen/mcpe-gen/gen/source"
 // and references: then no struct on the way has a name to refer to. Entries of schemas have one; a
 // schema below $defs has not.
 func (b *builder) holdsItself(n *source.Node) bool {
-	seen := map[*source.Node]bool{}
-	for at := n; !seen[at]; {
-		seen[at] = true
-		switch sh := b.shape(at); sh.kind {
-		case arrayShape, mapShape:
-			at = sh.elem
-		case refShape:
-			at = sh.target.Node
-		default:
-			return false
-		}
-		if at == nil {
-			return false
-		}
-		if at == n {
-			return true
-		}
-	}
-	return false
+	return b.leadsBack(n, func(*source.Node) bool { return false })
 }
 
 // holdsItselfUnnamed is holdsItself where nothing on the way is declared, such as a map whose values are described
 // by a reference with keywords beside it: the reference is merged, and none is met that could be a name.
 func (b *builder) holdsItselfUnnamed(n *source.Node) bool {
+	return b.leadsBack(n, func(at *source.Node) bool { return b.decls[at] != nil })
+}
+
+// leadsBack reports whether the way of arrays, maps and references from n comes to n again before it comes to
+// something that ends it.
+func (b *builder) leadsBack(n *source.Node, ends func(*source.Node) bool) bool {
 	seen := map[*source.Node]bool{}
 	for at := n; !seen[at]; {
 		seen[at] = true
@@ -41,7 +29,7 @@ func (b *builder) holdsItselfUnnamed(n *source.Node) bool {
 		default:
 			return false
 		}
-		if at == nil || b.decls[at] != nil {
+		if at == nil || ends(at) {
 			return false
 		}
 		if at == n {
