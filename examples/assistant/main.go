@@ -38,8 +38,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// shutdownTime bounds an orderly end.
-const shutdownTime = 4 * time.Second
+// shutdownTime bounds an orderly end. It is more than the 6 s that http.Server.Shutdown waits for a
+// connection that has sent nothing.
+const shutdownTime = 8 * time.Second
 
 // localUser owns everything where the server has no caller but the process that started it.
 const localUser = "local"
@@ -144,8 +145,8 @@ func (a *assembled) close(ctx context.Context, web *http.Server) (err error) {
 		err = errors.Join(err, a.mcpc.Shutdown(ctx))
 	}
 	if web != nil {
-		if web.Shutdown(ctx) != nil {
-			err = errors.Join(err, web.Close()) // a connection that has sent nothing would be waited for longer
+		if e := web.Shutdown(ctx); e != nil {
+			err = errors.Join(err, e, web.Close())
 		}
 	}
 	if a.mcpe != nil {

@@ -26,7 +26,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
 
-const shutdownTime = 4 * time.Second
+// shutdownTime bounds an orderly end. It is more than the 6 s that http.Server.Shutdown waits for a
+// connection that has sent nothing.
+const shutdownTime = 8 * time.Second
 
 type options struct {
 	addr, db, anonymousAs, tokens string
@@ -128,8 +130,8 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 	err = errors.Join(err, f.stop())
 	ending, cancel := context.WithTimeout(context.Background(), shutdownTime)
 	defer cancel()
-	if web.Shutdown(ending) != nil {
-		err = errors.Join(err, web.Close()) // a connection that has sent nothing would be waited for longer
+	if e := web.Shutdown(ending); e != nil {
+		err = errors.Join(err, e, web.Close())
 	}
 	if errors.Is(err, http.ErrServerClosed) {
 		err = nil

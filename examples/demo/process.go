@@ -15,7 +15,7 @@ import (
 )
 
 // endTime is how long an example may take to end after SIGTERM.
-const endTime = 5 * time.Second
+const endTime = 10 * time.Second
 
 // A process is a started program whose output lines are kept.
 type process struct {

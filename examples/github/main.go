@@ -36,8 +36,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// shutdownTime bounds an orderly end.
-const shutdownTime = 4 * time.Second
+// shutdownTime bounds an orderly end. It is more than the 6 s that http.Server.Shutdown waits for a
+// connection that has sent nothing.
+const shutdownTime = 8 * time.Second
 
 type options struct {
 	http, secret, tokens string
@@ -168,8 +169,8 @@ func shutdown(es *server.Server, web *http.Server) error {
 	defer cancel()
 	err := es.Shutdown(ctx)
 	if web != nil {
-		if web.Shutdown(ctx) != nil {
-			err = errors.Join(err, web.Close()) // a connection that has sent nothing would be waited for longer
+		if e := web.Shutdown(ctx); e != nil {
+			err = errors.Join(err, e, web.Close())
 		}
 	}
 	return err

@@ -89,8 +89,8 @@ func (d *downstream) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
 	defer cancel()
 	err := d.events.Shutdown(ctx)
-	if d.web.Shutdown(ctx) != nil {
-		err = errors.Join(err, d.web.Close()) // a connection that has sent nothing would be waited for longer
+	if e := d.web.Shutdown(ctx); e != nil {
+		err = errors.Join(err, e, d.web.Close())
 	}
 	return err
 }

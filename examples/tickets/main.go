@@ -31,8 +31,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// shutdownTime bounds an orderly end.
-const shutdownTime = 4 * time.Second
+// shutdownTime bounds an orderly end. It is more than the 6 s that http.Server.Shutdown waits for a
+// connection that has sent nothing.
+const shutdownTime = 8 * time.Second
 
 type options struct {
 	http, database string
@@ -124,8 +125,8 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 	ending, cancel := context.WithTimeout(context.Background(), shutdownTime)
 	defer cancel()
 	err = errors.Join(err, es.Shutdown(ending))
-	if web.Shutdown(ending) != nil {
-		err = errors.Join(err, web.Close()) // a connection that has sent nothing would be waited for longer
+	if e := web.Shutdown(ending); e != nil {
+		err = errors.Join(err, e, web.Close())
 	}
 	return err
 }

@@ -140,23 +140,9 @@ func (l *Log) append(ctx context.Context, a *appending) (err error) {
 	}
 	a.done = make(chan struct{})
 	q := &l.appends
-	q.mu.Lock()
-	if q.closed {
-		q.mu.Unlock()
-		return store.ErrClosed
+	if err := q.add(a); err != nil {
+		return err
 	}
-	q.queue = append(q.queue, a)
-	if len(q.queue) == q.expected {
-		select {
-		case q.gathered <- struct{}{}:
-		default: // somebody has withdrawn since
-		}
-	}
-	if !q.running {
-		q.running = true
-		q.wg.Go(q.run)
-	}
-	q.mu.Unlock()
 	select {
 	case <-a.done:
 		return a.err
@@ -171,6 +157,27 @@ func (l *Log) append(ctx context.Context, a *appending) (err error) {
 	default:
 		return fmt.Errorf("%w: %w", store.ErrUncertain, ctx.Err())
 	}
+}
+
+// add makes an append wait for the next group.
+func (q *appends) add(a *appending) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return store.ErrClosed
+	}
+	q.queue = append(q.queue, a)
+	if len(q.queue) == q.expected {
+		select {
+		case q.gathered <- struct{}{}:
+		default: // somebody has withdrawn since
+		}
+	}
+	if !q.running {
+		q.running = true
+		q.wg.Go(q.run)
+	}
+	return nil
 }
 
 // withdraw takes back an append whose transaction has not begun.
@@ -218,12 +225,13 @@ func (q *appends) run() {
 // and not at all for who is alone.
 func (q *appends) gather(last int, took time.Duration) {
 	q.mu.Lock()
-	q.expected = last + len(q.queue)
-	enough := q.expected < 2 || len(q.queue) >= q.expected || q.closed
-	q.mu.Unlock()
-	if enough {
+	expected := last + len(q.queue)
+	if expected < 2 || q.closed {
+		q.mu.Unlock()
 		return
 	}
+	q.expected = expected
+	q.mu.Unlock()
 	select {
 	case <-q.gathered:
 	case <-time.After(min(took/gatherPart, maxGather)):
