@@ -129,7 +129,7 @@ func serveReplica(mux *http.ServeMux, place string) error {
 		commits := map[int64]int64{}
 		for range n {
 			p := payload()
-			occurrence, err := emitter.Prepare(ctx, p)
+			occurrence, err := server.Prepare(ctx, emitter, p)
 			if err == nil {
 				err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { return kept.EmitPgx(ctx, tx, occurrence) })
 			}

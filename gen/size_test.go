@@ -16,7 +16,7 @@ import (
 
 // maxEventBytes bounds the generated Go of a simple event type on average. About 400 of them are the constant
 // of its name and the aliases of what a client receives, which are for readers of the code that uses them.
-const maxEventBytes = 2536
+const maxEventBytes = 2500
 
 // simpleEvents are event types as people name them, with 3 arguments and 5 payload members each.
 var simpleEvents = []string{

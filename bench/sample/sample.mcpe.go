@@ -14,17 +14,6 @@ import (
 // BenchSampleEventName is the name of the event type.
 const BenchSampleEventName = "bench.sample"
 
-var eventBenchSample = events.Info{
-	Name:        BenchSampleEventName,
-	Description: "A sample of the benchmarks.",
-	Fingerprint: "f70bbbe3098af1031c574ddcae9b47a2",
-	Match: []events.MatchRule{
-		{Argument: "severity", Path: "/severity"},
-		{Argument: "service", Path: "/service", Op: events.MatchGlob},
-		{Argument: "incident", Path: "/incidentId"},
-	},
-}
-
 // BenchSampleArguments are the arguments of bench.sample.
 type BenchSampleArguments struct {
 	Severity BenchSampleArgumentsSeverity `json:"severity,omitzero"`
@@ -97,11 +86,16 @@ func (v BenchSamplePayloadSeverity) Known() bool {
 type BenchSampleHooks = server.Hooks[BenchSampleArguments, BenchSamplePayload]
 
 // BenchSampleEmitter emits bench.sample.
-type BenchSampleEmitter = server.Emitter[BenchSamplePayload]
+type BenchSampleEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *BenchSampleEmitter) Emit(ctx context.Context, p BenchSamplePayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterBenchSample adds bench.sample to s.
 func RegisterBenchSample(s *server.Server, h BenchSampleHooks, o ...server.TypeOption) (*BenchSampleEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventBenchSample, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, BenchSampleEventName, nil, server.Erase(&h), o)
 	return (*BenchSampleEmitter)(e), err
 }
 
@@ -113,6 +107,6 @@ type BenchSampleSubscription = client.Subscription[BenchSampleArguments, BenchSa
 
 // SubscribeBenchSample subscribes to bench.sample.
 func SubscribeBenchSample(ctx context.Context, c *client.Client, args BenchSampleArguments, o ...client.SubscribeOption) (*BenchSampleSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventBenchSample, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, BenchSampleEventName, "f70bbbe3098af1031c574ddcae9b47a2", &args, o)
 	return (*BenchSampleSubscription)(s), err
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 
@@ -69,7 +70,7 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // open inserts the ticket and emits that it was opened, both or neither.
 func (d *desk) open(ctx context.Context, t tickets.TicketCreatedPayload) (fresh bool, err error) {
 	// Validated before anything is written.
-	occurrence, err := d.created.Prepare(ctx, t, events.WithID("ticket-"+t.TicketID))
+	occurrence, err := server.Prepare(ctx, d.created, t, events.WithID("ticket-"+t.TicketID))
 	if err != nil {
 		return false, err
 	}

@@ -43,10 +43,7 @@ type Options struct {
 	Source func(path string) string
 }
 
-// described reports whether the event types are written beside their Go types.
-func (o Options) described() bool { return o.Server || o.Client || o.Tools }
-
-// published reports whether the descriptions hold the published schemas, which clients do without.
+// published reports whether there is code that asks for what is published; clients do without.
 func (o Options) published() bool { return o.Server || o.Tools }
 
 const module = "github.com/mcpe-gen/mcpe-gen/runtime/"
@@ -164,7 +161,7 @@ func packageFile(p *ir.Package, o Options) *jen.File {
 	f.PackageComment(commentText(packageDoc(p, o, sources)))
 	w := &writer{file: f, options: o}
 	w.add(comment(guardDoc...), jen.Const().Id("_").Op("=").Qual(eventsPath, "IsAtLeastVersion0_1"))
-	if len(publishedSchemas(p, o)) > 0 {
+	if len(published(p, o)) > 0 {
 		w.embedded()
 	}
 	if o.Tools {

@@ -10,8 +10,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/ir"
+	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
 // Names of what the package file declares for the schemas. Import names may be any word that schemas ask
@@ -129,16 +131,30 @@ type publishedSchema struct {
 	text               json.RawMessage
 }
 
-// publishedSchemas are those that the package's code asks for: clients publish none.
-func publishedSchemas(p *ir.Package, o Options) []publishedSchema {
-	var all []publishedSchema
+// A publishedSection has what of one event type or task the file holds: members that are JSON already, and its
+// schemas.
+type publishedSection struct {
+	kind, name string
+	members    []byte // each followed by a comma
+	schemas    []publishedSchema
+}
+
+// published are the event types and tasks that the package's code asks for: clients publish none.
+func published(p *ir.Package, o Options) []publishedSection {
+	var all []publishedSection
 	if !o.published() {
 		return nil
 	}
+	section := func(kind, name string, members []byte, schemas ...publishedSchema) {
+		for i := range schemas {
+			schemas[i].kind, schemas[i].name = kind, name
+		}
+		all = append(all, publishedSection{kind, name, members, schemas})
+	}
 	for _, f := range p.Files {
 		for _, e := range f.Events {
-			all = append(all, publishedSchema{"events", e.Schema.Name, "inputSchema", e.InputSchema},
-				publishedSchema{"events", e.Schema.Name, "payloadSchema", e.PayloadSchema})
+			section("events", e.Schema.Name, description(e, o), publishedSchema{member: "inputSchema", text: e.InputSchema},
+				publishedSchema{member: "payloadSchema", text: e.PayloadSchema})
 		}
 	}
 	if !o.Server {
@@ -146,43 +162,113 @@ func publishedSchemas(p *ir.Package, o Options) []publishedSchema {
 	}
 	for _, f := range p.Files {
 		for _, t := range f.Tasks {
-			all = append(all, publishedSchema{"tasks", t.Schema.Name, "inputSchema", t.InputSchema},
-				publishedSchema{"tasks", t.Schema.Name, "updateSchema", t.UpdateSchema},
-				publishedSchema{"tasks", t.Schema.Name, "resultSchema", t.ResultSchema})
+			section("tasks", t.Schema.Name, nil, publishedSchema{member: "inputSchema", text: t.InputSchema},
+				publishedSchema{member: "updateSchema", text: t.UpdateSchema}, publishedSchema{member: "resultSchema", text: t.ResultSchema})
 		}
 	}
 	return all
 }
 
-// schemasJSON is the file of all published schemas, nil when there are none. It is read back, so that what
+// description is what [events.Schemas] and readtool.All read of an event type beside its schemas. What is the
+// default is left out.
+func description(e *ir.Event, o Options) []byte {
+	s := e.Schema
+	var out []byte
+	text := func(key, value string) { out = append(source.AppendString(append(out, `"`+key+`":`...), value), ',') }
+	value := func(key string, v any) {
+		b, err := json.Marshal(v)
+		if err != nil {
+			panic(err) // strings and booleans alone
+		}
+		out = append(append(append(out, `"`+key+`":`...), b...), ',')
+	}
+	text("description", s.Description)
+	if len(s.Delivery) > 0 {
+		value("delivery", s.Delivery)
+	}
+	text("fingerprint", e.Fingerprint)
+	if s.Meta != nil && len(s.Meta.Members) > 0 {
+		out = append(append(append(out, `"meta":`...), s.Meta.JSON()...), ',')
+	}
+	if s.Source == string(events.SourceCheck) || s.Source == string(events.SourceBoth) {
+		text("source", s.Source)
+	}
+	if !s.Replay {
+		value("noReplay", true)
+	}
+	if len(s.Match) > 0 {
+		value("match", matchRules(s.Match))
+	}
+	if m := s.MCPE; m != nil {
+		priority := m.Priority
+		if priority == "normal" {
+			priority = ""
+		}
+		value("mcpe", events.MCPE{Disabled: !m.Enabled, Priority: priority, Tags: m.Tags})
+	}
+	if o.Tools && e.Tool != nil && e.Tool.Custom {
+		value("tool", toolNames(e))
+	}
+	return out
+}
+
+// toolNames are those of the read tool that are not the default.
+func toolNames(e *ir.Event) readtool.Names {
+	other := func(name, usual string) string {
+		if name == usual {
+			return ""
+		}
+		return name
+	}
+	return readtool.Names{Name: other(e.Tool.Tool.Name, readtool.Name(e.Schema.Name)), ArgumentNames: readtool.ArgumentNames{
+		Cursor: other(e.Tool.Cursor, readtool.CursorArgument), MaxEvents: other(e.Tool.MaxEvents, readtool.MaxEventsArgument),
+		Wait: other(e.Tool.Wait, readtool.WaitArgument)}}
+}
+
+func matchRules(rules []schema.MatchRule) []events.MatchRule {
+	list := make([]events.MatchRule, len(rules))
+	for i, r := range rules {
+		list[i] = events.MatchRule{Argument: r.Argument, Path: r.Path, Op: events.MatchOp(r.Op)}
+		if list[i].Op == events.MatchEqual {
+			list[i].Op = ""
+		}
+	}
+	return list
+}
+
+// schemasJSON is the file of all that is published, nil when there is nothing. It is read back, so that what
 // a server publishes is what was modelled, byte for byte.
 func schemasJSON(p *ir.Package, o Options) ([]byte, error) {
-	all := publishedSchemas(p, o)
+	all := published(p, o)
 	if len(all) == 0 {
 		return nil, nil
 	}
 	shared := &pool{texts: map[string]string{}, keys: map[[2]string]string{}}
 	var body []byte
-	var prev publishedSchema
+	kind := ""
 	for _, s := range all {
 		switch {
-		case s.kind != prev.kind:
-			if prev.kind != "" {
-				body = append(body, "}}"...)
-			}
-			body = append(body, `,"`+s.kind+`":{`...)
-			body = append(source.AppendString(body, s.name), ":{"...)
-		case s.name != prev.name:
-			body = append(source.AppendString(append(body, "},"...), s.name), ":{"...)
-		default:
+		case s.kind == kind:
 			body = append(body, ',')
+		case kind != "":
+			body = append(body, '}')
+			fallthrough
+		default:
+			body = append(body, `,"`+s.kind+`":{`...)
 		}
-		body = append(body, `"`+s.member+`":`...)
-		var err error
-		if body, err = shared.short(body, s.text); err != nil {
-			return nil, fmt.Errorf("write %s: the %s of %s: %w", SchemasFile, s.member, s.name, err)
+		kind = s.kind
+		body = append(append(source.AppendString(body, s.name), ":{"...), s.members...)
+		for i, schema := range s.schemas {
+			if i > 0 {
+				body = append(body, ',')
+			}
+			body = append(body, `"`+schema.member+`":`...)
+			var err error
+			if body, err = shared.short(body, schema.text); err != nil {
+				return nil, fmt.Errorf("write %s: the %s of %s: %w", SchemasFile, schema.member, s.name, err)
+			}
 		}
-		prev = s
+		body = append(body, '}')
 	}
 	out := []byte(`{"$defs":{`)
 	for i, k := range shared.order {
@@ -191,16 +277,18 @@ func schemasJSON(p *ir.Package, o Options) ([]byte, error) {
 		}
 		out = append(append(source.AppendString(out, k), ':'), shared.texts[k]...)
 	}
-	out = append(append(append(out, '}'), body...), "}}}"...)
+	out = append(append(append(out, '}'), body...), "}}"...)
 	content := indented(out)
 	read := events.NewSchemas(string(content))
-	for _, s := range all {
-		get := read.Event
-		if s.kind == "tasks" {
-			get = read.Task
-		}
-		if !bytes.Equal(get(s.name, s.member), s.text) {
-			return nil, fmt.Errorf("write %s: the %s of %s is not what it was when it is read back", SchemasFile, s.member, s.name)
+	for _, section := range all {
+		for _, s := range section.schemas {
+			get := read.Event
+			if s.kind == "tasks" {
+				get = read.Task
+			}
+			if !bytes.Equal(get(s.name, s.member), s.text) {
+				return nil, fmt.Errorf("write %s: the %s of %s is not what it was when it is read back", SchemasFile, s.member, s.name)
+			}
 		}
 	}
 	return content, nil

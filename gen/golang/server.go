@@ -9,44 +9,48 @@ import (
 // server writes the hooks, the emitter, the checker and the registration of an event type.
 func (w *writer) server(e *ir.Event) {
 	x, name := e.Prefix, e.Schema.Name
-	args, payload := jen.Id(e.Arguments.Name), jen.Id(e.Payload.Name)
 	emits, checks := e.Schema.Source != "check", e.Schema.Source == "check" || e.Schema.Source == "both"
 
 	w.add(comment(x+"Hooks customize "+name+"."),
-		jen.Type().Id(x+"Hooks").Op("=").Qual(serverPath, "Hooks").Types(args, payload))
+		jen.Type().Id(x+"Hooks").Op("=").Qual(serverPath, "Hooks").Types(jen.Id(e.Arguments.Name), jen.Id(e.Payload.Name)))
 	if emits {
-		w.add(comment(x+"Emitter emits "+name+"."),
-			jen.Type().Id(x+"Emitter").Op("=").Qual(serverPath, "Emitter").Types(payload))
+		w.emitter(e)
 	}
+	params := []jen.Code{jen.Id("s").Op("*").Qual(serverPath, "Server")}
+	first, check := "Register"+x+" adds "+name+" to s.", jen.Nil()
 	if checks {
 		w.checker(e)
-	}
-
-	params := []jen.Code{jen.Id("s").Op("*").Qual(serverPath, "Server")}
-	call := []jen.Code{jen.Id("s"), typed(e)}
-	if checks {
+		first = "Register" + x + " adds " + name + " to s, which asks c for occurrences."
 		params = append(params, jen.Id("c").Id(x+"Checker"))
-		call = append(call, jen.Qual(serverPath, "CheckOf").Call(jen.Id("c"), jen.Id(x+"Checker").Dot("Check"+x)))
+		check = jen.Qual(serverPath, "EraseCheck").Call(jen.Id("c"), jen.Id(x+"Checker").Dot("Check"+x))
 	}
 	params = append(params, jen.Id("h").Id(x+"Hooks"), jen.Id("o").Op("...").Qual(serverPath, "TypeOption"))
-	call = append(call, jen.Id("h"), jen.Id("o").Op("..."))
+	call := jen.Qual(serverPath, "RegisterUntyped").Call(
+		jen.Id("s"), jen.Id(schemasVar), nameCode(e), check, jen.Qual(serverPath, "Erase").Call(jen.Op("&").Id("h")), jen.Id("o"))
 
-	first, register := "Register"+x+" adds "+name+" to s.", "Register"
-	result := jen.Params(jen.Op("*").Id(x+"Emitter"), jen.Error())
-	switch {
-	case emits && checks:
-		first, register = "Register"+x+" adds "+name+" to s, which asks c for occurrences beside those that are emitted.", "RegisterBoth"
-	case checks:
-		first, register = "Register"+x+" adds "+name+" to s, which asks c for occurrences.", "RegisterCheck"
-		result = jen.Error()
+	result, body := jen.Error(), []jen.Code{jen.List(jen.Id("_"), jen.Err()).Op(":=").Add(call), jen.Return(jen.Err())}
+	if emits {
+		result = jen.Params(jen.Op("*").Id(x+"Emitter"), jen.Error())
+		body = untyped("e", jen.Id(x+"Emitter"), call)
 	}
-	body := []jen.Code{jen.Return(jen.Qual(serverPath, register).Call(call...))}
-	if !checks { // by far the most of them
-		body = untyped("e", jen.Id(x+"Emitter"), jen.Qual(serverPath, "RegisterUntyped").Call(
-			jen.Id("s"), jen.Id(schemasVar), jen.Op("&").Id(infoVar(e)), jen.Id("h"), jen.Id("o")))
+	if emits && checks {
+		first = "Register" + x + " adds " + name + " to s, which asks c for occurrences beside those that are emitted."
 	}
 	w.add(eventDoc(e.Schema, "The event type is deprecated: ", first),
 		jen.Func().Id("Register"+x).Params(params...).Add(result).Block(body...))
+}
+
+// emitter writes the type that emits. It is no instance of the generic server.Emitter, of which the compiler
+// would make all methods twice for each payload.
+func (w *writer) emitter(e *ir.Event) {
+	name := e.Prefix + "Emitter"
+	untyped := func() *jen.Statement { return jen.Qual(serverPath, "UntypedEmitter") }
+	w.add(comment(name+" emits "+e.Schema.Name+"."), jen.Type().Id(name).Add(untyped()))
+	w.add(comment("Emit emits an occurrence: see [server.Emitter.Emit]."),
+		jen.Func().Params(jen.Id("e").Op("*").Id(name)).Id("Emit").Params(
+			jen.Id("ctx").Qual("context", "Context"), jen.Id("p").Id(e.Payload.Name), jen.Id("o").Op("...").Qual(eventsPath, "EmitOption"),
+		).Error().Block(
+			jen.Return(jen.Parens(jen.Op("*").Add(untyped())).Call(jen.Id("e")).Dot("Emit").Call(jen.Id("ctx"), jen.Op("&").Id("p"), jen.Id("o")))))
 }
 
 // checker writes the interface of what looks for occurrences upstream.
@@ -84,7 +88,7 @@ func (w *writer) subscribe(e *ir.Event) {
 			jen.Id("o").Op("...").Qual(clientPath, "SubscribeOption"),
 		).Params(jen.Op("*").Add(subscription.Clone()), jen.Error()).Block(
 			untyped("s", subscription, jen.Qual(clientPath, "SubscribeUntyped").Call(
-				jen.Id("ctx"), jen.Id("c"), jen.Op("&").Id(infoVar(e)), jen.Op("&").Id("args"), jen.Id("o")))...))
+				jen.Id("ctx"), jen.Id("c"), nameCode(e), text(e.Fingerprint), jen.Op("&").Id("args"), jen.Id("o")))...))
 }
 
 // untyped is the body of a function that returns what an untyped function of the runtime made as a

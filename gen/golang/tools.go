@@ -13,26 +13,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
-// readTools writes the list of all read tools of the package.
+// readTools writes the function that lists all read tools of the package.
 func (w *writer) readTools(p *ir.Package) {
-	var calls []jen.Code
-	for _, e := range toolEvents(p) {
-		info := described(e)
-		t := e.Tool
-		switch {
-		case !t.Custom:
-			calls = append(calls, jen.Qual(readtoolPath, "Of").Call(info))
-		case t.Wait == readtool.WaitArgument:
-			calls = append(calls, jen.Qual(readtoolPath, "New").Call(info, text(t.Tool.Name), text(t.Cursor), text(t.MaxEvents)))
-		default:
-			names := jen.Qual(readtoolPath, "ArgumentNames").Values(jen.Id("Cursor").Op(":").Add(text(t.Cursor)),
-				jen.Id("MaxEvents").Op(":").Add(text(t.MaxEvents)), jen.Id("Wait").Op(":").Add(text(t.Wait)))
-			calls = append(calls, jen.Qual(readtoolPath, "NewNamed").Call(info, text(t.Tool.Name), names))
-		}
-	}
 	list := jen.Nil()
-	if len(calls) > 0 {
-		list = jen.Index().Qual(readtoolPath, "Tool").Add(lines(calls))
+	if len(toolEvents(p)) > 0 {
+		list = jen.Qual(readtoolPath, "All").Call(jen.Id(schemasVar))
 	}
 	w.add(comment("ReadTools returns the package's read tools, for server.Server.AddReadTools."),
 		jen.Func().Id("ReadTools").Params().Index().Qual(readtoolPath, "Tool").Block(jen.Return(list)))

@@ -75,18 +75,34 @@ type Subscription[A, P any] = SubscriptionOf[*events.Event[A, P]]
 // not compile the methods a thousand times. They are safe for concurrent use, but only one iteration
 // runs at a time.
 type SubscriptionOf[E any] struct {
-	handle // and nothing else: it is converted from UntypedSubscription
+	Controls
+	core *subscription
 }
 
-// A handle has what of a [Subscription] does not depend on its types, so that it is compiled once and
-// not for each event type. All its methods are Subscription's.
-type handle struct {
-	core *subscription
+// Controls are the functions of a [Subscription] that do not depend on its types. They are fields that never
+// change, and not methods: the compiler would make those anew for each event type.
+type Controls struct {
+	// Close ends the subscription: its stream is aborted, or its callback unsubscribed, and its
+	// iteration ends. What was handed out and not committed is received again by a later subscription
+	// that starts from the store. Close does not wait; [Client.Close] waits for what it has begun. The
+	// error is always nil.
+	Close func() error
+	// Ack commits the item that was handed out last, and all before it, without asking for the
+	// next. Without a cursor store, or for a type without cursors, it does nothing. See CLI-6.
+	Ack func() error
+	// Mode returns the delivery mode in use: "webhook", "push" or "poll".
+	Mode func() string
+	// Cursor returns the position after what was handed out, "" when none is known yet or the type has
+	// no cursors: a subscription that starts there misses nothing, and in poll mode repeats at most
+	// the batch that was under way.
+	Cursor func() string
+	// Status returns what is known of the subscription.
+	Status func() Status
 }
 
 // An UntypedSubscription is a [Subscription] before generated code has converted a pointer to it into one
 // of the Subscription of an event type. It is for nothing else.
-type UntypedSubscription struct{ handle }
+type UntypedSubscription SubscriptionOf[any]
 
 // Subscribe subscribes to t with args and returns when the server has accepted: the callback is
 // subscribed, the stream active or the first poll answered, so that what happens after it returns is
@@ -97,30 +113,25 @@ type UntypedSubscription struct{ handle }
 // server cannot deliver. Failures before the server has accepted are returned, later ones are
 // overcome.
 func Subscribe[A, P any](ctx context.Context, c *Client, t events.Type[A, P], args A, o ...SubscribeOption) (*Subscription[A, P], error) {
-	s, err := c.subscribeUntyped(ctx, &t.Info, &args, o)
+	s, err := SubscribeUntyped(ctx, c, t.Name, t.Fingerprint, &args, o)
 	return (*Subscription[A, P])(s), err
 }
 
-// SubscribeUntyped is [Subscribe] for generated code: t describes the event type, args points to its
-// arguments A, and the result is to be converted to *Subscription[A, P]. It has no type parameters, so
-// that a generated function is little more than a call.
-func SubscribeUntyped(ctx context.Context, c *Client, t *events.Info, args any, o []SubscribeOption) (*UntypedSubscription, error) {
-	return c.subscribeUntyped(ctx, t, args, o)
-}
-
-// subscribeUntyped is Subscribe with a pointer to the arguments.
-func (c *Client) subscribeUntyped(ctx context.Context, t *events.Info, args any, o []SubscribeOption) (*UntypedSubscription, error) {
+// SubscribeUntyped is [Subscribe] for generated code: fingerprint is that of the event type with this name,
+// args points to its arguments A, and the result is to be converted to *Subscription[A, P]. It has
+// no type parameters, so that a generated function is little more than a call. See EVOL-4.
+func SubscribeUntyped(ctx context.Context, c *Client, name, fingerprint string, args any, o []SubscribeOption) (*UntypedSubscription, error) {
 	typed := reflect.ValueOf(args).Elem()
 	raw, err := encodeArguments(typed.Interface())
 	if err != nil {
-		return nil, fmt.Errorf("client: arguments of %s: %w", t.Name, err)
+		return nil, fmt.Errorf("client: arguments of %s: %w", name, err)
 	}
-	s, err := c.subscribe(ctx, *t, raw, o)
+	s, err := c.subscribe(ctx, name, fingerprint, raw, o)
 	if err != nil {
 		return nil, err
 	}
 	s.typed = typed
-	return &UntypedSubscription{handle{s}}, nil
+	return &UntypedSubscription{s.controls(), s}, nil
 }
 
 // encodeArguments returns the JSON of args, nil for none.
@@ -138,8 +149,8 @@ func encodeArguments(args any) (json.RawMessage, error) {
 	return raw, nil
 }
 
-func (c *Client) subscribe(ctx context.Context, t events.Info, args json.RawMessage, options []SubscribeOption) (*subscription, error) {
-	s := &subscription{c: c, name: t.Name, args: args, fingerprint: t.Fingerprint,
+func (c *Client) subscribe(ctx context.Context, name, fingerprint string, args json.RawMessage, options []SubscribeOption) (*subscription, error) {
+	s := &subscription{c: c, name: name, args: args, fingerprint: fingerprint,
 		opts: subscribeOptions{mode: c.opts.Mode, maxAge: -1}, ready: make(chan error, 1), done: make(chan struct{}),
 		inbox: newInbox(c.opts.Buffer, c.opts.MaxMessage), seen: newIDSet(c.opts.RecentIDs),
 		refused: map[string]bool{wire.ModeWebhook: c.webhooks == nil}}
@@ -358,36 +369,13 @@ func occurrence(o *wire.Occurrence) (events.Occurrence, error) {
 	return made, err
 }
 
-// Ack commits the item that was handed out last, and all before it, without asking for the
-// next. Without a cursor store, or for a type without cursors, it does nothing. See CLI-6.
-//
-//go:noinline
-func (h *handle) Ack() error { return h.core.ledger.commit(h.core.ctx) }
-
-// Close ends the subscription: its stream is aborted, or its callback unsubscribed, and its
-// iteration ends. What was handed out and not committed is received again by a later subscription
-// that starts from the store. Close does not wait; [Client.Close] waits for what it has begun. The error
-// is always nil: it makes a subscription an io.Closer.
-//
-//go:noinline
-func (h *handle) Close() error {
-	h.core.close()
-	return nil
+// controls are the application's.
+func (s *subscription) controls() Controls {
+	return Controls{
+		Close:  func() error { s.close(); return nil },
+		Ack:    func() error { return s.ledger.commit(s.ctx) },
+		Mode:   func() string { return s.snapshot().Mode },
+		Cursor: func() string { return s.ledger.position() },
+		Status: s.snapshot,
+	}
 }
-
-// Mode returns the delivery mode in use: "webhook", "push" or "poll".
-//
-//go:noinline
-func (h *handle) Mode() string { return h.core.snapshot().Mode }
-
-// Cursor returns the position after what was handed out, "" when none is known yet or the type has
-// no cursors: a subscription that starts there misses nothing, and in poll mode repeats at most
-// the batch that was under way.
-//
-//go:noinline
-func (h *handle) Cursor() string { return h.core.ledger.position() }
-
-// Status returns what is known of the subscription.
-//
-//go:noinline
-func (h *handle) Status() Status { return h.core.snapshot() }

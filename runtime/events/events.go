@@ -87,9 +87,9 @@ const (
 // (RFC 6901). An absent argument is no constraint; a missing or null place never matches; a place
 // that is an array matches if any element does.
 type MatchRule struct {
-	Argument string
-	Path     string
-	Op       MatchOp
+	Argument string  `json:"argument"`
+	Path     string  `json:"path"`
+	Op       MatchOp `json:"op,omitempty"`
 }
 
 // An Occurrence is what is known of one event beside its typed payload. See OCC-1.
@@ -151,6 +151,8 @@ type EmitOptions struct {
 	ID        string
 	Timestamp time.Time
 	Meta      map[string]any
+	// Targets are the ids of the subscriptions that get the occurrence; nil means all of them.
+	Targets []string
 }
 
 // An EmitOption sets a detail of one emitted occurrence.
@@ -163,6 +165,15 @@ func WithID(id string) EmitOption { return func(o *EmitOptions) { o.ID = id } }
 
 // WithTimestamp sets when the event happened; the default is the time of Emit.
 func WithTimestamp(t time.Time) EmitOption { return func(o *EmitOptions) { o.Timestamp = t } }
+
+// To emits for the subscriptions of these ids only, as OnSubscribe and server.Server.Subscriptions give them.
+// Their arguments still filter. No ids: nothing is appended. See SRV-2.
+func To(subscriptionIDs ...string) EmitOption {
+	if subscriptionIDs == nil {
+		subscriptionIDs = []string{}
+	}
+	return func(o *EmitOptions) { o.Targets = subscriptionIDs }
+}
 
 // WithMeta sets the occurrence's _meta.
 func WithMeta(meta map[string]any) EmitOption { return func(o *EmitOptions) { o.Meta = meta } }

@@ -3,9 +3,9 @@ package events
 // MCPE is what an event type says to the MCPE protocol. See MCPE-MATCH-1.
 type MCPE struct {
 	// Disabled keeps the type from MCPE's clients.
-	Disabled bool
+	Disabled bool `json:"disabled,omitempty"`
 	// Priority is low, normal, high or critical; empty means normal.
-	Priority string
+	Priority string `json:"priority,omitempty"`
 	// Tags are those of every occurrence of the type.
-	Tags []string
+	Tags []string `json:"tags,omitempty"`
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -49,9 +50,9 @@ type Route struct {
 
 // To makes the route from webhooks to an event type that is emitted by e, which is not nil. What is wrong with it
 // is told by [NewHandler].
-func To[P any](e *server.Emitter[P], info events.Info, from From) Route {
+func To[P any](e server.Emits[P], info events.Info, from From) Route {
 	r := newRoute(info, from)
-	if e == nil {
+	if v := reflect.ValueOf(e); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		r.err = fmt.Errorf("ingress: there is no emitter for %s", info.Name)
 		return r
 	}

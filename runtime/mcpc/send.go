@@ -69,11 +69,11 @@ func (a *Adapter) deliver(ctx context.Context, connection string, text []mcp.Con
 }
 
 // SendEvent sends a payload of an event type as a server event to a session. It waits as long as ctx
-// allows for a session that takes messages slowly. Errors: those of [server.Emitter]'s Emit for the
+// allows for a session that takes messages slowly. Errors: those of e's Emit for the
 // payload, [ErrUnreachable] for a session that is over or on HTTP, where clients read the event type
 // itself. See MCPC-SRV-4.
-func SendEvent[P any](ctx context.Context, a *Adapter, to Session, e *server.Emitter[P], p P) error {
-	event, data, err := port.Encode((*server.UntypedEmitter)(e), &p)
+func SendEvent[P any](ctx context.Context, a *Adapter, to Session, e server.Emits[P], p P) error {
+	event, data, err := port.Encode(e, &p)
 	if err != nil {
 		return fmt.Errorf("mcpc: %w", err)
 	}

@@ -1,11 +1,12 @@
 // Package readtool describes the read tools: one MCP tool an event type that returns its next
 // occurrences by cursor, so that a client that knows no events can use the type. [New] makes the
-// descriptor of an event type; generated code calls it, and server.Server.AddReadTools registers
-// what it returns.
+// descriptor of an event type, [All] those of a generated package, and server.Server.AddReadTools registers
+// them.
 package readtool
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -41,7 +42,17 @@ const (
 const MaxWaitSeconds = 55
 
 // ArgumentNames are the names of a read tool's own arguments; an empty one is the default.
-type ArgumentNames struct{ Cursor, MaxEvents, Wait string }
+type ArgumentNames struct {
+	Cursor    string `json:"cursor,omitempty"`
+	MaxEvents string `json:"maxEvents,omitempty"`
+	Wait      string `json:"wait,omitempty"`
+}
+
+// Names are what an author may choose for a read tool; an empty one is the default.
+type Names struct {
+	Name string `json:"name,omitempty"`
+	ArgumentNames
+}
 
 func (n ArgumentNames) withDefaults() ArgumentNames {
 	return ArgumentNames{
@@ -65,7 +76,28 @@ func toolRune(r rune) rune {
 	return '_'
 }
 
-// Of returns the read tool of an event type under its default names. Generated code calls it.
+// All returns the read tools of a generated package, in the order of its event types. Where the description
+// of an event type is damaged its tool has no schemas, and registering the type reports it.
+func All(s *events.Schemas) []Tool {
+	var tools []Tool
+	for _, event := range s.Events() {
+		info := s.Describe(event)
+		var chosen Names
+		if err := json.Unmarshal(s.Event(event, "tool"), &chosen); err != nil { // there is none
+			tools = append(tools, Of(info))
+			continue
+		}
+		n, name := chosen.ArgumentNames.withDefaults(), cmp.Or(chosen.Name, Name(event))
+		if chosen.Wait == "" {
+			tools = append(tools, New(info, name, n.Cursor, n.MaxEvents))
+			continue
+		}
+		tools = append(tools, NewNamed(info, name, n))
+	}
+	return tools
+}
+
+// Of returns the read tool of an event type under its default names.
 func Of(info events.Info) Tool { return New(info, Name(info.Name), CursorArgument, MaxEventsArgument) }
 
 // New returns the read tool of an event type under the given tool name, with cursor and maxEvents

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -27,9 +26,9 @@ func init() {
 		return nil
 	}
 	port.Encode = func(emitter, payload any) (string, json.RawMessage, error) {
-		e, ok := emitter.(*UntypedEmitter)
-		if !ok {
-			return "", nil, fmt.Errorf("encoding with a %T: it is no emitter", emitter)
+		e, err := untyped(emitter)
+		if err != nil {
+			return "", nil, err
 		}
 		data, err := e.et.encode(payload)
 		return e.et.name, data, err

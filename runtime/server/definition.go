@@ -31,12 +31,12 @@ type definition struct {
 	lineage uint64
 	changed string
 
-	functions
+	*UntypedHooks
 	check *feed.Check // nil for a type without a check
 }
 
-func newDefinition(o Options, info *events.Info, f functions, check checkFunc, emits bool, opts []TypeOption) (*definition, error) {
-	d := &definition{info: *info, options: o.forType(opts), emits: emits, functions: f}
+func newDefinition(o Options, info *events.Info, h *UntypedHooks, check checkFunc, emits bool, opts []TypeOption) (*definition, error) {
+	d := &definition{info: *info, options: o.forType(opts), emits: emits, UntypedHooks: h}
 	if check != nil {
 		d.check = &feed.Check{Emits: emits, Shared: d.options.sharedCheck, Interval: d.options.nextPoll,
 			Ask: func(ctx context.Context, a any, cursor string) (p feed.Page, err error) {

@@ -20,7 +20,7 @@ import (
 )
 
 // emit validates, encodes once and appends. p is a pointer to the payload.
-func (et *eventType) emit(ctx context.Context, targets []string, p any, opts []events.EmitOption) error {
+func (et *eventType) emit(ctx context.Context, p any, opts []events.EmitOption) error {
 	fail := func(err error) error {
 		et.emitted(ctx, false, err)
 		return fmt.Errorf("emitting %s: %w", et.name, err)
@@ -29,11 +29,8 @@ func (et *eventType) emit(ctx context.Context, targets []string, p any, opts []e
 	if err != nil {
 		return fail(err)
 	}
-	if targets != nil {
-		if len(targets) == 0 {
-			return nil
-		}
-		o.entry.Targets = slices.Clone(targets)
+	if o.nobody() {
+		return nil
 	}
 	first := o.checked && et.feeds.Emitted(o.entry.EventID)
 	fresh, err := et.append(ctx, o)
@@ -55,6 +52,9 @@ type outgoing struct {
 	checked   bool // the type has a check too
 }
 
+// nobody reports whether the occurrence is for nobody (SRV-2).
+func (o *outgoing) nobody() bool { return o.entry.Targets != nil && len(o.entry.Targets) == 0 }
+
 // occurrence validates and encodes. p is a pointer to the payload.
 func (et *eventType) occurrence(ctx context.Context, p any, opts []events.EmitOption) (x outgoing, err error) {
 	if et.server.isClosed() {
@@ -68,7 +68,7 @@ func (et *eventType) occurrence(ctx context.Context, p any, opts []events.EmitOp
 	for _, opt := range opts {
 		opt(&o)
 	}
-	e := store.Entry{EventID: o.ID}
+	e := store.Entry{EventID: o.ID, Targets: slices.Clone(o.Targets)}
 	x.generated, x.checked = o.ID == "", d.check != nil
 	if x.generated {
 		id, err := uuid.NewV7()
@@ -107,14 +107,6 @@ func (et *eventType) occurrence(ctx context.Context, p any, opts []events.EmitOp
 	}
 	x.entry = e
 	return x, nil
-}
-
-// emitTo is emit for these subscriptions only, where no ids are nobody.
-func (et *eventType) emitTo(ctx context.Context, ids []string, p any, opts []events.EmitOption) error {
-	if ids == nil {
-		ids = []string{}
-	}
-	return et.emit(ctx, ids, p, opts)
 }
 
 // append appends what an author emitted, unless it repeats what the log holds (OCC-5): then it is not

@@ -11,12 +11,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 )
 
-// A package of a thousand event types makes a thousand of each generic function, and of each closure
-// in it. So those with type parameters only hand on to what is here, which is compiled once.
+// A package of a thousand event types makes a thousand of each generic function and method, of each closure
+// in them, and of the method table of each generic type. So those with type parameters only hand on to what
+// is here, which is compiled once, and generated code calls what is here itself.
 
-// functions are the author's part of a definition with its Go types erased. The hooks are nil where
-// there is none; payloads are *P, arguments *A.
-type functions struct {
+// UntypedHooks are [Hooks] with their types erased, for generated code. The hooks are nil where there is none;
+// payloads are *P, arguments *A.
+type UntypedHooks struct {
 	argumentsType, payloadType reflect.Type // A and P
 
 	match         func(ctx context.Context, p, a any) bool
@@ -26,12 +27,14 @@ type functions struct {
 	authorize     func(ctx context.Context, principal string, a any) error
 }
 
-// erase takes hooks that get their arguments and payloads as pointers: all pointers have one shape to the
-// compiler, which makes this function once for all event types.
-func erase[PA, PP any](h HooksOf[PA, PP]) functions {
+// Erase is for generated code. Hooks get their arguments and payloads as pointers, which have one shape to the
+// compiler, so that it makes this function once for all event types.
+//
+//go:noinline
+func Erase[PA, PP any](h *HooksOf[PA, PP]) *UntypedHooks {
 	var a PA
 	var p PP
-	f := functions{argumentsType: reflect.TypeOf(a).Elem(), payloadType: reflect.TypeOf(p).Elem()}
+	f := &UntypedHooks{argumentsType: reflect.TypeOf(a).Elem(), payloadType: reflect.TypeOf(p).Elem()}
 	if match := h.Match; match != nil {
 		f.match = func(ctx context.Context, p, a any) bool { return match(ctx, p.(PP), a.(PA)) }
 	}
@@ -51,19 +54,33 @@ func erase[PA, PP any](h HooksOf[PA, PP]) functions {
 }
 
 // decodeArguments returns a fresh *A.
-func (f *functions) decodeArguments(raw json.RawMessage) (any, error) {
+func (f *UntypedHooks) decodeArguments(raw json.RawMessage) (any, error) {
 	a := reflect.New(f.argumentsType).Interface()
 	return a, events.Decode(raw, a)
 }
 
 // decodePayload returns a fresh *P.
-func (f *functions) decodePayload(raw json.RawMessage) (any, error) {
+func (f *UntypedHooks) decodePayload(raw json.RawMessage) (any, error) {
 	p := reflect.New(f.payloadType).Interface()
 	return p, events.Decode(raw, p)
 }
 
 // A checkFunc is a [Check] whose arguments are *A.
 type checkFunc func(ctx context.Context, a any, cursor string) (feed.Page, error)
+
+// An UntypedCheck is a [Check] with its types erased, for generated code. Its function is nil where the author
+// gave none, which registering it refuses.
+type UntypedCheck struct{ ask checkFunc }
+
+// EraseCheck makes a check of a method of c, for generated code: method is Checker.CheckX, c may be nil.
+func EraseCheck[C, A, P any](c C, method func(c C, ctx context.Context, args A, cursor string) (events.Page[P], error)) *UntypedCheck {
+	if any(c) == nil {
+		return &UntypedCheck{}
+	}
+	return &UntypedCheck{eraseCheck(func(ctx context.Context, args A, cursor string) (events.Page[P], error) {
+		return method(c, ctx, args, cursor)
+	})}
+}
 
 // eraseCheck returns nil for nil.
 //
@@ -91,13 +108,41 @@ func encodeItem(id string, at time.Time, text string, p any) feed.Item {
 	return feed.Item{ID: id, Time: at, Text: text, Data: data, Err: err}
 }
 
-// An UntypedEmitter is an [Emitter] before generated code has converted a pointer to it into one of the
-// Emitter of a payload. It is for nothing else.
+// An UntypedEmitter is an [Emitter] with its type erased: what generated emitters are made of.
 type UntypedEmitter struct {
 	et *eventType
 }
 
-func (s *Server) registerEmitter(t *events.Info, f functions, c checkFunc, o []TypeOption) (*UntypedEmitter, error) {
+// untyped returns what e is made of: an [Emitter] and each generated emitter are types of their own, with
+// UntypedEmitter as their underlying type.
+func untyped(e any) (*UntypedEmitter, error) {
+	v, t := reflect.ValueOf(e), reflect.TypeFor[*UntypedEmitter]()
+	if !v.IsValid() || !v.CanConvert(t) || v.IsNil() {
+		return nil, fmt.Errorf("server: a %T is no emitter that registering an event type returned", e)
+	}
+	return v.Convert(t).Interface().(*UntypedEmitter), nil
+}
+
+// Emit is the Emit of an [Emitter]: p points to the payload.
+func (e *UntypedEmitter) Emit(ctx context.Context, p any, o []events.EmitOption) error {
+	return e.et.emit(ctx, p, o)
+}
+
+// RegisterUntyped registers an event type of a generated package, which describes it under its name: it is
+// [Register] for a type without a check, which is nil then, [RegisterBoth] or [RegisterCheck], of which the
+// emitter is nil. It has no type parameters, so that a generated function is little more than a call.
+func RegisterUntyped(s *Server, described *events.Schemas, name string, c *UntypedCheck, h *UntypedHooks, o []TypeOption) (*UntypedEmitter, error) {
+	info := described.Describe(name)
+	switch {
+	case c == nil:
+		return s.registerEmitter(&info, h, nil, o)
+	case info.Source == events.SourceCheck:
+		return nil, s.registerCheck(&info, h, c.ask, o)
+	}
+	return s.registerBoth(&info, h, c.ask, o)
+}
+
+func (s *Server) registerEmitter(t *events.Info, f *UntypedHooks, c checkFunc, o []TypeOption) (*UntypedEmitter, error) {
 	d, err := newDefinition(s.options, t, f, c, true, o)
 	if err != nil {
 		return nil, err
@@ -109,19 +154,14 @@ func (s *Server) registerEmitter(t *events.Info, f functions, c checkFunc, o []T
 	return &UntypedEmitter{et}, nil
 }
 
-func (s *Server) registerUntyped(schemas *events.Schemas, t *events.Info, f functions, o []TypeOption) (*UntypedEmitter, error) {
-	info := schemas.Describe(t)
-	return s.registerEmitter(&info, f, nil, o)
-}
-
-func (s *Server) registerBoth(t *events.Info, f functions, c checkFunc, o []TypeOption) (*UntypedEmitter, error) {
+func (s *Server) registerBoth(t *events.Info, f *UntypedHooks, c checkFunc, o []TypeOption) (*UntypedEmitter, error) {
 	if c == nil {
 		return nil, errNoCheck(t.Name)
 	}
 	return s.registerEmitter(t, f, c, o)
 }
 
-func (s *Server) registerCheck(t *events.Info, f functions, c checkFunc, o []TypeOption) error {
+func (s *Server) registerCheck(t *events.Info, f *UntypedHooks, c checkFunc, o []TypeOption) error {
 	if c == nil {
 		return errNoCheck(t.Name)
 	}

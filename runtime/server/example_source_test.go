@@ -51,7 +51,7 @@ func ExampleRegisterCheck() {
 }
 
 // What is addressed to subscriptions reaches nobody else; OnSubscribe tells their ids.
-func ExampleEmitter_EmitTo() {
+func ExampleEmitter_Emit_to() {
 	ctx := context.Background()
 	srv := mcp.NewServer(&mcp.Implementation{Name: "incidents", Version: "1"}, nil)
 	es, err := server.New(srv, server.Options{})
@@ -76,7 +76,7 @@ func ExampleEmitter_EmitTo() {
 	}
 	cursor, _ := pollOnce(ctx, es, "null")
 	for id, to := range map[string][]string{"evt_hers": {hers}, "evt_others": {"sub_of_somebody_else"}} {
-		if err := created.EmitTo(ctx, to, payload{IncidentID: "INC-1", Severity: "P1"}, events.WithID(id)); err != nil {
+		if err := created.Emit(ctx, payload{IncidentID: "INC-1", Severity: "P1"}, events.To(to...), events.WithID(id)); err != nil {
 			fmt.Println(err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 // A Subscription identifies one subscription to hooks and to [Server.Subscriptions].
 type Subscription struct {
 	// ID is derived from principal, event, arguments, mode and callback URL, so that a reconnected
-	// stream and a later poll have the same; it is what [Emitter.EmitTo] takes. See SRV-2.
+	// stream and a later poll have the same; it is what events.To takes. See SRV-2.
 	ID string
 	// Principal is whose it is, "" for nobody.
 	Principal string
@@ -61,32 +61,12 @@ type HooksOf[PA, PP any] struct {
 // logged and reported as UpstreamError (PUSH-5).
 type Check[A, P any] func(ctx context.Context, args A, cursor string) (events.Page[P], error)
 
-// CheckOf makes a Check of a method of c, for generated code: method is Checker.CheckX. Where c is a
-// nil interface, so is the Check, and registering it is an error instead of a panic.
-func CheckOf[C, A, P any](c C, method func(c C, ctx context.Context, args A, cursor string) (events.Page[P], error)) Check[A, P] {
-	if any(c) == nil {
-		return nil
-	}
-	return func(ctx context.Context, args A, cursor string) (events.Page[P], error) {
-		return method(c, ctx, args, cursor)
-	}
-}
-
 // Register adds an event type whose occurrences the author emits. Registering a name again
 // changes the type in place: live subscriptions go on when the change is additive and end
 // otherwise (EVOL-2, EVOL-3, LIST-5).
 func Register[A, P any](s *Server, t events.Type[A, P], h Hooks[A, P], o ...TypeOption) (*Emitter[P], error) {
-	e, err := s.registerEmitter(&t.Info, erase(h), nil, o)
+	e, err := s.registerEmitter(&t.Info, Erase(&h), nil, o)
 	return (*Emitter[P])(e), err
-}
-
-// RegisterUntyped is [Register] for generated code: t describes the event type, but for its schemas, which
-// are those of the package, and the result is to be converted to *Emitter[P], where PP is *P. All its type
-// parameters are pointers, so that it is compiled once and not for each event type.
-func RegisterUntyped[PA, PP any](
-	s *Server, schemas *events.Schemas, t *events.Info, h HooksOf[PA, PP], o []TypeOption,
-) (*UntypedEmitter, error) {
-	return s.registerUntyped(schemas, t, erase(h), o)
 }
 
 // RegisterCheck adds an event type whose occurrences a check finds upstream. Registering a name
@@ -94,7 +74,7 @@ func RegisterUntyped[PA, PP any](
 //
 //go:noinline
 func RegisterCheck[A, P any](s *Server, t events.Type[A, P], c Check[A, P], h Hooks[A, P], o ...TypeOption) error {
-	return s.registerCheck(&t.Info, erase(h), eraseCheck(c), o)
+	return s.registerCheck(&t.Info, Erase(&h), eraseCheck(c), o)
 }
 
 // RegisterBoth adds an event type that has a check and an emitter; an occurrence that comes both
@@ -102,40 +82,24 @@ func RegisterCheck[A, P any](s *Server, t events.Type[A, P], c Check[A, P], h Ho
 //
 //go:noinline
 func RegisterBoth[A, P any](s *Server, t events.Type[A, P], c Check[A, P], h Hooks[A, P], o ...TypeOption) (*Emitter[P], error) {
-	e, err := s.registerBoth(&t.Info, erase(h), eraseCheck(c), o)
+	e, err := s.registerBoth(&t.Info, Erase(&h), eraseCheck(c), o)
 	return (*Emitter[P])(e), err
+}
+
+// Emits is what an [Emitter] and the emitters of generated packages have in common, for functions that take any
+// of them.
+type Emits[P any] interface {
+	Emit(ctx context.Context, p P, o ...events.EmitOption) error
 }
 
 // An Emitter emits occurrences of one event type. It is safe for concurrent use and stays valid
 // when its type is registered again.
-type Emitter[P any] struct {
-	et *eventType // and nothing else: it is converted from UntypedEmitter
-}
+type Emitter[P any] UntypedEmitter
 
-// Emit appends an occurrence for all subscribers. It returns after validation and append and
-// never waits for a subscriber. Errors: events.ErrInvalidPayload, events.ErrTooLarge,
-// events.ErrClosed, an eventId or _meta that cannot go on the wire, or the log's. Where the log's answer
-// is lost, Emit asks again until ctx ends; then it is an *events.UncertainError (REP-22).
-//
-//go:noinline
+// Emit appends an occurrence for all subscribers, or with events.To for some of them. It returns after
+// validation and append and never waits for a subscriber. Errors: events.ErrInvalidPayload,
+// events.ErrTooLarge, events.ErrClosed, an eventId or _meta that cannot go on the wire, or the log's. Where
+// the log's answer is lost, Emit asks again until ctx ends; then it is an *events.UncertainError (REP-22).
 func (e *Emitter[P]) Emit(ctx context.Context, p P, o ...events.EmitOption) error {
-	return e.et.emit(ctx, nil, &p, o)
-}
-
-// EmitTo is Emit for the subscriptions of these ids only, as OnSubscribe and
-// [Server.Subscriptions] give them. Their arguments still filter. No ids: nothing is appended.
-// See SRV-2.
-//
-//go:noinline
-func (e *Emitter[P]) EmitTo(ctx context.Context, subscriptionIDs []string, p P, o ...events.EmitOption) error {
-	return e.et.emitTo(ctx, subscriptionIDs, &p, o)
-}
-
-// Prepare validates an occurrence for all subscribers and emits nothing: a store that takes occurrences
-// in transactions of the author emits what it returns, such as postgres.Store.EmitPgx. Errors are
-// Emit's, but for the log's. See REP-20.
-//
-//go:noinline
-func (e *Emitter[P]) Prepare(ctx context.Context, p P, o ...events.EmitOption) (*Prepared, error) {
-	return e.et.prepared(ctx, &p, o)
+	return (*UntypedEmitter)(e).Emit(ctx, &p, o)
 }

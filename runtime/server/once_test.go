@@ -58,12 +58,12 @@ func TestEmitOnce(t *testing.T) {
 		// The same id for others is another occurrence; the order of targets means nothing.
 		for range 2 {
 			for _, to := range [][]string{{"sub_1"}, {"sub_1", "sub_2"}, {"sub_2", "sub_1"}} {
-				if err := e.EmitTo(t.Context(), to, incident{ID: "a"}, events.WithID("a")); err != nil {
+				if err := e.Emit(t.Context(), incident{ID: "a"}, events.To(to...), events.WithID("a")); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
-		if err := e.EmitTo(t.Context(), []string{"sub_2", "sub_1"}, incident{ID: "b"}, events.WithID("a")); !errors.Is(err, events.ErrIDReused) {
+		if err := e.Emit(t.Context(), incident{ID: "b"}, events.To("sub_2", "sub_1"), events.WithID("a")); !errors.Is(err, events.ErrIDReused) {
 			t.Errorf("other data for the same targets: %v", err)
 		}
 		if _, head := e.et.topic.Bounds(); head != 3 || repeats() != 3+4 {
@@ -127,7 +127,7 @@ func TestEmitOnceAndGapMarks(t *testing.T) {
 		}
 		c := pollFrom(t, s, nil, "").Cursor
 		for _, id := range []string{"gap", "type"} {
-			if err := e.EmitTo(t.Context(), []string{nobody}, incident{ID: id}, events.WithID(id)); err != nil {
+			if err := e.Emit(t.Context(), incident{ID: id}, events.To(nobody), events.WithID(id)); err != nil {
 				t.Error(err)
 			}
 			emit(t, e, incident{ID: id})

@@ -21,6 +21,17 @@ func (p *Prepared) Outgoing() store.Outgoing { return p.out }
 // EventID is the occurrence's: the author's, or the one that was generated.
 func (p *Prepared) EventID() string { return p.out.Entry.EventID }
 
+// Prepare validates an occurrence of the event type that e emits, as Emit does, and emits nothing: a store that
+// takes occurrences in transactions of the author emits what it returns, such as postgres.Store.EmitPgx.
+// Errors are Emit's, but for the log's. See REP-20.
+func Prepare[P any](ctx context.Context, e Emits[P], p P, o ...events.EmitOption) (*Prepared, error) {
+	u, err := untyped(e)
+	if err != nil {
+		return nil, err
+	}
+	return u.et.prepared(ctx, &p, o)
+}
+
 // errNoOutbox refuses what no transaction could take.
 var errNoOutbox = errors.New("the server's store takes no occurrences in transactions (store.Outbox): use Emit")
 

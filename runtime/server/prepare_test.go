@@ -66,7 +66,7 @@ func TestREP20EmitInATransaction(t *testing.T) {
 				if _, err := tx.Exec(ctx, "INSERT INTO "+tickets+" VALUES ($1)", id); err != nil {
 					return err
 				}
-				p, err := e.Prepare(ctx, incident{ID: id}, events.WithID(id))
+				p, err := Prepare(ctx, e, incident{ID: id}, events.WithID(id))
 				if err != nil {
 					return err
 				}
@@ -96,8 +96,43 @@ func TestREP20EmitInATransaction(t *testing.T) {
 		waitUntil(t, "what was committed", func() bool { return len(l.ids()) >= 4 })
 		wantStrings(t, "stream", l.ids(), "1", "2", "3", "4")
 	}
+	// What is for some subscriptions reaches those (SRV-2), what is for nobody is not even written.
+	subscriptions := a.Subscriptions()
+	if len(subscriptions) == 0 {
+		t.Fatal("no subscription")
+	}
+	hers, err := Prepare(ctx, e, incident{ID: "hers"}, events.WithID("hers"), events.To(subscriptions[0].ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	others, err := Prepare(ctx, e, incident{ID: "others"}, events.WithID("others"), events.To("sub_of_somebody_else"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobodys, err := Prepare(ctx, e, incident{ID: "nobodys"}, events.WithID("nobodys"), events.To())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := func(tx pgx.Tx) (n int) {
+		if err := tx.QueryRow(ctx, "SELECT count(*) FROM "+pgx.Identifier{schema, "outbox"}.Sanitize()).Scan(&n); err != nil {
+			t.Error(err)
+		}
+		return n
+	}
+	if err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		before := rows(tx)
+		if err := st.EmitPgx(ctx, tx, nobodys); err != nil || rows(tx) != before {
+			t.Errorf("an occurrence for nobody became a row: %v", err)
+		}
+		return errors.Join(st.EmitPgx(ctx, tx, hers), st.EmitPgx(ctx, tx, others))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range streams { // both have the same id
+		waitUntil(t, "what is for these subscriptions", func() bool { return len(l.ids()) >= 5 })
+	}
 	// Under an id that is retained nothing is appended again (OCC-5), by Emit or in a transaction.
-	p, err := e.Prepare(ctx, incident{ID: "4"}, events.WithID("4"))
+	p, err := Prepare(ctx, e, incident{ID: "4"}, events.WithID("4"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,8 +142,8 @@ func TestREP20EmitInATransaction(t *testing.T) {
 	emit(t, e, incident{ID: "5"})
 	emit(t, e, incident{ID: "5"})
 	for _, l := range streams {
-		waitUntil(t, "the end", func() bool { return len(l.ids()) >= 5 })
-		wantStrings(t, "stream", l.ids(), "1", "2", "3", "4", "5")
+		waitUntil(t, "the end", func() bool { return len(l.ids()) >= 6 })
+		wantStrings(t, "stream", l.ids(), "1", "2", "3", "4", "hers", "5")
 	}
 }
 
@@ -126,7 +161,7 @@ func TestREP20TheSequencerMovesOn(t *testing.T) {
 	defer conn.Close(context.WithoutCancel(ctx))
 	n := 0
 	next := func() {
-		p, err := e.Prepare(ctx, incident{ID: fmt.Sprint(n)})
+		p, err := Prepare(ctx, e, incident{ID: fmt.Sprint(n)})
 		if err == nil {
 			err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return st.EmitPgx(ctx, tx, p) })
 		}
@@ -176,7 +211,7 @@ func TestREP21EmitOnly(t *testing.T) {
 	e := register(t, worker, "e", Hooks[filterArgs, incident]{})
 	for _, emits := range []func(incident, ...events.EmitOption) error{
 		func(p incident, o ...events.EmitOption) error { return e.Emit(t.Context(), p, o...) },
-		func(p incident, o ...events.EmitOption) error { _, err := e.Prepare(t.Context(), p, o...); return err },
+		func(p incident, o ...events.EmitOption) error { _, err := Prepare(t.Context(), e, p, o...); return err },
 	} {
 		if err := emits(incident{ID: "1", Secret: strings.Repeat("x", 30)}); !errors.Is(err, events.ErrInvalidPayload) {
 			t.Errorf("an invalid payload: %v", err)
@@ -200,7 +235,7 @@ func TestREP21EmitOnly(t *testing.T) {
 	if err := worker.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Prepare(t.Context(), incident{ID: "1"}); !errors.Is(err, events.ErrClosed) {
+	if _, err := Prepare(t.Context(), e, incident{ID: "1"}); !errors.Is(err, events.ErrClosed) {
 		t.Errorf("after Shutdown: %v", err)
 	}
 	cluster, err := st.Cluster(t.Context())
@@ -209,7 +244,7 @@ func TestREP21EmitOnly(t *testing.T) {
 	}
 	// No transaction takes what a memory store could not append.
 	one := register(t, newServer(t, Options{}), "e", Hooks[filterArgs, incident]{})
-	if _, err := one.Prepare(t.Context(), incident{ID: "1"}); err == nil || !strings.Contains(err.Error(), "store.Outbox") {
+	if _, err := Prepare(t.Context(), one, incident{ID: "1"}); err == nil || !strings.Contains(err.Error(), "store.Outbox") {
 		t.Errorf("Prepare on a memory store: %v", err)
 	}
 }

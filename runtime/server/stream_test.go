@@ -322,7 +322,7 @@ func TestMatchHook(t *testing.T) {
 
 // SRV-2: a targeted occurrence reaches only its subscriptions, a reconnected stream and a later
 // poll too; ids do not depend on the order of arguments.
-func TestEmitTo(t *testing.T) {
+func TestTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, Options{})
 		e := register(t, s, "e", Hooks[filterArgs, incident]{})
@@ -339,7 +339,7 @@ func TestEmitTo(t *testing.T) {
 			}
 		}
 		for _, to := range [][]string{{push, polled}, {"sub_unknown"}, {}, nil} {
-			if err := e.EmitTo(t.Context(), to, incident{ID: fmt.Sprint("x", len(to)), Severity: "P1", Tags: []string{"x"}}); err != nil {
+			if err := e.Emit(t.Context(), incident{ID: fmt.Sprint("x", len(to)), Severity: "P1", Tags: []string{"x"}}, events.To(to...)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -9,21 +9,24 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
+// published is the file of a generated package whose event type has members beside its schemas, each followed
+// by a comma.
+func published(members string) *events.Schemas {
+	return events.NewSchemas(`{"events":{"e":{"description":"An incident.","fingerprint":"f",` + members +
+		`"inputSchema":` + filterSchema + `,"payloadSchema":` + incidentSchema + `}}}`)
+}
+
 // What generated code calls registers as Register does: its hooks, its emitter and its errors are those of
 // the types.
 func TestRegisterUntyped(t *testing.T) {
 	s := newServer(t, Options{})
-	schemas := events.NewSchemas(`{"events":{"e":{"inputSchema":` + filterSchema + `,"payloadSchema":` + incidentSchema + `}}}`)
-	described := &events.Info{Name: "e", Description: "An incident.", Match: filterRules}
 	transformed := 0
-	e, err := RegisterUntyped(s, schemas, described, Hooks[filterArgs, incident]{
+	hooks := Hooks[filterArgs, incident]{
 		Transform: func(_ context.Context, p *incident, a *filterArgs) error { transformed++; return nil },
-	}, nil)
+	}
+	e, err := RegisterUntyped(s, published(""), "e", nil, Erase(&hooks), nil)
 	if err != nil {
 		t.Fatal(err)
-	}
-	if described.InputSchema != nil {
-		t.Error("registering changed the description")
 	}
 	emitter := (*Emitter[incident])(e)
 	if err := emitter.Emit(t.Context(), incident{}); errors.Is(err, events.ErrClosed) {
@@ -53,8 +56,68 @@ func TestRegisterUntyped(t *testing.T) {
 func TestDamagedSchemas(t *testing.T) {
 	s := newServer(t, Options{})
 	schemas := events.NewSchemas(`{"events":{"e":{"inputSchema":{"$defs":["Gone"]}}}}`)
-	e, err := RegisterUntyped(s, schemas, &events.Info{Name: "e"}, Hooks[filterArgs, incident]{}, nil)
+	e, err := RegisterUntyped(s, schemas, "e", nil, Erase(&Hooks[filterArgs, incident]{}), nil)
 	if e != nil || err == nil || !strings.HasPrefix(err.Error(), `registering event "e": mcpe.schemas.json is damaged (generate again): the inputSchema of e: `) {
 		t.Errorf("registered with %v", err)
+	}
+}
+
+type checker interface {
+	Check(ctx context.Context, a filterArgs, cursor string) (events.Page[incident], error)
+}
+
+type found struct{}
+
+func (found) Check(_ context.Context, _ filterArgs, _ string) (events.Page[incident], error) {
+	return events.Page[incident]{Cursor: "c"}, nil
+}
+
+// The description says whether a type with a check has an emitter; a check that is nil is refused.
+func TestRegisterUntypedCheck(t *testing.T) {
+	for source, emits := range map[string]bool{"check": false, "both": true} {
+		s := newServer(t, Options{})
+		h := Erase(&Hooks[filterArgs, incident]{})
+		file := published(`"source":"` + source + `",`)
+		e, err := RegisterUntyped(s, file, "e", EraseCheck(checker(nil), checker.Check), h, nil)
+		if e != nil || err == nil || !strings.Contains(err.Error(), "no check given") {
+			t.Errorf("%s without a check: %v", source, err)
+		}
+		e, err = RegisterUntyped(s, file, "e", EraseCheck(checker(found{}), checker.Check), h, nil)
+		if err != nil || (e != nil) != emits {
+			t.Errorf("%s: emitter %v, %v", source, e, err)
+		}
+		if d := s.types["e"].current(); d.check == nil || d.emits != emits {
+			t.Errorf("%s: check %v, emits %v", source, d.check, d.emits)
+		}
+	}
+}
+
+// generatedEmitter is what generated packages declare.
+type generatedEmitter UntypedEmitter
+
+func (e *generatedEmitter) Emit(ctx context.Context, p incident, o ...events.EmitOption) error {
+	return (*UntypedEmitter)(e).Emit(ctx, &p, o)
+}
+
+type foreignEmitter struct{}
+
+func (*foreignEmitter) Emit(context.Context, incident, ...events.EmitOption) error { return nil }
+
+// Prepare takes the emitters of generated packages and those of Register, and nobody else's.
+func TestPrepareEmitters(t *testing.T) {
+	s := newServer(t, Options{})
+	e, err := RegisterUntyped(s, published(""), "e", nil, Erase(&Hooks[filterArgs, incident]{}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []Emits[incident]{(*generatedEmitter)(e), (*Emitter[incident])(e)} {
+		if _, err := Prepare(t.Context(), e, incident{}); !errors.Is(err, errNoOutbox) {
+			t.Errorf("%T: %v", e, err)
+		}
+	}
+	for _, e := range []Emits[incident]{nil, (*generatedEmitter)(nil), &foreignEmitter{}} {
+		if _, err := Prepare(t.Context(), e, incident{}); err == nil || errors.Is(err, errNoOutbox) {
+			t.Errorf("%T: %v", e, err)
+		}
 	}
 }

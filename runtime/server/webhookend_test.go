@@ -252,7 +252,7 @@ func TestSRV2TargetedWebhook(t *testing.T) {
 		a := w.subscribe("alice", params(plain, secretA, ""))
 		w.subscribe("bob", params(plain, secretA, ""))
 		w.r.on(refuseAll)
-		if err := e.EmitTo(t.Context(), []string{a.ID}, incident{ID: "i1"}, events.WithID("i1")); err != nil {
+		if err := e.Emit(t.Context(), incident{ID: "i1"}, events.To(a.ID), events.WithID("i1")); err != nil {
 			t.Fatal(err)
 		}
 		w.settle(time.Second)

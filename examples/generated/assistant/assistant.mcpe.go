@@ -14,17 +14,6 @@ import (
 // IncidentCreatedEventName is the name of the event type.
 const IncidentCreatedEventName = "incident.created"
 
-var eventIncidentCreated = events.Info{
-	Name:        IncidentCreatedEventName,
-	Description: "Fires when an incident is raised.",
-	Fingerprint: "185b1a78cd78e9ac907582e71fa31ed9",
-	Match: []events.MatchRule{
-		{Argument: "severity", Path: "/severity"},
-		{Argument: "service", Path: "/service"},
-	},
-	MCPE: &events.MCPE{Priority: "high", Tags: []string{"ops"}},
-}
-
 // IncidentCreatedArguments are the arguments of incident.created.
 type IncidentCreatedArguments struct {
 	// Only incidents of this severity.
@@ -56,11 +45,16 @@ func (v *IncidentCreatedPayload) UnmarshalJSON(b []byte) error {
 type IncidentCreatedHooks = server.Hooks[IncidentCreatedArguments, IncidentCreatedPayload]
 
 // IncidentCreatedEmitter emits incident.created.
-type IncidentCreatedEmitter = server.Emitter[IncidentCreatedPayload]
+type IncidentCreatedEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *IncidentCreatedEmitter) Emit(ctx context.Context, p IncidentCreatedPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterIncidentCreated adds incident.created to s.
 func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...server.TypeOption) (*IncidentCreatedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventIncidentCreated, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, IncidentCreatedEventName, nil, server.Erase(&h), o)
 	return (*IncidentCreatedEmitter)(e), err
 }
 
@@ -72,20 +66,12 @@ type IncidentCreatedSubscription = client.Subscription[IncidentCreatedArguments,
 
 // SubscribeIncidentCreated subscribes to incident.created.
 func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*IncidentCreatedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventIncidentCreated, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, IncidentCreatedEventName, "185b1a78cd78e9ac907582e71fa31ed9", &args, o)
 	return (*IncidentCreatedSubscription)(s), err
 }
 
 // IncidentResolvedEventName is the name of the event type.
 const IncidentResolvedEventName = "incident.resolved"
-
-var eventIncidentResolved = events.Info{
-	Name:        IncidentResolvedEventName,
-	Description: "Fires when an incident is over.",
-	Fingerprint: "91996f04162a6b83d6aa7fa0c508e493",
-	Match:       []events.MatchRule{{Argument: "incidentId", Path: "/incidentId"}},
-	MCPE:        &events.MCPE{Tags: []string{"ops"}},
-}
 
 // IncidentResolvedArguments are the arguments of incident.resolved.
 type IncidentResolvedArguments struct {
@@ -113,11 +99,16 @@ func (v *IncidentResolvedPayload) UnmarshalJSON(b []byte) error {
 type IncidentResolvedHooks = server.Hooks[IncidentResolvedArguments, IncidentResolvedPayload]
 
 // IncidentResolvedEmitter emits incident.resolved.
-type IncidentResolvedEmitter = server.Emitter[IncidentResolvedPayload]
+type IncidentResolvedEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *IncidentResolvedEmitter) Emit(ctx context.Context, p IncidentResolvedPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterIncidentResolved adds incident.resolved to s.
 func RegisterIncidentResolved(s *server.Server, h IncidentResolvedHooks, o ...server.TypeOption) (*IncidentResolvedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventIncidentResolved, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, IncidentResolvedEventName, nil, server.Erase(&h), o)
 	return (*IncidentResolvedEmitter)(e), err
 }
 
@@ -129,7 +120,7 @@ type IncidentResolvedSubscription = client.Subscription[IncidentResolvedArgument
 
 // SubscribeIncidentResolved subscribes to incident.resolved.
 func SubscribeIncidentResolved(ctx context.Context, c *client.Client, args IncidentResolvedArguments, o ...client.SubscribeOption) (*IncidentResolvedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventIncidentResolved, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, IncidentResolvedEventName, "91996f04162a6b83d6aa7fa0c508e493", &args, o)
 	return (*IncidentResolvedSubscription)(s), err
 }
 

@@ -14,13 +14,6 @@ import (
 // ConformanceTickEventName is the name of the event type.
 const ConformanceTickEventName = "conformance.tick"
 
-var eventConformanceTick = events.Info{
-	Name:        ConformanceTickEventName,
-	Description: "Fires at every cadence, in every delivery mode.",
-	Delivery:    []string{"poll", "push", "webhook"},
-	Fingerprint: "a7f97464cc2a9c40927565c8cee27836",
-}
-
 // ConformanceTickArguments are the arguments of conformance.tick.
 type ConformanceTickArguments struct {
 	Channel *Channel `json:"channel,omitzero"`
@@ -41,11 +34,16 @@ type ConformanceTickPayload = Sample
 type ConformanceTickHooks = server.Hooks[ConformanceTickArguments, ConformanceTickPayload]
 
 // ConformanceTickEmitter emits conformance.tick.
-type ConformanceTickEmitter = server.Emitter[ConformanceTickPayload]
+type ConformanceTickEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *ConformanceTickEmitter) Emit(ctx context.Context, p ConformanceTickPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterConformanceTick adds conformance.tick to s.
 func RegisterConformanceTick(s *server.Server, h ConformanceTickHooks, o ...server.TypeOption) (*ConformanceTickEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventConformanceTick, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ConformanceTickEventName, nil, server.Erase(&h), o)
 	return (*ConformanceTickEmitter)(e), err
 }
 
@@ -57,19 +55,12 @@ type ConformanceTickSubscription = client.Subscription[ConformanceTickArguments,
 
 // SubscribeConformanceTick subscribes to conformance.tick.
 func SubscribeConformanceTick(ctx context.Context, c *client.Client, args ConformanceTickArguments, o ...client.SubscribeOption) (*ConformanceTickSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventConformanceTick, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, ConformanceTickEventName, "a7f97464cc2a9c40927565c8cee27836", &args, o)
 	return (*ConformanceTickSubscription)(s), err
 }
 
 // ConformanceSpareEventName is the name of the event type.
 const ConformanceSpareEventName = "conformance.spare"
-
-var eventConformanceSpare = events.Info{
-	Name:        ConformanceSpareEventName,
-	Description: "Never fires; the terminate control ends it.",
-	Delivery:    []string{"push", "poll"},
-	Fingerprint: "b001ee51c74523fd3373a15eb75ab22a",
-}
 
 // ConformanceSpareArguments are the arguments of conformance.spare.
 type ConformanceSpareArguments struct {
@@ -89,11 +80,16 @@ type ConformanceSparePayload = Sample
 type ConformanceSpareHooks = server.Hooks[ConformanceSpareArguments, ConformanceSparePayload]
 
 // ConformanceSpareEmitter emits conformance.spare.
-type ConformanceSpareEmitter = server.Emitter[ConformanceSparePayload]
+type ConformanceSpareEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *ConformanceSpareEmitter) Emit(ctx context.Context, p ConformanceSparePayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterConformanceSpare adds conformance.spare to s.
 func RegisterConformanceSpare(s *server.Server, h ConformanceSpareHooks, o ...server.TypeOption) (*ConformanceSpareEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventConformanceSpare, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ConformanceSpareEventName, nil, server.Erase(&h), o)
 	return (*ConformanceSpareEmitter)(e), err
 }
 
@@ -105,19 +101,12 @@ type ConformanceSpareSubscription = client.Subscription[ConformanceSpareArgument
 
 // SubscribeConformanceSpare subscribes to conformance.spare.
 func SubscribeConformanceSpare(ctx context.Context, c *client.Client, args ConformanceSpareArguments, o ...client.SubscribeOption) (*ConformanceSpareSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventConformanceSpare, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, ConformanceSpareEventName, "b001ee51c74523fd3373a15eb75ab22a", &args, o)
 	return (*ConformanceSpareSubscription)(s), err
 }
 
 // ConformanceCappedEventName is the name of the event type.
 const ConformanceCappedEventName = "conformance.capped"
-
-var eventConformanceCapped = events.Info{
-	Name:        ConformanceCappedEventName,
-	Description: "Never fires; a principal may have two streams of it.",
-	Delivery:    []string{"push"},
-	Fingerprint: "b001ee51c74523fd3373a15eb75ab22a",
-}
 
 // ConformanceCappedArguments are the arguments of conformance.capped.
 type ConformanceCappedArguments struct {
@@ -137,11 +126,16 @@ type ConformanceCappedPayload = Sample
 type ConformanceCappedHooks = server.Hooks[ConformanceCappedArguments, ConformanceCappedPayload]
 
 // ConformanceCappedEmitter emits conformance.capped.
-type ConformanceCappedEmitter = server.Emitter[ConformanceCappedPayload]
+type ConformanceCappedEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *ConformanceCappedEmitter) Emit(ctx context.Context, p ConformanceCappedPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterConformanceCapped adds conformance.capped to s.
 func RegisterConformanceCapped(s *server.Server, h ConformanceCappedHooks, o ...server.TypeOption) (*ConformanceCappedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventConformanceCapped, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ConformanceCappedEventName, nil, server.Erase(&h), o)
 	return (*ConformanceCappedEmitter)(e), err
 }
 
@@ -153,19 +147,12 @@ type ConformanceCappedSubscription = client.Subscription[ConformanceCappedArgume
 
 // SubscribeConformanceCapped subscribes to conformance.capped.
 func SubscribeConformanceCapped(ctx context.Context, c *client.Client, args ConformanceCappedArguments, o ...client.SubscribeOption) (*ConformanceCappedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventConformanceCapped, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, ConformanceCappedEventName, "b001ee51c74523fd3373a15eb75ab22a", &args, o)
 	return (*ConformanceCappedSubscription)(s), err
 }
 
 // ConformanceHookEventName is the name of the event type.
 const ConformanceHookEventName = "conformance.hook"
-
-var eventConformanceHook = events.Info{
-	Name:        ConformanceHookEventName,
-	Description: "Fires at every cadence, by webhook only.",
-	Delivery:    []string{"webhook"},
-	Fingerprint: "b001ee51c74523fd3373a15eb75ab22a",
-}
 
 // ConformanceHookArguments are the arguments of conformance.hook.
 type ConformanceHookArguments struct {
@@ -185,11 +172,16 @@ type ConformanceHookPayload = Sample
 type ConformanceHookHooks = server.Hooks[ConformanceHookArguments, ConformanceHookPayload]
 
 // ConformanceHookEmitter emits conformance.hook.
-type ConformanceHookEmitter = server.Emitter[ConformanceHookPayload]
+type ConformanceHookEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *ConformanceHookEmitter) Emit(ctx context.Context, p ConformanceHookPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterConformanceHook adds conformance.hook to s.
 func RegisterConformanceHook(s *server.Server, h ConformanceHookHooks, o ...server.TypeOption) (*ConformanceHookEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventConformanceHook, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ConformanceHookEventName, nil, server.Erase(&h), o)
 	return (*ConformanceHookEmitter)(e), err
 }
 
@@ -201,7 +193,7 @@ type ConformanceHookSubscription = client.Subscription[ConformanceHookArguments,
 
 // SubscribeConformanceHook subscribes to conformance.hook.
 func SubscribeConformanceHook(ctx context.Context, c *client.Client, args ConformanceHookArguments, o ...client.SubscribeOption) (*ConformanceHookSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventConformanceHook, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, ConformanceHookEventName, "b001ee51c74523fd3373a15eb75ab22a", &args, o)
 	return (*ConformanceHookSubscription)(s), err
 }
 

@@ -34,10 +34,5 @@ var publishedSchemas = events.NewSchemas(publishedSchemasText)
 
 // ReadTools returns the package's read tools, for server.Server.AddReadTools.
 func ReadTools() []readtool.Tool {
-	return []readtool.Tool{
-		readtool.Of(publishedSchemas.Describe(&eventConformanceTick)),
-		readtool.Of(publishedSchemas.Describe(&eventConformanceSpare)),
-		readtool.Of(publishedSchemas.Describe(&eventConformanceCapped)),
-		readtool.Of(publishedSchemas.Describe(&eventConformanceHook)),
-	}
+	return readtool.All(publishedSchemas)
 }

@@ -14,14 +14,6 @@ import (
 // EmailReceivedEventName is the name of the event type.
 const EmailReceivedEventName = "email.received"
 
-var eventEmailReceived = events.Info{
-	Name:        EmailReceivedEventName,
-	Description: "A message arrived in the caller's mailbox.",
-	Fingerprint: "6dfdce7fb7357c36bc2931167b7221aa",
-	Source:      events.SourceCheck,
-	Match:       []events.MatchRule{{Argument: "from", Path: "/from", Op: events.MatchGlob}},
-}
-
 // EmailReceivedArguments are the arguments of email.received.
 type EmailReceivedArguments struct {
 	// Only senders matching this pattern, for example *@example.com.
@@ -70,7 +62,8 @@ type EmailReceivedChecker interface {
 
 // RegisterEmailReceived adds email.received to s, which asks c for occurrences.
 func RegisterEmailReceived(s *server.Server, c EmailReceivedChecker, h EmailReceivedHooks, o ...server.TypeOption) error {
-	return server.RegisterCheck(s, events.Type[EmailReceivedArguments, EmailReceivedPayload]{Info: publishedSchemas.Describe(&eventEmailReceived)}, server.CheckOf(c, EmailReceivedChecker.CheckEmailReceived), h, o...)
+	_, err := server.RegisterUntyped(s, publishedSchemas, EmailReceivedEventName, server.EraseCheck(c, EmailReceivedChecker.CheckEmailReceived), server.Erase(&h), o)
+	return err
 }
 
 // EmailReceivedEvent is an occurrence of email.received as a client receives it.
@@ -81,6 +74,6 @@ type EmailReceivedSubscription = client.Subscription[EmailReceivedArguments, Ema
 
 // SubscribeEmailReceived subscribes to email.received.
 func SubscribeEmailReceived(ctx context.Context, c *client.Client, args EmailReceivedArguments, o ...client.SubscribeOption) (*EmailReceivedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventEmailReceived, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, EmailReceivedEventName, "6dfdce7fb7357c36bc2931167b7221aa", &args, o)
 	return (*EmailReceivedSubscription)(s), err
 }

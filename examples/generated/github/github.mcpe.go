@@ -14,17 +14,6 @@ import (
 // PullRequestOpenedEventName is the name of the event type.
 const PullRequestOpenedEventName = "pull_request.opened"
 
-var eventPullRequestOpened = events.Info{
-	Name:        PullRequestOpenedEventName,
-	Description: "A pull request was opened.",
-	Fingerprint: "e7b5fb42916888779b71170458089313",
-	Match: []events.MatchRule{
-		{Argument: "repo", Path: "/repo"},
-		{Argument: "label", Path: "/labels"},
-		{Argument: "branch", Path: "/base"},
-	},
-}
-
 // PullRequestOpenedArguments are the arguments of pull_request.opened.
 type PullRequestOpenedArguments struct {
 	// Only this repository.
@@ -69,11 +58,16 @@ func (v PullRequestOpenedPayload) MarshalJSON() ([]byte, error) {
 type PullRequestOpenedHooks = server.Hooks[PullRequestOpenedArguments, PullRequestOpenedPayload]
 
 // PullRequestOpenedEmitter emits pull_request.opened.
-type PullRequestOpenedEmitter = server.Emitter[PullRequestOpenedPayload]
+type PullRequestOpenedEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *PullRequestOpenedEmitter) Emit(ctx context.Context, p PullRequestOpenedPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterPullRequestOpened adds pull_request.opened to s.
 func RegisterPullRequestOpened(s *server.Server, h PullRequestOpenedHooks, o ...server.TypeOption) (*PullRequestOpenedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventPullRequestOpened, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, PullRequestOpenedEventName, nil, server.Erase(&h), o)
 	return (*PullRequestOpenedEmitter)(e), err
 }
 
@@ -85,22 +79,12 @@ type PullRequestOpenedSubscription = client.Subscription[PullRequestOpenedArgume
 
 // SubscribePullRequestOpened subscribes to pull_request.opened.
 func SubscribePullRequestOpened(ctx context.Context, c *client.Client, args PullRequestOpenedArguments, o ...client.SubscribeOption) (*PullRequestOpenedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventPullRequestOpened, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, PullRequestOpenedEventName, "e7b5fb42916888779b71170458089313", &args, o)
 	return (*PullRequestOpenedSubscription)(s), err
 }
 
 // IssuesOpenedEventName is the name of the event type.
 const IssuesOpenedEventName = "issues.opened"
-
-var eventIssuesOpened = events.Info{
-	Name:        IssuesOpenedEventName,
-	Description: "An issue was opened.",
-	Fingerprint: "54b2c6189412a5f73e98cce74bccc32c",
-	Match: []events.MatchRule{
-		{Argument: "repo", Path: "/repo"},
-		{Argument: "label", Path: "/labels"},
-	},
-}
 
 // IssuesOpenedArguments are the arguments of issues.opened.
 type IssuesOpenedArguments struct {
@@ -139,11 +123,16 @@ func (v IssuesOpenedPayload) MarshalJSON() ([]byte, error) {
 type IssuesOpenedHooks = server.Hooks[IssuesOpenedArguments, IssuesOpenedPayload]
 
 // IssuesOpenedEmitter emits issues.opened.
-type IssuesOpenedEmitter = server.Emitter[IssuesOpenedPayload]
+type IssuesOpenedEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *IssuesOpenedEmitter) Emit(ctx context.Context, p IssuesOpenedPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterIssuesOpened adds issues.opened to s.
 func RegisterIssuesOpened(s *server.Server, h IssuesOpenedHooks, o ...server.TypeOption) (*IssuesOpenedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventIssuesOpened, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, IssuesOpenedEventName, nil, server.Erase(&h), o)
 	return (*IssuesOpenedEmitter)(e), err
 }
 
@@ -155,22 +144,12 @@ type IssuesOpenedSubscription = client.Subscription[IssuesOpenedArguments, Issue
 
 // SubscribeIssuesOpened subscribes to issues.opened.
 func SubscribeIssuesOpened(ctx context.Context, c *client.Client, args IssuesOpenedArguments, o ...client.SubscribeOption) (*IssuesOpenedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventIssuesOpened, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, IssuesOpenedEventName, "54b2c6189412a5f73e98cce74bccc32c", &args, o)
 	return (*IssuesOpenedSubscription)(s), err
 }
 
 // IssueCommentCreatedEventName is the name of the event type.
 const IssueCommentCreatedEventName = "issue_comment.created"
-
-var eventIssueCommentCreated = events.Info{
-	Name:        IssueCommentCreatedEventName,
-	Description: "Somebody commented on an issue or a pull request.",
-	Fingerprint: "44faa8d8bc7623e5305116f97f916141",
-	Match: []events.MatchRule{
-		{Argument: "repo", Path: "/repo"},
-		{Argument: "label", Path: "/labels"},
-	},
-}
 
 // IssueCommentCreatedArguments are the arguments of issue_comment.created.
 type IssueCommentCreatedArguments struct {
@@ -210,11 +189,16 @@ func (v IssueCommentCreatedPayload) MarshalJSON() ([]byte, error) {
 type IssueCommentCreatedHooks = server.Hooks[IssueCommentCreatedArguments, IssueCommentCreatedPayload]
 
 // IssueCommentCreatedEmitter emits issue_comment.created.
-type IssueCommentCreatedEmitter = server.Emitter[IssueCommentCreatedPayload]
+type IssueCommentCreatedEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *IssueCommentCreatedEmitter) Emit(ctx context.Context, p IssueCommentCreatedPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterIssueCommentCreated adds issue_comment.created to s.
 func RegisterIssueCommentCreated(s *server.Server, h IssueCommentCreatedHooks, o ...server.TypeOption) (*IssueCommentCreatedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventIssueCommentCreated, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, IssueCommentCreatedEventName, nil, server.Erase(&h), o)
 	return (*IssueCommentCreatedEmitter)(e), err
 }
 
@@ -226,22 +210,12 @@ type IssueCommentCreatedSubscription = client.Subscription[IssueCommentCreatedAr
 
 // SubscribeIssueCommentCreated subscribes to issue_comment.created.
 func SubscribeIssueCommentCreated(ctx context.Context, c *client.Client, args IssueCommentCreatedArguments, o ...client.SubscribeOption) (*IssueCommentCreatedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventIssueCommentCreated, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, IssueCommentCreatedEventName, "44faa8d8bc7623e5305116f97f916141", &args, o)
 	return (*IssueCommentCreatedSubscription)(s), err
 }
 
 // PushEventName is the name of the event type.
 const PushEventName = "push"
-
-var eventPush = events.Info{
-	Name:        PushEventName,
-	Description: "Commits or a tag were pushed, or a ref was created or deleted.",
-	Fingerprint: "60064c52faef2d7ec5ec58d148b94a61",
-	Match: []events.MatchRule{
-		{Argument: "repo", Path: "/repo"},
-		{Argument: "branch", Path: "/branch"},
-	},
-}
 
 // PushArguments are the arguments of push.
 type PushArguments struct {
@@ -284,11 +258,16 @@ func (v *PushPayload) UnmarshalJSON(b []byte) error {
 type PushHooks = server.Hooks[PushArguments, PushPayload]
 
 // PushEmitter emits push.
-type PushEmitter = server.Emitter[PushPayload]
+type PushEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *PushEmitter) Emit(ctx context.Context, p PushPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterPush adds push to s.
 func RegisterPush(s *server.Server, h PushHooks, o ...server.TypeOption) (*PushEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventPush, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, PushEventName, nil, server.Erase(&h), o)
 	return (*PushEmitter)(e), err
 }
 
@@ -300,22 +279,12 @@ type PushSubscription = client.Subscription[PushArguments, PushPayload]
 
 // SubscribePush subscribes to push.
 func SubscribePush(ctx context.Context, c *client.Client, args PushArguments, o ...client.SubscribeOption) (*PushSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventPush, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, PushEventName, "60064c52faef2d7ec5ec58d148b94a61", &args, o)
 	return (*PushSubscription)(s), err
 }
 
 // WorkflowRunCompletedEventName is the name of the event type.
 const WorkflowRunCompletedEventName = "workflow_run.completed"
-
-var eventWorkflowRunCompleted = events.Info{
-	Name:        WorkflowRunCompletedEventName,
-	Description: "A run of a GitHub Actions workflow ended.",
-	Fingerprint: "938fd492f6fc7207ab990211062256ae",
-	Match: []events.MatchRule{
-		{Argument: "repo", Path: "/repo"},
-		{Argument: "branch", Path: "/branch"},
-	},
-}
 
 // WorkflowRunCompletedArguments are the arguments of workflow_run.completed.
 type WorkflowRunCompletedArguments struct {
@@ -380,11 +349,16 @@ func (v WorkflowRunCompletedPayloadConclusion) Known() bool {
 type WorkflowRunCompletedHooks = server.Hooks[WorkflowRunCompletedArguments, WorkflowRunCompletedPayload]
 
 // WorkflowRunCompletedEmitter emits workflow_run.completed.
-type WorkflowRunCompletedEmitter = server.Emitter[WorkflowRunCompletedPayload]
+type WorkflowRunCompletedEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *WorkflowRunCompletedEmitter) Emit(ctx context.Context, p WorkflowRunCompletedPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterWorkflowRunCompleted adds workflow_run.completed to s.
 func RegisterWorkflowRunCompleted(s *server.Server, h WorkflowRunCompletedHooks, o ...server.TypeOption) (*WorkflowRunCompletedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventWorkflowRunCompleted, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, WorkflowRunCompletedEventName, nil, server.Erase(&h), o)
 	return (*WorkflowRunCompletedEmitter)(e), err
 }
 
@@ -396,22 +370,12 @@ type WorkflowRunCompletedSubscription = client.Subscription[WorkflowRunCompleted
 
 // SubscribeWorkflowRunCompleted subscribes to workflow_run.completed.
 func SubscribeWorkflowRunCompleted(ctx context.Context, c *client.Client, args WorkflowRunCompletedArguments, o ...client.SubscribeOption) (*WorkflowRunCompletedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventWorkflowRunCompleted, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, WorkflowRunCompletedEventName, "938fd492f6fc7207ab990211062256ae", &args, o)
 	return (*WorkflowRunCompletedSubscription)(s), err
 }
 
 // ReleasePublishedEventName is the name of the event type.
 const ReleasePublishedEventName = "release.published"
-
-var eventReleasePublished = events.Info{
-	Name:        ReleasePublishedEventName,
-	Description: "A release was published.",
-	Fingerprint: "b2b9b4e0d27198f06ec619723fd34e1b",
-	Match: []events.MatchRule{
-		{Argument: "repo", Path: "/repo"},
-		{Argument: "branch", Path: "/target"},
-	},
-}
 
 // ReleasePublishedArguments are the arguments of release.published.
 type ReleasePublishedArguments struct {
@@ -449,11 +413,16 @@ func (v *ReleasePublishedPayload) UnmarshalJSON(b []byte) error {
 type ReleasePublishedHooks = server.Hooks[ReleasePublishedArguments, ReleasePublishedPayload]
 
 // ReleasePublishedEmitter emits release.published.
-type ReleasePublishedEmitter = server.Emitter[ReleasePublishedPayload]
+type ReleasePublishedEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *ReleasePublishedEmitter) Emit(ctx context.Context, p ReleasePublishedPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterReleasePublished adds release.published to s.
 func RegisterReleasePublished(s *server.Server, h ReleasePublishedHooks, o ...server.TypeOption) (*ReleasePublishedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventReleasePublished, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ReleasePublishedEventName, nil, server.Erase(&h), o)
 	return (*ReleasePublishedEmitter)(e), err
 }
 
@@ -465,7 +434,7 @@ type ReleasePublishedSubscription = client.Subscription[ReleasePublishedArgument
 
 // SubscribeReleasePublished subscribes to release.published.
 func SubscribeReleasePublished(ctx context.Context, c *client.Client, args ReleasePublishedArguments, o ...client.SubscribeOption) (*ReleasePublishedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventReleasePublished, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, ReleasePublishedEventName, "b2b9b4e0d27198f06ec619723fd34e1b", &args, o)
 	return (*ReleasePublishedSubscription)(s), err
 }
 

@@ -36,12 +36,5 @@ var publishedSchemas = events.NewSchemas(publishedSchemasText)
 
 // ReadTools returns the package's read tools, for server.Server.AddReadTools.
 func ReadTools() []readtool.Tool {
-	return []readtool.Tool{
-		readtool.Of(publishedSchemas.Describe(&eventPullRequestOpened)),
-		readtool.Of(publishedSchemas.Describe(&eventIssuesOpened)),
-		readtool.Of(publishedSchemas.Describe(&eventIssueCommentCreated)),
-		readtool.Of(publishedSchemas.Describe(&eventPush)),
-		readtool.Of(publishedSchemas.Describe(&eventWorkflowRunCompleted)),
-		readtool.Of(publishedSchemas.Describe(&eventReleasePublished)),
-	}
+	return readtool.All(publishedSchemas)
 }

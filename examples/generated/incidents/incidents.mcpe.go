@@ -16,17 +16,6 @@ import (
 // IncidentCreatedEventName is the name of the event type.
 const IncidentCreatedEventName = "incident.created"
 
-var eventIncidentCreated = events.Info{
-	Name:        IncidentCreatedEventName,
-	Description: "Fires when a new incident is created.",
-	Fingerprint: "e36c1a9a91983b912a204a28520b0ffe",
-	Match: []events.MatchRule{
-		{Argument: "severity", Path: "/severity"},
-		{Argument: "service", Path: "/service", Op: events.MatchGlob},
-	},
-	MCPE: &events.MCPE{Priority: "high", Tags: []string{"ops"}},
-}
-
 // IncidentCreatedArguments are the arguments of incident.created.
 type IncidentCreatedArguments struct {
 	// Only incidents of this severity.
@@ -70,11 +59,16 @@ func (v *IncidentCreatedPayload) UnmarshalJSON(b []byte) error {
 type IncidentCreatedHooks = server.Hooks[IncidentCreatedArguments, IncidentCreatedPayload]
 
 // IncidentCreatedEmitter emits incident.created.
-type IncidentCreatedEmitter = server.Emitter[IncidentCreatedPayload]
+type IncidentCreatedEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *IncidentCreatedEmitter) Emit(ctx context.Context, p IncidentCreatedPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterIncidentCreated adds incident.created to s.
 func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...server.TypeOption) (*IncidentCreatedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventIncidentCreated, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, IncidentCreatedEventName, nil, server.Erase(&h), o)
 	return (*IncidentCreatedEmitter)(e), err
 }
 
@@ -86,19 +80,12 @@ type IncidentCreatedSubscription = client.Subscription[IncidentCreatedArguments,
 
 // SubscribeIncidentCreated subscribes to incident.created.
 func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*IncidentCreatedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventIncidentCreated, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, IncidentCreatedEventName, "e36c1a9a91983b912a204a28520b0ffe", &args, o)
 	return (*IncidentCreatedSubscription)(s), err
 }
 
 // IncidentUpdatedEventName is the name of the event type.
 const IncidentUpdatedEventName = "incident.updated"
-
-var eventIncidentUpdated = events.Info{
-	Name:        IncidentUpdatedEventName,
-	Description: "Fires whenever an incident changes after it was created.",
-	Fingerprint: "30b7d3704fd45c41410563c3bcbebe41",
-	Match:       []events.MatchRule{{Argument: "incidentId", Path: "/incidentId"}},
-}
 
 // IncidentUpdatedArguments are the arguments of incident.updated.
 type IncidentUpdatedArguments struct {
@@ -126,11 +113,16 @@ func (v *IncidentUpdatedPayload) UnmarshalJSON(b []byte) error {
 type IncidentUpdatedHooks = server.Hooks[IncidentUpdatedArguments, IncidentUpdatedPayload]
 
 // IncidentUpdatedEmitter emits incident.updated.
-type IncidentUpdatedEmitter = server.Emitter[IncidentUpdatedPayload]
+type IncidentUpdatedEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *IncidentUpdatedEmitter) Emit(ctx context.Context, p IncidentUpdatedPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterIncidentUpdated adds incident.updated to s.
 func RegisterIncidentUpdated(s *server.Server, h IncidentUpdatedHooks, o ...server.TypeOption) (*IncidentUpdatedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventIncidentUpdated, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, IncidentUpdatedEventName, nil, server.Erase(&h), o)
 	return (*IncidentUpdatedEmitter)(e), err
 }
 
@@ -142,19 +134,12 @@ type IncidentUpdatedSubscription = client.Subscription[IncidentUpdatedArguments,
 
 // SubscribeIncidentUpdated subscribes to incident.updated.
 func SubscribeIncidentUpdated(ctx context.Context, c *client.Client, args IncidentUpdatedArguments, o ...client.SubscribeOption) (*IncidentUpdatedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventIncidentUpdated, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, IncidentUpdatedEventName, "30b7d3704fd45c41410563c3bcbebe41", &args, o)
 	return (*IncidentUpdatedSubscription)(s), err
 }
 
 // IncidentOpenedEventName is the name of the event type.
 const IncidentOpenedEventName = "incident.opened"
-
-var eventIncidentOpened = events.Info{
-	Name:        IncidentOpenedEventName,
-	Description: "The older name of incident.created.",
-	Fingerprint: "65799ad703e113fa1063dc6f4e9ecca4",
-	Match:       []events.MatchRule{{Argument: "severities", Path: "/severity", Op: events.MatchIn}},
-}
 
 // IncidentOpenedArguments are the arguments of incident.opened.
 type IncidentOpenedArguments struct {
@@ -182,13 +167,18 @@ func (v *IncidentOpenedPayload) UnmarshalJSON(b []byte) error {
 type IncidentOpenedHooks = server.Hooks[IncidentOpenedArguments, IncidentOpenedPayload]
 
 // IncidentOpenedEmitter emits incident.opened.
-type IncidentOpenedEmitter = server.Emitter[IncidentOpenedPayload]
+type IncidentOpenedEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *IncidentOpenedEmitter) Emit(ctx context.Context, p IncidentOpenedPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterIncidentOpened adds incident.opened to s.
 //
 // The event type is deprecated: use incident.created; it is removed after 2027-03-01.
 func RegisterIncidentOpened(s *server.Server, h IncidentOpenedHooks, o ...server.TypeOption) (*IncidentOpenedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventIncidentOpened, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, IncidentOpenedEventName, nil, server.Erase(&h), o)
 	return (*IncidentOpenedEmitter)(e), err
 }
 
@@ -202,18 +192,12 @@ type IncidentOpenedSubscription = client.Subscription[IncidentOpenedArguments, I
 //
 // Deprecated: use incident.created; it is removed after 2027-03-01.
 func SubscribeIncidentOpened(ctx context.Context, c *client.Client, args IncidentOpenedArguments, o ...client.SubscribeOption) (*IncidentOpenedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventIncidentOpened, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, IncidentOpenedEventName, "65799ad703e113fa1063dc6f4e9ecca4", &args, o)
 	return (*IncidentOpenedSubscription)(s), err
 }
 
 // IncidentDigestEventName is the name of the event type.
 const IncidentDigestEventName = "incident.digest"
-
-var eventIncidentDigest = events.Info{
-	Name:        IncidentDigestEventName,
-	Description: "A summary of open incidents; its shape may still change.",
-	Fingerprint: "454a93b0b915d5270ba40e9e795309f5",
-}
 
 // IncidentDigestArguments are the arguments of incident.digest.
 type IncidentDigestArguments struct{}
@@ -243,13 +227,18 @@ func (v IncidentDigestPayload) MarshalJSON() ([]byte, error) {
 type IncidentDigestHooks = server.Hooks[IncidentDigestArguments, IncidentDigestPayload]
 
 // IncidentDigestEmitter emits incident.digest.
-type IncidentDigestEmitter = server.Emitter[IncidentDigestPayload]
+type IncidentDigestEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *IncidentDigestEmitter) Emit(ctx context.Context, p IncidentDigestPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterIncidentDigest adds incident.digest to s.
 //
 // The event type is experimental: it may change or go away.
 func RegisterIncidentDigest(s *server.Server, h IncidentDigestHooks, o ...server.TypeOption) (*IncidentDigestEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventIncidentDigest, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, IncidentDigestEventName, nil, server.Erase(&h), o)
 	return (*IncidentDigestEmitter)(e), err
 }
 
@@ -263,7 +252,7 @@ type IncidentDigestSubscription = client.Subscription[IncidentDigestArguments, I
 //
 // The event type is experimental: it may change or go away.
 func SubscribeIncidentDigest(ctx context.Context, c *client.Client, args IncidentDigestArguments, o ...client.SubscribeOption) (*IncidentDigestSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventIncidentDigest, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, IncidentDigestEventName, "454a93b0b915d5270ba40e9e795309f5", &args, o)
 	return (*IncidentDigestSubscription)(s), err
 }
 

@@ -34,10 +34,5 @@ var publishedSchemas = events.NewSchemas(publishedSchemasText)
 
 // ReadTools returns the package's read tools, for server.Server.AddReadTools.
 func ReadTools() []readtool.Tool {
-	return []readtool.Tool{
-		readtool.Of(publishedSchemas.Describe(&eventIncidentCreated)),
-		readtool.Of(publishedSchemas.Describe(&eventIncidentUpdated)),
-		readtool.Of(publishedSchemas.Describe(&eventIncidentOpened)),
-		readtool.Of(publishedSchemas.Describe(&eventIncidentDigest)),
-	}
+	return readtool.All(publishedSchemas)
 }

@@ -14,16 +14,6 @@ import (
 // SlackMessageEventName is the name of the event type.
 const SlackMessageEventName = "slack.message"
 
-var eventSlackMessage = events.Info{
-	Name:        SlackMessageEventName,
-	Description: "A message was posted in a channel.",
-	Fingerprint: "b3cc50d8f24b5fc78042375373a12b27",
-	Match: []events.MatchRule{
-		{Argument: "channel", Path: "/channel"},
-		{Argument: "mentions", Path: "/mentions"},
-	},
-}
-
 // SlackMessageArguments are the arguments of slack.message.
 type SlackMessageArguments struct {
 	// The channel to listen to.
@@ -63,11 +53,16 @@ func (v SlackMessagePayload) MarshalJSON() ([]byte, error) {
 type SlackMessageHooks = server.Hooks[SlackMessageArguments, SlackMessagePayload]
 
 // SlackMessageEmitter emits slack.message.
-type SlackMessageEmitter = server.Emitter[SlackMessagePayload]
+type SlackMessageEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *SlackMessageEmitter) Emit(ctx context.Context, p SlackMessagePayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterSlackMessage adds slack.message to s.
 func RegisterSlackMessage(s *server.Server, h SlackMessageHooks, o ...server.TypeOption) (*SlackMessageEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventSlackMessage, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, SlackMessageEventName, nil, server.Erase(&h), o)
 	return (*SlackMessageEmitter)(e), err
 }
 
@@ -79,23 +74,12 @@ type SlackMessageSubscription = client.Subscription[SlackMessageArguments, Slack
 
 // SubscribeSlackMessage subscribes to slack.message.
 func SubscribeSlackMessage(ctx context.Context, c *client.Client, args SlackMessageArguments, o ...client.SubscribeOption) (*SlackMessageSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventSlackMessage, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, SlackMessageEventName, "b3cc50d8f24b5fc78042375373a12b27", &args, o)
 	return (*SlackMessageSubscription)(s), err
 }
 
 // SlackReactionEventName is the name of the event type.
 const SlackReactionEventName = "slack.reaction"
-
-var eventSlackReaction = events.Info{
-	Name:        SlackReactionEventName,
-	Description: "Somebody reacted to a message.",
-	Fingerprint: "93fe147908efa45980f326a52ca78e9a",
-	NoReplay:    true,
-	Match: []events.MatchRule{
-		{Argument: "channel", Path: "/channel"},
-		{Argument: "emoji", Path: "/emoji"},
-	},
-}
 
 // SlackReactionArguments are the arguments of slack.reaction.
 type SlackReactionArguments struct {
@@ -145,11 +129,16 @@ func (v SlackReactionArgumentsEmoji) Known() bool {
 type SlackReactionHooks = server.Hooks[SlackReactionArguments, SlackReactionPayload]
 
 // SlackReactionEmitter emits slack.reaction.
-type SlackReactionEmitter = server.Emitter[SlackReactionPayload]
+type SlackReactionEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *SlackReactionEmitter) Emit(ctx context.Context, p SlackReactionPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterSlackReaction adds slack.reaction to s.
 func RegisterSlackReaction(s *server.Server, h SlackReactionHooks, o ...server.TypeOption) (*SlackReactionEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventSlackReaction, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, SlackReactionEventName, nil, server.Erase(&h), o)
 	return (*SlackReactionEmitter)(e), err
 }
 
@@ -161,7 +150,7 @@ type SlackReactionSubscription = client.Subscription[SlackReactionArguments, Sla
 
 // SubscribeSlackReaction subscribes to slack.reaction.
 func SubscribeSlackReaction(ctx context.Context, c *client.Client, args SlackReactionArguments, o ...client.SubscribeOption) (*SlackReactionSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventSlackReaction, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, SlackReactionEventName, "93fe147908efa45980f326a52ca78e9a", &args, o)
 	return (*SlackReactionSubscription)(s), err
 }
 

@@ -15,17 +15,6 @@ import (
 // TelemetryWindowEventName is the name of the event type.
 const TelemetryWindowEventName = "telemetry.window"
 
-var eventTelemetryWindow = events.Info{
-	Name:        TelemetryWindowEventName,
-	Description: "A window of samples of one sensor was closed.",
-	Fingerprint: "b3c03f221db633fb79f9a63b1b7885cc",
-	Match: []events.MatchRule{
-		{Argument: "sensor", Path: "/sensor", Op: events.MatchPrefix},
-		{Argument: "minPeak", Path: "/peak", Op: events.MatchMin},
-		{Argument: "maxPeak", Path: "/peak", Op: events.MatchMax},
-	},
-}
-
 // TelemetryWindowArguments are the arguments of telemetry.window.
 type TelemetryWindowArguments struct {
 	// Only sensors whose name begins with this.
@@ -68,11 +57,16 @@ func (v TelemetryWindowPayload) MarshalJSON() ([]byte, error) {
 type TelemetryWindowHooks = server.Hooks[TelemetryWindowArguments, TelemetryWindowPayload]
 
 // TelemetryWindowEmitter emits telemetry.window.
-type TelemetryWindowEmitter = server.Emitter[TelemetryWindowPayload]
+type TelemetryWindowEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *TelemetryWindowEmitter) Emit(ctx context.Context, p TelemetryWindowPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterTelemetryWindow adds telemetry.window to s.
 func RegisterTelemetryWindow(s *server.Server, h TelemetryWindowHooks, o ...server.TypeOption) (*TelemetryWindowEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventTelemetryWindow, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, TelemetryWindowEventName, nil, server.Erase(&h), o)
 	return (*TelemetryWindowEmitter)(e), err
 }
 
@@ -84,6 +78,6 @@ type TelemetryWindowSubscription = client.Subscription[TelemetryWindowArguments,
 
 // SubscribeTelemetryWindow subscribes to telemetry.window.
 func SubscribeTelemetryWindow(ctx context.Context, c *client.Client, args TelemetryWindowArguments, o ...client.SubscribeOption) (*TelemetryWindowSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventTelemetryWindow, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, TelemetryWindowEventName, "b3c03f221db633fb79f9a63b1b7885cc", &args, o)
 	return (*TelemetryWindowSubscription)(s), err
 }

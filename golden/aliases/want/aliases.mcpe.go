@@ -15,12 +15,6 @@ import (
 // PushEventTypeName is the name of the event type.
 const PushEventTypeName = "push"
 
-var eventPush = events.Info{
-	Name:        PushEventTypeName,
-	Description: "Names of schemas are in the way of every short name.",
-	Fingerprint: "17b2598feb7abfb36afd4460efd70daf",
-}
-
 // PushArguments are the arguments of push.
 type PushArguments struct{}
 
@@ -37,11 +31,16 @@ type PushPayload = PushEvent
 type PushHooks = server.Hooks[PushArguments, PushPayload]
 
 // PushEmitter emits push.
-type PushEmitter = server.Emitter[PushPayload]
+type PushEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *PushEmitter) Emit(ctx context.Context, p PushPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterPush adds push to s.
 func RegisterPush(s *server.Server, h PushHooks, o ...server.TypeOption) (*PushEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventPush, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, PushEventTypeName, nil, server.Erase(&h), o)
 	return (*PushEmitter)(e), err
 }
 
@@ -53,14 +52,8 @@ type PushEventSubscription = client.Subscription[PushArguments, PushPayload]
 
 // SubscribePush subscribes to push.
 func SubscribePush(ctx context.Context, c *client.Client, args PushArguments, o ...client.SubscribeOption) (*PushEventSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventPush, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, PushEventTypeName, "17b2598feb7abfb36afd4460efd70daf", &args, o)
 	return (*PushEventSubscription)(s), err
-}
-
-var eventCustomer = events.Info{
-	Name:        "customer",
-	Description: "Even the second names are taken.",
-	Fingerprint: "8b94c8763a4528f7750687cde409948a",
 }
 
 // CustomerArguments are the arguments of customer.
@@ -79,28 +72,27 @@ type CustomerPayload = CustomerSubscription
 type CustomerHooks = server.Hooks[CustomerArguments, CustomerPayload]
 
 // CustomerEmitter emits customer.
-type CustomerEmitter = server.Emitter[CustomerPayload]
+type CustomerEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *CustomerEmitter) Emit(ctx context.Context, p CustomerPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterCustomer adds customer to s.
 func RegisterCustomer(s *server.Server, h CustomerHooks, o ...server.TypeOption) (*CustomerEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventCustomer, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, "customer", nil, server.Erase(&h), o)
 	return (*CustomerEmitter)(e), err
 }
 
 // SubscribeCustomer subscribes to customer.
 func SubscribeCustomer(ctx context.Context, c *client.Client, args CustomerArguments, o ...client.SubscribeOption) (*client.Subscription[CustomerArguments, CustomerPayload], error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventCustomer, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, "customer", "8b94c8763a4528f7750687cde409948a", &args, o)
 	return (*client.Subscription[CustomerArguments, CustomerPayload])(s), err
 }
 
 // CustomerEventEventName is the name of the event type.
 const CustomerEventEventName = "customer.event"
-
-var eventCustomerEvent = events.Info{
-	Name:        CustomerEventEventName,
-	Description: "The name of another event's alias is this event's prefix.",
-	Fingerprint: "05add54631568624d86953799e572e4b",
-}
 
 // CustomerEventArguments are the arguments of customer.event.
 type CustomerEventArguments struct{}
@@ -187,11 +179,16 @@ func (v CustomerEventPayloadNullable) Known() bool {
 type CustomerEventHooks = server.Hooks[CustomerEventArguments, CustomerEventPayload]
 
 // CustomerEventEmitter emits customer.event.
-type CustomerEventEmitter = server.Emitter[CustomerEventPayload]
+type CustomerEventEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *CustomerEventEmitter) Emit(ctx context.Context, p CustomerEventPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterCustomerEvent adds customer.event to s.
 func RegisterCustomerEvent(s *server.Server, h CustomerEventHooks, o ...server.TypeOption) (*CustomerEventEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventCustomerEvent, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, CustomerEventEventName, nil, server.Erase(&h), o)
 	return (*CustomerEventEmitter)(e), err
 }
 
@@ -203,7 +200,7 @@ type CustomerEventEventSubscription = client.Subscription[CustomerEventArguments
 
 // SubscribeCustomerEvent subscribes to customer.event.
 func SubscribeCustomerEvent(ctx context.Context, c *client.Client, args CustomerEventArguments, o ...client.SubscribeOption) (*CustomerEventEventSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventCustomerEvent, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, CustomerEventEventName, "05add54631568624d86953799e572e4b", &args, o)
 	return (*CustomerEventEventSubscription)(s), err
 }
 

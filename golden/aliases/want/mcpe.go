@@ -33,9 +33,5 @@ var publishedSchemas = events.NewSchemas(publishedSchemasText)
 
 // ReadTools returns the package's read tools, for server.Server.AddReadTools.
 func ReadTools() []readtool.Tool {
-	return []readtool.Tool{
-		readtool.Of(publishedSchemas.Describe(&eventPush)),
-		readtool.Of(publishedSchemas.Describe(&eventCustomer)),
-		readtool.Of(publishedSchemas.Describe(&eventCustomerEvent)),
-	}
+	return readtool.All(publishedSchemas)
 }

@@ -15,12 +15,6 @@ import (
 // HeartBeatEventName is the name of the event type.
 const HeartBeatEventName = "heart.beat"
 
-var eventHeartBeat = events.Info{
-	Name:        HeartBeatEventName,
-	Description: "Members with one possible value.",
-	Fingerprint: "1b22625a721fab7b458d9978f1886706",
-}
-
 // HeartBeatArguments are the arguments of heart.beat.
 type HeartBeatArguments struct {
 	Kind HeartBeatArgumentsKind `json:"kind,omitzero"`
@@ -102,11 +96,16 @@ func (v HeartBeatPayloadNullable) Known() bool {
 type HeartBeatHooks = server.Hooks[HeartBeatArguments, HeartBeatPayload]
 
 // HeartBeatEmitter emits heart.beat.
-type HeartBeatEmitter = server.Emitter[HeartBeatPayload]
+type HeartBeatEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *HeartBeatEmitter) Emit(ctx context.Context, p HeartBeatPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterHeartBeat adds heart.beat to s.
 func RegisterHeartBeat(s *server.Server, h HeartBeatHooks, o ...server.TypeOption) (*HeartBeatEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventHeartBeat, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, HeartBeatEventName, nil, server.Erase(&h), o)
 	return (*HeartBeatEmitter)(e), err
 }
 
@@ -118,6 +117,6 @@ type HeartBeatSubscription = client.Subscription[HeartBeatArguments, HeartBeatPa
 
 // SubscribeHeartBeat subscribes to heart.beat.
 func SubscribeHeartBeat(ctx context.Context, c *client.Client, args HeartBeatArguments, o ...client.SubscribeOption) (*HeartBeatSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventHeartBeat, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, HeartBeatEventName, "1b22625a721fab7b458d9978f1886706", &args, o)
 	return (*HeartBeatSubscription)(s), err
 }

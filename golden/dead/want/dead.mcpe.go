@@ -16,12 +16,6 @@ import (
 // ThingDrawnEventName is the name of the event type.
 const ThingDrawnEventName = "thing.drawn"
 
-var eventThingDrawn = events.Info{
-	Name:        ThingDrawnEventName,
-	Description: "Fires when a thing was drawn.",
-	Fingerprint: "33c6c2652417f97e4c57e1d3a1ded085",
-}
-
 // ThingDrawnArguments are the arguments of thing.drawn.
 type ThingDrawnArguments struct{}
 
@@ -48,11 +42,16 @@ func (v *ThingDrawnPayload) UnmarshalJSON(b []byte) error {
 type ThingDrawnHooks = server.Hooks[ThingDrawnArguments, ThingDrawnPayload]
 
 // ThingDrawnEmitter emits thing.drawn.
-type ThingDrawnEmitter = server.Emitter[ThingDrawnPayload]
+type ThingDrawnEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *ThingDrawnEmitter) Emit(ctx context.Context, p ThingDrawnPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterThingDrawn adds thing.drawn to s.
 func RegisterThingDrawn(s *server.Server, h ThingDrawnHooks, o ...server.TypeOption) (*ThingDrawnEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventThingDrawn, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ThingDrawnEventName, nil, server.Erase(&h), o)
 	return (*ThingDrawnEmitter)(e), err
 }
 
@@ -64,7 +63,7 @@ type ThingDrawnSubscription = client.Subscription[ThingDrawnArguments, ThingDraw
 
 // SubscribeThingDrawn subscribes to thing.drawn.
 func SubscribeThingDrawn(ctx context.Context, c *client.Client, args ThingDrawnArguments, o ...client.SubscribeOption) (*ThingDrawnSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventThingDrawn, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, ThingDrawnEventName, "33c6c2652417f97e4c57e1d3a1ded085", &args, o)
 	return (*ThingDrawnSubscription)(s), err
 }
 

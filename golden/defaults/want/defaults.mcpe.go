@@ -15,12 +15,6 @@ import (
 // ListReadEventName is the name of the event type.
 const ListReadEventName = "list.read"
 
-var eventListRead = events.Info{
-	Name:        ListReadEventName,
-	Description: "Arguments with defaults.",
-	Fingerprint: "87a50f3cfdd74db639bef8cc21aa24d4",
-}
-
 // ListReadArguments are the arguments of list.read.
 type ListReadArguments struct {
 	// Default: true
@@ -126,11 +120,16 @@ func (v ListReadArgumentsLevel) Known() bool {
 type ListReadHooks = server.Hooks[ListReadArguments, ListReadPayload]
 
 // ListReadEmitter emits list.read.
-type ListReadEmitter = server.Emitter[ListReadPayload]
+type ListReadEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *ListReadEmitter) Emit(ctx context.Context, p ListReadPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterListRead adds list.read to s.
 func RegisterListRead(s *server.Server, h ListReadHooks, o ...server.TypeOption) (*ListReadEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventListRead, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ListReadEventName, nil, server.Erase(&h), o)
 	return (*ListReadEmitter)(e), err
 }
 
@@ -142,7 +141,7 @@ type ListReadSubscription = client.Subscription[ListReadArguments, ListReadPaylo
 
 // SubscribeListRead subscribes to list.read.
 func SubscribeListRead(ctx context.Context, c *client.Client, args ListReadArguments, o ...client.SubscribeOption) (*ListReadSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventListRead, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, ListReadEventName, "87a50f3cfdd74db639bef8cc21aa24d4", &args, o)
 	return (*ListReadSubscription)(s), err
 }
 

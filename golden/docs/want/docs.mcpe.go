@@ -14,12 +14,6 @@ import (
 // TextWrittenEventName is the name of the event type.
 const TextWrittenEventName = "text.written"
 
-var eventTextWritten = events.Info{
-	Name:        TextWrittenEventName,
-	Description: "The first line.\n\n//go:build ignore\n+build ignore\nA line with `backquotes`, \"quotes\" and */ a comment end.\n\n  - a list\n  - of things\n\n# A heading\n",
-	Fingerprint: "61db53cb2dfe33b99867abd715a6e245",
-}
-
 // TextWrittenArguments are the arguments of text.written.
 //
 // Tabs	and
@@ -58,11 +52,16 @@ type TextWrittenPayload = Titled
 type TextWrittenHooks = server.Hooks[TextWrittenArguments, TextWrittenPayload]
 
 // TextWrittenEmitter emits text.written.
-type TextWrittenEmitter = server.Emitter[TextWrittenPayload]
+type TextWrittenEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *TextWrittenEmitter) Emit(ctx context.Context, p TextWrittenPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterTextWritten adds text.written to s.
 func RegisterTextWritten(s *server.Server, h TextWrittenHooks, o ...server.TypeOption) (*TextWrittenEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventTextWritten, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, TextWrittenEventName, nil, server.Erase(&h), o)
 	return (*TextWrittenEmitter)(e), err
 }
 
@@ -74,7 +73,7 @@ type TextWrittenSubscription = client.Subscription[TextWrittenArguments, TextWri
 
 // SubscribeTextWritten subscribes to text.written.
 func SubscribeTextWritten(ctx context.Context, c *client.Client, args TextWrittenArguments, o ...client.SubscribeOption) (*TextWrittenSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventTextWritten, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, TextWrittenEventName, "61db53cb2dfe33b99867abd715a6e245", &args, o)
 	return (*TextWrittenSubscription)(s), err
 }
 

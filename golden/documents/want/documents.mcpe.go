@@ -14,12 +14,6 @@ import (
 // PersonMovedEventName is the name of the event type.
 const PersonMovedEventName = "person.moved"
 
-var eventPersonMoved = events.Info{
-	Name:        PersonMovedEventName,
-	Description: "Its types come from a plain JSON Schema.",
-	Fingerprint: "945ea4410a531661d5e6688209efb48e",
-}
-
 // PersonMovedArguments are the arguments of person.moved.
 type PersonMovedArguments struct{}
 
@@ -43,11 +37,16 @@ func (v *PersonMovedPayload) UnmarshalJSON(b []byte) error {
 type PersonMovedHooks = server.Hooks[PersonMovedArguments, PersonMovedPayload]
 
 // PersonMovedEmitter emits person.moved.
-type PersonMovedEmitter = server.Emitter[PersonMovedPayload]
+type PersonMovedEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *PersonMovedEmitter) Emit(ctx context.Context, p PersonMovedPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterPersonMoved adds person.moved to s.
 func RegisterPersonMoved(s *server.Server, h PersonMovedHooks, o ...server.TypeOption) (*PersonMovedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventPersonMoved, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, PersonMovedEventName, nil, server.Erase(&h), o)
 	return (*PersonMovedEmitter)(e), err
 }
 
@@ -59,6 +58,6 @@ type PersonMovedSubscription = client.Subscription[PersonMovedArguments, PersonM
 
 // SubscribePersonMoved subscribes to person.moved.
 func SubscribePersonMoved(ctx context.Context, c *client.Client, args PersonMovedArguments, o ...client.SubscribeOption) (*PersonMovedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventPersonMoved, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, PersonMovedEventName, "945ea4410a531661d5e6688209efb48e", &args, o)
 	return (*PersonMovedSubscription)(s), err
 }

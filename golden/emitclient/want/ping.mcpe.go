@@ -13,12 +13,6 @@ import (
 // PingEventName is the name of the event type.
 const PingEventName = "ping"
 
-var eventPing = events.Info{
-	Name:        PingEventName,
-	Description: "The smallest event.",
-	Fingerprint: "b3888af8e304d6788afc48451e759fc1",
-}
-
 // PingArguments are the arguments of ping.
 type PingArguments struct{}
 
@@ -45,19 +39,12 @@ type PingSubscription = client.Subscription[PingArguments, PingPayload]
 
 // SubscribePing subscribes to ping.
 func SubscribePing(ctx context.Context, c *client.Client, args PingArguments, o ...client.SubscribeOption) (*PingSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventPing, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, PingEventName, "b3888af8e304d6788afc48451e759fc1", &args, o)
 	return (*PingSubscription)(s), err
 }
 
 // PongEventName is the name of the event type.
 const PongEventName = "pong"
-
-var eventPong = events.Info{
-	Name:        PongEventName,
-	Description: "Found upstream.",
-	Fingerprint: "b3888af8e304d6788afc48451e759fc1",
-	Source:      events.SourceCheck,
-}
 
 // PongArguments are the arguments of pong.
 type PongArguments struct{}
@@ -85,6 +72,6 @@ type PongSubscription = client.Subscription[PongArguments, PongPayload]
 
 // SubscribePong subscribes to pong.
 func SubscribePong(ctx context.Context, c *client.Client, args PongArguments, o ...client.SubscribeOption) (*PongSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventPong, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, PongEventName, "b3888af8e304d6788afc48451e759fc1", &args, o)
 	return (*PongSubscription)(s), err
 }

@@ -13,12 +13,6 @@ import (
 // PingEventName is the name of the event type.
 const PingEventName = "ping"
 
-var eventPing = events.Info{
-	Name:        PingEventName,
-	Description: "The smallest event.",
-	Fingerprint: "b3888af8e304d6788afc48451e759fc1",
-}
-
 // PingArguments are the arguments of ping.
 type PingArguments struct{}
 
@@ -41,23 +35,21 @@ func (v *PingPayload) UnmarshalJSON(b []byte) error {
 type PingHooks = server.Hooks[PingArguments, PingPayload]
 
 // PingEmitter emits ping.
-type PingEmitter = server.Emitter[PingPayload]
+type PingEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *PingEmitter) Emit(ctx context.Context, p PingPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterPing adds ping to s.
 func RegisterPing(s *server.Server, h PingHooks, o ...server.TypeOption) (*PingEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventPing, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, PingEventName, nil, server.Erase(&h), o)
 	return (*PingEmitter)(e), err
 }
 
 // PongEventName is the name of the event type.
 const PongEventName = "pong"
-
-var eventPong = events.Info{
-	Name:        PongEventName,
-	Description: "Found upstream.",
-	Fingerprint: "b3888af8e304d6788afc48451e759fc1",
-	Source:      events.SourceCheck,
-}
 
 // PongArguments are the arguments of pong.
 type PongArguments struct{}
@@ -88,5 +80,6 @@ type PongChecker interface {
 
 // RegisterPong adds pong to s, which asks c for occurrences.
 func RegisterPong(s *server.Server, c PongChecker, h PongHooks, o ...server.TypeOption) error {
-	return server.RegisterCheck(s, events.Type[PongArguments, PongPayload]{Info: publishedSchemas.Describe(&eventPong)}, server.CheckOf(c, PongChecker.CheckPong), h, o...)
+	_, err := server.RegisterUntyped(s, publishedSchemas, PongEventName, server.EraseCheck(c, PongChecker.CheckPong), server.Erase(&h), o)
+	return err
 }

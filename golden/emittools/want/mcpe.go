@@ -30,8 +30,5 @@ var publishedSchemas = events.NewSchemas(publishedSchemasText)
 
 // ReadTools returns the package's read tools, for server.Server.AddReadTools.
 func ReadTools() []readtool.Tool {
-	return []readtool.Tool{
-		readtool.Of(publishedSchemas.Describe(&eventPing)),
-		readtool.Of(publishedSchemas.Describe(&eventPong)),
-	}
+	return readtool.All(publishedSchemas)
 }

@@ -8,12 +8,6 @@ import "github.com/mcpe-gen/mcpe-gen/runtime/events"
 // PingEventName is the name of the event type.
 const PingEventName = "ping"
 
-var eventPing = events.Info{
-	Name:        PingEventName,
-	Description: "The smallest event.",
-	Fingerprint: "b3888af8e304d6788afc48451e759fc1",
-}
-
 // PingArguments are the arguments of ping.
 type PingArguments struct{}
 
@@ -34,13 +28,6 @@ func (v *PingPayload) UnmarshalJSON(b []byte) error {
 
 // PongEventName is the name of the event type.
 const PongEventName = "pong"
-
-var eventPong = events.Info{
-	Name:        PongEventName,
-	Description: "Found upstream.",
-	Fingerprint: "b3888af8e304d6788afc48451e759fc1",
-	Source:      events.SourceCheck,
-}
 
 // PongArguments are the arguments of pong.
 type PongArguments struct{}

@@ -14,12 +14,6 @@ import (
 // ReactionAddedEventName is the name of the event type.
 const ReactionAddedEventName = "reaction.added"
 
-var eventReactionAdded = events.Info{
-	Name:        ReactionAddedEventName,
-	Description: "Enums of each kind.",
-	Fingerprint: "f21a964d1590d4d0168ac9ea81b20a3d",
-}
-
 // ReactionAddedArguments are the arguments of reaction.added.
 type ReactionAddedArguments struct {
 	Reaction Reaction `json:"reaction,omitzero"`
@@ -124,11 +118,16 @@ func (v ReactionAddedPayloadStatesItem) Known() bool {
 type ReactionAddedHooks = server.Hooks[ReactionAddedArguments, ReactionAddedPayload]
 
 // ReactionAddedEmitter emits reaction.added.
-type ReactionAddedEmitter = server.Emitter[ReactionAddedPayload]
+type ReactionAddedEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *ReactionAddedEmitter) Emit(ctx context.Context, p ReactionAddedPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterReactionAdded adds reaction.added to s.
 func RegisterReactionAdded(s *server.Server, h ReactionAddedHooks, o ...server.TypeOption) (*ReactionAddedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventReactionAdded, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ReactionAddedEventName, nil, server.Erase(&h), o)
 	return (*ReactionAddedEmitter)(e), err
 }
 
@@ -140,7 +139,7 @@ type ReactionAddedSubscription = client.Subscription[ReactionAddedArguments, Rea
 
 // SubscribeReactionAdded subscribes to reaction.added.
 func SubscribeReactionAdded(ctx context.Context, c *client.Client, args ReactionAddedArguments, o ...client.SubscribeOption) (*ReactionAddedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventReactionAdded, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, ReactionAddedEventName, "f21a964d1590d4d0168ac9ea81b20a3d", &args, o)
 	return (*ReactionAddedSubscription)(s), err
 }
 

@@ -18,12 +18,6 @@ import (
 // TypeChosenEventName is the name of the event type.
 const TypeChosenEventName = "type.chosen"
 
-var eventTypeChosen = events.Info{
-	Name:        TypeChosenEventName,
-	Description: "Types of the author's choice.",
-	Fingerprint: "f406879f6d2306e05aa7feb7c793eb30",
-}
-
 // TypeChosenArguments are the arguments of type.chosen.
 type TypeChosenArguments struct {
 	ID *uuid.UUID `json:"id,omitzero"`
@@ -69,11 +63,16 @@ func (v TypeChosenPayload) MarshalJSON() ([]byte, error) {
 type TypeChosenHooks = server.Hooks[TypeChosenArguments, TypeChosenPayload]
 
 // TypeChosenEmitter emits type.chosen.
-type TypeChosenEmitter = server.Emitter[TypeChosenPayload]
+type TypeChosenEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *TypeChosenEmitter) Emit(ctx context.Context, p TypeChosenPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterTypeChosen adds type.chosen to s.
 func RegisterTypeChosen(s *server.Server, h TypeChosenHooks, o ...server.TypeOption) (*TypeChosenEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventTypeChosen, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, TypeChosenEventName, nil, server.Erase(&h), o)
 	return (*TypeChosenEmitter)(e), err
 }
 
@@ -85,7 +84,7 @@ type TypeChosenSubscription = client.Subscription[TypeChosenArguments, TypeChose
 
 // SubscribeTypeChosen subscribes to type.chosen.
 func SubscribeTypeChosen(ctx context.Context, c *client.Client, args TypeChosenArguments, o ...client.SubscribeOption) (*TypeChosenSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventTypeChosen, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, TypeChosenEventName, "f406879f6d2306e05aa7feb7c793eb30", &args, o)
 	return (*TypeChosenSubscription)(s), err
 }
 

@@ -14,16 +14,6 @@ import (
 // IncidentCreatedEventName is the name of the event type.
 const IncidentCreatedEventName = "incident.created"
 
-var eventIncidentCreated = events.Info{
-	Name:        IncidentCreatedEventName,
-	Description: "Fires when a new incident is created.",
-	Fingerprint: "7970b2ce9eac6934b975012903cee9ab",
-	Match: []events.MatchRule{
-		{Argument: "severity", Path: "/severity"},
-		{Argument: "service", Path: "/service", Op: events.MatchGlob},
-	},
-}
-
 // IncidentCreatedArguments are the arguments of incident.created.
 type IncidentCreatedArguments struct {
 	Severity Severity `json:"severity,omitzero"`
@@ -65,11 +55,16 @@ func (v *IncidentCreatedPayload) UnmarshalJSON(b []byte) error {
 type IncidentCreatedHooks = server.Hooks[IncidentCreatedArguments, IncidentCreatedPayload]
 
 // IncidentCreatedEmitter emits incident.created.
-type IncidentCreatedEmitter = server.Emitter[IncidentCreatedPayload]
+type IncidentCreatedEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *IncidentCreatedEmitter) Emit(ctx context.Context, p IncidentCreatedPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterIncidentCreated adds incident.created to s.
 func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...server.TypeOption) (*IncidentCreatedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventIncidentCreated, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, IncidentCreatedEventName, nil, server.Erase(&h), o)
 	return (*IncidentCreatedEmitter)(e), err
 }
 
@@ -81,7 +76,7 @@ type IncidentCreatedSubscription = client.Subscription[IncidentCreatedArguments,
 
 // SubscribeIncidentCreated subscribes to incident.created.
 func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*IncidentCreatedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventIncidentCreated, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, IncidentCreatedEventName, "7970b2ce9eac6934b975012903cee9ab", &args, o)
 	return (*IncidentCreatedSubscription)(s), err
 }
 

@@ -13,13 +13,6 @@ import (
 // IssueOpenedEventName is the name of the event type.
 const IssueOpenedEventName = "issue.opened"
 
-var eventIssueOpened = events.Info{
-	Name:        IssueOpenedEventName,
-	Description: "An issue was opened.",
-	Fingerprint: "fdca640f19bbe384947f9e035fd86d99",
-	Match:       []events.MatchRule{{Argument: "label", Path: "/labels"}},
-}
-
 // IssueOpenedArguments are the arguments of issue.opened.
 type IssueOpenedArguments struct {
 	Label *Label `json:"label,omitzero"`
@@ -61,22 +54,21 @@ func (v *IssueOpenedPayloadIssue) UnmarshalJSON(b []byte) error {
 type IssueOpenedHooks = server.Hooks[IssueOpenedArguments, IssueOpenedPayload]
 
 // IssueOpenedEmitter emits issue.opened.
-type IssueOpenedEmitter = server.Emitter[IssueOpenedPayload]
+type IssueOpenedEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *IssueOpenedEmitter) Emit(ctx context.Context, p IssueOpenedPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterIssueOpened adds issue.opened to s.
 func RegisterIssueOpened(s *server.Server, h IssueOpenedHooks, o ...server.TypeOption) (*IssueOpenedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventIssueOpened, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, IssueOpenedEventName, nil, server.Erase(&h), o)
 	return (*IssueOpenedEmitter)(e), err
 }
 
 // PushEventName is the name of the event type.
 const PushEventName = "push"
-
-var eventPush = events.Info{
-	Name:        PushEventName,
-	Description: "Commits were pushed. The body itself is the payload.",
-	Fingerprint: "aaf683e37d08a37ed217f1e07af5dcbc",
-}
 
 // PushArguments are the arguments of push.
 type PushArguments struct{}
@@ -111,22 +103,21 @@ func (v *PushPayloadRepository) UnmarshalJSON(b []byte) error {
 type PushHooks = server.Hooks[PushArguments, PushPayload]
 
 // PushEmitter emits push.
-type PushEmitter = server.Emitter[PushPayload]
+type PushEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *PushEmitter) Emit(ctx context.Context, p PushPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterPush adds push to s.
 func RegisterPush(s *server.Server, h PushHooks, o ...server.TypeOption) (*PushEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventPush, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, PushEventName, nil, server.Erase(&h), o)
 	return (*PushEmitter)(e), err
 }
 
 // InvoicePaidEventName is the name of the event type.
 const InvoicePaidEventName = "invoice.paid"
-
-var eventInvoicePaid = events.Info{
-	Name:        InvoicePaidEventName,
-	Description: "An invoice was paid.",
-	Fingerprint: "1fe8761272ed8d66529c5f532f7f5f9a",
-}
 
 // InvoicePaidArguments are the arguments of invoice.paid.
 type InvoicePaidArguments struct{}
@@ -150,23 +141,21 @@ func (v *InvoicePaidPayload) UnmarshalJSON(b []byte) error {
 type InvoicePaidHooks = server.Hooks[InvoicePaidArguments, InvoicePaidPayload]
 
 // InvoicePaidEmitter emits invoice.paid.
-type InvoicePaidEmitter = server.Emitter[InvoicePaidPayload]
+type InvoicePaidEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *InvoicePaidEmitter) Emit(ctx context.Context, p InvoicePaidPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterInvoicePaid adds invoice.paid to s.
 func RegisterInvoicePaid(s *server.Server, h InvoicePaidHooks, o ...server.TypeOption) (*InvoicePaidEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventInvoicePaid, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, InvoicePaidEventName, nil, server.Erase(&h), o)
 	return (*InvoicePaidEmitter)(e), err
 }
 
 // OrderCreatedEventName is the name of the event type.
 const OrderCreatedEventName = "order.created"
-
-var eventOrderCreated = events.Info{
-	Name:        OrderCreatedEventName,
-	Description: "An order was made, as a service of our own says with an HMAC.",
-	Fingerprint: "1fe8761272ed8d66529c5f532f7f5f9a",
-	Source:      events.SourceBoth,
-}
 
 // OrderCreatedArguments are the arguments of order.created.
 type OrderCreatedArguments struct{}
@@ -190,7 +179,12 @@ func (v *OrderCreatedPayload) UnmarshalJSON(b []byte) error {
 type OrderCreatedHooks = server.Hooks[OrderCreatedArguments, OrderCreatedPayload]
 
 // OrderCreatedEmitter emits order.created.
-type OrderCreatedEmitter = server.Emitter[OrderCreatedPayload]
+type OrderCreatedEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *OrderCreatedEmitter) Emit(ctx context.Context, p OrderCreatedPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // OrderCreatedChecker looks for occurrences of order.created upstream.
 type OrderCreatedChecker interface {
@@ -200,17 +194,12 @@ type OrderCreatedChecker interface {
 
 // RegisterOrderCreated adds order.created to s, which asks c for occurrences beside those that are emitted.
 func RegisterOrderCreated(s *server.Server, c OrderCreatedChecker, h OrderCreatedHooks, o ...server.TypeOption) (*OrderCreatedEmitter, error) {
-	return server.RegisterBoth(s, events.Type[OrderCreatedArguments, OrderCreatedPayload]{Info: publishedSchemas.Describe(&eventOrderCreated)}, server.CheckOf(c, OrderCreatedChecker.CheckOrderCreated), h, o...)
+	e, err := server.RegisterUntyped(s, publishedSchemas, OrderCreatedEventName, server.EraseCheck(c, OrderCreatedChecker.CheckOrderCreated), server.Erase(&h), o)
+	return (*OrderCreatedEmitter)(e), err
 }
 
 // NoteAddedEventName is the name of the event type.
 const NoteAddedEventName = "note.added"
-
-var eventNoteAdded = events.Info{
-	Name:        NoteAddedEventName,
-	Description: "Emitted by the program itself.",
-	Fingerprint: "fd425b8b4b59088b2073355e8d2e6f20",
-}
 
 // NoteAddedArguments are the arguments of note.added.
 type NoteAddedArguments struct{}
@@ -234,11 +223,16 @@ func (v *NoteAddedPayload) UnmarshalJSON(b []byte) error {
 type NoteAddedHooks = server.Hooks[NoteAddedArguments, NoteAddedPayload]
 
 // NoteAddedEmitter emits note.added.
-type NoteAddedEmitter = server.Emitter[NoteAddedPayload]
+type NoteAddedEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *NoteAddedEmitter) Emit(ctx context.Context, p NoteAddedPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterNoteAdded adds note.added to s.
 func RegisterNoteAdded(s *server.Server, h NoteAddedHooks, o ...server.TypeOption) (*NoteAddedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventNoteAdded, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, NoteAddedEventName, nil, server.Erase(&h), o)
 	return (*NoteAddedEmitter)(e), err
 }
 

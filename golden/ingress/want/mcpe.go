@@ -42,14 +42,14 @@ type GitHubIngress struct {
 func (in GitHubIngress) Handler(s ingress.Service, o ingress.Options) (*ingress.Handler, error) {
 	return ingress.NewHandler(
 		s, o,
-		ingress.To(in.IssueOpened, publishedSchemas.Describe(&eventIssueOpened), ingress.From{Provider: "github", Event: "issues", Action: "opened", Fields: []ingress.Field{
+		ingress.To(in.IssueOpened, publishedSchemas.Describe(IssueOpenedEventName), ingress.From{Provider: "github", Event: "issues", Action: "opened", Fields: []ingress.Field{
 			{Target: "/repo", Source: "/repository/full_name"},
 			{Target: "/issue/number", Source: "/issue/number"},
 			{Target: "/issue/milestone", Source: "/issue/milestone/title", Nullable: true},
 			{Target: "/issue/closedAt", Source: "/issue/closed_at"},
 			{Target: "/labels", Source: "/issue/labels/*/name"},
 		}}),
-		ingress.To(in.Push, publishedSchemas.Describe(&eventPush), ingress.From{Provider: "github", Event: "push"}),
+		ingress.To(in.Push, publishedSchemas.Describe(PushEventName), ingress.From{Provider: "github", Event: "push"}),
 	)
 }
 
@@ -62,7 +62,7 @@ type HMACIngress struct {
 func (in HMACIngress) Handler(s ingress.Service, o ingress.Options) (*ingress.Handler, error) {
 	return ingress.NewHandler(
 		s, o,
-		ingress.To(in.OrderCreated, publishedSchemas.Describe(&eventOrderCreated), ingress.From{Provider: "hmac", ID: "X-Order-Delivery", Fields: []ingress.Field{
+		ingress.To(in.OrderCreated, publishedSchemas.Describe(OrderCreatedEventName), ingress.From{Provider: "hmac", ID: "X-Order-Delivery", Fields: []ingress.Field{
 			{Target: "/id", Source: "/order/id"},
 		}}),
 	)
@@ -77,7 +77,7 @@ type StripeIngress struct {
 func (in StripeIngress) Handler(s ingress.Service, o ingress.Options) (*ingress.Handler, error) {
 	return ingress.NewHandler(
 		s, o,
-		ingress.To(in.InvoicePaid, publishedSchemas.Describe(&eventInvoicePaid), ingress.From{Provider: "stripe", Event: "invoice.paid", Fields: []ingress.Field{
+		ingress.To(in.InvoicePaid, publishedSchemas.Describe(InvoicePaidEventName), ingress.From{Provider: "stripe", Event: "invoice.paid", Fields: []ingress.Field{
 			{Target: "/id", Source: "/data/object/id"},
 		}}),
 	)

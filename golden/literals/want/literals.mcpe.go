@@ -15,12 +15,6 @@ import (
 // ValueSeenEventName is the name of the event type.
 const ValueSeenEventName = "value.seen"
 
-var eventValueSeen = events.Info{
-	Name:        ValueSeenEventName,
-	Description: "Enums without one Go type.",
-	Fingerprint: "9e740bb525563f5866a02a467a7d29f3",
-}
-
 // ValueSeenArguments are the arguments of value.seen.
 type ValueSeenArguments struct {
 	Mixed events.Optional[Mixed] `json:"mixed,omitzero"`
@@ -88,11 +82,16 @@ func (v ValueSeenArgumentsLevel) MarshalJSON() ([]byte, error) {
 type ValueSeenHooks = server.Hooks[ValueSeenArguments, ValueSeenPayload]
 
 // ValueSeenEmitter emits value.seen.
-type ValueSeenEmitter = server.Emitter[ValueSeenPayload]
+type ValueSeenEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *ValueSeenEmitter) Emit(ctx context.Context, p ValueSeenPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterValueSeen adds value.seen to s.
 func RegisterValueSeen(s *server.Server, h ValueSeenHooks, o ...server.TypeOption) (*ValueSeenEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventValueSeen, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ValueSeenEventName, nil, server.Erase(&h), o)
 	return (*ValueSeenEmitter)(e), err
 }
 
@@ -104,7 +103,7 @@ type ValueSeenSubscription = client.Subscription[ValueSeenArguments, ValueSeenPa
 
 // SubscribeValueSeen subscribes to value.seen.
 func SubscribeValueSeen(ctx context.Context, c *client.Client, args ValueSeenArguments, o ...client.SubscribeOption) (*ValueSeenSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventValueSeen, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, ValueSeenEventName, "9e740bb525563f5866a02a467a7d29f3", &args, o)
 	return (*ValueSeenSubscription)(s), err
 }
 

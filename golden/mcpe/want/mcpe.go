@@ -34,10 +34,5 @@ var publishedSchemas = events.NewSchemas(publishedSchemasText)
 
 // ReadTools returns the package's read tools, for server.Server.AddReadTools.
 func ReadTools() []readtool.Tool {
-	return []readtool.Tool{
-		readtool.Of(publishedSchemas.Describe(&eventNoteKept)),
-		readtool.Of(publishedSchemas.Describe(&eventNotePlain)),
-		readtool.Of(publishedSchemas.Describe(&eventNoteHidden)),
-		readtool.Of(publishedSchemas.Describe(&eventNoteUrgent)),
-	}
+	return readtool.All(publishedSchemas)
 }

@@ -14,12 +14,6 @@ import (
 // NoteKeptEventName is the name of the event type.
 const NoteKeptEventName = "note.kept"
 
-var eventNoteKept = events.Info{
-	Name:        NoteKeptEventName,
-	Description: "Says nothing to MCPE.",
-	Fingerprint: "78b44d58c9b3a0f12699849b908b5dec",
-}
-
 // NoteKeptArguments are the arguments of note.kept.
 type NoteKeptArguments struct{}
 
@@ -40,11 +34,16 @@ func (v *NoteKeptPayload) UnmarshalJSON(b []byte) error {
 type NoteKeptHooks = server.Hooks[NoteKeptArguments, NoteKeptPayload]
 
 // NoteKeptEmitter emits note.kept.
-type NoteKeptEmitter = server.Emitter[NoteKeptPayload]
+type NoteKeptEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *NoteKeptEmitter) Emit(ctx context.Context, p NoteKeptPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterNoteKept adds note.kept to s.
 func RegisterNoteKept(s *server.Server, h NoteKeptHooks, o ...server.TypeOption) (*NoteKeptEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventNoteKept, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, NoteKeptEventName, nil, server.Erase(&h), o)
 	return (*NoteKeptEmitter)(e), err
 }
 
@@ -56,19 +55,12 @@ type NoteKeptSubscription = client.Subscription[NoteKeptArguments, NoteKeptPaylo
 
 // SubscribeNoteKept subscribes to note.kept.
 func SubscribeNoteKept(ctx context.Context, c *client.Client, args NoteKeptArguments, o ...client.SubscribeOption) (*NoteKeptSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventNoteKept, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, NoteKeptEventName, "78b44d58c9b3a0f12699849b908b5dec", &args, o)
 	return (*NoteKeptSubscription)(s), err
 }
 
 // NotePlainEventName is the name of the event type.
 const NotePlainEventName = "note.plain"
-
-var eventNotePlain = events.Info{
-	Name:        NotePlainEventName,
-	Description: "Says the defaults.",
-	Fingerprint: "78b44d58c9b3a0f12699849b908b5dec",
-	MCPE:        &events.MCPE{},
-}
 
 // NotePlainArguments are the arguments of note.plain.
 type NotePlainArguments struct{}
@@ -90,11 +82,16 @@ func (v *NotePlainPayload) UnmarshalJSON(b []byte) error {
 type NotePlainHooks = server.Hooks[NotePlainArguments, NotePlainPayload]
 
 // NotePlainEmitter emits note.plain.
-type NotePlainEmitter = server.Emitter[NotePlainPayload]
+type NotePlainEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *NotePlainEmitter) Emit(ctx context.Context, p NotePlainPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterNotePlain adds note.plain to s.
 func RegisterNotePlain(s *server.Server, h NotePlainHooks, o ...server.TypeOption) (*NotePlainEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventNotePlain, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, NotePlainEventName, nil, server.Erase(&h), o)
 	return (*NotePlainEmitter)(e), err
 }
 
@@ -106,19 +103,12 @@ type NotePlainSubscription = client.Subscription[NotePlainArguments, NotePlainPa
 
 // SubscribeNotePlain subscribes to note.plain.
 func SubscribeNotePlain(ctx context.Context, c *client.Client, args NotePlainArguments, o ...client.SubscribeOption) (*NotePlainSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventNotePlain, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, NotePlainEventName, "78b44d58c9b3a0f12699849b908b5dec", &args, o)
 	return (*NotePlainSubscription)(s), err
 }
 
 // NoteHiddenEventName is the name of the event type.
 const NoteHiddenEventName = "note.hidden"
-
-var eventNoteHidden = events.Info{
-	Name:        NoteHiddenEventName,
-	Description: "Is not for MCPE.",
-	Fingerprint: "78b44d58c9b3a0f12699849b908b5dec",
-	MCPE:        &events.MCPE{Disabled: true},
-}
 
 // NoteHiddenArguments are the arguments of note.hidden.
 type NoteHiddenArguments struct{}
@@ -140,11 +130,16 @@ func (v *NoteHiddenPayload) UnmarshalJSON(b []byte) error {
 type NoteHiddenHooks = server.Hooks[NoteHiddenArguments, NoteHiddenPayload]
 
 // NoteHiddenEmitter emits note.hidden.
-type NoteHiddenEmitter = server.Emitter[NoteHiddenPayload]
+type NoteHiddenEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *NoteHiddenEmitter) Emit(ctx context.Context, p NoteHiddenPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterNoteHidden adds note.hidden to s.
 func RegisterNoteHidden(s *server.Server, h NoteHiddenHooks, o ...server.TypeOption) (*NoteHiddenEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventNoteHidden, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, NoteHiddenEventName, nil, server.Erase(&h), o)
 	return (*NoteHiddenEmitter)(e), err
 }
 
@@ -156,19 +151,12 @@ type NoteHiddenSubscription = client.Subscription[NoteHiddenArguments, NoteHidde
 
 // SubscribeNoteHidden subscribes to note.hidden.
 func SubscribeNoteHidden(ctx context.Context, c *client.Client, args NoteHiddenArguments, o ...client.SubscribeOption) (*NoteHiddenSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventNoteHidden, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, NoteHiddenEventName, "78b44d58c9b3a0f12699849b908b5dec", &args, o)
 	return (*NoteHiddenSubscription)(s), err
 }
 
 // NoteUrgentEventName is the name of the event type.
 const NoteUrgentEventName = "note.urgent"
-
-var eventNoteUrgent = events.Info{
-	Name:        NoteUrgentEventName,
-	Description: "Has a priority and tags.",
-	Fingerprint: "78b44d58c9b3a0f12699849b908b5dec",
-	MCPE:        &events.MCPE{Priority: "critical", Tags: []string{"ops", "on-call"}},
-}
 
 // NoteUrgentArguments are the arguments of note.urgent.
 type NoteUrgentArguments struct{}
@@ -190,11 +178,16 @@ func (v *NoteUrgentPayload) UnmarshalJSON(b []byte) error {
 type NoteUrgentHooks = server.Hooks[NoteUrgentArguments, NoteUrgentPayload]
 
 // NoteUrgentEmitter emits note.urgent.
-type NoteUrgentEmitter = server.Emitter[NoteUrgentPayload]
+type NoteUrgentEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *NoteUrgentEmitter) Emit(ctx context.Context, p NoteUrgentPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterNoteUrgent adds note.urgent to s.
 func RegisterNoteUrgent(s *server.Server, h NoteUrgentHooks, o ...server.TypeOption) (*NoteUrgentEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventNoteUrgent, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, NoteUrgentEventName, nil, server.Erase(&h), o)
 	return (*NoteUrgentEmitter)(e), err
 }
 
@@ -206,6 +199,6 @@ type NoteUrgentSubscription = client.Subscription[NoteUrgentArguments, NoteUrgen
 
 // SubscribeNoteUrgent subscribes to note.urgent.
 func SubscribeNoteUrgent(ctx context.Context, c *client.Client, args NoteUrgentArguments, o ...client.SubscribeOption) (*NoteUrgentSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventNoteUrgent, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, NoteUrgentEventName, "78b44d58c9b3a0f12699849b908b5dec", &args, o)
 	return (*NoteUrgentSubscription)(s), err
 }

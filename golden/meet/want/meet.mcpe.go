@@ -14,12 +14,6 @@ import (
 // BakeDoneEventName is the name of the event type.
 const BakeDoneEventName = "bake.done"
 
-var eventBakeDone = events.Info{
-	Name:        BakeDoneEventName,
-	Description: "Fires when something is baked.",
-	Fingerprint: "6fa19c144b87201b9bb68ecc9d1485a2",
-}
-
 // BakeDoneArguments are the arguments of bake.done.
 type BakeDoneArguments struct{}
 
@@ -99,11 +93,16 @@ func (v BakeDonePayloadKindDef) Known() bool {
 type BakeDoneHooks = server.Hooks[BakeDoneArguments, BakeDonePayload]
 
 // BakeDoneEmitter emits bake.done.
-type BakeDoneEmitter = server.Emitter[BakeDonePayload]
+type BakeDoneEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *BakeDoneEmitter) Emit(ctx context.Context, p BakeDonePayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterBakeDone adds bake.done to s.
 func RegisterBakeDone(s *server.Server, h BakeDoneHooks, o ...server.TypeOption) (*BakeDoneEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventBakeDone, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, BakeDoneEventName, nil, server.Erase(&h), o)
 	return (*BakeDoneEmitter)(e), err
 }
 
@@ -115,7 +114,7 @@ type BakeDoneSubscription = client.Subscription[BakeDoneArguments, BakeDonePaylo
 
 // SubscribeBakeDone subscribes to bake.done.
 func SubscribeBakeDone(ctx context.Context, c *client.Client, args BakeDoneArguments, o ...client.SubscribeOption) (*BakeDoneSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventBakeDone, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, BakeDoneEventName, "6fa19c144b87201b9bb68ecc9d1485a2", &args, o)
 	return (*BakeDoneSubscription)(s), err
 }
 

@@ -16,12 +16,6 @@ import (
 // ThingChangedEventName is the name of the event type.
 const ThingChangedEventName = "thing.changed"
 
-var eventThingChanged = events.Info{
-	Name:        ThingChangedEventName,
-	Description: "Schemas that are merged.",
-	Fingerprint: "fcc8658f1885871bf5409baad5627c84",
-}
-
 // ThingChangedArguments are the arguments of thing.changed.
 type ThingChangedArguments struct{}
 
@@ -45,11 +39,16 @@ func (v *ThingChangedPayload) UnmarshalJSON(b []byte) error {
 type ThingChangedHooks = server.Hooks[ThingChangedArguments, ThingChangedPayload]
 
 // ThingChangedEmitter emits thing.changed.
-type ThingChangedEmitter = server.Emitter[ThingChangedPayload]
+type ThingChangedEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *ThingChangedEmitter) Emit(ctx context.Context, p ThingChangedPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterThingChanged adds thing.changed to s.
 func RegisterThingChanged(s *server.Server, h ThingChangedHooks, o ...server.TypeOption) (*ThingChangedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventThingChanged, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ThingChangedEventName, nil, server.Erase(&h), o)
 	return (*ThingChangedEmitter)(e), err
 }
 
@@ -61,18 +60,12 @@ type ThingChangedSubscription = client.Subscription[ThingChangedArguments, Thing
 
 // SubscribeThingChanged subscribes to thing.changed.
 func SubscribeThingChanged(ctx context.Context, c *client.Client, args ThingChangedArguments, o ...client.SubscribeOption) (*ThingChangedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventThingChanged, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, ThingChangedEventName, "fcc8658f1885871bf5409baad5627c84", &args, o)
 	return (*ThingChangedSubscription)(s), err
 }
 
 // ThingDrawnEventName is the name of the event type.
 const ThingDrawnEventName = "thing.drawn"
-
-var eventThingDrawn = events.Info{
-	Name:        ThingDrawnEventName,
-	Description: "Its schemas have names of their own.",
-	Fingerprint: "3db3f6f1595131804983da0feb2769f3",
-}
 
 // DrawnFilter are the arguments of thing.drawn.
 type DrawnFilter struct {
@@ -98,11 +91,16 @@ func (v *Drawing) UnmarshalJSON(b []byte) error {
 type ThingDrawnHooks = server.Hooks[DrawnFilter, Drawing]
 
 // ThingDrawnEmitter emits thing.drawn.
-type ThingDrawnEmitter = server.Emitter[Drawing]
+type ThingDrawnEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *ThingDrawnEmitter) Emit(ctx context.Context, p Drawing, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterThingDrawn adds thing.drawn to s.
 func RegisterThingDrawn(s *server.Server, h ThingDrawnHooks, o ...server.TypeOption) (*ThingDrawnEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventThingDrawn, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ThingDrawnEventName, nil, server.Erase(&h), o)
 	return (*ThingDrawnEmitter)(e), err
 }
 
@@ -114,7 +112,7 @@ type ThingDrawnSubscription = client.Subscription[DrawnFilter, Drawing]
 
 // SubscribeThingDrawn subscribes to thing.drawn.
 func SubscribeThingDrawn(ctx context.Context, c *client.Client, args DrawnFilter, o ...client.SubscribeOption) (*ThingDrawnSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventThingDrawn, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, ThingDrawnEventName, "3db3f6f1595131804983da0feb2769f3", &args, o)
 	return (*ThingDrawnSubscription)(s), err
 }
 

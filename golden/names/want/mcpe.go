@@ -35,11 +35,5 @@ var publishedSchemas = events.NewSchemas(publishedSchemasText)
 
 // ReadTools returns the package's read tools, for server.Server.AddReadTools.
 func ReadTools() []readtool.Tool {
-	return []readtool.Tool{
-		readtool.Of(publishedSchemas.Describe(&eventIncidentCreated)),
-		readtool.Of(publishedSchemas.Describe(&eventType)),
-		readtool.Of(publishedSchemas.Describe(&eventHappenings)),
-		readtool.Of(publishedSchemas.Describe(&eventX3dPrintDone)),
-		readtool.Of(publishedSchemas.Describe(&eventNestedNamed)),
-	}
+	return readtool.All(publishedSchemas)
 }

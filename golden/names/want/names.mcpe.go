@@ -16,12 +16,6 @@ import (
 // IncidentCreatedEventName is the name of the event type.
 const IncidentCreatedEventName = "incident.created"
 
-var eventIncidentCreated = events.Info{
-	Name:        IncidentCreatedEventName,
-	Description: "Names that need care.",
-	Fingerprint: "011e821107f3542e14c3076e5dbaf5b1",
-}
-
 // IncidentCreatedArguments are the arguments of incident.created.
 type IncidentCreatedArguments struct {
 	Type          *string  `json:"type,omitzero"`
@@ -82,11 +76,16 @@ func (v *IncidentCreatedArgumentsInnerDeep) UnmarshalJSON(b []byte) error {
 type IncidentCreatedHooks = server.Hooks[IncidentCreatedArguments, IncidentCreatedPayload]
 
 // IncidentCreatedEmitter emits incident.created.
-type IncidentCreatedEmitter = server.Emitter[IncidentCreatedPayload]
+type IncidentCreatedEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *IncidentCreatedEmitter) Emit(ctx context.Context, p IncidentCreatedPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterIncidentCreated adds incident.created to s.
 func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...server.TypeOption) (*IncidentCreatedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventIncidentCreated, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, IncidentCreatedEventName, nil, server.Erase(&h), o)
 	return (*IncidentCreatedEmitter)(e), err
 }
 
@@ -98,18 +97,12 @@ type IncidentCreatedSubscription = client.Subscription[IncidentCreatedArguments,
 
 // SubscribeIncidentCreated subscribes to incident.created.
 func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*IncidentCreatedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventIncidentCreated, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, IncidentCreatedEventName, "011e821107f3542e14c3076e5dbaf5b1", &args, o)
 	return (*IncidentCreatedSubscription)(s), err
 }
 
 // TypeEventName is the name of the event type.
 const TypeEventName = "type"
-
-var eventType = events.Info{
-	Name:        TypeEventName,
-	Description: "The name is a keyword.",
-	Fingerprint: "c97742d67d1dc391bd69d6775549f001",
-}
 
 // TypeArguments are the arguments of type.
 type TypeArguments struct{}
@@ -127,11 +120,16 @@ type TypePayload = IncidentCreated
 type TypeHooks = server.Hooks[TypeArguments, TypePayload]
 
 // TypeEmitter emits type.
-type TypeEmitter = server.Emitter[TypePayload]
+type TypeEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *TypeEmitter) Emit(ctx context.Context, p TypePayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterType adds type to s.
 func RegisterType(s *server.Server, h TypeHooks, o ...server.TypeOption) (*TypeEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventType, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, TypeEventName, nil, server.Erase(&h), o)
 	return (*TypeEmitter)(e), err
 }
 
@@ -143,18 +141,12 @@ type TypeSubscription = client.Subscription[TypeArguments, TypePayload]
 
 // SubscribeType subscribes to type.
 func SubscribeType(ctx context.Context, c *client.Client, args TypeArguments, o ...client.SubscribeOption) (*TypeSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventType, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, TypeEventName, "c97742d67d1dc391bd69d6775549f001", &args, o)
 	return (*TypeSubscription)(s), err
 }
 
 // HappeningsEventName is the name of the event type.
 const HappeningsEventName = "events"
-
-var eventHappenings = events.Info{
-	Name:        HappeningsEventName,
-	Description: "The name is that of a package.",
-	Fingerprint: "c6ad39db5592abef9610573cb6944467",
-}
 
 // HappeningsArguments are the arguments of events.
 type HappeningsArguments struct{}
@@ -178,11 +170,16 @@ func (v *HappeningsPayload) UnmarshalJSON(b []byte) error {
 type HappeningsHooks = server.Hooks[HappeningsArguments, HappeningsPayload]
 
 // HappeningsEmitter emits events.
-type HappeningsEmitter = server.Emitter[HappeningsPayload]
+type HappeningsEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *HappeningsEmitter) Emit(ctx context.Context, p HappeningsPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterHappenings adds events to s.
 func RegisterHappenings(s *server.Server, h HappeningsHooks, o ...server.TypeOption) (*HappeningsEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventHappenings, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, HappeningsEventName, nil, server.Erase(&h), o)
 	return (*HappeningsEmitter)(e), err
 }
 
@@ -194,18 +191,12 @@ type HappeningsSubscription = client.Subscription[HappeningsArguments, Happening
 
 // SubscribeHappenings subscribes to events.
 func SubscribeHappenings(ctx context.Context, c *client.Client, args HappeningsArguments, o ...client.SubscribeOption) (*HappeningsSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventHappenings, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, HappeningsEventName, "c6ad39db5592abef9610573cb6944467", &args, o)
 	return (*HappeningsSubscription)(s), err
 }
 
 // X3dPrintDoneEventName is the name of the event type.
 const X3dPrintDoneEventName = "3d_print.done"
-
-var eventX3dPrintDone = events.Info{
-	Name:        X3dPrintDoneEventName,
-	Description: "The name begins with a digit.",
-	Fingerprint: "64e42f10cb70fe0b807139e9e58b631d",
-}
 
 // X3dPrintDoneArguments are the arguments of 3d_print.done.
 type X3dPrintDoneArguments struct{}
@@ -229,11 +220,16 @@ func (v *X3dPrintDonePayload) UnmarshalJSON(b []byte) error {
 type X3dPrintDoneHooks = server.Hooks[X3dPrintDoneArguments, X3dPrintDonePayload]
 
 // X3dPrintDoneEmitter emits 3d_print.done.
-type X3dPrintDoneEmitter = server.Emitter[X3dPrintDonePayload]
+type X3dPrintDoneEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *X3dPrintDoneEmitter) Emit(ctx context.Context, p X3dPrintDonePayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterX3dPrintDone adds 3d_print.done to s.
 func RegisterX3dPrintDone(s *server.Server, h X3dPrintDoneHooks, o ...server.TypeOption) (*X3dPrintDoneEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventX3dPrintDone, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, X3dPrintDoneEventName, nil, server.Erase(&h), o)
 	return (*X3dPrintDoneEmitter)(e), err
 }
 
@@ -245,18 +241,12 @@ type X3dPrintDoneSubscription = client.Subscription[X3dPrintDoneArguments, X3dPr
 
 // SubscribeX3dPrintDone subscribes to 3d_print.done.
 func SubscribeX3dPrintDone(ctx context.Context, c *client.Client, args X3dPrintDoneArguments, o ...client.SubscribeOption) (*X3dPrintDoneSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventX3dPrintDone, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, X3dPrintDoneEventName, "64e42f10cb70fe0b807139e9e58b631d", &args, o)
 	return (*X3dPrintDoneSubscription)(s), err
 }
 
 // NestedNamedEventName is the name of the event type.
 const NestedNamedEventName = "nested.named"
-
-var eventNestedNamed = events.Info{
-	Name:        NestedNamedEventName,
-	Description: "Nested types with names of the author's choice.",
-	Fingerprint: "f963b2d1314317e4840b4b873f3733b3",
-}
 
 // NestedNamedArguments are the arguments of nested.named.
 type NestedNamedArguments struct{}
@@ -382,11 +372,16 @@ func (v NestedNamedPayloadEitherB) MarshalJSON() ([]byte, error) {
 type NestedNamedHooks = server.Hooks[NestedNamedArguments, NestedNamedPayload]
 
 // NestedNamedEmitter emits nested.named.
-type NestedNamedEmitter = server.Emitter[NestedNamedPayload]
+type NestedNamedEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *NestedNamedEmitter) Emit(ctx context.Context, p NestedNamedPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterNestedNamed adds nested.named to s.
 func RegisterNestedNamed(s *server.Server, h NestedNamedHooks, o ...server.TypeOption) (*NestedNamedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventNestedNamed, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, NestedNamedEventName, nil, server.Erase(&h), o)
 	return (*NestedNamedEmitter)(e), err
 }
 
@@ -398,7 +393,7 @@ type NestedNamedSubscription = client.Subscription[NestedNamedArguments, NestedN
 
 // SubscribeNestedNamed subscribes to nested.named.
 func SubscribeNestedNamed(ctx context.Context, c *client.Client, args NestedNamedArguments, o ...client.SubscribeOption) (*NestedNamedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventNestedNamed, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, NestedNamedEventName, "f963b2d1314317e4840b4b873f3733b3", &args, o)
 	return (*NestedNamedSubscription)(s), err
 }
 

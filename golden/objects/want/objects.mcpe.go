@@ -15,12 +15,6 @@ import (
 // ConfigChangedEventName is the name of the event type.
 const ConfigChangedEventName = "config.changed"
 
-var eventConfigChanged = events.Info{
-	Name:        ConfigChangedEventName,
-	Description: "Objects nested, open and as maps.",
-	Fingerprint: "cf44c58d76d3a38a8873f323287db35c",
-}
-
 // ConfigChangedArguments are the arguments of config.changed.
 type ConfigChangedArguments struct{}
 
@@ -143,11 +137,16 @@ func (v *ConfigChangedPayloadEither) UnmarshalJSON(b []byte) error {
 type ConfigChangedHooks = server.Hooks[ConfigChangedArguments, ConfigChangedPayload]
 
 // ConfigChangedEmitter emits config.changed.
-type ConfigChangedEmitter = server.Emitter[ConfigChangedPayload]
+type ConfigChangedEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *ConfigChangedEmitter) Emit(ctx context.Context, p ConfigChangedPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterConfigChanged adds config.changed to s.
 func RegisterConfigChanged(s *server.Server, h ConfigChangedHooks, o ...server.TypeOption) (*ConfigChangedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventConfigChanged, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ConfigChangedEventName, nil, server.Erase(&h), o)
 	return (*ConfigChangedEmitter)(e), err
 }
 
@@ -159,6 +158,6 @@ type ConfigChangedSubscription = client.Subscription[ConfigChangedArguments, Con
 
 // SubscribeConfigChanged subscribes to config.changed.
 func SubscribeConfigChanged(ctx context.Context, c *client.Client, args ConfigChangedArguments, o ...client.SubscribeOption) (*ConfigChangedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventConfigChanged, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, ConfigChangedEventName, "cf44c58d76d3a38a8873f323287db35c", &args, o)
 	return (*ConfigChangedSubscription)(s), err
 }

@@ -16,12 +16,6 @@ import (
 // TreeGrownEventName is the name of the event type.
 const TreeGrownEventName = "tree.grown"
 
-var eventTreeGrown = events.Info{
-	Name:        TreeGrownEventName,
-	Description: "Types that hold themselves.",
-	Fingerprint: "8992fbefdebf48e523759613da62adca",
-}
-
 // TreeGrownArguments are the arguments of tree.grown.
 type TreeGrownArguments struct {
 	Root *Tree `json:"root,omitzero"`
@@ -54,11 +48,16 @@ func (v TreeGrownPayload) MarshalJSON() ([]byte, error) {
 type TreeGrownHooks = server.Hooks[TreeGrownArguments, TreeGrownPayload]
 
 // TreeGrownEmitter emits tree.grown.
-type TreeGrownEmitter = server.Emitter[TreeGrownPayload]
+type TreeGrownEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *TreeGrownEmitter) Emit(ctx context.Context, p TreeGrownPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterTreeGrown adds tree.grown to s.
 func RegisterTreeGrown(s *server.Server, h TreeGrownHooks, o ...server.TypeOption) (*TreeGrownEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventTreeGrown, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, TreeGrownEventName, nil, server.Erase(&h), o)
 	return (*TreeGrownEmitter)(e), err
 }
 
@@ -70,7 +69,7 @@ type TreeGrownSubscription = client.Subscription[TreeGrownArguments, TreeGrownPa
 
 // SubscribeTreeGrown subscribes to tree.grown.
 func SubscribeTreeGrown(ctx context.Context, c *client.Client, args TreeGrownArguments, o ...client.SubscribeOption) (*TreeGrownSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventTreeGrown, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, TreeGrownEventName, "8992fbefdebf48e523759613da62adca", &args, o)
 	return (*TreeGrownSubscription)(s), err
 }
 

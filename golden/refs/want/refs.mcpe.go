@@ -14,12 +14,6 @@ import (
 // UserJoinedEventName is the name of the event type.
 const UserJoinedEventName = "user.joined"
 
-var eventUserJoined = events.Info{
-	Name:        UserJoinedEventName,
-	Description: "References of each kind.",
-	Fingerprint: "c799e6cec6168f4d6dfeefbcecba1481",
-}
-
 // UserJoinedArguments are the arguments of user.joined.
 type UserJoinedArguments = Aliased
 
@@ -32,11 +26,16 @@ type UserJoinedPayload = Person
 type UserJoinedHooks = server.Hooks[UserJoinedArguments, UserJoinedPayload]
 
 // UserJoinedEmitter emits user.joined.
-type UserJoinedEmitter = server.Emitter[UserJoinedPayload]
+type UserJoinedEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *UserJoinedEmitter) Emit(ctx context.Context, p UserJoinedPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterUserJoined adds user.joined to s.
 func RegisterUserJoined(s *server.Server, h UserJoinedHooks, o ...server.TypeOption) (*UserJoinedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventUserJoined, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, UserJoinedEventName, nil, server.Erase(&h), o)
 	return (*UserJoinedEmitter)(e), err
 }
 
@@ -48,18 +47,12 @@ type UserJoinedSubscription = client.Subscription[UserJoinedArguments, UserJoine
 
 // SubscribeUserJoined subscribes to user.joined.
 func SubscribeUserJoined(ctx context.Context, c *client.Client, args UserJoinedArguments, o ...client.SubscribeOption) (*UserJoinedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventUserJoined, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, UserJoinedEventName, "c799e6cec6168f4d6dfeefbcecba1481", &args, o)
 	return (*UserJoinedSubscription)(s), err
 }
 
 // UserMovedEventName is the name of the event type.
 const UserMovedEventName = "user.moved"
-
-var eventUserMoved = events.Info{
-	Name:        UserMovedEventName,
-	Description: "References into schemas.",
-	Fingerprint: "f91259d2fead58609cecd512cbd18706",
-}
 
 // UserMovedArguments are the arguments of user.moved.
 type UserMovedArguments struct {
@@ -119,11 +112,16 @@ func (v *UserMovedPayloadPoint) UnmarshalJSON(b []byte) error {
 type UserMovedHooks = server.Hooks[UserMovedArguments, UserMovedPayload]
 
 // UserMovedEmitter emits user.moved.
-type UserMovedEmitter = server.Emitter[UserMovedPayload]
+type UserMovedEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *UserMovedEmitter) Emit(ctx context.Context, p UserMovedPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterUserMoved adds user.moved to s.
 func RegisterUserMoved(s *server.Server, h UserMovedHooks, o ...server.TypeOption) (*UserMovedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventUserMoved, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, UserMovedEventName, nil, server.Erase(&h), o)
 	return (*UserMovedEmitter)(e), err
 }
 
@@ -135,7 +133,7 @@ type UserMovedSubscription = client.Subscription[UserMovedArguments, UserMovedPa
 
 // SubscribeUserMoved subscribes to user.moved.
 func SubscribeUserMoved(ctx context.Context, c *client.Client, args UserMovedArguments, o ...client.SubscribeOption) (*UserMovedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventUserMoved, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, UserMovedEventName, "f91259d2fead58609cecd512cbd18706", &args, o)
 	return (*UserMovedSubscription)(s), err
 }
 

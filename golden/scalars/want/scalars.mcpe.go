@@ -15,12 +15,6 @@ import (
 // SampleTakenEventName is the name of the event type.
 const SampleTakenEventName = "sample.taken"
 
-var eventSampleTaken = events.Info{
-	Name:        SampleTakenEventName,
-	Description: "Every scalar in every combination of required and nullable.",
-	Fingerprint: "65991f517dc31f2876004d099b384ee9",
-}
-
 // SampleTakenArguments are the arguments of sample.taken.
 type SampleTakenArguments struct{}
 
@@ -73,11 +67,16 @@ func (v SampleTakenPayload) MarshalJSON() ([]byte, error) {
 type SampleTakenHooks = server.Hooks[SampleTakenArguments, SampleTakenPayload]
 
 // SampleTakenEmitter emits sample.taken.
-type SampleTakenEmitter = server.Emitter[SampleTakenPayload]
+type SampleTakenEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *SampleTakenEmitter) Emit(ctx context.Context, p SampleTakenPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterSampleTaken adds sample.taken to s.
 func RegisterSampleTaken(s *server.Server, h SampleTakenHooks, o ...server.TypeOption) (*SampleTakenEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventSampleTaken, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, SampleTakenEventName, nil, server.Erase(&h), o)
 	return (*SampleTakenEmitter)(e), err
 }
 
@@ -89,6 +88,6 @@ type SampleTakenSubscription = client.Subscription[SampleTakenArguments, SampleT
 
 // SubscribeSampleTaken subscribes to sample.taken.
 func SubscribeSampleTaken(ctx context.Context, c *client.Client, args SampleTakenArguments, o ...client.SubscribeOption) (*SampleTakenSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventSampleTaken, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, SampleTakenEventName, "65991f517dc31f2876004d099b384ee9", &args, o)
 	return (*SampleTakenSubscription)(s), err
 }

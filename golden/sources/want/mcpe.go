@@ -33,9 +33,5 @@ var publishedSchemas = events.NewSchemas(publishedSchemasText)
 
 // ReadTools returns the package's read tools, for server.Server.AddReadTools.
 func ReadTools() []readtool.Tool {
-	return []readtool.Tool{
-		readtool.Of(publishedSchemas.Describe(&eventMailReceived)),
-		readtool.Of(publishedSchemas.Describe(&eventMailMoved)),
-		readtool.Of(publishedSchemas.Describe(&eventMailChanged)),
-	}
+	return readtool.All(publishedSchemas)
 }

@@ -5,7 +5,6 @@ package sources
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -14,20 +13,6 @@ import (
 
 // MailReceivedEventName is the name of the event type.
 const MailReceivedEventName = "mail.received"
-
-var eventMailReceived = events.Info{
-	Name:        MailReceivedEventName,
-	Description: "Found by a check.",
-	Fingerprint: "758ea81decef78cc86e94d868c63fd80",
-	Source:      events.SourceCheck,
-	Match: []events.MatchRule{
-		{Argument: "from", Path: "/from", Op: events.MatchGlob},
-		{Argument: "box", Path: "/box", Op: events.MatchIn},
-		{Argument: "since", Path: "/size", Op: events.MatchMin},
-		{Argument: "until", Path: "/size", Op: events.MatchMax},
-		{Argument: "subject", Path: "/head/subject", Op: events.MatchPrefix},
-	},
-}
 
 // MailReceivedArguments are the arguments of mail.received.
 type MailReceivedArguments struct {
@@ -76,7 +61,8 @@ type MailReceivedChecker interface {
 
 // RegisterMailReceived adds mail.received to s, which asks c for occurrences.
 func RegisterMailReceived(s *server.Server, c MailReceivedChecker, h MailReceivedHooks, o ...server.TypeOption) error {
-	return server.RegisterCheck(s, events.Type[MailReceivedArguments, MailReceivedPayload]{Info: publishedSchemas.Describe(&eventMailReceived)}, server.CheckOf(c, MailReceivedChecker.CheckMailReceived), h, o...)
+	_, err := server.RegisterUntyped(s, publishedSchemas, MailReceivedEventName, server.EraseCheck(c, MailReceivedChecker.CheckMailReceived), server.Erase(&h), o)
+	return err
 }
 
 // MailReceivedEvent is an occurrence of mail.received as a client receives it.
@@ -87,24 +73,12 @@ type MailReceivedSubscription = client.Subscription[MailReceivedArguments, MailR
 
 // SubscribeMailReceived subscribes to mail.received.
 func SubscribeMailReceived(ctx context.Context, c *client.Client, args MailReceivedArguments, o ...client.SubscribeOption) (*MailReceivedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventMailReceived, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, MailReceivedEventName, "758ea81decef78cc86e94d868c63fd80", &args, o)
 	return (*MailReceivedSubscription)(s), err
 }
 
 // MailMovedEventName is the name of the event type.
 const MailMovedEventName = "mail.moved"
-
-var eventMailMoved = events.Info{
-	Name:        MailMovedEventName,
-	Description: "Found by a check and told by the server.",
-	Delivery:    []string{"poll", "push"},
-	Fingerprint: "db0559dca7917e7382d26ae26542c97d",
-	Meta: map[string]any{
-		"example.com/team":   json.RawMessage(`"mail"`),
-		"example.com/limits": json.RawMessage(`{"rate":1.50,"big":12345678901234567890}`),
-	},
-	Source: events.SourceBoth,
-}
 
 // MailMovedArguments are the arguments of mail.moved.
 type MailMovedArguments struct{}
@@ -128,7 +102,12 @@ func (v *MailMovedPayload) UnmarshalJSON(b []byte) error {
 type MailMovedHooks = server.Hooks[MailMovedArguments, MailMovedPayload]
 
 // MailMovedEmitter emits mail.moved.
-type MailMovedEmitter = server.Emitter[MailMovedPayload]
+type MailMovedEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *MailMovedEmitter) Emit(ctx context.Context, p MailMovedPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // MailMovedChecker looks for occurrences of mail.moved upstream.
 type MailMovedChecker interface {
@@ -142,7 +121,8 @@ type MailMovedChecker interface {
 //
 // The event type is deprecated: use mail.changed; it is removed after 2027-03-01.
 func RegisterMailMoved(s *server.Server, c MailMovedChecker, h MailMovedHooks, o ...server.TypeOption) (*MailMovedEmitter, error) {
-	return server.RegisterBoth(s, events.Type[MailMovedArguments, MailMovedPayload]{Info: publishedSchemas.Describe(&eventMailMoved)}, server.CheckOf(c, MailMovedChecker.CheckMailMoved), h, o...)
+	e, err := server.RegisterUntyped(s, publishedSchemas, MailMovedEventName, server.EraseCheck(c, MailMovedChecker.CheckMailMoved), server.Erase(&h), o)
+	return (*MailMovedEmitter)(e), err
 }
 
 // MailMovedEvent is an occurrence of mail.moved as a client receives it.
@@ -157,20 +137,12 @@ type MailMovedSubscription = client.Subscription[MailMovedArguments, MailMovedPa
 //
 // Deprecated: use mail.changed; it is removed after 2027-03-01.
 func SubscribeMailMoved(ctx context.Context, c *client.Client, args MailMovedArguments, o ...client.SubscribeOption) (*MailMovedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventMailMoved, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, MailMovedEventName, "db0559dca7917e7382d26ae26542c97d", &args, o)
 	return (*MailMovedSubscription)(s), err
 }
 
 // MailChangedEventName is the name of the event type.
 const MailChangedEventName = "mail.changed"
-
-var eventMailChanged = events.Info{
-	Name:        MailChangedEventName,
-	Description: "Not replayed.",
-	Delivery:    []string{"push"},
-	Fingerprint: "a1cb17c108446fcd65c58fad1916466d",
-	NoReplay:    true,
-}
 
 // MailChangedArguments are the arguments of mail.changed.
 //
@@ -199,11 +171,16 @@ func (v *MailChangedPayload) UnmarshalJSON(b []byte) error {
 type MailChangedHooks = server.Hooks[MailChangedArguments, MailChangedPayload]
 
 // MailChangedEmitter emits mail.changed.
-type MailChangedEmitter = server.Emitter[MailChangedPayload]
+type MailChangedEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *MailChangedEmitter) Emit(ctx context.Context, p MailChangedPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterMailChanged adds mail.changed to s.
 func RegisterMailChanged(s *server.Server, h MailChangedHooks, o ...server.TypeOption) (*MailChangedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventMailChanged, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, MailChangedEventName, nil, server.Erase(&h), o)
 	return (*MailChangedEmitter)(e), err
 }
 
@@ -215,6 +192,6 @@ type MailChangedSubscription = client.Subscription[MailChangedArguments, MailCha
 
 // SubscribeMailChanged subscribes to mail.changed.
 func SubscribeMailChanged(ctx context.Context, c *client.Client, args MailChangedArguments, o ...client.SubscribeOption) (*MailChangedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventMailChanged, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, MailChangedEventName, "a1cb17c108446fcd65c58fad1916466d", &args, o)
 	return (*MailChangedSubscription)(s), err
 }

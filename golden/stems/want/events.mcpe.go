@@ -14,12 +14,6 @@ import (
 // UsersMetEventName is the name of the event type.
 const UsersMetEventName = "users.met"
 
-var eventUsersMet = events.Info{
-	Name:        UsersMetEventName,
-	Description: "Fires when two users meet.",
-	Fingerprint: "5f681c2e86157cb186cb2c602d039d25",
-}
-
 // UsersMetArguments are the arguments of users.met.
 type UsersMetArguments struct{}
 
@@ -43,11 +37,16 @@ func (v *UsersMetPayload) UnmarshalJSON(b []byte) error {
 type UsersMetHooks = server.Hooks[UsersMetArguments, UsersMetPayload]
 
 // UsersMetEmitter emits users.met.
-type UsersMetEmitter = server.Emitter[UsersMetPayload]
+type UsersMetEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *UsersMetEmitter) Emit(ctx context.Context, p UsersMetPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterUsersMet adds users.met to s.
 func RegisterUsersMet(s *server.Server, h UsersMetHooks, o ...server.TypeOption) (*UsersMetEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventUsersMet, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, UsersMetEventName, nil, server.Erase(&h), o)
 	return (*UsersMetEmitter)(e), err
 }
 
@@ -59,6 +58,6 @@ type UsersMetSubscription = client.Subscription[UsersMetArguments, UsersMetPaylo
 
 // SubscribeUsersMet subscribes to users.met.
 func SubscribeUsersMet(ctx context.Context, c *client.Client, args UsersMetArguments, o ...client.SubscribeOption) (*UsersMetSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventUsersMet, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, UsersMetEventName, "5f681c2e86157cb186cb2c602d039d25", &args, o)
 	return (*UsersMetSubscription)(s), err
 }

@@ -37,9 +37,5 @@ var publishedSchemas = events.NewSchemas(publishedSchemasText)
 
 // ReadTools returns the package's read tools, for server.Server.AddReadTools.
 func ReadTools() []readtool.Tool {
-	return []readtool.Tool{
-		readtool.Of(publishedSchemas.Describe(&eventUsersMet)),
-		readtool.Of(publishedSchemas.Describe(&eventOneDone)),
-		readtool.Of(publishedSchemas.Describe(&eventTwoDone)),
-	}
+	return readtool.All(publishedSchemas)
 }

@@ -14,12 +14,6 @@ import (
 // OneDoneEventName is the name of the event type.
 const OneDoneEventName = "one.done"
 
-var eventOneDone = events.Info{
-	Name:        OneDoneEventName,
-	Description: "Fires when one is done.",
-	Fingerprint: "1c1d2ecd8944be0edb2ed5062243d39e",
-}
-
 // OneDoneArguments are the arguments of one.done.
 type OneDoneArguments struct{}
 
@@ -42,11 +36,16 @@ func (v *OneDonePayload) UnmarshalJSON(b []byte) error {
 type OneDoneHooks = server.Hooks[OneDoneArguments, OneDonePayload]
 
 // OneDoneEmitter emits one.done.
-type OneDoneEmitter = server.Emitter[OneDonePayload]
+type OneDoneEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *OneDoneEmitter) Emit(ctx context.Context, p OneDonePayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterOneDone adds one.done to s.
 func RegisterOneDone(s *server.Server, h OneDoneHooks, o ...server.TypeOption) (*OneDoneEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventOneDone, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, OneDoneEventName, nil, server.Erase(&h), o)
 	return (*OneDoneEmitter)(e), err
 }
 
@@ -58,6 +57,6 @@ type OneDoneSubscription = client.Subscription[OneDoneArguments, OneDonePayload]
 
 // SubscribeOneDone subscribes to one.done.
 func SubscribeOneDone(ctx context.Context, c *client.Client, args OneDoneArguments, o ...client.SubscribeOption) (*OneDoneSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventOneDone, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, OneDoneEventName, "1c1d2ecd8944be0edb2ed5062243d39e", &args, o)
 	return (*OneDoneSubscription)(s), err
 }

@@ -14,12 +14,6 @@ import (
 // TwoDoneEventName is the name of the event type.
 const TwoDoneEventName = "two.done"
 
-var eventTwoDone = events.Info{
-	Name:        TwoDoneEventName,
-	Description: "Fires when two is done.",
-	Fingerprint: "1c1d2ecd8944be0edb2ed5062243d39e",
-}
-
 // TwoDoneArguments are the arguments of two.done.
 type TwoDoneArguments struct{}
 
@@ -42,11 +36,16 @@ func (v *TwoDonePayload) UnmarshalJSON(b []byte) error {
 type TwoDoneHooks = server.Hooks[TwoDoneArguments, TwoDonePayload]
 
 // TwoDoneEmitter emits two.done.
-type TwoDoneEmitter = server.Emitter[TwoDonePayload]
+type TwoDoneEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *TwoDoneEmitter) Emit(ctx context.Context, p TwoDonePayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterTwoDone adds two.done to s.
 func RegisterTwoDone(s *server.Server, h TwoDoneHooks, o ...server.TypeOption) (*TwoDoneEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventTwoDone, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, TwoDoneEventName, nil, server.Erase(&h), o)
 	return (*TwoDoneEmitter)(e), err
 }
 
@@ -58,6 +57,6 @@ type TwoDoneSubscription = client.Subscription[TwoDoneArguments, TwoDonePayload]
 
 // SubscribeTwoDone subscribes to two.done.
 func SubscribeTwoDone(ctx context.Context, c *client.Client, args TwoDoneArguments, o ...client.SubscribeOption) (*TwoDoneSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventTwoDone, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, TwoDoneEventName, "1c1d2ecd8944be0edb2ed5062243d39e", &args, o)
 	return (*TwoDoneSubscription)(s), err
 }

@@ -16,12 +16,6 @@ import (
 // ReadingTakenEventName is the name of the event type.
 const ReadingTakenEventName = "reading.taken"
 
-var eventReadingTaken = events.Info{
-	Name:        ReadingTakenEventName,
-	Description: "What has to come back as it was.",
-	Fingerprint: "4c76ebf2ce1e65c88930a91bdbbadc13",
-}
-
 // ReadingTakenArguments are the arguments of reading.taken.
 type ReadingTakenArguments struct{}
 
@@ -90,11 +84,16 @@ func (v ReadingTakenPayloadTyped) MarshalJSON() ([]byte, error) {
 type ReadingTakenHooks = server.Hooks[ReadingTakenArguments, ReadingTakenPayload]
 
 // ReadingTakenEmitter emits reading.taken.
-type ReadingTakenEmitter = server.Emitter[ReadingTakenPayload]
+type ReadingTakenEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *ReadingTakenEmitter) Emit(ctx context.Context, p ReadingTakenPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterReadingTaken adds reading.taken to s.
 func RegisterReadingTaken(s *server.Server, h ReadingTakenHooks, o ...server.TypeOption) (*ReadingTakenEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventReadingTaken, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ReadingTakenEventName, nil, server.Erase(&h), o)
 	return (*ReadingTakenEmitter)(e), err
 }
 
@@ -106,7 +105,7 @@ type ReadingTakenSubscription = client.Subscription[ReadingTakenArguments, Readi
 
 // SubscribeReadingTaken subscribes to reading.taken.
 func SubscribeReadingTaken(ctx context.Context, c *client.Client, args ReadingTakenArguments, o ...client.SubscribeOption) (*ReadingTakenSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventReadingTaken, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, ReadingTakenEventName, "4c76ebf2ce1e65c88930a91bdbbadc13", &args, o)
 	return (*ReadingTakenSubscription)(s), err
 }
 

@@ -19,12 +19,6 @@ import (
 // ReportWrittenEventName is the name of the event type.
 const ReportWrittenEventName = "report.written"
 
-var eventReportWritten = events.Info{
-	Name:        ReportWrittenEventName,
-	Description: "Fires when a report is there.",
-	Fingerprint: "8ad607527a0796b1082c43ba1a064a19",
-}
-
 // ReportWrittenArguments are the arguments of report.written.
 type ReportWrittenArguments struct{}
 
@@ -47,11 +41,16 @@ func (v *ReportWrittenPayload) UnmarshalJSON(b []byte) error {
 type ReportWrittenHooks = server.Hooks[ReportWrittenArguments, ReportWrittenPayload]
 
 // ReportWrittenEmitter emits report.written.
-type ReportWrittenEmitter = server.Emitter[ReportWrittenPayload]
+type ReportWrittenEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *ReportWrittenEmitter) Emit(ctx context.Context, p ReportWrittenPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterReportWritten adds report.written to s.
 func RegisterReportWritten(s *server.Server, h ReportWrittenHooks, o ...server.TypeOption) (*ReportWrittenEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventReportWritten, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ReportWrittenEventName, nil, server.Erase(&h), o)
 	return (*ReportWrittenEmitter)(e), err
 }
 
@@ -63,7 +62,7 @@ type ReportWrittenSubscription = client.Subscription[ReportWrittenArguments, Rep
 
 // SubscribeReportWritten subscribes to report.written.
 func SubscribeReportWritten(ctx context.Context, c *client.Client, args ReportWrittenArguments, o ...client.SubscribeOption) (*ReportWrittenSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventReportWritten, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, ReportWrittenEventName, "8ad607527a0796b1082c43ba1a064a19", &args, o)
 	return (*ReportWrittenSubscription)(s), err
 }
 

@@ -33,9 +33,5 @@ var publishedSchemas = events.NewSchemas(publishedSchemasText)
 
 // ReadTools returns the package's read tools, for server.Server.AddReadTools.
 func ReadTools() []readtool.Tool {
-	return []readtool.Tool{
-		readtool.New(publishedSchemas.Describe(&eventPageTurned), "turn_page", "after", "limit"),
-		readtool.Of(publishedSchemas.Describe(&eventBookOpenedV1)),
-		readtool.NewNamed(publishedSchemas.Describe(&eventPotBoiled), "read_pot_boiled", readtool.ArgumentNames{Cursor: "cursor", MaxEvents: "maxEvents", Wait: "hold"}),
-	}
+	return readtool.All(publishedSchemas)
 }

@@ -14,12 +14,6 @@ import (
 // PageTurnedEventName is the name of the event type.
 const PageTurnedEventName = "page.turned"
 
-var eventPageTurned = events.Info{
-	Name:        PageTurnedEventName,
-	Description: "Its arguments have the names of the tool's own.",
-	Fingerprint: "cd062e4fadcfd4e7fca7e67ae5ade4f5",
-}
-
 // PageTurnedArguments are the arguments of page.turned.
 type PageTurnedArguments struct {
 	Cursor    *string  `json:"cursor,omitzero"`
@@ -46,11 +40,16 @@ func (v *PageTurnedPayload) UnmarshalJSON(b []byte) error {
 type PageTurnedHooks = server.Hooks[PageTurnedArguments, PageTurnedPayload]
 
 // PageTurnedEmitter emits page.turned.
-type PageTurnedEmitter = server.Emitter[PageTurnedPayload]
+type PageTurnedEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *PageTurnedEmitter) Emit(ctx context.Context, p PageTurnedPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterPageTurned adds page.turned to s.
 func RegisterPageTurned(s *server.Server, h PageTurnedHooks, o ...server.TypeOption) (*PageTurnedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventPageTurned, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, PageTurnedEventName, nil, server.Erase(&h), o)
 	return (*PageTurnedEmitter)(e), err
 }
 
@@ -62,18 +61,12 @@ type PageTurnedSubscription = client.Subscription[PageTurnedArguments, PageTurne
 
 // SubscribePageTurned subscribes to page.turned.
 func SubscribePageTurned(ctx context.Context, c *client.Client, args PageTurnedArguments, o ...client.SubscribeOption) (*PageTurnedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventPageTurned, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, PageTurnedEventName, "cd062e4fadcfd4e7fca7e67ae5ade4f5", &args, o)
 	return (*PageTurnedSubscription)(s), err
 }
 
 // BookOpenedV1EventName is the name of the event type.
 const BookOpenedV1EventName = "book-opened.v1"
-
-var eventBookOpenedV1 = events.Info{
-	Name:        BookOpenedV1EventName,
-	Description: "Its arguments are a shared type.",
-	Fingerprint: "a7d6fb698e2f9b553402b2f2f207534f",
-}
 
 // BookOpenedV1Arguments are the arguments of book-opened.v1.
 type BookOpenedV1Arguments = Arguments
@@ -107,11 +100,16 @@ func (v BookOpenedV1PayloadDollarRef) Known() bool {
 type BookOpenedV1Hooks = server.Hooks[BookOpenedV1Arguments, BookOpenedV1Payload]
 
 // BookOpenedV1Emitter emits book-opened.v1.
-type BookOpenedV1Emitter = server.Emitter[BookOpenedV1Payload]
+type BookOpenedV1Emitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *BookOpenedV1Emitter) Emit(ctx context.Context, p BookOpenedV1Payload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterBookOpenedV1 adds book-opened.v1 to s.
 func RegisterBookOpenedV1(s *server.Server, h BookOpenedV1Hooks, o ...server.TypeOption) (*BookOpenedV1Emitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventBookOpenedV1, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, BookOpenedV1EventName, nil, server.Erase(&h), o)
 	return (*BookOpenedV1Emitter)(e), err
 }
 
@@ -123,18 +121,12 @@ type BookOpenedV1Subscription = client.Subscription[BookOpenedV1Arguments, BookO
 
 // SubscribeBookOpenedV1 subscribes to book-opened.v1.
 func SubscribeBookOpenedV1(ctx context.Context, c *client.Client, args BookOpenedV1Arguments, o ...client.SubscribeOption) (*BookOpenedV1Subscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventBookOpenedV1, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, BookOpenedV1EventName, "a7d6fb698e2f9b553402b2f2f207534f", &args, o)
 	return (*BookOpenedV1Subscription)(s), err
 }
 
 // PotBoiledEventName is the name of the event type.
 const PotBoiledEventName = "pot.boiled"
-
-var eventPotBoiled = events.Info{
-	Name:        PotBoiledEventName,
-	Description: "Its argument has the name by which the tool waits.",
-	Fingerprint: "62582cea137c122416bdf8fdd1f06e98",
-}
 
 // PotBoiledArguments are the arguments of pot.boiled.
 type PotBoiledArguments struct {
@@ -160,11 +152,16 @@ func (v *PotBoiledPayload) UnmarshalJSON(b []byte) error {
 type PotBoiledHooks = server.Hooks[PotBoiledArguments, PotBoiledPayload]
 
 // PotBoiledEmitter emits pot.boiled.
-type PotBoiledEmitter = server.Emitter[PotBoiledPayload]
+type PotBoiledEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *PotBoiledEmitter) Emit(ctx context.Context, p PotBoiledPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterPotBoiled adds pot.boiled to s.
 func RegisterPotBoiled(s *server.Server, h PotBoiledHooks, o ...server.TypeOption) (*PotBoiledEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventPotBoiled, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, PotBoiledEventName, nil, server.Erase(&h), o)
 	return (*PotBoiledEmitter)(e), err
 }
 
@@ -176,7 +173,7 @@ type PotBoiledSubscription = client.Subscription[PotBoiledArguments, PotBoiledPa
 
 // SubscribePotBoiled subscribes to pot.boiled.
 func SubscribePotBoiled(ctx context.Context, c *client.Client, args PotBoiledArguments, o ...client.SubscribeOption) (*PotBoiledSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventPotBoiled, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, PotBoiledEventName, "62582cea137c122416bdf8fdd1f06e98", &args, o)
 	return (*PotBoiledSubscription)(s), err
 }
 

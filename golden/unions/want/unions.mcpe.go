@@ -16,12 +16,6 @@ import (
 // PaymentMadeEventName is the name of the event type.
 const PaymentMadeEventName = "payment.made"
 
-var eventPaymentMade = events.Info{
-	Name:        PaymentMadeEventName,
-	Description: "Unions in every place.",
-	Fingerprint: "9bd30ac138308db0f55ed6f32f948a5a",
-}
-
 // PaymentMadeArguments are the arguments of payment.made.
 type PaymentMadeArguments struct {
 	Method *Method `json:"method,omitzero"`
@@ -191,11 +185,16 @@ func (v PaymentMadePayloadInlineRemove) MarshalJSON() ([]byte, error) {
 type PaymentMadeHooks = server.Hooks[PaymentMadeArguments, PaymentMadePayload]
 
 // PaymentMadeEmitter emits payment.made.
-type PaymentMadeEmitter = server.Emitter[PaymentMadePayload]
+type PaymentMadeEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *PaymentMadeEmitter) Emit(ctx context.Context, p PaymentMadePayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterPaymentMade adds payment.made to s.
 func RegisterPaymentMade(s *server.Server, h PaymentMadeHooks, o ...server.TypeOption) (*PaymentMadeEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventPaymentMade, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, PaymentMadeEventName, nil, server.Erase(&h), o)
 	return (*PaymentMadeEmitter)(e), err
 }
 
@@ -207,18 +206,12 @@ type PaymentMadeSubscription = client.Subscription[PaymentMadeArguments, Payment
 
 // SubscribePaymentMade subscribes to payment.made.
 func SubscribePaymentMade(ctx context.Context, c *client.Client, args PaymentMadeArguments, o ...client.SubscribeOption) (*PaymentMadeSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventPaymentMade, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, PaymentMadeEventName, "9bd30ac138308db0f55ed6f32f948a5a", &args, o)
 	return (*PaymentMadeSubscription)(s), err
 }
 
 // PaymentMethodEventName is the name of the event type.
 const PaymentMethodEventName = "payment.method"
-
-var eventPaymentMethod = events.Info{
-	Name:        PaymentMethodEventName,
-	Description: "A union is the payload itself.",
-	Fingerprint: "c84bed5ad33d494118fe79421ec659f8",
-}
 
 // PaymentMethodArguments are the arguments of payment.method.
 type PaymentMethodArguments struct{}
@@ -236,11 +229,16 @@ type PaymentMethodPayload = Method
 type PaymentMethodHooks = server.Hooks[PaymentMethodArguments, PaymentMethodPayload]
 
 // PaymentMethodEmitter emits payment.method.
-type PaymentMethodEmitter = server.Emitter[PaymentMethodPayload]
+type PaymentMethodEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *PaymentMethodEmitter) Emit(ctx context.Context, p PaymentMethodPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterPaymentMethod adds payment.method to s.
 func RegisterPaymentMethod(s *server.Server, h PaymentMethodHooks, o ...server.TypeOption) (*PaymentMethodEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventPaymentMethod, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, PaymentMethodEventName, nil, server.Erase(&h), o)
 	return (*PaymentMethodEmitter)(e), err
 }
 
@@ -252,18 +250,12 @@ type PaymentMethodSubscription = client.Subscription[PaymentMethodArguments, Pay
 
 // SubscribePaymentMethod subscribes to payment.method.
 func SubscribePaymentMethod(ctx context.Context, c *client.Client, args PaymentMethodArguments, o ...client.SubscribeOption) (*PaymentMethodSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventPaymentMethod, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, PaymentMethodEventName, "c84bed5ad33d494118fe79421ec659f8", &args, o)
 	return (*PaymentMethodSubscription)(s), err
 }
 
 // PaymentStepEventName is the name of the event type.
 const PaymentStepEventName = "payment.step"
-
-var eventPaymentStep = events.Info{
-	Name:        PaymentStepEventName,
-	Description: "A union written in place is the payload.",
-	Fingerprint: "220d10459227dbdc442ef0bf4714664f",
-}
 
 // PaymentStepArguments are the arguments of payment.step.
 type PaymentStepArguments struct{}
@@ -362,11 +354,16 @@ func (v PaymentStepPayloadEnd) MarshalJSON() ([]byte, error) {
 type PaymentStepHooks = server.Hooks[PaymentStepArguments, PaymentStepPayload]
 
 // PaymentStepEmitter emits payment.step.
-type PaymentStepEmitter = server.Emitter[PaymentStepPayload]
+type PaymentStepEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *PaymentStepEmitter) Emit(ctx context.Context, p PaymentStepPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterPaymentStep adds payment.step to s.
 func RegisterPaymentStep(s *server.Server, h PaymentStepHooks, o ...server.TypeOption) (*PaymentStepEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventPaymentStep, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, PaymentStepEventName, nil, server.Erase(&h), o)
 	return (*PaymentStepEmitter)(e), err
 }
 
@@ -378,7 +375,7 @@ type PaymentStepSubscription = client.Subscription[PaymentStepArguments, Payment
 
 // SubscribePaymentStep subscribes to payment.step.
 func SubscribePaymentStep(ctx context.Context, c *client.Client, args PaymentStepArguments, o ...client.SubscribeOption) (*PaymentStepSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventPaymentStep, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, PaymentStepEventName, "220d10459227dbdc442ef0bf4714664f", &args, o)
 	return (*PaymentStepSubscription)(s), err
 }
 

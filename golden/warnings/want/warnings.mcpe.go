@@ -15,12 +15,6 @@ import (
 // ThingHappenedEventName is the name of the event type.
 const ThingHappenedEventName = "thing.happened"
 
-var eventThingHappened = events.Info{
-	Name:        ThingHappenedEventName,
-	Description: "What is typed with a warning or a note.",
-	Fingerprint: "408144ea4dd2e88da395c0267cfe7baf",
-}
-
 // ThingHappenedArguments are the arguments of thing.happened.
 type ThingHappenedArguments struct{}
 
@@ -49,11 +43,16 @@ func (v *ThingHappenedPayload) UnmarshalJSON(b []byte) error {
 type ThingHappenedHooks = server.Hooks[ThingHappenedArguments, ThingHappenedPayload]
 
 // ThingHappenedEmitter emits thing.happened.
-type ThingHappenedEmitter = server.Emitter[ThingHappenedPayload]
+type ThingHappenedEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *ThingHappenedEmitter) Emit(ctx context.Context, p ThingHappenedPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterThingHappened adds thing.happened to s.
 func RegisterThingHappened(s *server.Server, h ThingHappenedHooks, o ...server.TypeOption) (*ThingHappenedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventThingHappened, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ThingHappenedEventName, nil, server.Erase(&h), o)
 	return (*ThingHappenedEmitter)(e), err
 }
 
@@ -65,6 +64,6 @@ type ThingHappenedSubscription = client.Subscription[ThingHappenedArguments, Thi
 
 // SubscribeThingHappened subscribes to thing.happened.
 func SubscribeThingHappened(ctx context.Context, c *client.Client, args ThingHappenedArguments, o ...client.SubscribeOption) (*ThingHappenedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventThingHappened, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, ThingHappenedEventName, "408144ea4dd2e88da395c0267cfe7baf", &args, o)
 	return (*ThingHappenedSubscription)(s), err
 }

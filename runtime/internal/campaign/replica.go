@@ -168,7 +168,7 @@ func register(es *server.Server, build bool) (created, error) {
 		return created{
 			func(ctx context.Context, t ticket) error { return e.Emit(ctx, payload(t), events.WithID(t.ID)) },
 			func(ctx context.Context, t ticket) (store.Prepared, error) {
-				return e.Prepare(ctx, payload(t)) // its transaction sees to it that it is emitted once
+				return server.Prepare(ctx, e, payload(t)) // its transaction sees to it that it is emitted once
 			},
 		}, err
 	}
@@ -188,7 +188,7 @@ func register(es *server.Server, build bool) (created, error) {
 			if t.Team != "" {
 				return nil, errTeam
 			}
-			return e.Prepare(ctx, payload(t))
+			return server.Prepare(ctx, e, payload(t))
 		},
 	}, err
 }

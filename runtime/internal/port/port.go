@@ -29,7 +29,7 @@ var (
 	// Of returns the inside of a *server.Server; nil for anything else, and for a nil one.
 	Of func(server any) *Port
 	// Encode validates and encodes a payload as the Emit of emitter does, without emitting it, and
-	// names the event type. emitter is a *server.Emitter[P] as a *server.UntypedEmitter, payload a *P.
+	// names the event type. emitter is a *server.Emitter[P] or a generated one, payload a *P.
 	// Errors are Emit's.
 	Encode func(emitter, payload any) (event string, data json.RawMessage, err error)
 )

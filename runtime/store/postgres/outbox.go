@@ -29,7 +29,7 @@ func (s *Store) EmitPgx(ctx context.Context, tx interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }, p store.Prepared) error {
 	args, err := outboxArgs(p)
-	if err != nil {
+	if err != nil || args == nil {
 		return err
 	}
 	// Sent unnamed, whatever the author's connection does by default.
@@ -45,7 +45,7 @@ func (s *Store) EmitSQL(ctx context.Context, tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }, p store.Prepared) error {
 	args, err := outboxArgs(p)
-	if err != nil {
+	if err != nil || args == nil {
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, s.in(`INSERT INTO @.outbox `+outboxColumns), args...); err != nil {
@@ -54,8 +54,12 @@ func (s *Store) EmitSQL(ctx context.Context, tx interface {
 	return nil
 }
 
+// outboxArgs returns nil for an occurrence that is for nobody.
 func outboxArgs(p store.Prepared) ([]any, error) {
 	o := p.Outgoing()
+	if o.Entry.Targets != nil && len(o.Entry.Targets) == 0 {
+		return nil, nil
+	}
 	if o.Log == "" || len(o.Log) > maxName {
 		return nil, fmt.Errorf("emit in transaction: the name of its log has 1 to %d bytes, this one %d", maxName, len(o.Log))
 	}

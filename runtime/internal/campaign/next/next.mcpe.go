@@ -14,13 +14,6 @@ import (
 // TicketCreatedEventName is the name of the event type.
 const TicketCreatedEventName = "ticket.created"
 
-var eventTicketCreated = events.Info{
-	Name:        TicketCreatedEventName,
-	Description: "Fires when a ticket is opened.",
-	Fingerprint: "43e68f40dd9d09ee804ed82c511379ff",
-	Match:       []events.MatchRule{{Argument: "severity", Path: "/severity"}},
-}
-
 // TicketCreatedArguments are the arguments of ticket.created.
 type TicketCreatedArguments struct {
 	// Only tickets of this severity.
@@ -51,11 +44,16 @@ func (v *TicketCreatedPayload) UnmarshalJSON(b []byte) error {
 type TicketCreatedHooks = server.Hooks[TicketCreatedArguments, TicketCreatedPayload]
 
 // TicketCreatedEmitter emits ticket.created.
-type TicketCreatedEmitter = server.Emitter[TicketCreatedPayload]
+type TicketCreatedEmitter server.UntypedEmitter
+
+// Emit emits an occurrence: see [server.Emitter.Emit].
+func (e *TicketCreatedEmitter) Emit(ctx context.Context, p TicketCreatedPayload, o ...events.EmitOption) error {
+	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+}
 
 // RegisterTicketCreated adds ticket.created to s.
 func RegisterTicketCreated(s *server.Server, h TicketCreatedHooks, o ...server.TypeOption) (*TicketCreatedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, &eventTicketCreated, h, o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, TicketCreatedEventName, nil, server.Erase(&h), o)
 	return (*TicketCreatedEmitter)(e), err
 }
 
@@ -67,7 +65,7 @@ type TicketCreatedSubscription = client.Subscription[TicketCreatedArguments, Tic
 
 // SubscribeTicketCreated subscribes to ticket.created.
 func SubscribeTicketCreated(ctx context.Context, c *client.Client, args TicketCreatedArguments, o ...client.SubscribeOption) (*TicketCreatedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, &eventTicketCreated, &args, o)
+	s, err := client.SubscribeUntyped(ctx, c, TicketCreatedEventName, "43e68f40dd9d09ee804ed82c511379ff", &args, o)
 	return (*TicketCreatedSubscription)(s), err
 }
 

@@ -1,0 +1,37 @@
+package readtool_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
+)
+
+// The tools of a package have the order of its event types and the names that their authors chose.
+func TestAll(t *testing.T) {
+	const schemas = `"description":"D","fingerprint":"f","inputSchema":{"type":"object"},"payloadSchema":{"type":"object"}`
+	s := events.NewSchemas(`{"events":{
+		"z.made":{` + schemas + `},
+		"a.made":{"tool":{"name":"fetch"},` + schemas + `},
+		"m.made":{"tool":{"cursor":"after","maxEvents":"n"},` + schemas + `},
+		"w.made":{"tool":{"wait":"seconds"},` + schemas + `},
+		"broken":{}}}`)
+	info := func(name string) events.Info {
+		return events.Info{Name: name, Description: "D", InputSchema: json.RawMessage(`{"type":"object"}`), PayloadSchema: json.RawMessage(`{"type":"object"}`)}
+	}
+	want := []readtool.Tool{
+		readtool.Of(info("z.made")),
+		readtool.New(info("a.made"), "fetch", "cursor", "maxEvents"),
+		readtool.New(info("m.made"), "read_m_made", "after", "n"),
+		readtool.NewNamed(info("w.made"), "read_w_made", readtool.ArgumentNames{Wait: "seconds"}),
+		readtool.Of(events.Info{Name: "broken"}),
+	}
+	if got := readtool.All(s); !reflect.DeepEqual(got, want) {
+		t.Errorf("the tools are\n%+v, want\n%+v", got, want)
+	}
+	if got := readtool.All(events.NewSchemas("damaged")); got != nil {
+		t.Errorf("a damaged file has the tools %+v", got)
+	}
+}
