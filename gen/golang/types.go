@@ -49,11 +49,6 @@ func text(s string) *jen.Statement {
 	return jen.Op("`" + s + "`")
 }
 
-// rawJSON is a json.RawMessage literal.
-func rawJSON(b []byte) *jen.Statement {
-	return jen.Qual(jsonPath, "RawMessage").Call(text(string(b)))
-}
-
 // alias writes the declarations that stand for another type.
 func (w *writer) alias(d *ir.Decl) {
 	code := jen.Type().Id(d.Name)

@@ -72,8 +72,8 @@ type Subscription[A, P any] = SubscriptionOf[*events.Event[A, P]]
 
 // A SubscriptionOf delivers occurrences as an E, which is *events.Event of the event type's arguments and
 // payloads: pointers share one shape to the compiler, so that a package of a thousand event types does
-// not compile the methods a thousand times. They are safe for concurrent use, but only one iteration
-// runs at a time.
+// not compile Events a thousand times. Events and what [Controls] has are safe for concurrent use, but only
+// one iteration runs at a time.
 type SubscriptionOf[E any] struct {
 	Controls
 	core *subscription
