@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/testflag"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	testscript.Main(scripts{m}, map[string]func(){
 		"mcpe-gen": func() {
 			if t, err := time.Parse(time.DateOnly, os.Getenv("MCPE_GEN_TEST_NOW")); err == nil {
 				now = func() time.Time { return t }
@@ -24,6 +26,14 @@ func TestMain(m *testing.M) {
 		},
 		"peer": servePeer,
 	})
+}
+
+// scripts are the tests in the process of go test, not in those that are the command.
+type scripts struct{ *testing.M }
+
+func (s scripts) Run() int {
+	testflag.Parallel(4) // scripts of servers and clients wait
+	return s.M.Run()
 }
 
 // testVersion is the version that scripts inject by MCPE_GEN_TEST_VERSION, as the build info of a

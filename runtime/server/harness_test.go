@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -18,6 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/testflag"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
@@ -31,13 +31,7 @@ type withPostgres struct{ *testing.M }
 func (m withPostgres) Run() int { return pgtest.Main(m.M) }
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	// Tests of several processes on one store wait for leases most of the time.
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given {
-		_ = flag.Set("test.parallel", "4")
-	}
+	testflag.Parallel(4) // those of several processes on one store wait for leases
 	goleak.VerifyTestMain(withPostgres{m})
 }
 
