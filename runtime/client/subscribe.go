@@ -62,12 +62,12 @@ func WithMaxAge(d time.Duration) SubscribeOption {
 	return func(o *subscribeOptions) { o.maxAge = max(d, 0) }
 }
 
-// WithManualAck commits the cursor at [Subscription.Ack] only, not when the application asks for
+// WithManualAck commits the cursor at the subscription's Ack only, not when the application asks for
 // the next item. See CLI-6.
 func WithManualAck() SubscribeOption { return func(o *subscribeOptions) { o.manualAck = true } }
 
 // A Subscription delivers the occurrences of one event type with arguments A and payloads P, for one set
-// of arguments. Its methods are those of [SubscriptionOf].
+// of arguments. Events is the method of [SubscriptionOf]; Close, Ack and others are in [Controls].
 type Subscription[A, P any] = SubscriptionOf[*events.Event[A, P]]
 
 // A SubscriptionOf delivers occurrences as an E, which is *events.Event of the event type's arguments and
