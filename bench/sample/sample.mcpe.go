@@ -95,7 +95,7 @@ func (e *BenchSampleEmitter) Emit(ctx context.Context, p BenchSamplePayload, o .
 
 // RegisterBenchSample adds bench.sample to s.
 func RegisterBenchSample(s *server.Server, h BenchSampleHooks, o ...server.TypeOption) (*BenchSampleEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, BenchSampleEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, BenchSampleEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*BenchSampleEmitter)(e), err
 }
 

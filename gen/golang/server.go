@@ -22,11 +22,11 @@ func (w *writer) server(e *ir.Event) {
 		w.checker(e)
 		first = "Register" + x + " adds " + name + " to s, which asks c for occurrences."
 		params = append(params, jen.Id("c").Id(x+"Checker"))
-		check = jen.Qual(serverPath, "EraseCheck").Call(jen.Id("c"), jen.Id(x+"Checker").Dot("Check"+x))
+		check = jen.Qual(serverPath, "NewUntypedCheck").Call(jen.Id("c"), jen.Id(x+"Checker").Dot("Check"+x))
 	}
 	params = append(params, jen.Id("h").Id(x+"Hooks"), jen.Id("o").Op("...").Qual(serverPath, "TypeOption"))
 	call := jen.Qual(serverPath, "RegisterUntyped").Call(
-		jen.Id("s"), jen.Id(schemasVar), nameCode(e), check, jen.Qual(serverPath, "Erase").Call(jen.Op("&").Id("h")), jen.Id("o"))
+		jen.Id("s"), jen.Id(schemasVar), nameCode(e), check, jen.Qual(serverPath, "NewUntypedHooks").Call(jen.Op("&").Id("h")), jen.Id("o"))
 
 	result, body := jen.Error(), []jen.Code{jen.List(jen.Id("_"), jen.Err()).Op(":=").Add(call), jen.Return(jen.Err())}
 	if emits {

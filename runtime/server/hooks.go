@@ -65,7 +65,7 @@ type Check[A, P any] func(ctx context.Context, args A, cursor string) (events.Pa
 // changes the type in place: live subscriptions go on when the change is additive and end
 // otherwise (EVOL-2, EVOL-3, LIST-5).
 func Register[A, P any](s *Server, t events.Type[A, P], h Hooks[A, P], o ...TypeOption) (*Emitter[P], error) {
-	e, err := s.registerEmitter(&t.Info, Erase(&h), nil, o)
+	e, err := s.registerEmitter(&t.Info, NewUntypedHooks(&h), nil, o)
 	return (*Emitter[P])(e), err
 }
 
@@ -74,7 +74,7 @@ func Register[A, P any](s *Server, t events.Type[A, P], h Hooks[A, P], o ...Type
 //
 //go:noinline
 func RegisterCheck[A, P any](s *Server, t events.Type[A, P], c Check[A, P], h Hooks[A, P], o ...TypeOption) error {
-	return s.registerCheck(&t.Info, Erase(&h), eraseCheck(c), o)
+	return s.registerCheck(&t.Info, NewUntypedHooks(&h), eraseCheck(c), o)
 }
 
 // RegisterBoth adds an event type that has a check and an emitter; an occurrence that comes both
@@ -82,7 +82,7 @@ func RegisterCheck[A, P any](s *Server, t events.Type[A, P], c Check[A, P], h Ho
 //
 //go:noinline
 func RegisterBoth[A, P any](s *Server, t events.Type[A, P], c Check[A, P], h Hooks[A, P], o ...TypeOption) (*Emitter[P], error) {
-	e, err := s.registerBoth(&t.Info, Erase(&h), eraseCheck(c), o)
+	e, err := s.registerBoth(&t.Info, NewUntypedHooks(&h), eraseCheck(c), o)
 	return (*Emitter[P])(e), err
 }
 

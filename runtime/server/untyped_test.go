@@ -24,7 +24,7 @@ func TestRegisterUntyped(t *testing.T) {
 	hooks := Hooks[filterArgs, incident]{
 		Transform: func(_ context.Context, p *incident, a *filterArgs) error { transformed++; return nil },
 	}
-	e, err := RegisterUntyped(s, published(""), "e", nil, Erase(&hooks), nil)
+	e, err := RegisterUntyped(s, published(""), "e", nil, NewUntypedHooks(&hooks), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestRegisterUntyped(t *testing.T) {
 func TestDamagedSchemas(t *testing.T) {
 	s := newServer(t, Options{})
 	schemas := events.NewSchemas(`{"events":{"e":{"inputSchema":{"$defs":["Gone"]}}}}`)
-	e, err := RegisterUntyped(s, schemas, "e", nil, Erase(&Hooks[filterArgs, incident]{}), nil)
+	e, err := RegisterUntyped(s, schemas, "e", nil, NewUntypedHooks(&Hooks[filterArgs, incident]{}), nil)
 	if e != nil || err == nil || !strings.HasPrefix(err.Error(), `registering event "e": mcpe.schemas.json is damaged (generate again): the inputSchema of e: `) {
 		t.Errorf("registered with %v", err)
 	}
@@ -76,13 +76,13 @@ func (found) Check(_ context.Context, _ filterArgs, _ string) (events.Page[incid
 func TestRegisterUntypedCheck(t *testing.T) {
 	for source, emits := range map[string]bool{"check": false, "both": true} {
 		s := newServer(t, Options{})
-		h := Erase(&Hooks[filterArgs, incident]{})
+		h := NewUntypedHooks(&Hooks[filterArgs, incident]{})
 		file := published(`"source":"` + source + `",`)
-		e, err := RegisterUntyped(s, file, "e", EraseCheck(checker(nil), checker.Check), h, nil)
+		e, err := RegisterUntyped(s, file, "e", NewUntypedCheck(checker(nil), checker.Check), h, nil)
 		if e != nil || err == nil || !strings.Contains(err.Error(), "no check given") {
 			t.Errorf("%s without a check: %v", source, err)
 		}
-		e, err = RegisterUntyped(s, file, "e", EraseCheck(checker(found{}), checker.Check), h, nil)
+		e, err = RegisterUntyped(s, file, "e", NewUntypedCheck(checker(found{}), checker.Check), h, nil)
 		if err != nil || (e != nil) != emits {
 			t.Errorf("%s: emitter %v, %v", source, e, err)
 		}
@@ -106,7 +106,7 @@ func (*foreignEmitter) Emit(context.Context, incident, ...events.EmitOption) err
 // Prepare takes the emitters of generated packages and those of Register, and nobody else's.
 func TestPrepareEmitters(t *testing.T) {
 	s := newServer(t, Options{})
-	e, err := RegisterUntyped(s, published(""), "e", nil, Erase(&Hooks[filterArgs, incident]{}), nil)
+	e, err := RegisterUntyped(s, published(""), "e", nil, NewUntypedHooks(&Hooks[filterArgs, incident]{}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

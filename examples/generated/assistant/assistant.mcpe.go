@@ -54,7 +54,7 @@ func (e *IncidentCreatedEmitter) Emit(ctx context.Context, p IncidentCreatedPayl
 
 // RegisterIncidentCreated adds incident.created to s.
 func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...server.TypeOption) (*IncidentCreatedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, IncidentCreatedEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, IncidentCreatedEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*IncidentCreatedEmitter)(e), err
 }
 
@@ -108,7 +108,7 @@ func (e *IncidentResolvedEmitter) Emit(ctx context.Context, p IncidentResolvedPa
 
 // RegisterIncidentResolved adds incident.resolved to s.
 func RegisterIncidentResolved(s *server.Server, h IncidentResolvedHooks, o ...server.TypeOption) (*IncidentResolvedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, IncidentResolvedEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, IncidentResolvedEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*IncidentResolvedEmitter)(e), err
 }
 

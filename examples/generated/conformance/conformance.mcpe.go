@@ -43,7 +43,7 @@ func (e *ConformanceTickEmitter) Emit(ctx context.Context, p ConformanceTickPayl
 
 // RegisterConformanceTick adds conformance.tick to s.
 func RegisterConformanceTick(s *server.Server, h ConformanceTickHooks, o ...server.TypeOption) (*ConformanceTickEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, ConformanceTickEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ConformanceTickEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*ConformanceTickEmitter)(e), err
 }
 
@@ -89,7 +89,7 @@ func (e *ConformanceSpareEmitter) Emit(ctx context.Context, p ConformanceSparePa
 
 // RegisterConformanceSpare adds conformance.spare to s.
 func RegisterConformanceSpare(s *server.Server, h ConformanceSpareHooks, o ...server.TypeOption) (*ConformanceSpareEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, ConformanceSpareEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ConformanceSpareEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*ConformanceSpareEmitter)(e), err
 }
 
@@ -135,7 +135,7 @@ func (e *ConformanceCappedEmitter) Emit(ctx context.Context, p ConformanceCapped
 
 // RegisterConformanceCapped adds conformance.capped to s.
 func RegisterConformanceCapped(s *server.Server, h ConformanceCappedHooks, o ...server.TypeOption) (*ConformanceCappedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, ConformanceCappedEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ConformanceCappedEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*ConformanceCappedEmitter)(e), err
 }
 
@@ -181,7 +181,7 @@ func (e *ConformanceHookEmitter) Emit(ctx context.Context, p ConformanceHookPayl
 
 // RegisterConformanceHook adds conformance.hook to s.
 func RegisterConformanceHook(s *server.Server, h ConformanceHookHooks, o ...server.TypeOption) (*ConformanceHookEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, ConformanceHookEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ConformanceHookEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*ConformanceHookEmitter)(e), err
 }
 

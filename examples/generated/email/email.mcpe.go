@@ -62,7 +62,7 @@ type EmailReceivedChecker interface {
 
 // RegisterEmailReceived adds email.received to s, which asks c for occurrences.
 func RegisterEmailReceived(s *server.Server, c EmailReceivedChecker, h EmailReceivedHooks, o ...server.TypeOption) error {
-	_, err := server.RegisterUntyped(s, publishedSchemas, EmailReceivedEventName, server.EraseCheck(c, EmailReceivedChecker.CheckEmailReceived), server.Erase(&h), o)
+	_, err := server.RegisterUntyped(s, publishedSchemas, EmailReceivedEventName, server.NewUntypedCheck(c, EmailReceivedChecker.CheckEmailReceived), server.NewUntypedHooks(&h), o)
 	return err
 }
 

@@ -67,7 +67,7 @@ func (e *PullRequestOpenedEmitter) Emit(ctx context.Context, p PullRequestOpened
 
 // RegisterPullRequestOpened adds pull_request.opened to s.
 func RegisterPullRequestOpened(s *server.Server, h PullRequestOpenedHooks, o ...server.TypeOption) (*PullRequestOpenedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, PullRequestOpenedEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, PullRequestOpenedEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*PullRequestOpenedEmitter)(e), err
 }
 
@@ -132,7 +132,7 @@ func (e *IssuesOpenedEmitter) Emit(ctx context.Context, p IssuesOpenedPayload, o
 
 // RegisterIssuesOpened adds issues.opened to s.
 func RegisterIssuesOpened(s *server.Server, h IssuesOpenedHooks, o ...server.TypeOption) (*IssuesOpenedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, IssuesOpenedEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, IssuesOpenedEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*IssuesOpenedEmitter)(e), err
 }
 
@@ -198,7 +198,7 @@ func (e *IssueCommentCreatedEmitter) Emit(ctx context.Context, p IssueCommentCre
 
 // RegisterIssueCommentCreated adds issue_comment.created to s.
 func RegisterIssueCommentCreated(s *server.Server, h IssueCommentCreatedHooks, o ...server.TypeOption) (*IssueCommentCreatedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, IssueCommentCreatedEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, IssueCommentCreatedEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*IssueCommentCreatedEmitter)(e), err
 }
 
@@ -267,7 +267,7 @@ func (e *PushEmitter) Emit(ctx context.Context, p PushPayload, o ...events.EmitO
 
 // RegisterPush adds push to s.
 func RegisterPush(s *server.Server, h PushHooks, o ...server.TypeOption) (*PushEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, PushEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, PushEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*PushEmitter)(e), err
 }
 
@@ -358,7 +358,7 @@ func (e *WorkflowRunCompletedEmitter) Emit(ctx context.Context, p WorkflowRunCom
 
 // RegisterWorkflowRunCompleted adds workflow_run.completed to s.
 func RegisterWorkflowRunCompleted(s *server.Server, h WorkflowRunCompletedHooks, o ...server.TypeOption) (*WorkflowRunCompletedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, WorkflowRunCompletedEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, WorkflowRunCompletedEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*WorkflowRunCompletedEmitter)(e), err
 }
 
@@ -422,7 +422,7 @@ func (e *ReleasePublishedEmitter) Emit(ctx context.Context, p ReleasePublishedPa
 
 // RegisterReleasePublished adds release.published to s.
 func RegisterReleasePublished(s *server.Server, h ReleasePublishedHooks, o ...server.TypeOption) (*ReleasePublishedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, ReleasePublishedEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ReleasePublishedEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*ReleasePublishedEmitter)(e), err
 }
 

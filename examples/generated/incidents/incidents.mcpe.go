@@ -68,7 +68,7 @@ func (e *IncidentCreatedEmitter) Emit(ctx context.Context, p IncidentCreatedPayl
 
 // RegisterIncidentCreated adds incident.created to s.
 func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...server.TypeOption) (*IncidentCreatedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, IncidentCreatedEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, IncidentCreatedEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*IncidentCreatedEmitter)(e), err
 }
 
@@ -122,7 +122,7 @@ func (e *IncidentUpdatedEmitter) Emit(ctx context.Context, p IncidentUpdatedPayl
 
 // RegisterIncidentUpdated adds incident.updated to s.
 func RegisterIncidentUpdated(s *server.Server, h IncidentUpdatedHooks, o ...server.TypeOption) (*IncidentUpdatedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, IncidentUpdatedEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, IncidentUpdatedEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*IncidentUpdatedEmitter)(e), err
 }
 
@@ -178,7 +178,7 @@ func (e *IncidentOpenedEmitter) Emit(ctx context.Context, p IncidentOpenedPayloa
 //
 // The event type is deprecated: use incident.created; it is removed after 2027-03-01.
 func RegisterIncidentOpened(s *server.Server, h IncidentOpenedHooks, o ...server.TypeOption) (*IncidentOpenedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, IncidentOpenedEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, IncidentOpenedEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*IncidentOpenedEmitter)(e), err
 }
 
@@ -238,7 +238,7 @@ func (e *IncidentDigestEmitter) Emit(ctx context.Context, p IncidentDigestPayloa
 //
 // The event type is experimental: it may change or go away.
 func RegisterIncidentDigest(s *server.Server, h IncidentDigestHooks, o ...server.TypeOption) (*IncidentDigestEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, IncidentDigestEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, IncidentDigestEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*IncidentDigestEmitter)(e), err
 }
 

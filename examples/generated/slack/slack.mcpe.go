@@ -62,7 +62,7 @@ func (e *SlackMessageEmitter) Emit(ctx context.Context, p SlackMessagePayload, o
 
 // RegisterSlackMessage adds slack.message to s.
 func RegisterSlackMessage(s *server.Server, h SlackMessageHooks, o ...server.TypeOption) (*SlackMessageEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, SlackMessageEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, SlackMessageEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*SlackMessageEmitter)(e), err
 }
 
@@ -138,7 +138,7 @@ func (e *SlackReactionEmitter) Emit(ctx context.Context, p SlackReactionPayload,
 
 // RegisterSlackReaction adds slack.reaction to s.
 func RegisterSlackReaction(s *server.Server, h SlackReactionHooks, o ...server.TypeOption) (*SlackReactionEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, SlackReactionEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, SlackReactionEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*SlackReactionEmitter)(e), err
 }
 

@@ -66,7 +66,7 @@ func (e *TelemetryWindowEmitter) Emit(ctx context.Context, p TelemetryWindowPayl
 
 // RegisterTelemetryWindow adds telemetry.window to s.
 func RegisterTelemetryWindow(s *server.Server, h TelemetryWindowHooks, o ...server.TypeOption) (*TelemetryWindowEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, TelemetryWindowEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, TelemetryWindowEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*TelemetryWindowEmitter)(e), err
 }
 

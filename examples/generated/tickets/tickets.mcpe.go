@@ -51,7 +51,7 @@ func (e *TicketCreatedEmitter) Emit(ctx context.Context, p TicketCreatedPayload,
 
 // RegisterTicketCreated adds ticket.created to s.
 func RegisterTicketCreated(s *server.Server, h TicketCreatedHooks, o ...server.TypeOption) (*TicketCreatedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, TicketCreatedEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, TicketCreatedEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*TicketCreatedEmitter)(e), err
 }
 

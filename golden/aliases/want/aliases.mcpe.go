@@ -40,7 +40,7 @@ func (e *PushEmitter) Emit(ctx context.Context, p PushPayload, o ...events.EmitO
 
 // RegisterPush adds push to s.
 func RegisterPush(s *server.Server, h PushHooks, o ...server.TypeOption) (*PushEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, PushEventTypeName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, PushEventTypeName, nil, server.NewUntypedHooks(&h), o)
 	return (*PushEmitter)(e), err
 }
 
@@ -81,7 +81,7 @@ func (e *CustomerEmitter) Emit(ctx context.Context, p CustomerPayload, o ...even
 
 // RegisterCustomer adds customer to s.
 func RegisterCustomer(s *server.Server, h CustomerHooks, o ...server.TypeOption) (*CustomerEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, "customer", nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, "customer", nil, server.NewUntypedHooks(&h), o)
 	return (*CustomerEmitter)(e), err
 }
 
@@ -188,7 +188,7 @@ func (e *CustomerEventEmitter) Emit(ctx context.Context, p CustomerEventPayload,
 
 // RegisterCustomerEvent adds customer.event to s.
 func RegisterCustomerEvent(s *server.Server, h CustomerEventHooks, o ...server.TypeOption) (*CustomerEventEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, CustomerEventEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, CustomerEventEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*CustomerEventEmitter)(e), err
 }
 

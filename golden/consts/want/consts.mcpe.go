@@ -105,7 +105,7 @@ func (e *HeartBeatEmitter) Emit(ctx context.Context, p HeartBeatPayload, o ...ev
 
 // RegisterHeartBeat adds heart.beat to s.
 func RegisterHeartBeat(s *server.Server, h HeartBeatHooks, o ...server.TypeOption) (*HeartBeatEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, HeartBeatEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, HeartBeatEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*HeartBeatEmitter)(e), err
 }
 

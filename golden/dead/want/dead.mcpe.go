@@ -51,7 +51,7 @@ func (e *ThingDrawnEmitter) Emit(ctx context.Context, p ThingDrawnPayload, o ...
 
 // RegisterThingDrawn adds thing.drawn to s.
 func RegisterThingDrawn(s *server.Server, h ThingDrawnHooks, o ...server.TypeOption) (*ThingDrawnEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, ThingDrawnEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ThingDrawnEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*ThingDrawnEmitter)(e), err
 }
 

@@ -129,7 +129,7 @@ func (e *ListReadEmitter) Emit(ctx context.Context, p ListReadPayload, o ...even
 
 // RegisterListRead adds list.read to s.
 func RegisterListRead(s *server.Server, h ListReadHooks, o ...server.TypeOption) (*ListReadEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, ListReadEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ListReadEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*ListReadEmitter)(e), err
 }
 

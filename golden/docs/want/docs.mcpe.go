@@ -61,7 +61,7 @@ func (e *TextWrittenEmitter) Emit(ctx context.Context, p TextWrittenPayload, o .
 
 // RegisterTextWritten adds text.written to s.
 func RegisterTextWritten(s *server.Server, h TextWrittenHooks, o ...server.TypeOption) (*TextWrittenEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, TextWrittenEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, TextWrittenEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*TextWrittenEmitter)(e), err
 }
 

@@ -46,7 +46,7 @@ func (e *PersonMovedEmitter) Emit(ctx context.Context, p PersonMovedPayload, o .
 
 // RegisterPersonMoved adds person.moved to s.
 func RegisterPersonMoved(s *server.Server, h PersonMovedHooks, o ...server.TypeOption) (*PersonMovedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, PersonMovedEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, PersonMovedEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*PersonMovedEmitter)(e), err
 }
 

@@ -44,7 +44,7 @@ func (e *PingEmitter) Emit(ctx context.Context, p PingPayload, o ...events.EmitO
 
 // RegisterPing adds ping to s.
 func RegisterPing(s *server.Server, h PingHooks, o ...server.TypeOption) (*PingEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, PingEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, PingEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*PingEmitter)(e), err
 }
 
@@ -80,6 +80,6 @@ type PongChecker interface {
 
 // RegisterPong adds pong to s, which asks c for occurrences.
 func RegisterPong(s *server.Server, c PongChecker, h PongHooks, o ...server.TypeOption) error {
-	_, err := server.RegisterUntyped(s, publishedSchemas, PongEventName, server.EraseCheck(c, PongChecker.CheckPong), server.Erase(&h), o)
+	_, err := server.RegisterUntyped(s, publishedSchemas, PongEventName, server.NewUntypedCheck(c, PongChecker.CheckPong), server.NewUntypedHooks(&h), o)
 	return err
 }

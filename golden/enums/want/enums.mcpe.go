@@ -127,7 +127,7 @@ func (e *ReactionAddedEmitter) Emit(ctx context.Context, p ReactionAddedPayload,
 
 // RegisterReactionAdded adds reaction.added to s.
 func RegisterReactionAdded(s *server.Server, h ReactionAddedHooks, o ...server.TypeOption) (*ReactionAddedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, ReactionAddedEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ReactionAddedEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*ReactionAddedEmitter)(e), err
 }
 

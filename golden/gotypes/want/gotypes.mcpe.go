@@ -72,7 +72,7 @@ func (e *TypeChosenEmitter) Emit(ctx context.Context, p TypeChosenPayload, o ...
 
 // RegisterTypeChosen adds type.chosen to s.
 func RegisterTypeChosen(s *server.Server, h TypeChosenHooks, o ...server.TypeOption) (*TypeChosenEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, TypeChosenEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, TypeChosenEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*TypeChosenEmitter)(e), err
 }
 

@@ -64,7 +64,7 @@ func (e *IncidentCreatedEmitter) Emit(ctx context.Context, p IncidentCreatedPayl
 
 // RegisterIncidentCreated adds incident.created to s.
 func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...server.TypeOption) (*IncidentCreatedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, IncidentCreatedEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, IncidentCreatedEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*IncidentCreatedEmitter)(e), err
 }
 

@@ -63,7 +63,7 @@ func (e *IssueOpenedEmitter) Emit(ctx context.Context, p IssueOpenedPayload, o .
 
 // RegisterIssueOpened adds issue.opened to s.
 func RegisterIssueOpened(s *server.Server, h IssueOpenedHooks, o ...server.TypeOption) (*IssueOpenedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, IssueOpenedEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, IssueOpenedEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*IssueOpenedEmitter)(e), err
 }
 
@@ -112,7 +112,7 @@ func (e *PushEmitter) Emit(ctx context.Context, p PushPayload, o ...events.EmitO
 
 // RegisterPush adds push to s.
 func RegisterPush(s *server.Server, h PushHooks, o ...server.TypeOption) (*PushEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, PushEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, PushEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*PushEmitter)(e), err
 }
 
@@ -150,7 +150,7 @@ func (e *InvoicePaidEmitter) Emit(ctx context.Context, p InvoicePaidPayload, o .
 
 // RegisterInvoicePaid adds invoice.paid to s.
 func RegisterInvoicePaid(s *server.Server, h InvoicePaidHooks, o ...server.TypeOption) (*InvoicePaidEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, InvoicePaidEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, InvoicePaidEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*InvoicePaidEmitter)(e), err
 }
 
@@ -194,7 +194,7 @@ type OrderCreatedChecker interface {
 
 // RegisterOrderCreated adds order.created to s, which asks c for occurrences beside those that are emitted.
 func RegisterOrderCreated(s *server.Server, c OrderCreatedChecker, h OrderCreatedHooks, o ...server.TypeOption) (*OrderCreatedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, OrderCreatedEventName, server.EraseCheck(c, OrderCreatedChecker.CheckOrderCreated), server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, OrderCreatedEventName, server.NewUntypedCheck(c, OrderCreatedChecker.CheckOrderCreated), server.NewUntypedHooks(&h), o)
 	return (*OrderCreatedEmitter)(e), err
 }
 
@@ -232,7 +232,7 @@ func (e *NoteAddedEmitter) Emit(ctx context.Context, p NoteAddedPayload, o ...ev
 
 // RegisterNoteAdded adds note.added to s.
 func RegisterNoteAdded(s *server.Server, h NoteAddedHooks, o ...server.TypeOption) (*NoteAddedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, NoteAddedEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, NoteAddedEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*NoteAddedEmitter)(e), err
 }
 

@@ -91,7 +91,7 @@ func (e *ValueSeenEmitter) Emit(ctx context.Context, p ValueSeenPayload, o ...ev
 
 // RegisterValueSeen adds value.seen to s.
 func RegisterValueSeen(s *server.Server, h ValueSeenHooks, o ...server.TypeOption) (*ValueSeenEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, ValueSeenEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ValueSeenEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*ValueSeenEmitter)(e), err
 }
 

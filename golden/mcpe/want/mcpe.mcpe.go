@@ -43,7 +43,7 @@ func (e *NoteKeptEmitter) Emit(ctx context.Context, p NoteKeptPayload, o ...even
 
 // RegisterNoteKept adds note.kept to s.
 func RegisterNoteKept(s *server.Server, h NoteKeptHooks, o ...server.TypeOption) (*NoteKeptEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, NoteKeptEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, NoteKeptEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*NoteKeptEmitter)(e), err
 }
 
@@ -91,7 +91,7 @@ func (e *NotePlainEmitter) Emit(ctx context.Context, p NotePlainPayload, o ...ev
 
 // RegisterNotePlain adds note.plain to s.
 func RegisterNotePlain(s *server.Server, h NotePlainHooks, o ...server.TypeOption) (*NotePlainEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, NotePlainEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, NotePlainEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*NotePlainEmitter)(e), err
 }
 
@@ -139,7 +139,7 @@ func (e *NoteHiddenEmitter) Emit(ctx context.Context, p NoteHiddenPayload, o ...
 
 // RegisterNoteHidden adds note.hidden to s.
 func RegisterNoteHidden(s *server.Server, h NoteHiddenHooks, o ...server.TypeOption) (*NoteHiddenEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, NoteHiddenEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, NoteHiddenEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*NoteHiddenEmitter)(e), err
 }
 
@@ -187,7 +187,7 @@ func (e *NoteUrgentEmitter) Emit(ctx context.Context, p NoteUrgentPayload, o ...
 
 // RegisterNoteUrgent adds note.urgent to s.
 func RegisterNoteUrgent(s *server.Server, h NoteUrgentHooks, o ...server.TypeOption) (*NoteUrgentEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, NoteUrgentEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, NoteUrgentEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*NoteUrgentEmitter)(e), err
 }
 

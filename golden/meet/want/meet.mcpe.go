@@ -102,7 +102,7 @@ func (e *BakeDoneEmitter) Emit(ctx context.Context, p BakeDonePayload, o ...even
 
 // RegisterBakeDone adds bake.done to s.
 func RegisterBakeDone(s *server.Server, h BakeDoneHooks, o ...server.TypeOption) (*BakeDoneEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, BakeDoneEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, BakeDoneEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*BakeDoneEmitter)(e), err
 }
 

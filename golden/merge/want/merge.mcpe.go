@@ -48,7 +48,7 @@ func (e *ThingChangedEmitter) Emit(ctx context.Context, p ThingChangedPayload, o
 
 // RegisterThingChanged adds thing.changed to s.
 func RegisterThingChanged(s *server.Server, h ThingChangedHooks, o ...server.TypeOption) (*ThingChangedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, ThingChangedEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ThingChangedEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*ThingChangedEmitter)(e), err
 }
 
@@ -100,7 +100,7 @@ func (e *ThingDrawnEmitter) Emit(ctx context.Context, p Drawing, o ...events.Emi
 
 // RegisterThingDrawn adds thing.drawn to s.
 func RegisterThingDrawn(s *server.Server, h ThingDrawnHooks, o ...server.TypeOption) (*ThingDrawnEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, ThingDrawnEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ThingDrawnEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*ThingDrawnEmitter)(e), err
 }
 

@@ -85,7 +85,7 @@ func (e *IncidentCreatedEmitter) Emit(ctx context.Context, p IncidentCreatedPayl
 
 // RegisterIncidentCreated adds incident.created to s.
 func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...server.TypeOption) (*IncidentCreatedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, IncidentCreatedEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, IncidentCreatedEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*IncidentCreatedEmitter)(e), err
 }
 
@@ -129,7 +129,7 @@ func (e *TypeEmitter) Emit(ctx context.Context, p TypePayload, o ...events.EmitO
 
 // RegisterType adds type to s.
 func RegisterType(s *server.Server, h TypeHooks, o ...server.TypeOption) (*TypeEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, TypeEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, TypeEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*TypeEmitter)(e), err
 }
 
@@ -179,7 +179,7 @@ func (e *HappeningsEmitter) Emit(ctx context.Context, p HappeningsPayload, o ...
 
 // RegisterHappenings adds events to s.
 func RegisterHappenings(s *server.Server, h HappeningsHooks, o ...server.TypeOption) (*HappeningsEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, HappeningsEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, HappeningsEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*HappeningsEmitter)(e), err
 }
 
@@ -229,7 +229,7 @@ func (e *X3dPrintDoneEmitter) Emit(ctx context.Context, p X3dPrintDonePayload, o
 
 // RegisterX3dPrintDone adds 3d_print.done to s.
 func RegisterX3dPrintDone(s *server.Server, h X3dPrintDoneHooks, o ...server.TypeOption) (*X3dPrintDoneEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, X3dPrintDoneEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, X3dPrintDoneEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*X3dPrintDoneEmitter)(e), err
 }
 
@@ -381,7 +381,7 @@ func (e *NestedNamedEmitter) Emit(ctx context.Context, p NestedNamedPayload, o .
 
 // RegisterNestedNamed adds nested.named to s.
 func RegisterNestedNamed(s *server.Server, h NestedNamedHooks, o ...server.TypeOption) (*NestedNamedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, NestedNamedEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, NestedNamedEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*NestedNamedEmitter)(e), err
 }
 

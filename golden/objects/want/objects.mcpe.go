@@ -146,7 +146,7 @@ func (e *ConfigChangedEmitter) Emit(ctx context.Context, p ConfigChangedPayload,
 
 // RegisterConfigChanged adds config.changed to s.
 func RegisterConfigChanged(s *server.Server, h ConfigChangedHooks, o ...server.TypeOption) (*ConfigChangedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, ConfigChangedEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ConfigChangedEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*ConfigChangedEmitter)(e), err
 }
 

@@ -57,7 +57,7 @@ func (e *TreeGrownEmitter) Emit(ctx context.Context, p TreeGrownPayload, o ...ev
 
 // RegisterTreeGrown adds tree.grown to s.
 func RegisterTreeGrown(s *server.Server, h TreeGrownHooks, o ...server.TypeOption) (*TreeGrownEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, TreeGrownEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, TreeGrownEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*TreeGrownEmitter)(e), err
 }
 

@@ -35,7 +35,7 @@ func (e *UserJoinedEmitter) Emit(ctx context.Context, p UserJoinedPayload, o ...
 
 // RegisterUserJoined adds user.joined to s.
 func RegisterUserJoined(s *server.Server, h UserJoinedHooks, o ...server.TypeOption) (*UserJoinedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, UserJoinedEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, UserJoinedEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*UserJoinedEmitter)(e), err
 }
 
@@ -121,7 +121,7 @@ func (e *UserMovedEmitter) Emit(ctx context.Context, p UserMovedPayload, o ...ev
 
 // RegisterUserMoved adds user.moved to s.
 func RegisterUserMoved(s *server.Server, h UserMovedHooks, o ...server.TypeOption) (*UserMovedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, UserMovedEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, UserMovedEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*UserMovedEmitter)(e), err
 }
 

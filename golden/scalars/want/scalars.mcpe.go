@@ -76,7 +76,7 @@ func (e *SampleTakenEmitter) Emit(ctx context.Context, p SampleTakenPayload, o .
 
 // RegisterSampleTaken adds sample.taken to s.
 func RegisterSampleTaken(s *server.Server, h SampleTakenHooks, o ...server.TypeOption) (*SampleTakenEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, SampleTakenEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, SampleTakenEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*SampleTakenEmitter)(e), err
 }
 

@@ -61,7 +61,7 @@ type MailReceivedChecker interface {
 
 // RegisterMailReceived adds mail.received to s, which asks c for occurrences.
 func RegisterMailReceived(s *server.Server, c MailReceivedChecker, h MailReceivedHooks, o ...server.TypeOption) error {
-	_, err := server.RegisterUntyped(s, publishedSchemas, MailReceivedEventName, server.EraseCheck(c, MailReceivedChecker.CheckMailReceived), server.Erase(&h), o)
+	_, err := server.RegisterUntyped(s, publishedSchemas, MailReceivedEventName, server.NewUntypedCheck(c, MailReceivedChecker.CheckMailReceived), server.NewUntypedHooks(&h), o)
 	return err
 }
 
@@ -121,7 +121,7 @@ type MailMovedChecker interface {
 //
 // The event type is deprecated: use mail.changed; it is removed after 2027-03-01.
 func RegisterMailMoved(s *server.Server, c MailMovedChecker, h MailMovedHooks, o ...server.TypeOption) (*MailMovedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, MailMovedEventName, server.EraseCheck(c, MailMovedChecker.CheckMailMoved), server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, MailMovedEventName, server.NewUntypedCheck(c, MailMovedChecker.CheckMailMoved), server.NewUntypedHooks(&h), o)
 	return (*MailMovedEmitter)(e), err
 }
 
@@ -180,7 +180,7 @@ func (e *MailChangedEmitter) Emit(ctx context.Context, p MailChangedPayload, o .
 
 // RegisterMailChanged adds mail.changed to s.
 func RegisterMailChanged(s *server.Server, h MailChangedHooks, o ...server.TypeOption) (*MailChangedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, MailChangedEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, MailChangedEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*MailChangedEmitter)(e), err
 }
 

@@ -46,7 +46,7 @@ func (e *UsersMetEmitter) Emit(ctx context.Context, p UsersMetPayload, o ...even
 
 // RegisterUsersMet adds users.met to s.
 func RegisterUsersMet(s *server.Server, h UsersMetHooks, o ...server.TypeOption) (*UsersMetEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, UsersMetEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, UsersMetEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*UsersMetEmitter)(e), err
 }
 

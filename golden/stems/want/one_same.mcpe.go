@@ -45,7 +45,7 @@ func (e *OneDoneEmitter) Emit(ctx context.Context, p OneDonePayload, o ...events
 
 // RegisterOneDone adds one.done to s.
 func RegisterOneDone(s *server.Server, h OneDoneHooks, o ...server.TypeOption) (*OneDoneEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, OneDoneEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, OneDoneEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*OneDoneEmitter)(e), err
 }
 

@@ -45,7 +45,7 @@ func (e *TwoDoneEmitter) Emit(ctx context.Context, p TwoDonePayload, o ...events
 
 // RegisterTwoDone adds two.done to s.
 func RegisterTwoDone(s *server.Server, h TwoDoneHooks, o ...server.TypeOption) (*TwoDoneEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, TwoDoneEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, TwoDoneEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*TwoDoneEmitter)(e), err
 }
 

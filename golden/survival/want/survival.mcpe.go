@@ -93,7 +93,7 @@ func (e *ReadingTakenEmitter) Emit(ctx context.Context, p ReadingTakenPayload, o
 
 // RegisterReadingTaken adds reading.taken to s.
 func RegisterReadingTaken(s *server.Server, h ReadingTakenHooks, o ...server.TypeOption) (*ReadingTakenEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, ReadingTakenEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ReadingTakenEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*ReadingTakenEmitter)(e), err
 }
 

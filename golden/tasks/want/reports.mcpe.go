@@ -50,7 +50,7 @@ func (e *ReportWrittenEmitter) Emit(ctx context.Context, p ReportWrittenPayload,
 
 // RegisterReportWritten adds report.written to s.
 func RegisterReportWritten(s *server.Server, h ReportWrittenHooks, o ...server.TypeOption) (*ReportWrittenEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, ReportWrittenEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ReportWrittenEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*ReportWrittenEmitter)(e), err
 }
 

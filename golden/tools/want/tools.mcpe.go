@@ -49,7 +49,7 @@ func (e *PageTurnedEmitter) Emit(ctx context.Context, p PageTurnedPayload, o ...
 
 // RegisterPageTurned adds page.turned to s.
 func RegisterPageTurned(s *server.Server, h PageTurnedHooks, o ...server.TypeOption) (*PageTurnedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, PageTurnedEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, PageTurnedEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*PageTurnedEmitter)(e), err
 }
 
@@ -109,7 +109,7 @@ func (e *BookOpenedV1Emitter) Emit(ctx context.Context, p BookOpenedV1Payload, o
 
 // RegisterBookOpenedV1 adds book-opened.v1 to s.
 func RegisterBookOpenedV1(s *server.Server, h BookOpenedV1Hooks, o ...server.TypeOption) (*BookOpenedV1Emitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, BookOpenedV1EventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, BookOpenedV1EventName, nil, server.NewUntypedHooks(&h), o)
 	return (*BookOpenedV1Emitter)(e), err
 }
 
@@ -161,7 +161,7 @@ func (e *PotBoiledEmitter) Emit(ctx context.Context, p PotBoiledPayload, o ...ev
 
 // RegisterPotBoiled adds pot.boiled to s.
 func RegisterPotBoiled(s *server.Server, h PotBoiledHooks, o ...server.TypeOption) (*PotBoiledEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, PotBoiledEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, PotBoiledEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*PotBoiledEmitter)(e), err
 }
 

@@ -194,7 +194,7 @@ func (e *PaymentMadeEmitter) Emit(ctx context.Context, p PaymentMadePayload, o .
 
 // RegisterPaymentMade adds payment.made to s.
 func RegisterPaymentMade(s *server.Server, h PaymentMadeHooks, o ...server.TypeOption) (*PaymentMadeEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, PaymentMadeEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, PaymentMadeEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*PaymentMadeEmitter)(e), err
 }
 
@@ -238,7 +238,7 @@ func (e *PaymentMethodEmitter) Emit(ctx context.Context, p PaymentMethodPayload,
 
 // RegisterPaymentMethod adds payment.method to s.
 func RegisterPaymentMethod(s *server.Server, h PaymentMethodHooks, o ...server.TypeOption) (*PaymentMethodEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, PaymentMethodEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, PaymentMethodEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*PaymentMethodEmitter)(e), err
 }
 
@@ -363,7 +363,7 @@ func (e *PaymentStepEmitter) Emit(ctx context.Context, p PaymentStepPayload, o .
 
 // RegisterPaymentStep adds payment.step to s.
 func RegisterPaymentStep(s *server.Server, h PaymentStepHooks, o ...server.TypeOption) (*PaymentStepEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, PaymentStepEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, PaymentStepEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*PaymentStepEmitter)(e), err
 }
 

@@ -52,7 +52,7 @@ func (e *ThingHappenedEmitter) Emit(ctx context.Context, p ThingHappenedPayload,
 
 // RegisterThingHappened adds thing.happened to s.
 func RegisterThingHappened(s *server.Server, h ThingHappenedHooks, o ...server.TypeOption) (*ThingHappenedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, ThingHappenedEventName, nil, server.Erase(&h), o)
+	e, err := server.RegisterUntyped(s, publishedSchemas, ThingHappenedEventName, nil, server.NewUntypedHooks(&h), o)
 	return (*ThingHappenedEmitter)(e), err
 }
 

@@ -27,11 +27,11 @@ type UntypedHooks struct {
 	authorize     func(ctx context.Context, principal string, a any) error
 }
 
-// Erase is for generated code. Hooks get their arguments and payloads as pointers, which have one shape to the
-// compiler, so that it makes this function once for all event types.
+// NewUntypedHooks erases the types of hooks, for generated code. Hooks get their arguments and payloads as
+// pointers, which have one shape to the compiler, so that it makes this function once for all event types.
 //
 //go:noinline
-func Erase[PA, PP any](h *HooksOf[PA, PP]) *UntypedHooks {
+func NewUntypedHooks[PA, PP any](h *HooksOf[PA, PP]) *UntypedHooks {
 	var a PA
 	var p PP
 	f := &UntypedHooks{argumentsType: reflect.TypeOf(a).Elem(), payloadType: reflect.TypeOf(p).Elem()}
@@ -72,8 +72,8 @@ type checkFunc func(ctx context.Context, a any, cursor string) (feed.Page, error
 // gave none, which registering it refuses.
 type UntypedCheck struct{ ask checkFunc }
 
-// EraseCheck makes a check of a method of c, for generated code: method is Checker.CheckX, c may be nil.
-func EraseCheck[C, A, P any](c C, method func(c C, ctx context.Context, args A, cursor string) (events.Page[P], error)) *UntypedCheck {
+// NewUntypedCheck makes a check of a method of c, for generated code: method is Checker.CheckX, c may be nil.
+func NewUntypedCheck[C, A, P any](c C, method func(c C, ctx context.Context, args A, cursor string) (events.Page[P], error)) *UntypedCheck {
 	if any(c) == nil {
 		return &UntypedCheck{}
 	}
