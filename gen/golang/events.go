@@ -7,7 +7,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 )
 
-// event writes an event type: its description, its types, and what servers, clients and tools get.
+// event writes an event type: its name, its types, and what servers and clients get.
 func (w *writer) event(e *ir.Event) {
 	if e.NameConst != "" {
 		w.add(comment(e.NameConst+" is the name of the event type."), jen.Const().Id(e.NameConst).Op("=").Add(text(e.Schema.Name)))

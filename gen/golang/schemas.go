@@ -125,17 +125,16 @@ func membersOf(raw []byte) ([]jsonMember, error) {
 	return members, nil
 }
 
-// A published schema and where [events.Schemas] finds it.
+// A publishedSchema is a schema and the name of its member, by which [events.Schemas] finds it.
 type publishedSchema struct {
-	kind, name, member string
-	text               json.RawMessage
+	member string
+	text   json.RawMessage
 }
 
-// A publishedSection has what of one event type or task the file holds: members that are JSON already, and its
-// schemas.
+// A publishedSection is what the file holds of one event type or task. Its kind is "events" or "tasks".
 type publishedSection struct {
 	kind, name string
-	members    []byte // each followed by a comma
+	event      *ir.Event // nil for a task
 	schemas    []publishedSchema
 }
 
@@ -145,16 +144,10 @@ func published(p *ir.Package, o Options) []publishedSection {
 	if !o.published() {
 		return nil
 	}
-	section := func(kind, name string, members []byte, schemas ...publishedSchema) {
-		for i := range schemas {
-			schemas[i].kind, schemas[i].name = kind, name
-		}
-		all = append(all, publishedSection{kind, name, members, schemas})
-	}
 	for _, f := range p.Files {
 		for _, e := range f.Events {
-			section("events", e.Schema.Name, description(e, o), publishedSchema{member: "inputSchema", text: e.InputSchema},
-				publishedSchema{member: "payloadSchema", text: e.PayloadSchema})
+			all = append(all, publishedSection{"events", e.Schema.Name, e, []publishedSchema{
+				{"inputSchema", e.InputSchema}, {"payloadSchema", e.PayloadSchema}}})
 		}
 	}
 	if !o.Server {
@@ -162,15 +155,15 @@ func published(p *ir.Package, o Options) []publishedSection {
 	}
 	for _, f := range p.Files {
 		for _, t := range f.Tasks {
-			section("tasks", t.Schema.Name, nil, publishedSchema{member: "inputSchema", text: t.InputSchema},
-				publishedSchema{member: "updateSchema", text: t.UpdateSchema}, publishedSchema{member: "resultSchema", text: t.ResultSchema})
+			all = append(all, publishedSection{"tasks", t.Schema.Name, nil, []publishedSchema{
+				{"inputSchema", t.InputSchema}, {"updateSchema", t.UpdateSchema}, {"resultSchema", t.ResultSchema}}})
 		}
 	}
 	return all
 }
 
-// description is what [events.Schemas] and readtool.All read of an event type beside its schemas. What is the
-// default is left out.
+// description is what [events.Schemas] and readtool.All read of an event type beside its schemas: members of an
+// object, a comma after each. What is the default is left out.
 func description(e *ir.Event, o Options) []byte {
 	s := e.Schema
 	var out []byte
@@ -257,7 +250,10 @@ func schemasJSON(p *ir.Package, o Options) ([]byte, error) {
 			body = append(body, `,"`+s.kind+`":{`...)
 		}
 		kind = s.kind
-		body = append(append(source.AppendString(body, s.name), ":{"...), s.members...)
+		body = append(source.AppendString(body, s.name), ":{"...)
+		if s.event != nil {
+			body = append(body, description(s.event, o)...)
+		}
 		for i, schema := range s.schemas {
 			if i > 0 {
 				body = append(body, ',')
@@ -281,13 +277,18 @@ func schemasJSON(p *ir.Package, o Options) ([]byte, error) {
 	content := indented(out)
 	read := events.NewSchemas(string(content))
 	for _, section := range all {
-		for _, s := range section.schemas {
-			get := read.Event
-			if s.kind == "tasks" {
-				get = read.Task
+		get := read.Event
+		if section.kind == "tasks" {
+			get = read.Task
+		}
+		if section.event != nil {
+			if i := read.Describe(section.name); i.Err() != nil {
+				return nil, fmt.Errorf("write %s: %w", SchemasFile, i.Err())
 			}
-			if !bytes.Equal(get(s.name, s.member), s.text) {
-				return nil, fmt.Errorf("write %s: the %s of %s is not what it was when it is read back", SchemasFile, s.member, s.name)
+		}
+		for _, s := range section.schemas {
+			if !bytes.Equal(get(section.name, s.member), s.text) {
+				return nil, fmt.Errorf("write %s: the %s of %s is not what it was when it is read back", SchemasFile, s.member, section.name)
 			}
 		}
 	}

@@ -95,11 +95,8 @@ func (s *Schemas) Describe(name string) Info {
 	if i.PayloadSchema, i.err = s.expand("events", name, "payloadSchema"); i.err != nil {
 		return i
 	}
-	f, err := s.read()
-	if err == nil {
-		err = f.Events.events[name].describe(&i)
-	}
-	if err != nil {
+	f, _ := s.read() // expand has read it
+	if err := f.Events.events[name].describe(&i); err != nil {
 		i.err = damaged("description", name, err)
 	}
 	return i

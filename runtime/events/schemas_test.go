@@ -112,7 +112,7 @@ func TestSchemasEvents(t *testing.T) {
 	}
 }
 
-// A schema is made once: subscribing describes its type each time.
+// A schema is made once, however often its type is registered.
 func TestSchemasOnce(t *testing.T) {
 	s := events.NewSchemas(schemasText)
 	a, b := s.Event("a.b", "inputSchema"), s.Event("a.b", "inputSchema")

@@ -29,7 +29,7 @@ func (et *eventType) emit(ctx context.Context, p any, opts []events.EmitOption) 
 	if err != nil {
 		return fail(err)
 	}
-	if o.nobody() {
+	if o.entry.ForNobody() { // SRV-2
 		return nil
 	}
 	first := o.checked && et.feeds.Emitted(o.entry.EventID)
@@ -51,9 +51,6 @@ type outgoing struct {
 	generated bool // its eventId
 	checked   bool // the type has a check too
 }
-
-// nobody reports whether the occurrence is for nobody (SRV-2).
-func (o *outgoing) nobody() bool { return o.entry.Targets != nil && len(o.entry.Targets) == 0 }
 
 // occurrence validates and encodes. p is a pointer to the payload.
 func (et *eventType) occurrence(ctx context.Context, p any, opts []events.EmitOption) (x outgoing, err error) {

@@ -71,16 +71,12 @@ func Register[A, P any](s *Server, t events.Type[A, P], h Hooks[A, P], o ...Type
 
 // RegisterCheck adds an event type whose occurrences a check finds upstream. Registering a name
 // again is as in [Register]. See SRV-1.
-//
-//go:noinline
 func RegisterCheck[A, P any](s *Server, t events.Type[A, P], c Check[A, P], h Hooks[A, P], o ...TypeOption) error {
 	return s.registerCheck(&t.Info, NewUntypedHooks(&h), eraseCheck(c), o)
 }
 
 // RegisterBoth adds an event type that has a check and an emitter; an occurrence that comes both
 // ways under one eventId is delivered once. See SRV-1.
-//
-//go:noinline
 func RegisterBoth[A, P any](s *Server, t events.Type[A, P], c Check[A, P], h Hooks[A, P], o ...TypeOption) (*Emitter[P], error) {
 	e, err := s.registerBoth(&t.Info, NewUntypedHooks(&h), eraseCheck(c), o)
 	return (*Emitter[P])(e), err

@@ -41,6 +41,9 @@ type Entry struct {
 	Cursor string
 }
 
+// ForNobody reports whether the occurrence has targets, and none of them: it is not to be appended.
+func (e *Entry) ForNobody() bool { return e.Targets != nil && len(e.Targets) == 0 }
+
 // A Batch is what Read found.
 type Batch struct {
 	// Entries are in order and without holes. Callers must not change them.

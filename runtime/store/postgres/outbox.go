@@ -57,7 +57,7 @@ func (s *Store) EmitSQL(ctx context.Context, tx interface {
 // outboxArgs returns nil for an occurrence that is for nobody.
 func outboxArgs(p store.Prepared) ([]any, error) {
 	o := p.Outgoing()
-	if o.Entry.Targets != nil && len(o.Entry.Targets) == 0 {
+	if o.Entry.ForNobody() {
 		return nil, nil
 	}
 	if o.Log == "" || len(o.Log) > maxName {
