@@ -13,12 +13,22 @@ help: ## List the targets.
 .PHONY: test
 test: lint drift unit oracle-here ## Run every check: format, vet, staticcheck, drift, tests.
 
+# One throwaway PostgreSQL is for all packages. Tests of servers and databases wait part of their time: one package
+# more than there are cores runs at once.
+PACKAGES ?= $(shell expr 1 + $$(getconf _NPROCESSORS_ONLN))
+
 .PHONY: unit
 unit:
 ifeq ($(HAVE_CC),)
 	@echo "no C compiler found: running the tests without the race detector"
 endif
-	CGO_ENABLED=$(if $(HAVE_CC),1,0) $(GO) test $(RACE) -timeout 10m ./...
+	@mkdir -p bin
+	@$(GO) build -o bin/ ./runtime/internal/pgtest/throwaway
+	CGO_ENABLED=$(if $(HAVE_CC),1,0) ./bin/throwaway $(GO) test $(RACE) -p $(PACKAGES) -timeout 20m ./...
+
+.PHONY: quick
+quick: ## Run the tests without the race detector, a database and builds of what is generated (while working).
+	$(GO) test -short ./...
 
 .PHONY: lint
 lint: ## Check format, vet, staticcheck and workflows.
@@ -57,8 +67,17 @@ CLUSTERTIME ?= 5m
 .PHONY: cluster
 cluster: ## Kill, stop and replace replicas for CLUSTERTIME and show that nothing is lost (needs PostgreSQL).
 	@mkdir -p bin
-	@$(GO) build -o bin/campaign ./runtime/internal/campaign
+	@$(GO) run ./runtime/internal/campaign/build -o bin/campaign
 	@./bin/campaign -time $(CLUSTERTIME)
+	@./bin/campaign -restores 4
+
+# How often cluster-mutants runs the campaign with each change.
+CLUSTERRUNS ?= 1
+
+.PHONY: cluster-mutants
+cluster-mutants: ## Show that make cluster finds what it is there for: four faults put into the code, and none.
+	@mkdir -p bin
+	@$(GO) run ./runtime/internal/campaign/build -o bin/campaign-mutant -mutants -time 1m -runs $(CLUSTERRUNS)
 
 .PHONY: asyncapi
 asyncapi: ## Check exported AsyncAPI documents with the official parser (needs Node, npm and its registry).
@@ -77,12 +96,52 @@ oracle-here:
 	@if (cd $(ORACLE) && GOPROXY=off $(GO) list -deps -test ./... >/dev/null 2>&1); then $(MAKE) --no-print-directory oracle; \
 	  else echo "NOT RUN: $(ORACLE), whose modules are not on this machine; make oracle downloads and runs them"; fi
 
+# The example that exports metrics has a go.mod of its own: the SDK and the exporter are its choice alone.
+METRICS = examples/metrics
+
+.PHONY: metrics
+metrics: ## Run the example for Prometheus and hold its alerts and dashboard to what it exports (downloads the exporter).
+	cd $(METRICS) && $(GO) vet ./... && $(GO) test ./...
+
+# The drivers by which EmitSQL is tried have a go.mod of their own, and one more for an older release of lib/pq.
+DRIVERS = runtime/store/postgres/drivers
+OLDPQ = pq1.10.mod
+
+.PHONY: drivers
+drivers: ## Try EmitSQL by pgx and by lib/pq, new and old (downloads them; needs PostgreSQL).
+	cd $(DRIVERS) && $(GO) vet ./... && $(GO) test ./... && MCPE_TEST_LIBPQ=1.10 $(GO) test -modfile=$(OLDPQ) ./...
+
 # The console's tests in a headless Chromium have a go.mod of their own.
 BROWSER = runtime/admin/browser
 
 .PHONY: browser
-browser: ## Try the operator's console in a headless Chromium (downloads what drives it; skipped loudly without one).
+browser: ## Try the operator's console in a headless Chromium (downloads what drives it, and axe by npm; skipped loudly without one).
+	npm install --silent --no-fund --no-audit --ignore-scripts --prefix bin/axe axe-core@4.10.3
 	cd $(BROWSER) && $(GO) vet ./... && $(GO) test -count=1 ./...
+
+# Clients and servers of other makes, at the versions in testdata/package.json and in mcpgo/go.mod, a module of its own.
+PEERS = runtime/internal/peers
+
+.PHONY: peers
+peers: ## Hold client and server against those of other makes (in Go; and with Node, npm and its registry, or it says so, in JavaScript).
+	cd $(PEERS)/mcpgo && $(GO) vet ./... && $(GO) test -count=1 ./...
+	@if command -v node >/dev/null && command -v npm >/dev/null; then set -e; \
+	  mkdir -p bin/peers; cp $(PEERS)/testdata/* bin/peers/; \
+	  npm install --silent --no-fund --no-audit --ignore-scripts --no-package-lock --prefix bin/peers; \
+	  MCPE_TEST_PEERS=$(CURDIR)/bin/peers $(GO) test -count=1 ./$(PEERS); \
+	  $(GO) test -count=1 -run '^TestPeer' ./runtime/client; \
+	else echo "NOT RUN: the peers of npm, which need Node and npm"; test -z "$$MCPE_TEST_PEERS_REQUIRED"; fi
+
+# What the TypeScript that is generated is tried with, at the versions of its lock file.
+TYPESCRIPT = gen/testdata/typescript
+
+.PHONY: typescript
+typescript: ## Compile, lint and run the TypeScript that is generated (needs Node, npm and its registry, or it says that it is not run).
+	@if command -v node >/dev/null && command -v npm >/dev/null; then set -e; \
+	  mkdir -p bin/typescript; cp $(TYPESCRIPT)/* bin/typescript/; \
+	  npm ci --silent --no-fund --no-audit --ignore-scripts --prefix bin/typescript; \
+	  MCPE_TEST_TYPESCRIPT=$(CURDIR)/bin/typescript $(GO) test -count=1 -run '^TestTypeScript|^TestReceives$$' ./gen ./examples/typescript; \
+	else echo "NOT RUN: TypeScript, which needs Node and npm"; test -z "$$MCPE_TEST_TYPESCRIPT_REQUIRED"; fi
 
 # The npm package that gen/provider/github has its schemas from.
 OCTOKIT = @octokit/webhooks-schemas@7.6.1
@@ -136,3 +195,6 @@ tidy: ## Check that go.mod and go.sum are tidy.
 	cd tools && $(GO) mod tidy -diff
 	cd $(ORACLE) && $(GO) mod tidy -diff
 	cd $(BROWSER) && $(GO) mod tidy -diff
+	cd $(METRICS) && $(GO) mod tidy -diff
+	cd $(PEERS)/mcpgo && $(GO) mod tidy -diff
+	cd $(DRIVERS) && $(GO) mod tidy -diff && $(GO) mod tidy -diff -modfile=$(OLDPQ)

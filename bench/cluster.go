@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/throwaway"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 const (
@@ -254,7 +254,7 @@ func benchOutbox(ctx context.Context, all []*process) (row, error) {
 func benchFailover(ctx context.Context, s settings, all []*process, place string) (row, error) {
 	var took []float64
 	for range s.rounds {
-		owner, err := ownerOf(all, store.OutboxTopic)
+		owner, err := ownerOf(all, engine.OutboxTopic)
 		if err != nil {
 			return row{}, err
 		}
@@ -296,7 +296,7 @@ func ownerOf(all []*process, topic string) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		var c store.Cluster
+		var c engine.Cluster
 		if err := json.Unmarshal([]byte(text), &c); err != nil {
 			return 0, err
 		}
@@ -322,6 +322,21 @@ const (
 	fanEmits         = 100
 )
 
+// ages waits for n deliveries at a receiver and returns how old what they brought was.
+func ages(receiver *process, n int) (took []time.Duration, err error) {
+	for end := time.Now().Add(30 * time.Second); len(took) < n; time.Sleep(10 * time.Millisecond) {
+		text, err := receiver.get("/admin/ages")
+		var some []time.Duration
+		if err == nil {
+			err = json.Unmarshal([]byte(text), &some)
+		}
+		if took = append(took, some...); err != nil || time.Now().After(end) {
+			return took, errors.Join(err, fmt.Errorf("%d of %d deliveries within 30 s", len(took), n))
+		}
+	}
+	return took, nil
+}
+
 // benchFan measures how old an occurrence of a process that only emits is at webhooks, whose owners are other
 // processes.
 func benchFan(ctx context.Context, all []*process, receiver *process, database string) (row, error) {
@@ -333,23 +348,10 @@ func benchFan(ctx context.Context, all []*process, receiver *process, database s
 	if _, err := all[0].get(fmt.Sprint("/admin/subscribe?n=", fanSubscriptions)); err != nil {
 		return row{}, err
 	}
-	ages := func(n int) (took []time.Duration, err error) {
-		for end := time.Now().Add(30 * time.Second); len(took) < n; time.Sleep(10 * time.Millisecond) {
-			text, err := receiver.get("/admin/ages")
-			var some []time.Duration
-			if err == nil {
-				err = json.Unmarshal([]byte(text), &some)
-			}
-			if took = append(took, some...); err != nil || time.Now().After(end) {
-				return took, errors.Join(err, fmt.Errorf("%d of %d deliveries within 30 s", len(took), n))
-			}
-		}
-		return took, nil
-	}
 	if err := worker.emit(1); err != nil { // until then owners take up what is new
 		return row{}, err
 	}
-	if _, err := ages(fanSubscriptions); err != nil {
+	if _, err := ages(receiver, fanSubscriptions); err != nil {
 		return row{}, err
 	}
 	for range fanEmits {
@@ -358,7 +360,7 @@ func benchFan(ctx context.Context, all []*process, receiver *process, database s
 			return row{}, err
 		}
 	}
-	took, err := ages(fanEmits * fanSubscriptions)
+	took, err := ages(receiver, fanEmits*fanSubscriptions)
 	if err != nil {
 		return row{}, err
 	}

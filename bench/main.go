@@ -6,7 +6,8 @@
 // keep-alive connections; that of emitting at replicas is inserting the same rows into PostgreSQL, those
 // that wait in one statement; that of generating is go/format over the bytes we generate;
 // that of compiling what is generated is compiling its types alone;
-// that of a large input is the same work on an input of half or a quarter of its size.
+// that of a large input is the same work on an input of half or a quarter of its size;
+// that of schemas that lead to each other is what people may be made to wait.
 // Limit and ours run in one invocation, each server in a process of its own, turn by turn, so that
 // a machine whose speed drifts moves both. Everything stays on the loopback interface.
 package main
@@ -36,6 +37,7 @@ type settings struct {
 	rounds   int
 	duration time.Duration
 	streams  int
+	kills    int
 }
 
 var parts = []struct {
@@ -50,9 +52,11 @@ var parts = []struct {
 	{"subscriptions", benchSubscriptions},
 	{"restart", benchRestart},
 	{"cluster", benchCluster},
+	{"balancer", benchBalance},
 	{"generate", benchGenerate},
 	{"compile", benchCompile},
 	{"size", benchSize},
+	{"graph", benchGraph},
 }
 
 func main() {
@@ -64,10 +68,11 @@ func main() {
 		return
 	}
 	var s settings
-	only := flag.String("only", "", "comma-separated parts to run: poll, push, idle, webhook, attempts, subscriptions, restart, cluster, generate, compile, size; default all")
+	only := flag.String("only", "", "comma-separated parts to run: poll, push, idle, webhook, attempts, subscriptions, restart, cluster, balancer, generate, compile, size, graph; default all")
 	flag.IntVar(&s.rounds, "rounds", 3, "paired rounds; the median is shown")
 	flag.DurationVar(&s.duration, "duration", 3*time.Second, "length of one measurement")
 	flag.IntVar(&s.streams, "streams", 1000, "open streams of push and idle")
+	flag.IntVar(&s.kills, "kills", 10, "kills behind the balancer, each with 10 clients of a mode")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

@@ -18,6 +18,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/bench/sample"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
@@ -80,9 +81,17 @@ func serveWorker(mux *http.ServeMux, database string) error {
 }
 
 // serveReplica is a server on the database that the place begins with; behind a space is where its webhooks
-// go.
+// go, and behind another one its lease, where it is not the default.
 func serveReplica(mux *http.ServeMux, place string) error {
 	database, receiver, _ := strings.Cut(place, " ")
+	receiver, text, ok := strings.Cut(receiver, " ")
+	var replica server.Replica
+	if ok {
+		var err error
+		if replica.Lease, err = time.ParseDuration(text); err != nil {
+			return err
+		}
+	}
 	ctx := context.Background()
 	log := slog.New(slog.DiscardHandler)
 	kept, err := postgres.Open(ctx, database, postgres.Options{Logger: log})
@@ -96,7 +105,7 @@ func serveReplica(mux *http.ServeMux, place string) error {
 	hooks := &server.WebhookOptions{AllowReceivers: []string{receiver}}
 	hooks.Callbacks.AllowOrigins = hooks.AllowReceivers
 	srv := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
-	es, err := server.New(srv, server.Options{Store: kept, Webhook: hooks, Logger: log})
+	es, err := server.New(srv, server.Options{Store: kept, Webhook: hooks, Replica: replica, Logger: log})
 	if err != nil {
 		return err
 	}
@@ -108,7 +117,7 @@ func serveReplica(mux *http.ServeMux, place string) error {
 		n, err := strconv.Atoi(r.URL.Query().Get("n"))
 		for i := 0; i < n && err == nil; i++ {
 			// Of principals of their own, so that they are in different shards.
-			_, err = es.Admin().Register(r.Context(), server.Registration{SubscriptionKey: server.SubscriptionKey{
+			_, err = es.Admin().Subscribe(r.Context(), operator.SubscribeRequest{SubscriptionKey: operator.SubscriptionKey{
 				Principal: fmt.Sprint("bench", i), Event: sample.BenchSampleEventName,
 				URL: fmt.Sprintf("%s/hooks/%d", receiver, i), Arguments: json.RawMessage(`{}`)}})
 		}
@@ -116,7 +125,7 @@ func serveReplica(mux *http.ServeMux, place string) error {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		}
 	})
-	mux.Handle("/mcp", transport.NewHandler(es, transport.HandlerOptions{Direct: true}))
+	mux.Handle("/mcp", transport.NewHandler(es, transport.HandlerOptions{Direct: true, MaxOpen: -1, MaxSessions: -1}))
 	onLoad(mux, func(ctx context.Context) error { return emitter.Emit(ctx, payload()) })
 	onEmit(mux, func() error { return emitter.Emit(ctx, payload()) })
 	mux.HandleFunc("GET /admin/transactions", func(w http.ResponseWriter, r *http.Request) {

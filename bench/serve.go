@@ -35,6 +35,10 @@ func serve(kind, place string) error {
 		if err := serveOurs(mux, kind == "direct"); err != nil {
 			return err
 		}
+	case "sdk":
+		if err := serveSDK(mux); err != nil {
+			return err
+		}
 	case "webhook":
 		if err := serveWebhook(mux, nil); err != nil {
 			return err
@@ -95,12 +99,7 @@ func payload() sample.BenchSamplePayload {
 }
 
 func serveOurs(mux *http.ServeMux, direct bool) error {
-	srv := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
-	srv.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
-		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			return next(ctx, method, req)
-		}
-	})
+	srv := newServer()
 	es, err := server.New(srv, server.Options{})
 	if err != nil {
 		return err
@@ -109,21 +108,63 @@ func serveOurs(mux *http.ServeMux, direct bool) error {
 	if err != nil {
 		return err
 	}
+	mux.Handle("/mcp", authorized(transport.NewHandler(es, transport.HandlerOptions{Direct: direct, MaxOpen: -1, MaxSessions: -1})))
+	onEmit(mux, func() error { return emitter.Emit(context.Background(), payload()) })
+	return nil
+}
+
+// newServer is a server of the SDK with a receiving middleware that passes every call on.
+func newServer() *mcp.Server {
+	srv := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
+	srv.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			return next(ctx, method, req)
+		}
+	})
+	return srv
+}
+
+// authorized passes on requests with the token.
+func authorized(h http.Handler) http.Handler {
 	verify := func(_ context.Context, got string, _ *http.Request) (*auth.TokenInfo, error) {
 		if got != token {
 			return nil, auth.ErrInvalidToken
 		}
 		return &auth.TokenInfo{UserID: "bench", Expiration: time.Now().Add(time.Hour)}, nil
 	}
-	mux.Handle("/mcp", auth.RequireBearerToken(verify, nil)(transport.NewHandler(es, transport.HandlerOptions{Direct: direct})))
-	onEmit(mux, func() error { return emitter.Emit(context.Background(), payload()) })
+	return auth.RequireBearerToken(verify, nil)(h)
+}
+
+// emptyPoll is the answer to a poll that finds nothing.
+const emptyPoll = `{"resultType":"complete","events":[],"cursor":"AQJr0wAAAAAAAAABAAAAAAAAAAE","truncated":false,"hasMore":false,"nextPollMs":5000}`
+
+// pollParams are not read.
+type pollParams struct {
+	mcp.ParamsBase
+}
+
+// A pollResult is emptyPoll as the SDK writes it.
+type pollResult struct{ mcp.ResultBase }
+
+func (pollResult) MarshalJSON() ([]byte, error) { return []byte(emptyPoll), nil }
+
+// serveSDK answers polls with prebuilt bytes by a custom method of the SDK: what the SDK itself allows.
+func serveSDK(mux *http.ServeMux) error {
+	srv := newServer()
+	err := mcp.AddReceivingCustomMethod(srv, "events/poll", func(context.Context, *mcp.ServerSession, *pollParams) (*pollResult, error) {
+		return &pollResult{}, nil
+	})
+	if err != nil {
+		return err
+	}
+	mux.Handle("/mcp", authorized(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, &mcp.StreamableHTTPOptions{Stateless: true})))
 	return nil
 }
 
 // serveLimit answers polls and streams with prebuilt bytes: no authentication, no validation, no
 // replay.
 func serveLimit(mux *http.ServeMux) {
-	poll := []byte(`{"jsonrpc":"2.0","id":7,"result":{"resultType":"complete","events":[],"cursor":"AQJr0wAAAAAAAAABAAAAAAAAAAE","truncated":false,"hasMore":false,"nextPollMs":5000}}`)
+	poll := []byte(`{"jsonrpc":"2.0","id":7,"result":` + emptyPoll + `}`)
 	active := []byte(`data: {"jsonrpc":"2.0","method":"notifications/events/active","params":{"cursor":"AQJr0wAAAAAAAAABAAAAAAAAAAE","truncated":false,"_meta":{"io.modelcontextprotocol/subscriptionId":7}}}` + "\n\n")
 	var mu sync.Mutex
 	subscribers := map[chan []byte]struct{}{}

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mcpe-gen/mcpe-gen/bench/sample"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
@@ -125,7 +126,7 @@ func register(ctx context.Context, es *server.Server, url string, n, matching in
 			incident = fmt.Sprint("INC-x", i)
 		}
 		g.Go(func() error {
-			_, err := es.Admin().Register(ctx, server.Registration{SubscriptionKey: server.SubscriptionKey{
+			_, err := es.Admin().Subscribe(ctx, operator.SubscribeRequest{SubscriptionKey: operator.SubscriptionKey{
 				Principal: "bench", Event: "bench.sample", URL: fmt.Sprintf("%s/hooks/%d", url, i), Arguments: json.RawMessage(`{"incident":"` + incident + `"}`)}})
 			return err
 		})
@@ -136,10 +137,10 @@ func register(ctx context.Context, es *server.Server, url string, n, matching in
 func webhookServer(receiver string, st store.Store, attempts int) (*server.Server, *sample.BenchSampleEmitter, error) {
 	srv := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
 	o := server.Options{
-		Store:     st,
-		Memory:    server.Memory{PerPrincipal: -1, Total: -1},
-		Logger:    slog.New(slog.DiscardHandler),
-		Principal: func(context.Context, *mcp.RequestExtra) string { return "bench" },
+		Store:       st,
+		MemoryQuota: server.Quota{PerPrincipal: -1, Total: -1},
+		Logger:      slog.New(slog.DiscardHandler),
+		Principal:   func(context.Context, *mcp.RequestExtra) string { return "bench" },
 		Webhook: &server.WebhookOptions{
 			Callbacks: server.Callbacks{AllowOrigins: []string{receiver}}, AllowReceivers: []string{receiver},
 			Quota:    server.Quota{PerPrincipal: -1, Total: -1},

@@ -145,6 +145,7 @@ type walk struct {
 	main     string
 	modules  map[string]*packages.Module // by package path; nil for the standard library
 	promised map[string]bool
+	pkgPath  string // the package that is walked
 	name     string // the exported name that is followed
 	seen     map[types.Type]bool
 	found    []leak
@@ -156,6 +157,7 @@ func (w *walk) begin(name string) {
 }
 
 func (w *walk) pkg(p *types.Package) {
+	w.pkgPath = p.Path()
 	scope := p.Scope()
 	for _, name := range scope.Names() {
 		obj := scope.Lookup(name)
@@ -278,6 +280,14 @@ func (w *walk) args(list *types.TypeList) {
 	}
 }
 
+// engine reports whether a type is the runtime's business with a store (docs/versioning.md): what the
+// methods of a store take and return for it, and the interfaces by which an option takes a store, which
+// authors pass on as they got it.
+func (w *walk) engine(obj *types.TypeName) bool {
+	return obj.Pkg().Path() == w.main+"/runtime/store/engine" &&
+		(types.IsInterface(obj.Type()) || strings.HasPrefix(w.pkgPath, w.main+"/runtime/store/"))
+}
+
 // refused notes a leak if the package of obj is not promised.
 func (w *walk) refused(obj *types.TypeName) bool {
 	if obj.Pkg() == nil {
@@ -292,7 +302,7 @@ func (w *walk) refused(obj *types.TypeName) bool {
 			why = "which is internal to the standard library"
 		}
 	case m.Path == w.main:
-		if !w.promised[path] {
+		if !w.promised[path] && !w.engine(obj) {
 			why = "of a package that promises nothing"
 		}
 	case module.IsPseudoVersion(m.Version) || semver.Prerelease(m.Version) != "":

@@ -19,9 +19,11 @@ import (
 var rooms = []string{
 	"transport", "mcpe", "mcpc", "conversation",
 	"server",
+	"internal/solo",
 	"internal/subscriber",
+	"internal/waittool", "internal/polling", "internal/history",
 	"internal/feed", "internal/topic",
-	"delivery",
+	"internal/delivery",
 	"internal/verify",
 	"internal/port", "internal/fault", "internal/hook", "internal/frame", "internal/keylock",
 }
@@ -109,7 +111,7 @@ func TestKernelStandsAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused := []string{"github.com/modelcontextprotocol/go-sdk", runtimePath + "webhook", runtimePath + "delivery", runtimePath + "netguard",
+	refused := []string{"github.com/modelcontextprotocol/go-sdk", runtimePath + "webhook", runtimePath + "internal/delivery", runtimePath + "internal/netguard",
 		runtimePath + "server", runtimePath + "internal/port", runtimePath + "internal/feed"}
 	for dep := range strings.FieldsSeq(string(out)) {
 		for _, r := range refused {

@@ -1,4 +1,4 @@
-// Package gen generates typed Go from event files. It is what the command mcpe-gen, the tests and
+// Package gen generates typed Go and TypeScript from event files. It is what the command mcpe-gen, the tests and
 // the golden cases call.
 //
 // [Generate] reads event files and returns a [Plan]: which files of the output directory are to be
@@ -12,9 +12,9 @@ package gen
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"go/build"
-	"go/token"
 	"io"
 	"maps"
 	"path/filepath"
@@ -24,17 +24,23 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/diagnostic"
 	"github.com/mcpe-gen/mcpe-gen/gen/golang"
 	"github.com/mcpe-gen/mcpe-gen/gen/ir"
+	"github.com/mcpe-gen/mcpe-gen/gen/model"
+	"github.com/mcpe-gen/mcpe-gen/gen/plugin"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/gen/typescript"
 )
 
 // A Request describes one Go package to generate.
 type Request struct {
 	// Dir is the directory that relative paths start from; empty means the working directory.
 	Dir string
-	// Files are the event files of the package, Out is its directory.
+	// Files are the event files of the package, Out is its directory. Without Out no Go is written, only what
+	// TypeScript asks for.
 	Files []string
 	Out   string
+	// TypeScript asks for TypeScript of the package; nil means none. See TS-1.
+	TypeScript *TypeScript
 	// Package is the Go package's name. When empty the event files' own `package` is used, and
 	// without one the name of Out.
 	Package string
@@ -54,6 +60,22 @@ type Request struct {
 	Overrides Overrides
 }
 
+// A TypeScript says where the TypeScript of a package goes.
+type TypeScript struct {
+	// Out is the output directory.
+	Out string
+	// Emit lists what is written beside events.ts: ai-sdk, client, webhook, schemas. See TS-2.
+	Emit []string
+}
+
+// Place is the directory by which the package is known: Out, or that of the TypeScript where there is no Go.
+func (r Request) Place() string {
+	if r.Out == "" && r.TypeScript != nil {
+		return r.TypeScript.Out
+	}
+	return r.Out
+}
+
 // A UsageError tells that a run was asked for in a way that cannot be done, whatever the event
 // files say. The command exits with 2.
 type UsageError struct{ Message string }
@@ -66,16 +88,38 @@ func usage(format string, args ...any) error { return &UsageError{fmt.Sprintf(fo
 // Generate plans the package that r describes. The plan is nil when a diagnostic is an error or
 // when an error is returned; nothing is written.
 func Generate(ctx context.Context, r Request) (*Plan, []diagnostic.Diagnostic, error) {
-	if r.Out == "" {
+	if r.Place() == "" {
 		return nil, nil, usage("no output directory is given")
 	}
-	m, diags, err := model(ctx, r)
+	if r.Out == "" {
+		r.Emit = []string{"types"} // of the other parts only Go has something
+	}
+	m, diags, err := modelOf(ctx, r)
 	if m == nil {
 		return nil, diags, err
 	}
+	plan := &Plan{models: []*modelled{m}}
+	if r.Out != "" {
+		found, err := plan.golang(r, m)
+		if err != nil {
+			return nil, diags, err
+		}
+		diags = append(diags, found...)
+	}
+	if r.TypeScript != nil {
+		if err := plan.typescript(r, m); err != nil {
+			return nil, diags, err
+		}
+	}
+	plan.sort()
+	return plan, source.Sort(diags), ctx.Err()
+}
+
+// golang plans the Go package.
+func (p *Plan) golang(r Request, m *modelled) ([]source.Diagnostic, error) {
 	home, err := locate(r.path(r.Out))
 	if err != nil {
-		return nil, diags, err
+		return nil, err
 	}
 	files, err := golang.Emit(m.pkg, golang.Options{
 		Server: m.emit["server"], Client: m.emit["client"], Tools: m.emit["tools"], Ingress: m.emit["ingress"],
@@ -83,13 +127,53 @@ func Generate(ctx context.Context, r Request) (*Plan, []diagnostic.Diagnostic, e
 		Source:     func(path string) string { return home.name(r.path(path)) },
 	})
 	if err != nil {
-		return nil, diags, err
+		return nil, err
 	}
-	plan, found, err := makePlan(r, m.pkg, home, files)
+	present, err := readOutput(home.dir, func(name string) bool { return besides[name] != "" || filepath.Ext(name) == ".go" })
 	if err != nil {
-		return nil, diags, err
+		return nil, err
 	}
-	return plan, source.Sort(append(diags, found...)), ctx.Err()
+	err = p.compare(target{
+		request: r, name: m.pkg.Name, out: r.Out, home: home, files: files, present: present, sources: m.sources(),
+		ours: func(name string) bool { return ours(name, present[name], present) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := output{name: m.pkg.Name, dir: home.dir, shown: r.Out, base: home.base}
+	for _, f := range r.Files {
+		out.sources = append(out.sources, home.name(r.path(f)))
+	}
+	p.packages = append(p.packages, out)
+	return strangers(r, home, m.pkg.Name, present), nil
+}
+
+// typescript plans the TypeScript (TS-1).
+func (p *Plan) typescript(r Request, m *modelled) error {
+	home, err := locate(r.path(r.TypeScript.Out))
+	if err != nil {
+		return err
+	}
+	options, err := json.Marshal(typescript.Options{Emit: r.TypeScript.Emit})
+	if err != nil {
+		return err
+	}
+	answer, err := typescript.Emit(plugin.Request{Version: model.Version, Options: options, Packages: []*model.Package{m.describe(home)}})
+	if err != nil {
+		return usage("typescript: %v", err)
+	}
+	files := map[string][]byte{}
+	for _, f := range answer.Files {
+		files[f.Path] = []byte(f.Text)
+	}
+	present, err := readOutput(home.dir, func(name string) bool { return filepath.Ext(name) == ".ts" })
+	if err != nil {
+		return err
+	}
+	return p.compare(target{
+		request: r, name: m.pkg.Name, out: r.TypeScript.Out, home: home, files: files, present: present, sources: m.sources(),
+		ours: func(name string) bool { return ours(name, present[name], nil) },
+	})
 }
 
 // path returns p below the request's directory.
@@ -102,13 +186,14 @@ func (r Request) path(p string) string {
 
 // A modelled package is what Generate and Inspect share.
 type modelled struct {
-	set  *schema.Set
-	pkg  *ir.Package
-	emit map[string]bool
+	request Request
+	set     *schema.Set
+	pkg     *ir.Package
+	emit    map[string]bool
 }
 
-// model loads the event files and types them; nil when that is not possible.
-func model(ctx context.Context, r Request) (*modelled, []source.Diagnostic, error) {
+// modelOf loads the event files and types them; nil when that is not possible.
+func modelOf(ctx context.Context, r Request) (*modelled, []source.Diagnostic, error) {
 	if len(r.Files) == 0 {
 		return nil, nil, usage("no event file is given")
 	}
@@ -148,8 +233,10 @@ func model(ctx context.Context, r Request) (*modelled, []source.Diagnostic, erro
 	if err != nil {
 		return nil, diags, err
 	}
-	if err := checkStems(set); err != nil {
-		return nil, diags, err
+	if r.Out != "" {
+		if err := checkStems(set); err != nil {
+			return nil, diags, err
+		}
 	}
 	pkg, more := ir.Build(set, ir.Options{Package: name, Formats: formats, Tools: emit["tools"]})
 	diags = source.Sort(append(diags, more...))
@@ -159,7 +246,7 @@ func model(ctx context.Context, r Request) (*modelled, []source.Diagnostic, erro
 	if emit["ingress"] && len(pkg.Ingress) == 0 {
 		return nil, diags, usage("emit: ingress, and no event of package %s has from", name)
 	}
-	return &modelled{set: set, pkg: pkg, emit: emit}, diags, nil
+	return &modelled{request: r, set: set, pkg: pkg, emit: emit}, diags, nil
 }
 
 func emits(words []string) (map[string]bool, error) {
@@ -184,8 +271,8 @@ func emits(words []string) (map[string]bool, error) {
 // packageName decides the Go package: the request, else the event files, else the directory.
 func packageName(r Request, set *schema.Set) (string, []source.Diagnostic, error) {
 	if r.Package != "" {
-		if !validPackage(r.Package) {
-			return "", nil, usage("%q is not a Go package name", r.Package)
+		if err := schema.CheckPackage(r.Package); err != nil {
+			return "", nil, usage("%v", err)
 		}
 		return r.Package, nil, nil
 	}
@@ -203,12 +290,15 @@ func packageName(r Request, set *schema.Set) (string, []source.Diagnostic, error
 	if first != nil {
 		return first.Package, nil, nil
 	}
-	dir, err := filepath.Abs(r.path(r.Out))
+	dir, err := filepath.Abs(r.path(r.Place()))
 	if err != nil {
 		return "", nil, err
 	}
-	if name := filepath.Base(dir); validPackage(name) {
+	if name := filepath.Base(dir); schema.CheckPackage(name) == nil {
 		return name, nil, nil
+	}
+	if r.Out == "" {
+		return "events", nil, nil // only plugins of Go ask for it
 	}
 	return "", nil, usage("the directory %s is not named like a Go package: give --package", r.Out)
 }
@@ -220,7 +310,14 @@ func packageRange(f *schema.File) source.Range {
 	return source.InFile(f.Path)
 }
 
-func validPackage(name string) bool { return token.IsIdentifier(name) && name != "_" }
+// CheckStem refuses the event file at a path whose output go build would leave out, as that of ev_linux.yaml; stem is
+// its name without the extension. The error is a [UsageError].
+func CheckStem(path, stem string) error {
+	if built(stem + golang.Suffix) {
+		return nil
+	}
+	return usage("%s would be written to %s%s, which go build leaves out because of its name: rename the file", path, stem, golang.Suffix)
+}
 
 // checkStems refuses event files whose outputs would meet in one file, or in one that go build
 // leaves out.
@@ -232,8 +329,8 @@ func checkStems(set *schema.Set) error {
 			return usage("%s and %s would both be written to %s%s: rename one", prev.Path, f.Path, f.Stem, golang.Suffix)
 		}
 		stems[key] = f
-		if !built(f.Stem + golang.Suffix) {
-			return usage("%s would be written to %s%s, which go build leaves out because of its name: rename the file", f.Path, f.Stem, golang.Suffix)
+		if err := CheckStem(f.Path, f.Stem); err != nil {
+			return err
 		}
 	}
 	return nil

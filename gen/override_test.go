@@ -50,8 +50,8 @@ events:
 	}
 	named := false
 	for _, typ := range m.Types {
-		for _, f := range typ.Fields {
-			named = named || f.GoName == "Number"
+		for _, f := range typ.Type.Members {
+			named = named || f.Go != nil && f.Go.Name == "Number"
 		}
 	}
 	if !named {

@@ -205,7 +205,8 @@ func TestUsageErrors(t *testing.T) {
 		"no event file":           func(r *gen.Request) { r.Files = nil },
 		"no output directory":     func(r *gen.Request) { r.Out = "" },
 		`not "servers"`:           func(r *gen.Request) { r.Emit = []string{"servers"} },
-		`"my-pkg" is not a Go`:    func(r *gen.Request) { r.Package = "my-pkg" },
+		`"my-pkg" cannot name`:    func(r *gen.Request) { r.Package = "my-pkg" },
+		"main cannot be imported": func(r *gen.Request) { r.Package = "main" },
 		"give --package":          func(r *gen.Request) { r.Out = "my-out" },
 		"the Go type of format x": func(r *gen.Request) { r.Types = map[string]string{"x": "any"} },
 	} {

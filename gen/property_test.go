@@ -31,7 +31,7 @@ func schemas(t *rapid.T, depth int) map[string]any {
 	kinds := []string{"string", "integer", "number", "boolean", "date-time", "base64", "enum", "const", "ref"}
 	if depth > 0 {
 		kinds = append(kinds, "object", "object", "array", "map", "union", "nullable", "raw",
-			"merged", "beside", "patterns", "tuple", "conditions", "mixed", "alternatives", "boolean schema", "untyped")
+			"merged", "beside", "patterns", "tuple", "conditions", "mixed", "numbers", "alternatives", "boolean schema", "untyped")
 	}
 	switch kind := rapid.SampledFrom(kinds).Draw(t, "kind"); kind {
 	case "date-time":
@@ -87,6 +87,10 @@ func schemas(t *rapid.T, depth int) map[string]any {
 			values = append(values, json.RawMessage(text))
 		}
 		return map[string]any{"enum": values}
+	case "numbers":
+		list := rapid.SliceOfNDistinct(rapid.SampledFrom([]any{0, 1, -7, 2.5, 1e300}), 1, 3, rapid.ID).Draw(t, "numbers")
+		other := map[string]any{"type": rapid.SampledFrom([]string{"number", "integer"}).Draw(t, "type"), "minimum": 0}
+		return map[string]any{"anyOf": []any{map[string]any{"enum": list}, other}}
 	case "alternatives":
 		return map[string]any{rapid.SampledFrom([]string{"oneOf", "anyOf"}).Draw(t, "keyword"): []any{schemas(t, depth-1), schemas(t, depth-1)}}
 	case "boolean schema":
@@ -158,7 +162,8 @@ func newChecker(t testing.TB) *checker {
 	if err := os.WriteFile(filepath.Join(c.dir, "go.mod"), []byte("module example.com/m\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c.imports = exported(t, c.fset, "cmp", "encoding/json", "github.com/mcpe-gen/mcpe-gen/runtime/events")
+	c.imports = exported(t, c.fset, "cmp", "slices", "encoding/json", "github.com/mcpe-gen/mcpe-gen/runtime/events",
+		"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl")
 	return c
 }
 
@@ -199,6 +204,9 @@ func (c *checker) check(ctx context.Context, document []byte) (accepted bool, wr
 
 // TestOutputCompiles draws event files and type-checks what is generated.
 func TestOutputCompiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: it compiles what is generated")
+	}
 	c := newChecker(t)
 	generated, ctx := 0, t.Context()
 	rapid.Check(t, func(t *rapid.T) {
@@ -224,6 +232,36 @@ func TestOutputCompiles(t *testing.T) {
 		t.Error("every drawn file had an error")
 	}
 	t.Logf("%d packages were generated", generated)
+}
+
+// Q11: a large enum has a sorted list in place of a switch.
+func TestLargeEnum(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: it compiles what is generated")
+	}
+	var values []string
+	for i := range 20_000 {
+		values = append(values, fmt.Sprintf("v%d", i))
+	}
+	doc, err := json.Marshal(map[string]any{
+		"version": 1, "package": "p", "events": []any{map[string]any{"name": "e", "description": "d", "inputSchema": map[string]any{"type": "object"},
+			"payloadSchema": map[string]any{"type": "object", "properties": map[string]any{"a": map[string]any{"enum": values}}}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newChecker(t)
+	if accepted, wrong := c.check(t.Context(), doc); wrong != nil || !accepted {
+		t.Fatal(accepted, wrong)
+	}
+	p, _, err := gen.Generate(t.Context(), gen.Request{Dir: c.dir, Files: []string{"e.json"}, Out: "p", Emit: []string{"types"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(p.Create[0].Content) + string(p.Create[1].Content)
+	if strings.Contains(text, "switch") || !strings.Contains(text, "slices.BinarySearch(valuesOfEPayloadA, v)") {
+		t.Error("the enum has no sorted list")
+	}
 }
 
 // FuzzAccepted proves that any schema that is accepted gives code that type-checks.

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 )
 
 // roundTrips are documents that generated types must read and write back, and the packages of the
@@ -195,8 +195,8 @@ func difference(want, got any, names func(string) bool, at string) string {
 		}
 	case json.Number:
 		g, ok := got.(json.Number)
-		x, _ := events.Literal([]byte(w))
-		y, _ := events.Literal([]byte(g))
+		x, _ := eventsimpl.Literal([]byte(w))
+		y, _ := eventsimpl.Literal([]byte(g))
 		if !ok || x != y {
 			return fmt.Sprintf("%s is %s", at, got)
 		}

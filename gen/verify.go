@@ -2,9 +2,13 @@ package gen
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -53,6 +57,9 @@ func (p *Plan) packageOf(file string) string {
 }
 
 func (o output) check(ctx context.Context, overlay map[string][]byte) ([]source.Diagnostic, error) {
+	if _, err := os.Stat(filepath.Join(o.base, "go.mod")); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("verify %s: it belongs to no module, as there is no go.mod in the directory or above; make one with go mod init", o.shown)
+	}
 	dir := o.dir
 	for { // the go command needs a directory that exists
 		if info, err := os.Stat(dir); err == nil && info.IsDir() {
@@ -77,13 +84,38 @@ func (o output) check(ctx context.Context, overlay map[string][]byte) ([]source.
 		return nil, fmt.Errorf("verify %s: %w", o.shown, err)
 	}
 	var diags []source.Diagnostic
+	missing := map[string]bool{}
 	for _, pkg := range loaded {
+		// The go command compiles to get export data, and says in one text what the type checker says by place.
+		typed := slices.ContainsFunc(pkg.Errors, func(e packages.Error) bool { return e.Kind == packages.TypeError })
 		for _, e := range pkg.Errors {
-			diags = append(diags, source.New("MCPE302", o.rangeOf(e.Pos), "%s", e.Msg))
+			if e.Kind == packages.ListError && typed {
+				continue
+			}
+			if more, ok := strings.CutPrefix(e.Msg, "\t"); ok && len(diags) > 0 {
+				diags[len(diags)-1] = diags[len(diags)-1].WithRelated(o.rangeOf(e.Pos), "%s", more)
+				continue
+			}
+			message, hint := strings.ReplaceAll(e.Msg, "\n\t", "; "), ""
+			if m := notImported.FindStringSubmatch(e.Msg); m != nil {
+				module := m[1]
+				if module == golang.RuntimeModule || strings.HasPrefix(module, golang.RuntimeModule+"/") {
+					module = golang.RuntimeModule // one requirement for all of its packages
+				}
+				if missing[module] {
+					continue
+				}
+				missing[module] = true
+				message, hint = "go.mod requires no module that has "+module, "go get "+module
+			}
+			diags = append(diags, source.New("MCPE302", o.rangeOf(e.Pos), "%s", message).WithHint("%s", hint))
 		}
 	}
 	return diags, nil
 }
+
+// notImported matches what the type checker says of an import that could not be loaded.
+var notImported = regexp.MustCompile(`^could not import (\S+) \(invalid package name: ""\)$`)
 
 // rangeOf reads the file:line:column of a compiler message.
 func (o output) rangeOf(pos string) source.Range {

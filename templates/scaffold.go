@@ -98,39 +98,105 @@ func (e *ExistsError) Error() string {
 	return fmt.Sprintf("%s already has %s; nothing was written", e.Dir, strings.Join(e.Paths, ", "))
 }
 
+// theirs are the files that a new repository of a forge has. They stay; the lists get the lines that they lack.
+var theirs = map[string]bool{"README.md": false, ".gitignore": true, ".gitattributes": true}
+
+// Present is what [Write] found of the files that a new repository of a forge has.
+type Present struct {
+	// Kept are the paths of files that stay as they are, Extended of those that got lines.
+	Kept, Extended []string
+}
+
 // Write creates files in dir, which need not exist. If one of them is there already, or one of the
-// paths in taken is, it writes nothing and returns an [ExistsError] that names them all.
-func Write(dir string, files []File, taken ...string) error {
-	present := &ExistsError{Dir: dir}
-	check := func(p string) error {
+// paths in taken is, it writes nothing and returns an [ExistsError] that names them all. A README.md that is there
+// stays, and .gitignore and .gitattributes get the lines that they lack.
+func Write(dir string, files []File, taken ...string) (Present, error) {
+	var present Present
+	exists := &ExistsError{Dir: dir}
+	there := func(p string) (bool, error) {
 		_, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(p)))
-		switch {
-		case err == nil:
-			present.Paths = append(present.Paths, p)
-		case !errors.Is(err, fs.ErrNotExist):
-			return err
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
 		}
-		return nil
+		return err == nil, err
 	}
+	var lists, fresh []File
 	for _, f := range files {
-		if err := check(f.Path); err != nil {
-			return err
+		is, err := there(f.Path)
+		if err != nil {
+			return present, err
+		}
+		switch list, known := theirs[f.Path]; {
+		case !is:
+			fresh = append(fresh, f)
+		case !known:
+			exists.Paths = append(exists.Paths, f.Path)
+		case list:
+			lists = append(lists, f)
+		default:
+			present.Kept = append(present.Kept, f.Path)
 		}
 	}
 	for _, p := range taken {
-		if err := check(p); err != nil {
-			return err
+		is, err := there(p)
+		if err != nil {
+			return present, err
+		}
+		if is {
+			exists.Paths = append(exists.Paths, p)
 		}
 	}
-	if len(present.Paths) > 0 {
-		return present
+	if len(exists.Paths) > 0 {
+		return present, exists
 	}
-	for _, f := range files {
+	for _, f := range fresh {
 		if err := create(filepath.Join(dir, filepath.FromSlash(f.Path)), f.Content); err != nil {
-			return err
+			return present, err
 		}
 	}
-	return nil
+	for _, f := range lists {
+		extended, err := extend(filepath.Join(dir, filepath.FromSlash(f.Path)), f.Content)
+		if err != nil {
+			return present, err
+		}
+		if extended {
+			present.Extended = append(present.Extended, f.Path)
+		} else {
+			present.Kept = append(present.Kept, f.Path)
+		}
+	}
+	return present, nil
+}
+
+// extend appends the lines of a list that a file lacks, comments aside; false when it has them all.
+func extend(name string, content []byte) (bool, error) {
+	old, err := os.ReadFile(name)
+	if err != nil {
+		return false, err
+	}
+	have := map[string]bool{}
+	for line := range strings.Lines(string(old)) {
+		have[strings.TrimSpace(line)] = true
+	}
+	var more strings.Builder
+	for line := range strings.Lines(string(content)) {
+		if l := strings.TrimSpace(line); l != "" && !strings.HasPrefix(l, "#") && !have[l] {
+			more.WriteString(l + "\n")
+		}
+	}
+	if more.Len() == 0 {
+		return false, nil
+	}
+	lead := ""
+	if len(old) > 0 && old[len(old)-1] != '\n' {
+		lead = "\n"
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return false, err
+	}
+	_, err = f.WriteString(lead + more.String())
+	return true, errors.Join(err, f.Close())
 }
 
 // create writes a file that must not exist: what appeared since the check is not overwritten either.

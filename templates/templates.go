@@ -4,7 +4,7 @@
 //
 // Start at [Render]. The files lie in common/, in one directory for each transport, in those of what the server
 // is about: notes/ with one for each source, or webhooks/; and in one for each thing that is chosen: store/, bearer/,
-// oauth/, console/. They are text templates over [Scaffold]; every one ends in
+// oauth/, console/, typescript/. What several of them share is in partial/. They are text templates over [Scaffold]; every one ends in
 // .tmpl, so that neither the go command nor an editor takes go.mod.tmpl for a module or main.go.tmpl for Go.
 //
 // This package makes no compatibility promise.
@@ -24,7 +24,7 @@ import (
 )
 
 //go:embed all:common all:stdio all:http all:notes all:noteshttp all:emit all:check all:webhooks
-//go:embed all:store all:bearer all:oauth all:console
+//go:embed all:store all:bearer all:oauth all:console all:typescript all:partial
 var tree embed.FS
 
 // Transports are the values that Scaffold.Transport may have.
@@ -56,6 +56,8 @@ type Scaffold struct {
 	Auth string
 	// Webhooks offers delivery by webhook, Console serves the operators' console; both on HTTP only.
 	Webhooks, Console bool
+	// TypeScript adds the TypeScript of the event types, and a program that listens, in web/.
+	TypeScript bool
 	// GoVersion is the go line of go.mod, for example "1.26.0".
 	GoVersion string
 	// Version is the version of this module that go.mod requires, for example "v0.1.0".
@@ -120,6 +122,9 @@ func (s Scaffold) directories() []string {
 	}
 	if s.Console {
 		dirs = append(dirs, "console")
+	}
+	if s.TypeScript {
+		dirs = append(dirs, "typescript")
 	}
 	return dirs
 }
@@ -202,7 +207,7 @@ func Render(s Scaffold) ([]File, error) {
 }
 
 // RenderInto gives the files that a module which is there needs for the events of a scaffold, in the order of their
-// paths: the event file, mcpe.yaml and generate.go. It writes nothing.
+// paths: the event file, mcpe.yaml, generate.go and what is in web/. It writes nothing.
 func RenderInto(s Scaffold) ([]File, error) {
 	if s.RootPackage == "" {
 		return nil, errors.New("the package of generate.go is not known")
@@ -212,7 +217,7 @@ func RenderInto(s Scaffold) ([]File, error) {
 		return nil, err
 	}
 	return slices.DeleteFunc(all, func(f File) bool {
-		return f.Path != "events/"+s.Package()+".yaml" && f.Path != "mcpe.yaml" && f.Path != "generate.go"
+		return f.Path != "events/"+s.Package()+".yaml" && f.Path != "mcpe.yaml" && f.Path != "generate.go" && !strings.HasPrefix(f.Path, "web/")
 	}), nil
 }
 
@@ -234,8 +239,11 @@ func execute(name string, s Scaffold) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := template.New(name).Option("missingkey=error").Parse(string(text))
+	t, err := template.New(name).Option("missingkey=error").ParseFS(tree, "partial/*.tmpl")
 	if err != nil {
+		return nil, err
+	}
+	if t, err = t.Parse(string(text)); err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer

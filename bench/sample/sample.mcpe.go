@@ -5,9 +5,13 @@ package sample
 
 import (
 	"context"
+	"iter"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -22,7 +26,7 @@ type BenchSampleArguments struct {
 }
 
 func (v *BenchSampleArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // BenchSamplePayload is the payload of bench.sample.
@@ -39,7 +43,7 @@ type BenchSamplePayload struct {
 }
 
 func (v *BenchSamplePayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // BenchSampleArgumentsSeverity is the member severity of BenchSampleArguments; decoding keeps values that the schema does not list, see Known.
@@ -86,16 +90,16 @@ func (v BenchSamplePayloadSeverity) Known() bool {
 type BenchSampleHooks = server.Hooks[BenchSampleArguments, BenchSamplePayload]
 
 // BenchSampleEmitter emits bench.sample.
-type BenchSampleEmitter server.UntypedEmitter
+type BenchSampleEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *BenchSampleEmitter) Emit(ctx context.Context, p BenchSamplePayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterBenchSample adds bench.sample to s.
 func RegisterBenchSample(s *server.Server, h BenchSampleHooks, o ...server.TypeOption) (*BenchSampleEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, BenchSampleEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, BenchSampleEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*BenchSampleEmitter)(e), err
 }
 
@@ -103,10 +107,30 @@ func RegisterBenchSample(s *server.Server, h BenchSampleHooks, o ...server.TypeO
 type BenchSampleEvent = events.Event[BenchSampleArguments, BenchSamplePayload]
 
 // BenchSampleSubscription delivers the occurrences of bench.sample.
-type BenchSampleSubscription = client.Subscription[BenchSampleArguments, BenchSamplePayload]
+type BenchSampleSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *BenchSampleSubscription) Events() iter.Seq2[*BenchSampleEvent, error] {
+	return clientimpl.Events[*BenchSampleEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *BenchSampleSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *BenchSampleSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeBenchSample subscribes to bench.sample.
 func SubscribeBenchSample(ctx context.Context, c *client.Client, args BenchSampleArguments, o ...client.SubscribeOption) (*BenchSampleSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, BenchSampleEventName, "f70bbbe3098af1031c574ddcae9b47a2", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, BenchSampleEventName, "f70bbbe3098af1031c574ddcae9b47a2", &args, o)
 	return (*BenchSampleSubscription)(s), err
+}
+
+// HandleBenchSample binds f to the occurrences of bench.sample: see [client.Handle].
+func HandleBenchSample(args BenchSampleArguments, f func(context.Context, *BenchSampleEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(BenchSampleEventName, "f70bbbe3098af1031c574ddcae9b47a2", &args, f, o)
 }

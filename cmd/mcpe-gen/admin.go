@@ -30,9 +30,13 @@ connected, what was sent and what came back, and do something about it.
   pause ID, unpause ID      hold deliveries back, and let them go on
   resume ID                 end a suspension
   replay ID CURSOR          deliver again everything after a cursor
-  end ID                    end a subscription
+  end ID                    end a subscription, for good
   disconnect ID             end a stream or a poller's lease
-  revoke PRINCIPAL          end all that a principal has
+  revoke PRINCIPAL          end all that a principal has, for good
+  outbox                    what transactions emitted and was put aside
+  putback ID, drop ID       let that be looked at again, or delete it
+
+On a terminal end, revoke and drop ask first; --yes does not.
 
 The token comes from --token-file or the environment's ` + adminTokenVariable + `. It goes to
 the URL's origin only: redirects are refused, and plain http reaches loopback only.`
@@ -40,6 +44,7 @@ the URL's origin only: redirects are refused, and plain http reaches loopback on
 func newAdmin(c *command) *cobra.Command {
 	var o operate.Options
 	var tokenFile string
+	var yes bool
 	filters := map[string]*string{}
 	cmd := &cobra.Command{
 		Use:   "admin URL VERB [ARGUMENT...]",
@@ -72,6 +77,9 @@ func newAdmin(c *command) *cobra.Command {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			context.AfterFunc(ctx, stop)
+			if !yes && isTerminal(os.Stdin) && isTerminal(c.stderr) {
+				o.Confirm = c.confirm
+			}
 			err := operate.Run(ctx, o)
 			if wrong, ok := errors.AsType[*operate.UsageError](err); ok {
 				return refuse(wrong)
@@ -82,6 +90,7 @@ func newAdmin(c *command) *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&tokenFile, "token-file", "", "`file` that holds the operator's token (default: the environment's "+adminTokenVariable+")")
+	flags.BoolVarP(&yes, "yes", "y", false, "do not ask before end and revoke, which a terminal otherwise does")
 	for _, f := range []struct{ flag, name, usage string }{
 		{"principal", "principal", "of this `principal` only"},
 		{"event", "event", "to this `event` type only"},

@@ -21,6 +21,9 @@ import (
 // testdata/adopt/after by init --write and the two edits of the page, builds, and what its tool does reaches a
 // subscriber as an event.
 func TestAdopt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: it builds servers")
+	}
 	checkout, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)

@@ -107,7 +107,7 @@ func (c *command) breaking(ctx context.Context, files []string, o comparing) err
 		found = append(found, s.found...)
 		key := ""
 		if len(files) == 0 {
-			key = against.KeyOf(c.settings(), s.request.Out)
+			key = against.KeyOf(c.settings(), s.request.Place())
 		}
 		new = append(new, against.Package(key, s.request.Package, s.request.Types, emits(s.request.Emit, "tools"), s.set))
 	}

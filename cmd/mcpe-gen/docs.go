@@ -37,7 +37,7 @@ func newDocs(c *command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "docs [FILE...]",
 		Short: "Write reference pages for event files, as Markdown and HTML",
-		Long:  docsHelp,
+		Long:  docsHelp + overwriteHelp,
 		Example: `  mcpe-gen docs -o docs/events
   mcpe-gen docs incidents.yaml --html incidents.html --since git:v1.2.0
   mcpe-gen docs incidents.yaml >incidents.md`,

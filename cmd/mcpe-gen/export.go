@@ -53,7 +53,7 @@ func newExportAsyncAPI(c *command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "asyncapi [FILE...]",
 		Short: "Write an AsyncAPI 3.0 document",
-		Long:  exportHelp,
+		Long:  exportHelp + overwriteHelp,
 		Example: `  mcpe-gen export asyncapi -o asyncapi.yaml
   mcpe-gen export asyncapi incidents.yaml --title Incidents --api-version 2.1.0 -o asyncapi.json`,
 		ValidArgsFunction: completeEventFiles,
@@ -134,6 +134,12 @@ func titleOf(set *schema.Set) string {
 	}
 	return strings.ToUpper(name[:1]) + name[1:] + " events"
 }
+
+// overwriteHelp is the one rule of all verbs that write to a file.
+const overwriteHelp = `
+
+A file that a verb can make again, of export and docs, is overwritten. An event file
+is yours to edit from then on: import overwrites one only with --force.`
 
 // write writes a file that holds nothing but a verb's result.
 func (c *command) write(path string, text []byte) error {

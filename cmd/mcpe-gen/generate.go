@@ -7,7 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
+	"github.com/mcpe-gen/mcpe-gen/gen/plugin"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/gen/typescript"
 )
 
 const generateHelp = `Write a Go package for event files.
@@ -30,19 +32,28 @@ The parts that --emit chooses from:
   ingress  handlers of webhooks for events that have "from"; not written unless
            it is asked for, and brings server with it
 Types are always written, and "--emit types" writes nothing else. What a part
-needs is imported only with it, so a program that only subscribes links no server.`
+needs is imported only with it, so a program that only subscribes links no server.
+
+TypeScript is written where mcpe.yaml has typescript: {out: DIR}, or --typescript
+names a directory: events.ts with the types, and on request, by emit there or
+--emit-typescript, what receives them with an SDK: ai-sdk, client, webhook, schemas.
+
+Plugins of mcpe.yaml are programs that write files of the same model. They run, with
+your rights, unless FILE arguments are given or --no-plugins.`
 
 // generateFlags are what the verb takes beside the global flags.
 type generateFlags struct {
 	outputs
 	check, diff, dryRun, verify, watch bool
+	// noPlugins leaves out the plugins of the config.
+	noPlugins bool
 }
 
 func newGenerate(c *command) *cobra.Command {
 	var f generateFlags
 	cmd := &cobra.Command{
 		Use:   "generate [FILE...]",
-		Short: "Write Go code for event files",
+		Short: "Write Go and TypeScript for event files",
 		Long:  generateHelp,
 		Example: `  # everything that mcpe.yaml describes
   mcpe-gen generate
@@ -59,11 +70,16 @@ func newGenerate(c *command) *cobra.Command {
   # while editing event files
   mcpe-gen generate --watch
 
+  # TypeScript, without Go
+  mcpe-gen generate incidents.yaml --typescript web/src/events
+
   # a package for clients only
   mcpe-gen generate incidents.yaml -o incidents --emit client`,
 		ValidArgsFunction: completeEventFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
+			case len(f.emitTypeScript) > 0 && f.typescript == "":
+				return usagef("--emit-typescript goes with --typescript")
 			case !f.watch:
 				return c.generate(cmd.Context(), args, f)
 			case f.check || f.diff || f.dryRun:
@@ -77,13 +93,18 @@ func newGenerate(c *command) *cobra.Command {
 	flags.StringVarP(&f.out, "out", "o", "", "`dir` to write to (default: the config's, with FILE arguments the current one)")
 	flags.StringVar(&f.pkg, "package", "", "`name` of the Go package (default: the config's, the event file's, the directory's)")
 	flags.StringSliceVar(&f.emit, "emit", nil, "`parts` to write, of server,client,tools,ingress (default the first three)")
+	flags.StringVar(&f.typescript, "typescript", "", "`dir` to write TypeScript to; with FILE arguments and without -o, nothing else")
+	flags.StringSliceVar(&f.emitTypeScript, "emit-typescript", nil, "`parts` to write beside events.ts, of ai-sdk,client,webhook,schemas")
 	flags.BoolVar(&f.check, "check", false, "write nothing; list what is not current and exit with 4")
 	flags.BoolVar(&f.diff, "diff", false, "write nothing; print what would change as a unified diff")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "write nothing; list what would change")
 	flags.BoolVar(&f.watch, "watch", false, "write again whenever an event file or the config changes, until Ctrl-C")
 	flags.BoolVar(&f.verify, "verify", false, "type-check the code before writing it (needs the module's dependencies)")
+	flags.BoolVar(&f.noPlugins, "no-plugins", false, "do not run the plugins of the config")
 	completeWords(cmd, "emit", "server", "client", "tools", "ingress", "types")
+	completeWords(cmd, "emit-typescript", typescript.Parts...)
 	_ = cmd.MarkFlagDirname("out")
+	_ = cmd.MarkFlagDirname("typescript")
 	return cmd
 }
 
@@ -95,6 +116,12 @@ func (c *command) generate(ctx context.Context, files []string, f generateFlags)
 	plan, err := c.plan(ctx, requests)
 	if err != nil {
 		return err
+	}
+	if len(files) == 0 && !f.noPlugins {
+		ds, err := plan.Plugins(ctx, "", c.plugins())
+		if err := c.judge(ds, err, exitDiagnostics); err != nil {
+			return err
+		}
 	}
 	if len(files) == 0 && f.out == "" {
 		// Only a config says which packages there are.
@@ -117,6 +144,19 @@ func (c *command) generate(ctx context.Context, files []string, f generateFlags)
 		return err
 	}
 	return c.showWritten(changes)
+}
+
+// plugins are those of the config that the run has read.
+func (c *command) plugins() []gen.Plugin {
+	var all []gen.Plugin
+	cfg := c.settings()
+	for _, p := range cfg.Plugins {
+		all = append(all, gen.Plugin{
+			Name: p.Name, Options: p.Options, Out: p.Out,
+			Program: plugin.Program{Command: p.Command, Dir: cfg.Dir, Timeout: p.Timeout},
+		})
+	}
+	return all
 }
 
 // plan generates every request. What is planned is applied together or not at all.

@@ -49,7 +49,7 @@ func textsServer(t *testing.T, answers map[string]string) string {
 		if frames, ok := strings.CutPrefix(result, "stream:"); ok {
 			w.Header().Set("Content-Type", "text/event-stream")
 			for frame := range strings.SplitSeq(frames, "\n") {
-				p := strings.TrimSuffix(frame, "}") + `,"_meta":{"io.modelcontextprotocol/subscriptionId":` + string(m.ID) + `}}`
+				p := strings.TrimSuffix(frame, "}") + `,"_meta":{"x":"` + controls + `","io.modelcontextprotocol/subscriptionId":` + string(m.ID) + `}}`
 				method, params, _ := strings.Cut(p, " ")
 				fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/events/%s\",\"params\":%s}\n\n", method, params)
 			}
@@ -71,7 +71,7 @@ func textsServer(t *testing.T, answers map[string]string) string {
 func TestServerTextIsEscaped(t *testing.T) {
 	const tick = `{"name":"tick","delivery":["push","poll"]}`
 	const list = `{"events":[` + tick + `]}`
-	occurrence := `{"eventId":"e1$C","name":"tick","timestamp":"2026-11-20T08:00:00Z","data":{"k$C":"$C"},"cursor":"$C","_meta":{"x":"$C"}}`
+	occurrence := `{"eventId":"e1$C","name":"tick","timestamp":"2026-11-20T08:00:00Z","data":{"k$C":"$C"},"cursor":"$C"}`
 	bad := `{"eventId":"e2$C","name":"tock$C","timestamp":"$C","data":"$C"}`
 	denied := `{"error":{"code":-32012,"message":"$C","data":{"reason":"$C"}}}`
 	refusals := map[string]string{
@@ -131,7 +131,7 @@ func printsPlain(t *testing.T, verb, format string, answers map[string]string, s
 	select {
 	case <-done:
 	case <-ctx.Done():
-		t.Fatal("does not end")
+		t.Fatalf("does not end: %q %q", stdout.String(), stderr.String())
 	}
 	for _, text := range []string{stdout.String(), stderr.String()} {
 		if escaped := plain.Lines(text); escaped != text {

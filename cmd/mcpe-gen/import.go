@@ -7,18 +7,22 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
+	"github.com/mcpe-gen/mcpe-gen/gen"
+	"github.com/mcpe-gen/mcpe-gen/gen/config"
 	"github.com/mcpe-gen/mcpe-gen/gen/foreign"
 	"github.com/mcpe-gen/mcpe-gen/gen/importer"
+	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/schemadir"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 const importHelp = `Write an event file for event types that exist already.
@@ -35,6 +39,10 @@ when the server changes. What several event types share becomes a shared schema.
 What an event file cannot hold is left out, with a warning and a comment in the
 file.
 
+References to other files are followed, from each file's own directory. The net is
+never asked: refs of mcpe.yaml say which files stand for URLs. Its dialect and
+overrides count as well.
+
 In a directory --event-from says which event a file describes: "filename" names it
 after the file (files that others refer to are shared schemas), "title" after its
 title, and a JSON Pointer after what stands there in the file, such as
@@ -50,6 +58,7 @@ type imports struct {
 	out, pkg string
 	from     string
 	force    bool
+	dialect  string
 }
 
 func newImport(c *command) *cobra.Command {
@@ -57,7 +66,7 @@ func newImport(c *command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import URL|FILE|DIR|-- COMMAND...",
 		Short: "Write an event file from a live server or a document",
-		Long:  importHelp,
+		Long:  importHelp + overwriteHelp,
 		Example: `  mcpe-gen import https://mcp.example.com/ --token $TOKEN -o events/example.yaml
   mcpe-gen import -o events/local.yaml -- ./server -stdio
   mcpe-gen import asyncapi.yaml -o events/lights.yaml
@@ -78,6 +87,8 @@ func newImport(c *command) *cobra.Command {
 	flags.StringVar(&i.pkg, "package", "", "`name` of the Go package that the event file asks for")
 	flags.StringVar(&i.from, "event-from", "", "what names the events of a directory: filename, title or a JSON `pointer`")
 	completeWords(cmd, "event-from", schemadir.ByFilename, schemadir.ByTitle)
+	flags.StringVar(&i.dialect, "dialect", "", "`dialect` of schemas that say none, or one that is not supported: "+strings.Join(schema.Dialects, " or "))
+	completeWords(cmd, "dialect", schema.Dialects...)
 	flags.StringVar(&i.target.Token, "token", os.Getenv(tokenVariable), tokenUsage)
 	hideDefault(cmd, "token")
 	_ = cmd.MarkFlagFilename("out", "yaml", "yml")
@@ -90,6 +101,9 @@ func (i *imports) read(args []string, dash int) error {
 		if err := schemadir.CheckFrom(i.from); err != nil {
 			return usagef("--event-from: %v", err)
 		}
+	}
+	if i.dialect != "" && !schema.ValidDialect(i.dialect) {
+		return usagef("--dialect %s: must be %s", i.dialect, strings.Join(schema.Dialects, " or "))
 	}
 	if dash >= 0 {
 		i.target.Command = args[dash:]
@@ -117,6 +131,11 @@ func (i *imports) read(args []string, dash int) error {
 }
 
 func (c *command) importEvents(ctx context.Context, i imports) error {
+	if stem := strings.TrimSuffix(filepath.Base(i.out), filepath.Ext(i.out)); i.out != "" {
+		if err := gen.CheckStem(i.out, stem); err != nil {
+			return refuse(err)
+		}
+	}
 	if i.out != "" && !i.force {
 		if _, err := os.Lstat(i.out); err == nil {
 			return refuse(fmt.Errorf("%s exists; give --force to overwrite it, or another -o", i.out))
@@ -124,11 +143,18 @@ func (c *command) importEvents(ctx context.Context, i imports) error {
 			return err
 		}
 	}
-	doc, from, found, err := i.document(ctx)
+	reading, err := c.importing()
+	if err != nil {
+		return err
+	}
+	if i.dialect != "" {
+		reading.Dialect = i.dialect
+	}
+	doc, from, found, err := i.document(ctx, reading)
 	if err != nil || source.HasErrors(found) {
 		return c.judge(found, err, exitDiagnostics)
 	}
-	text, more, err := importer.Write(doc, importer.Options{From: from, Package: i.pkg})
+	text, more, err := importer.Write(doc, importer.Options{From: from, Package: i.pkg, Dialect: reading.Dialect})
 	if errors.Is(err, importer.ErrNothing) {
 		err = &exit{code: exitDiagnostics, err: fmt.Errorf("%s: %w", from, err)}
 	}
@@ -150,10 +176,27 @@ func (c *command) importEvents(ctx context.Context, i imports) error {
 	return c.printf("%s written; next: mcpe-gen generate %s -o DIR\n", i.out, i.out)
 }
 
+// importing is how mcpe.yaml wants schemas to be read, where there is one.
+func (c *command) importing() (schema.Options, error) {
+	path := c.config
+	if path == "" {
+		found, ok := config.Find(".")
+		if !ok {
+			return schema.Options{}, nil
+		}
+		path = found
+	}
+	cfg, ds := config.Load(path, nil)
+	if err := c.judge(ds, nil, exitUsage); err != nil {
+		return schema.Options{}, err
+	}
+	return cfg.Reading(), nil
+}
+
 // document reads the event types and says where they come from.
-func (i imports) document(ctx context.Context) (doc importer.Document, from string, found []source.Diagnostic, err error) {
+func (i imports) document(ctx context.Context, reading schema.Options) (doc importer.Document, from string, found []source.Diagnostic, err error) {
 	if i.path != "" {
-		return i.file()
+		return i.file(reading)
 	}
 	ctx, cancel := context.WithTimeout(ctx, importTimeout)
 	defer cancel()
@@ -185,7 +228,7 @@ func published(list []client.Descriptor) []wire.Descriptor {
 }
 
 // file reads a document, or a directory of schemas.
-func (i imports) file() (doc importer.Document, from string, found []source.Diagnostic, err error) {
+func (i imports) file(reading schema.Options) (doc importer.Document, from string, found []source.Diagnostic, err error) {
 	info, err := os.Stat(i.path)
 	if err != nil {
 		return doc, "", nil, err
@@ -195,7 +238,7 @@ func (i imports) file() (doc importer.Document, from string, found []source.Diag
 		return doc, "", nil, usagef("%s is a directory: say with --event-from what names its events: filename, title or a JSON Pointer into each file", i.path)
 	case info.IsDir():
 		from = filepath.Base(filepath.Clean(i.path))
-		doc, found, err = schemadir.Read(os.DirFS(i.path), i.path, i.from)
+		doc, found, err = schemadir.Read(os.DirFS(i.path), i.path, i.from, reading.Overrides)
 		return doc, from, found, err
 	case i.from != "":
 		return doc, "", nil, usagef("--event-from is for a directory, and %s is a file", i.path)
@@ -206,7 +249,7 @@ func (i imports) file() (doc importer.Document, from string, found []source.Diag
 	if err != nil {
 		return doc, "", nil, err
 	}
-	doc, found = foreign.Read(i.path, data)
+	doc, found = foreign.Read(i.path, data, reading)
 	from = filepath.Base(i.path)
 	if doc.Title != "" {
 		from = doc.Title + " (" + from + ")"

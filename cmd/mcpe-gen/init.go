@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -36,6 +36,9 @@ processes may share. --webhooks offers delivery by webhook, --auth oauth the met
 by which connectors find the authorization server, and --console serves the operators'
 console; these three need --transport http. Every server has tools for clients that
 know no events, one of which waits.
+
+--typescript adds the types of the events for TypeScript and a small program that
+listens to them, in web/; also in a module that is there.
 
 With --from the events are the webhooks of a service, which the server takes in by
 HTTP, verified; --events chooses among the event types that there are to start from:
@@ -69,6 +72,8 @@ type start struct {
 	// store, auth, webhooks and console are what the new server has.
 	store, auth       string
 	webhooks, console bool
+	// typescript adds TypeScript, also in a module that is there.
+	typescript bool
 	// write lets init edit the server that is there.
 	write bool
 	// chosen is events as somebody has answered, by commas; "" where nobody was asked.
@@ -143,6 +148,7 @@ func newInit(c *command) *cobra.Command {
 	flags.BoolVar(&s.webhooks, "webhooks", false, "offer delivery by webhook")
 	flags.StringVar(&s.auth, "auth", "", "how callers say who they are: `"+strings.Join(templates.Auths, "|")+"` (default bearer on HTTP)")
 	flags.BoolVar(&s.console, "console", false, "serve the operators' console")
+	flags.BoolVar(&s.typescript, "typescript", false, "write TypeScript too, and a program in web/ that listens")
 	flags.StringVar(&s.from, "from", "", "service whose webhooks become events: `"+strings.Join(starter.Services, "|")+"`")
 	flags.StringSliceVar(&s.events, "events", nil, "event types to start with, of those that --from has: `a,b`")
 	flags.StringVar(&s.replace, "replace", "", "`path` of a checkout of mcpe-gen to use instead of a released version")
@@ -194,26 +200,29 @@ func (c *command) init(ctx context.Context, s start, ask []question) error {
 		return err
 	}
 	files = append(files, templates.File{Path: "events/mcpe-events.schema.json", Content: schema.EventFileSchema()})
-	if err := templates.Write(s.dir, files, generatedDir(scaffold)); err != nil {
+	present, err := templates.Write(s.dir, files, generatedDir(scaffold))
+	if err != nil {
 		if _, ok := errors.AsType[*templates.ExistsError](err); ok {
 			return refuse(err)
 		}
 		return err
 	}
-	generated, err := c.generateIn(ctx, s.dir, generatedDir(scaffold))
+	generated, err := c.generateIn(ctx, s.dir)
 	if err != nil {
 		return fmt.Errorf("generating the code of %s: %w", s.dir, err)
 	}
 	for _, f := range files {
-		generated = append(generated, f.Path)
+		if !slices.Contains(present.Kept, f.Path) && !slices.Contains(present.Extended, f.Path) {
+			generated = append(generated, f.Path)
+		}
 	}
-	return c.showStarted(s, scaffold, generated)
+	return c.showStarted(s, scaffold, generated, present)
 }
 
 // scaffold checks what was asked for against the version of this binary.
 func (s start) scaffold(v version) (templates.Scaffold, error) {
 	t := templates.Scaffold{Module: s.module, Transport: s.transport, Source: s.source, GoVersion: goVersion, Version: v.Text,
-		Store: s.store, Auth: s.auth, Webhooks: s.webhooks, Console: s.console}
+		Store: s.store, Auth: s.auth, Webhooks: s.webhooks, Console: s.console, TypeScript: s.typescript}
 	for _, c := range []struct {
 		flag, value string
 		choices     []string
@@ -288,7 +297,7 @@ func startFrom(service string, events []string) (*templates.From, error) {
 }
 
 // generateIn generates what the config in dir describes, and gives the files relative to dir.
-func (c *command) generateIn(ctx context.Context, dir, out string) ([]string, error) {
+func (c *command) generateIn(ctx context.Context, dir string) ([]string, error) {
 	in := &command{stdout: c.stdout, stderr: c.stderr, format: c.format, color: c.color, quiet: true, config: filepath.Join(dir, "mcpe.yaml")}
 	requests, err := in.requests(nil, outputs{})
 	if err != nil {
@@ -303,32 +312,70 @@ func (c *command) generateIn(ctx context.Context, dir, out string) ([]string, er
 	}
 	var written []string
 	for _, f := range plan.Create {
-		written = append(written, path.Join(out, filepath.Base(f.Path)))
+		name, err := filepath.Rel(dir, f.Path)
+		if err != nil {
+			return nil, err
+		}
+		written = append(written, filepath.ToSlash(name))
 	}
 	return written, nil
 }
 
-// showStarted lists what was written and what to run next.
-func (c *command) showStarted(s start, scaffold templates.Scaffold, files []string) error {
-	slices.Sort(files)
+// enter are the commands that come before all others for a module in dir. A workspace has to know of the module and of
+// its version of Go, or no other command works.
+func enter(dir string) []string {
 	var next []string
-	if s.dir != "." {
-		next = append(next, "cd "+s.dir)
+	if dir != "." {
+		next = append(next, "cd "+dir)
 	}
-	next = append(next, "go mod tidy", "go test ./...")
-	if f := scaffold.From; f != nil {
-		next = append(next, f.Env()+"=SECRET go run .")
-	} else {
-		next = append(next, "go run .")
+	if inWorkspace(dir) {
+		next = append(next, "go work use .")
 	}
+	return next
+}
+
+// inWorkspace reports whether the go command would find a go.work for dir.
+func inWorkspace(dir string) bool {
+	if set := os.Getenv("GOWORK"); set != "" {
+		return set != "off"
+	}
+	at, err := filepath.Abs(dir)
+	for err == nil {
+		if info, err := os.Stat(filepath.Join(at, "go.work")); err == nil && info.Mode().IsRegular() {
+			return true
+		}
+		if filepath.Dir(at) == at {
+			break
+		}
+		at = filepath.Dir(at)
+	}
+	return false
+}
+
+// showStarted lists what was written and what to run next.
+func (c *command) showStarted(s start, scaffold templates.Scaffold, files []string, present templates.Present) error {
+	slices.Sort(files)
+	next := append(enter(s.dir), "go mod tidy", "go test ./...")
+	next = append(append(next, scaffold.Exports()...), "go run .")
 	from := s.source
 	if s.from != "" {
 		from = "from " + s.from
 	}
 	if c.format == "json" {
 		return c.printJSON(map[string]any{"from": s.from, "module": scaffold.Module, "directory": s.dir, "transport": s.transport, "source": s.source,
-			"store": scaffold.Store, "auth": scaffold.Auth, "webhooks": scaffold.Webhooks, "console": scaffold.Console, "files": files, "next": next})
+			"store": scaffold.Store, "auth": scaffold.Auth, "webhooks": scaffold.Webhooks, "console": scaffold.Console, "files": files,
+			"kept": append([]string{}, present.Kept...), "extended": append([]string{}, present.Extended...), "next": next})
 	}
-	return c.printf("Module %s in %s (%s, %s):\n  %s\n\nNext:\n  %s\n",
-		scaffold.Module, s.dir, s.transport, from, strings.Join(files, "\n  "), strings.Join(next, "\n  "))
+	theirs := ""
+	if len(present.Kept) > 0 {
+		theirs += "\nKept as it was: " + strings.Join(present.Kept, ", ")
+	}
+	if len(present.Extended) > 0 {
+		theirs += "\nLines were added to " + strings.Join(present.Extended, ", ")
+	}
+	if theirs != "" {
+		theirs += "\n"
+	}
+	return c.printf("Module %s in %s (%s, %s):\n  %s\n%s\nNext:\n  %s\n",
+		scaffold.Module, s.dir, s.transport, from, strings.Join(files, "\n  "), theirs, strings.Join(next, "\n  "))
 }

@@ -120,6 +120,10 @@ func (c *command) adopt(ctx context.Context, s start, m *adopt.Module, ask []que
 		return err
 	}
 	wiring := wiringOf(scaffold)
+	steps, err := wiring.Steps(s.dir, found)
+	if err != nil {
+		return refuse(err)
+	}
 	edits := []adopt.Edit{{Path: "go.mod", Old: gomod, New: changed}}
 	server, err := adopt.Write(s.dir, found, wiring)
 	if s.write {
@@ -128,13 +132,13 @@ func (c *command) adopt(ctx context.Context, s start, m *adopt.Module, ask []que
 		}
 		edits = append(edits, *server)
 	}
-	if err := templates.Write(s.dir, files, generatedDir(scaffold)); err != nil {
+	if _, err := templates.Write(s.dir, files, generatedDir(scaffold)); err != nil {
 		if _, ok := errors.AsType[*templates.ExistsError](err); ok {
 			return refuse(err)
 		}
 		return err
 	}
-	written, err := c.generateIn(ctx, s.dir, generatedDir(scaffold))
+	written, err := c.generateIn(ctx, s.dir)
 	if err != nil {
 		return fmt.Errorf("generating the code of %s: %w", s.dir, err)
 	}
@@ -146,7 +150,7 @@ func (c *command) adopt(ctx context.Context, s start, m *adopt.Module, ask []que
 			return err
 		}
 	}
-	return c.showAdopted(s, adopted{scaffold, written, edits, server, found, wiring})
+	return c.showAdopted(s, adopted{scaffold, written, edits, server, found, steps})
 }
 
 // replaceFile writes a file that is there, keeping its mode.
@@ -164,8 +168,12 @@ func packageLines(t templates.Scaffold) []string {
 	if t.From != nil {
 		emit += ", ingress"
 	}
-	return []string{"  - schemas: [events/" + t.Package() + ".yaml]", "    out: " + generatedDir(t),
+	lines := []string{"  - schemas: [events/" + t.Package() + ".yaml]", "    out: " + generatedDir(t),
 		"    package: " + t.Package(), "    emit: [" + emit + "]"}
+	if t.TypeScript {
+		lines = append(lines, "    typescript: {out: web/src/"+t.Package()+", emit: [client]}")
+	}
+	return lines
 }
 
 // wiringOf is what a server has to do with the scaffold's events.
@@ -175,9 +183,12 @@ func wiringOf(t templates.Scaffold) adopt.Wiring {
 	if t.From == nil {
 		return w
 	}
-	w.Events, w.Ingress = nil, &adopt.Ingress{GoName: t.From.GoName, Env: t.From.Env()}
-	if t.From.Service == "hmac" {
+	w.Events, w.Ingress = nil, &adopt.Ingress{GoName: t.From.GoName, Env: t.From.Env(), Secrets: "Secrets"}
+	switch t.From.Service {
+	case "hmac":
 		w.Ingress.Options = `, Header: "X-Signature", Event: "/type"`
+	case "gitlab":
+		w.Ingress.Secrets = "Tokens"
 	}
 	for _, e := range t.From.Events {
 		w.Events = append(w.Events, e.GoName)
@@ -231,7 +242,8 @@ type adopted struct {
 	edits  []adopt.Edit
 	server *adopt.Edit
 	found  *adopt.Found
-	wiring adopt.Wiring
+	// steps are what is left to a person where server is nil.
+	steps []adopt.Step
 }
 
 // diffOf is what an edit changes.
@@ -242,11 +254,7 @@ func diffOf(e adopt.Edit) string {
 // showAdopted says what was written, what changed, which lines go into the server, and what to run next.
 func (c *command) showAdopted(s start, a adopted) error {
 	slices.Sort(a.files)
-	var next []string
-	if s.dir != "." {
-		next = append(next, "cd "+s.dir)
-	}
-	next = append(next, "go mod tidy")
+	next := append(enter(s.dir), "go mod tidy")
 	if _, err := os.Stat(filepath.Join(s.dir, "vendor", "modules.txt")); err == nil {
 		next = append(next, "go mod vendor")
 	}
@@ -260,7 +268,7 @@ func (c *command) showAdopted(s start, a adopted) error {
 	if c.format == "json" {
 		return c.printJSON(map[string]any{"adopted": true, "from": s.from, "module": a.scaffold.Module, "directory": s.dir,
 			"source": s.source, "files": a.files, "changes": changes, "places": append([]adopt.Place{}, a.found.Places...),
-			"imports": a.wiring.Imports(), "lines": a.wiring.Behind("srv"), "next": next})
+			"steps": a.steps, "next": next})
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Events for module %s in %s:\n  %s\n", a.scaffold.Module, s.dir, strings.Join(a.files, "\n  "))
@@ -276,7 +284,6 @@ func (c *command) showAdopted(s start, a adopted) error {
 
 // serverLines says which lines go where in the server that is there.
 func (a adopted) serverLines(b *strings.Builder) {
-	indented := func(lines []string) string { return "    " + strings.Join(lines, "\n    ") + "\n" }
 	if a.server != nil {
 		b.WriteString("\nThe server is at\n")
 		for _, p := range a.found.Places {
@@ -284,31 +291,32 @@ func (a adopted) serverLines(b *strings.Builder) {
 		}
 		fmt.Fprintf(b, "Change it like this, which init --write would have done too:\n\n%s", diffOf(*a.server))
 	} else {
-		a.byHand(b, indented)
+		a.byHand(b)
 	}
 	b.WriteString("\nBefore an HTTP server is shut down, es.Shutdown(ctx) ends its event streams.\n")
 }
 
-// byHand says where which lines go when their names and the end of the function are for somebody to decide.
-func (a adopted) byHand(b *strings.Builder, indented func([]string) string) {
-	b.WriteString("\nThe server imports\n")
-	for _, p := range a.wiring.Imports() {
-		fmt.Fprintf(b, "    %q\n", p)
-	}
-	made, served := 0, 0
-	for _, p := range a.found.Places {
-		fmt.Fprintf(b, "\n%s:%d\n    %s\n", p.Path, p.Line, p.Text)
-		if p.Kind == adopt.NewServer {
-			made++
-			fmt.Fprintf(b, "After it add\n%s", indented(a.wiring.Behind(p.Server())))
+// byHand says where which lines go when the end of the function, or how things are handed on, is for somebody to
+// decide.
+func (a adopted) byHand(b *strings.Builder) {
+	indented := func(lines []string) string { return "    " + strings.Join(lines, "\n    ") + "\n" }
+	served := 0
+	for _, step := range a.steps {
+		p := step.Place
+		switch {
+		case p.Path == "":
+			fmt.Fprintf(b, "\nNo call of mcp.NewServer was found. Import\n%sand after what makes the server, srv, add\n%s",
+				indented(step.Imports), indented(step.Lines))
 			continue
+		case p.Kind == adopt.NewServer:
+			fmt.Fprintf(b, "\n%s:%d\n    %s\nImport\n%sand after it add\n%s", p.Path, p.Line, p.Text, indented(step.Imports), indented(step.Lines))
+		default:
+			served++
+			fmt.Fprintf(b, "\n%s:%d\n    %s\nImport\n%sand instead of the call write\n%s", p.Path, p.Line, p.Text, indented(step.Imports), indented(step.Lines))
 		}
-		served++
-		fmt.Fprintf(b, "Instead of the call write\n    %s\n", a.wiring.Instead(p))
-	}
-	if made == 0 {
-		fmt.Fprintf(b, "\nNo call of mcp.NewServer was found. After the one that makes the server, srv, add\n%s",
-			indented(a.wiring.Behind("srv")))
+		if step.Note != "" {
+			b.WriteString(step.Note + "\n")
+		}
 	}
 	if served == 0 {
 		b.WriteString("\nNo call of mcp.NewStreamableHTTPHandler or Run was found. The server is served by one of\n" +

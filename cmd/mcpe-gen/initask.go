@@ -77,10 +77,21 @@ func (c *command) ask(ctx context.Context, s *start, defaults templates.Scaffold
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 	s.module = defaults.Module
+	lines := answers(ctx)
+	for _, q := range questions {
+		if err := c.askOne(ctx, q, q.answer(s), lines); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answers are the lines of standard input. A read that has begun cannot be given up; after an interrupt the process
+// ends soon.
+func answers(ctx context.Context) <-chan string {
 	lines := make(chan string)
 	go func() {
 		defer close(lines)
-		// A read that has begun cannot be given up; after an interrupt the process ends soon.
 		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 			select {
 			case lines <- strings.TrimSpace(in.Text()):
@@ -89,12 +100,21 @@ func (c *command) ask(ctx context.Context, s *start, defaults templates.Scaffold
 			}
 		}
 	}()
-	for _, q := range questions {
-		if err := c.askOne(ctx, q, q.answer(s), lines); err != nil {
-			return err
+	return lines
+}
+
+// confirm asks whether to do what cannot be taken back. Anything but yes is an error.
+func (c *command) confirm(ctx context.Context, what string) error {
+	fmt.Fprintf(c.stderr, "%s? [y/N]: ", what)
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(c.stderr)
+	case line := <-answers(ctx):
+		if line = strings.ToLower(line); line == "y" || line == "yes" {
+			return nil
 		}
 	}
-	return nil
+	return errors.New("nothing was done")
 }
 
 // askOne asks until the answer fits.

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
+	"github.com/mcpe-gen/mcpe-gen/gen/model"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
@@ -13,21 +14,20 @@ func newInspect(c *command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "inspect [FILE...]",
 		Short: "Print what the generator sees in event files, as JSON",
-		Long: `Print what the generator sees in event files, as JSON, without writing anything.
+		Long: `Print what the generator sees in event files, as one JSON document, without
+writing anything.
 
-Files are chosen as with generate: FILE arguments, or else those of mcpe.yaml,
-with one JSON document a package. A document has
+Files are chosen as with generate: FILE arguments, or else those of mcpe.yaml.
+The document has
 
-  package   the name of the Go package
-  events    for each: name, source, delivery, the Go types of the arguments
-            (input.goType) and of the payload (payload.goType), and pos, the
-            place where it is defined
-  types     the Go types of the package
-  overrides where mcpe.yaml changes a schema; absent where it changes none
+  version   of its form: within one, members are added and none is changed
+  packages  for each: the event types, tasks and the conversation; under types
+            every type as data, with what Go and TypeScript call it; under
+            $defs the JSON Schemas, resolved
 
-A goType is an identifier of the generated package; json.Unmarshal accepts it.`,
+"mcpe-gen schema model" prints its JSON Schema. Plugins are sent the same.`,
 		Example: `  mcpe-gen inspect incidents.yaml
-  mcpe-gen inspect | jq -r '.events[] | "\(.pos) \(.name) \(.payload.goType)"'`,
+  mcpe-gen inspect | jq -r '.packages[].events[] | "\(.pos) \(.name) \(.payload.type)"'`,
 		ValidArgsFunction: completeEventFiles,
 		RunE:              func(cmd *cobra.Command, args []string) error { return c.inspect(cmd.Context(), args) },
 	}
@@ -38,19 +38,14 @@ func (c *command) inspect(ctx context.Context, files []string) error {
 	if err != nil {
 		return err
 	}
-	var models []*gen.Model
+	doc := model.Document{Version: model.Version, Packages: []*model.Package{}}
 	err = c.each(requests, func(r gen.Request) ([]source.Diagnostic, error) {
-		model, ds, err := gen.Inspect(ctx, r)
-		models = append(models, model)
+		p, ds, err := gen.Inspect(ctx, r)
+		doc.Packages = append(doc.Packages, p)
 		return ds, err
 	})
 	if err != nil {
 		return err
 	}
-	for _, m := range models {
-		if err := c.printJSON(m); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.printJSON(doc)
 }

@@ -15,7 +15,7 @@ import (
 )
 
 const listenHelp = `Subscribe to an event type of any server that speaks the Events extension, and
-print what arrives: one line an event on standard output, everything else on
+print what arrives: one line per event on standard output, everything else on
 standard error.
 
 The server is named by its URL, or started by the command after "--". Without
@@ -27,7 +27,7 @@ the event's inputSchema; an array is given by repeating its key.
 
 With --forward every event is posted as JSON to a URL, in order, and the answer's
 status is shown: the way to develop a receiver on this machine. With --cursor-file
-the next run goes on where this one ended.
+the next run with the same arguments continues where this one ended.
 
 With --listen events are received by webhook where the server offers that: it posts
 them to --public-url, which has to lead to the address listened on. Servers call

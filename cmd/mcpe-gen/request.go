@@ -15,6 +15,17 @@ import (
 type outputs struct {
 	out, pkg string
 	emit     []string
+	// typescript is where TypeScript goes, with what of emitTypeScript beside events.ts.
+	typescript     string
+	emitTypeScript []string
+}
+
+// forTypeScript is what the flags say about TypeScript, nil when that is nothing.
+func (o outputs) forTypeScript() *gen.TypeScript {
+	if o.typescript == "" {
+		return nil
+	}
+	return &gen.TypeScript{Out: o.typescript, Emit: o.emitTypeScript}
 }
 
 // requests turns FILE arguments or the config into one request a package. With FILE arguments the
@@ -43,7 +54,7 @@ func (c *command) resolve(files []string, o outputs) ([]gen.Request, error) {
 			return nil, err
 		}
 	}
-	r := gen.Request{Files: files, Out: o.out, Package: o.pkg, Emit: o.emit}
+	r := gen.Request{Files: files, Out: o.out, Package: o.pkg, Emit: o.emit, TypeScript: o.forTypeScript()}
 	if c.config != "" {
 		cfg, err := c.loadConfig(c.config)
 		if err != nil {
@@ -54,7 +65,7 @@ func (c *command) resolve(files []string, o outputs) ([]gen.Request, error) {
 			fill(&r, *p)
 		}
 	}
-	if r.Out == "" {
+	if r.Place() == "" {
 		r.Out = "."
 	}
 	return []gen.Request{r}, nil
@@ -81,12 +92,12 @@ func (c *command) configured(o outputs) ([]gen.Request, error) {
 	switch {
 	case len(cfg.Packages) == 0:
 		return nil, refuse(fmt.Errorf("%s has no packages, and no event files are given", cfg.Path))
-	case len(cfg.Packages) > 1 && (o.out != "" || o.pkg != ""):
-		return nil, refuse(fmt.Errorf("-o and --package need event files or a config with one package; %s has %d", cfg.Path, len(cfg.Packages)))
+	case len(cfg.Packages) > 1 && (o.out != "" || o.pkg != "" || o.typescript != ""):
+		return nil, refuse(fmt.Errorf("-o, --typescript and --package need event files or a config with one package; %s has %d", cfg.Path, len(cfg.Packages)))
 	}
 	var rs []gen.Request
 	for i, p := range cfg.Packages {
-		r := gen.Request{Files: members[i], Out: o.out, Package: o.pkg, Emit: o.emit}
+		r := gen.Request{Files: members[i], Out: o.out, Package: o.pkg, Emit: o.emit, TypeScript: o.forTypeScript()}
 		read(&r, cfg)
 		fill(&r, p)
 		rs = append(rs, r)
@@ -137,8 +148,11 @@ func fill(r *gen.Request, p config.Package) {
 	if r.Package == "" {
 		r.Package = p.Name
 	}
-	if len(r.Emit) == 0 {
+	if len(r.Emit) == 0 && p.Out != "" {
 		r.Emit = p.Emit
+	}
+	if r.TypeScript == nil && p.TypeScript != nil {
+		r.TypeScript = &gen.TypeScript{Out: p.TypeScript.Out, Emit: p.TypeScript.Emit}
 	}
 }
 

@@ -133,6 +133,7 @@ func newRoot(c *command) *cobra.Command {
   mcpe-gen breaking --against git:main`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
+		Version:           c.version.Text + " " + c.version.Go,
 		Args:              unknownVerb,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return c.begin(cmd) },
@@ -152,9 +153,11 @@ func newRoot(c *command) *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%w", err) })
 	root.SetHelpCommand(newHelp())
 	root.SetUsageTemplate(usageTemplate)
+	root.SetVersionTemplate("mcpe-gen {{.Version}}\n")
+	root.Flags().Bool("version", false, "print the version of mcpe-gen")
 
-	root.AddCommand(newInit(c), newGenerate(c), newLint(c), newBreaking(c), newRules(c), newExplain(c), newInspect(c), newSchema(c), newImport(c), newExport(c), newDocs(c), newServe(c), newListen(c), newConform(c), newAdmin(c),
-		newVersion(c), newCompletion(c))
+	root.AddCommand(newInit(c), newGenerate(c), newLint(c), newBreaking(c), newRules(c), newExplain(c), newInspect(c), newSchema(c), newImport(c), newExport(c), newDocs(c), newServe(c), newListen(c), newConform(c), newAdmin(c), newDeadLetters(c),
+		newVersion(c), newCompletion(c), newMan(c))
 	return root
 }
 

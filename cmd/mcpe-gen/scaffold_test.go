@@ -26,6 +26,9 @@ import (
 // module of its own whose go.mod replaces this one, start the server, receive an event, stop it; and
 // what the scaffold's CI does. [TestScaffolds] tries other choices.
 func TestScaffold(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: it builds servers")
+	}
 	dir := scaffold(t)
 	goRun(t, dir, "build", "-o", "server.exe", ".")
 	writeReadme(t, dir)

@@ -19,7 +19,7 @@ func postGitHub(t *testing.T, base string) {
 	for _, p := range []struct {
 		secret string
 		want   int
-	}{{"guessed", 401}, {"s3cret", 204}, {"s3cret", 204}} {
+	}{{"guessed", 401}, {"s3cret-of-ada", 204}, {"s3cret-of-ada", 204}} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/github", bytes.NewReader(st.Sample))
 		if err != nil {
 			t.Fatal(err)

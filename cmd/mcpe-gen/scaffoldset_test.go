@@ -21,9 +21,9 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/starter"
 	"github.com/mcpe-gen/mcpe-gen/internal/throwaway"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 	"github.com/mcpe-gen/mcpe-gen/templates"
 )
 
@@ -82,6 +82,9 @@ var (
 		{"slack", "http", "memory", "oauth", true, false},
 		{"slack", "http", "sqlite", "bearer", false, false},
 		{"slack", "http", "postgres", "none", false, true},
+		{"gitlab", "http", "memory", "none", false, true},
+		{"gitlab", "http", "sqlite", "oauth", false, false},
+		{"gitlab", "http", "postgres", "bearer", true, false},
 		{"standard-webhooks", "http", "memory", "oauth", false, false},
 		{"standard-webhooks", "http", "sqlite", "bearer", true, true},
 		{"standard-webhooks", "http", "postgres", "none", false, true},
@@ -93,7 +96,7 @@ var (
 
 // TestCombinations finds every two choices that go together in one of all.
 func TestCombinations(t *testing.T) {
-	if len(all) > 24 {
+	if len(all) > 27 {
 		t.Errorf("%d combinations", len(all))
 	}
 	pairs := func(c combination) (p []string) {
@@ -117,7 +120,7 @@ func TestCombinations(t *testing.T) {
 	}
 	n := 0
 	for _, transport := range templates.Transports {
-		for _, about := range []string{"emit", "check", "github", "stripe", "slack", "standard-webhooks", "hmac"} {
+		for _, about := range []string{"emit", "check", "github", "stripe", "slack", "gitlab", "standard-webhooks", "hmac"} {
 			for _, store := range templates.Stores {
 				for _, auth := range templates.Auths {
 					for i := range 4 {
@@ -146,6 +149,9 @@ func TestCombinations(t *testing.T) {
 // among them; with MCPE_GEN_SCAFFOLDS=all, as `make scaffolds` sets it, it runs all, and with other text those whose flags
 // contain it. They are directories of one module, so that the go command loads and builds what they share once.
 func TestScaffolds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: it builds servers")
+	}
 	set, vetted := some, []combination(nil)
 	switch which := os.Getenv("MCPE_GEN_SCAFFOLDS"); which {
 	case "":
@@ -165,6 +171,7 @@ func TestScaffolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := filepath.Join(t.TempDir(), "demo")
+	var next []string
 	for i, c := range append(slices.Clone(set), vetted...) {
 		dir := filepath.Join(root, name(i))
 		var stdout, stderr bytes.Buffer
@@ -172,6 +179,8 @@ func TestScaffolds(t *testing.T) {
 		if code := run(args, &stdout, &stderr, versionOf(nil)); code != exitOK {
 			t.Fatalf("%s: exit code %d\n%s", c, code, &stderr)
 		}
+		_, commands, _ := strings.Cut(stdout.String(), "\nNext:\n")
+		next = append(next, commands)
 		for _, args := range [][]string{{"-c", filepath.Join(dir, "mcpe.yaml"), "generate", "--check"}, {"-c", filepath.Join(dir, "mcpe.yaml"), "lint"}} {
 			stdout.Reset()
 			if code := run(args, &stdout, &stderr, versionOf(nil)); code != exitOK || stdout.Len() > 0 {
@@ -195,7 +204,7 @@ func TestScaffolds(t *testing.T) {
 	goRun(t, root, "list", "-deps", "-test", "./...")
 	goRun(t, root, "vet", "./...")
 	bin := filepath.Join(root, "bin")
-	test, build := []string{"test", "-vet=off"}, []string{"build", "-o", bin + string(filepath.Separator)}
+	test, build := []string{"test", "-vet=off"}, []string{"build", "-o", bin + string(filepath.Separator), "github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen"}
 	for i := range set {
 		test, build = append(test, "./"+name(i)), append(build, "./"+name(i))
 	}
@@ -208,14 +217,18 @@ func TestScaffolds(t *testing.T) {
 	for i, c := range set {
 		t.Run(c.String(), func(t *testing.T) {
 			r := &running{combination: c, program: filepath.Join(bin, name(i)), dir: t.TempDir(), postgres: db}
+			if err := readmeCovers(filepath.Join(root, name(i)), next[i]); err != nil {
+				t.Error(err)
+			}
 			if c.store == "postgres" && db == "" {
 				t.Skip("NO POSTGRESQL: it is built and not run")
 			}
 			if c.transport == "stdio" {
 				serveStdio(t, r.program, r.database(t)...)
-				return
+			} else {
+				r.serve(t)
 			}
-			r.serve(t)
+			r.followReadme(t, filepath.Join(root, name(i)))
 		})
 	}
 }
@@ -269,7 +282,7 @@ func (r *running) database(t *testing.T) []string {
 	return nil
 }
 
-const operatorToken = "operators-only"
+const operatorToken = "only of the operators"
 
 // start starts the server and waits until it is ready.
 func (r *running) start(t *testing.T, args, env []string) {
@@ -295,18 +308,14 @@ func (r *running) serve(t *testing.T) {
 	switch r.auth {
 	case "bearer":
 		tokens := filepath.Join(r.dir, "tokens.json")
-		if err := os.WriteFile(tokens, []byte(`{"s3cret": "ada"}`), 0o600); err != nil {
+		if err := os.WriteFile(tokens, []byte(`{"s3cret-of-ada": "ada"}`), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		args, token = append(args, "-tokens", tokens), "s3cret"
+		args, token = append(args, "-tokens", tokens), "s3cret-of-ada"
 	case "oauth":
 		const resource = "https://mcp.example.com/mcp"
-		issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-			_ = json.NewEncoder(w).Encode(map[string]any{"active": q.FormValue("token") == "s3cret", "sub": "ada", "aud": resource,
-				"exp": time.Now().Add(time.Hour).Unix()})
-		}))
-		t.Cleanup(issuer.Close)
-		env = append(env, "OAUTH_RESOURCE="+resource, "OAUTH_ISSUER="+issuer.URL, "OAUTH_INTROSPECTION="+issuer.URL)
+		issuer := issuer(t, resource)
+		env = append(env, "OAUTH_RESOURCE="+resource, "OAUTH_ISSUER="+issuer, "OAUTH_INTROSPECTION="+issuer)
 		token = "s3cret"
 	}
 	if r.console {
@@ -359,13 +368,23 @@ func (r *running) serve(t *testing.T) {
 	terminate(t, r.cmd, r.stderr)
 }
 
+// issuer is an authorization server with one token, s3cret, which was made for the resource.
+func issuer(t *testing.T, resource string) string {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		_ = json.NewEncoder(w).Encode(map[string]any{"active": q.FormValue("token") == "s3cret", "sub": "ada", "aud": resource,
+			"exp": time.Now().Add(time.Hour).Unix()})
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
 // secret is what the webhooks of its service are signed with.
 func (r *running) secret() []string {
 	f := templates.From{Service: r.about}
 	if r.about == "standard-webhooks" {
-		return []string{f.Env() + "=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
+		return []string{f.Env() + "=" + f.Secret()} // which has a form of its own
 	}
-	return []string{f.Env() + "=s3cret"}
+	return []string{f.Env() + "=s3cret-of-ada"}
 }
 
 // packageOf is the generated package of a service.

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/reaper"
 	"github.com/mcpe-gen/mcpe-gen/internal/testflag"
 )
 
@@ -33,7 +35,28 @@ type scripts struct{ *testing.M }
 
 func (s scripts) Run() int {
 	testflag.Parallel(4) // scripts of servers and clients wait
-	return s.M.Run()
+	// Everything that tests and scripts start works below one directory, and ends with us, however we end.
+	dir, err := os.MkdirTemp("", "mcpe-gen-test-")
+	if err == nil {
+		err = os.Chmod(dir, 0o755) // a PostgreSQL that root starts is another user's
+	}
+	var watch *reaper.Reaper
+	if err == nil {
+		watch, err = reaper.Watch(dir)
+	}
+	if err == nil {
+		err = os.Setenv("TMPDIR", dir)
+	}
+	code := 1
+	if err == nil {
+		code = s.M.Run()
+		err = watch.Release()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return max(code, 1)
+	}
+	return code
 }
 
 // testVersion is the version that scripts inject by MCPE_GEN_TEST_VERSION, as the build info of a

@@ -15,7 +15,7 @@ import (
 
 const serveHelp = `Serve event files as an MCP server without generated code: for trying event types
 before there is a server, and for authors of clients. It is never for production: it
-keeps nothing, knows one token and believes whatever is posted to it.
+keeps nothing, accepts a single token and trusts whatever is posted to it.
 
 Without --http it speaks on standard input and output, for one client. With --http
 MCP is at /mcp. A port alone stays on this machine; other addresses need --token.

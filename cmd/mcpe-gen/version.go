@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -22,6 +23,8 @@ type version struct {
 	// Revision is the commit that a checkout was built from.
 	Revision string `json:"revision,omitempty"`
 	Go       string `json:"go"`
+	// committed is when Revision was, the zero Unix time where that is not known.
+	committed time.Time
 }
 
 // pseudo matches the timestamp and revision of a pseudo-version, for example
@@ -29,7 +32,7 @@ type version struct {
 var pseudo = regexp.MustCompile(`[-.][0-9]{14}-[0-9A-Za-z]+(\+|$)`)
 
 func versionOf(info *debug.BuildInfo) version {
-	v := version{Text: "(devel)", Go: runtime.Version()}
+	v := version{Text: "(devel)", Go: runtime.Version(), committed: time.Unix(0, 0).UTC()}
 	if info == nil {
 		v.Devel = true
 		return v
@@ -40,8 +43,13 @@ func versionOf(info *debug.BuildInfo) version {
 	}
 	v.Devel = devel(v.Text)
 	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
+		switch s.Key {
+		case "vcs.revision":
 			v.Revision = s.Value
+		case "vcs.time":
+			if t, err := time.Parse(time.RFC3339, s.Value); err == nil {
+				v.committed = t
+			}
 		}
 	}
 	return v

@@ -202,7 +202,7 @@ func listen(a *assembled, o options, log *slog.Logger, stderr io.Writer, failed 
 	if err != nil {
 		return nil, err
 	}
-	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 	fmt.Fprintf(stderr, "assistant: listening on http://%s\n", ln.Addr())
 	go func() {
 		if err := web.Serve(ln); !errors.Is(err, http.ErrServerClosed) {

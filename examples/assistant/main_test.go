@@ -19,45 +19,29 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/assistant"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/conversation"
+	"github.com/mcpe-gen/mcpe-gen/runtime/eventstest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/mcpcclient"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpeclient"
-	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/mcpcclient"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// serve runs an assistant in memory and returns what connects to it. Everything ends with the test.
-func serve(t *testing.T, o options) func(context.Context) (mcp.Transport, error) {
+// start makes an assistant in memory, which ends with the test.
+func start(t *testing.T, o options) *assembled {
 	t.Helper()
 	a, err := assemble(t.Context(), o, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ran := make(chan struct{}, 8)
-	runs := 0
 	t.Cleanup(func() {
-		cancel()
-		for range runs {
-			<-ran
-		}
 		if err := end(a, nil); err != nil {
 			t.Error(err)
 		}
 	})
-	return func(context.Context) (mcp.Transport, error) {
-		near, far := mcp.NewInMemoryTransports()
-		runs++
-		go func() {
-			_ = transport.Run(ctx, a.es, far)
-			ran <- struct{}{}
-		}()
-		return near, nil
-	}
+	return a
 }
 
 // One Emit reaches the clients of MCP Events, MCPE and MCPC, in both eras; raise_incident needs no
@@ -65,17 +49,9 @@ func serve(t *testing.T, o options) func(context.Context) (mcp.Transport, error)
 func TestOneEmitReachesAll(t *testing.T) {
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
-			dial := serve(t, options{stdio: true, db: filepath.Join(t.TempDir(), "a.db")})
-			c, err := client.Connect(t.Context(), client.Dial(dial), client.Options{ProtocolVersion: version})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			near, err := dial(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			k, err := mcpcclient.Connect(t.Context(), mcp.NewClient(&mcp.Implementation{Name: "c", Version: "1"}, nil), near,
+			a := start(t, options{stdio: true, db: filepath.Join(t.TempDir(), "a.db")})
+			c := eventstest.NewClient(t, a.es, func(o *eventstest.Options) { o.ProtocolVersion = version })
+			k, err := mcpcclient.Connect(t.Context(), mcp.NewClient(&mcp.Implementation{Name: "c", Version: "1"}, nil), c.Transport(),
 				mcpcclient.Options{Session: &mcp.ClientSessionOptions{ProtocolVersion: version}, Logger: quiet})
 			if err != nil {
 				t.Fatal(err)
@@ -86,8 +62,8 @@ func TestOneEmitReachesAll(t *testing.T) {
 				got <- "MCPC " + p.Title
 			})()
 			byPush := client.WithMode("push")
-			for by, o := range map[string]client.SubscribeOption{"MCP Events": byPush, "MCPE": mcpeclient.New(c).Via(mcpeclient.Options{})} {
-				sub, err := assistant.SubscribeIncidentCreated(t.Context(), c, assistant.IncidentCreatedArguments{}, o)
+			for by, o := range map[string]client.SubscribeOption{"MCP Events": byPush, "MCPE": mcpeclient.New(c.Client).Via(mcpeclient.Options{})} {
+				sub, err := assistant.SubscribeIncidentCreated(t.Context(), c.Client, assistant.IncidentCreatedArguments{}, o)
 				if err != nil {
 					t.Fatal(by, err)
 				}
@@ -121,16 +97,7 @@ func TestOneEmitReachesAll(t *testing.T) {
 
 // The tools refuse what they cannot do, in words for the model.
 func TestTools(t *testing.T) {
-	dial := serve(t, options{stdio: true})
-	near, err := dial(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := mcp.NewClient(&mcp.Implementation{Name: "c", Version: "1"}, nil).Connect(t.Context(), near, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := eventstest.NewClient(t, start(t, options{stdio: true}).es).Session()
 	call := func(tool string, args map[string]any) string {
 		res, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: args})
 		if err != nil {

@@ -223,7 +223,8 @@ func background(ctx context.Context, server mcp.Transport, out io.Writer) error 
 	if err != nil {
 		return err
 	}
-	if running.Answer.StructuredContent != nil {
+	// Its answer is the message "created"; that of a call that was kept open is the result.
+	if answer, _ := running.Answer.StructuredContent.(map[string]any); answer["event"] != "created" {
 		return errors.New("MCPC: the tool did not answer at once")
 	}
 	fmt.Fprintln(out, "\nMCPC: write_report answered at once and works in the background")

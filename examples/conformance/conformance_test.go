@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A suite calls a running fixture as a conformance suite does.
@@ -257,7 +257,7 @@ func TestStreamControls(t *testing.T) {
 		next(t, s.stream(ctx, map[string]any{"name": "conformance.capped", "cursor": nil}), wire.NotificationActive)
 	}
 	a := s.call(wire.MethodStream, "", map[string]any{"name": "conformance.capped", "cursor": nil})
-	if a.Error == nil || string(a.Error.Data) != `{"limit":"subscriptions","max":2}` {
+	if a.Error == nil || string(a.Error.Data) != `{"limit":"streams","max":2}` {
 		t.Errorf("a third stream: %+v", a.Error)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
 // Arguments of the controls; their schemas are closed.
@@ -50,17 +50,17 @@ func (f *fixture) addControls(srv *mcp.Server, g *generation) {
 	const ok = "ok"
 	control(srv, "yield_error", "Send notifications/events/error on every live stream of an event type; the streams stay open.",
 		func(ctx context.Context, a byName) (string, error) {
-			_, err := admin.RaiseError(ctx, server.Target{Event: a.Name}, events.Upstream("raised by a control"))
+			_, err := admin.RaiseError(ctx, operator.Target{Event: a.Name}, events.Upstream("raised by a control"))
 			return ok, err
 		})
 	control(srv, "yield_gap", "Send a fresh active with truncated true on every stream of an event type, and a gap envelope to its webhooks.",
 		func(ctx context.Context, a byName) (string, error) {
-			_, err := admin.RaiseGap(ctx, server.Target{Event: a.Name})
+			_, err := admin.RaiseGap(ctx, operator.Target{Event: a.Name})
 			return ok, err
 		})
 	control(srv, "terminate", "End every subscription of an event type until the process ends.",
 		func(ctx context.Context, a byName) (string, error) {
-			if _, err := admin.Terminate(ctx, server.Target{Event: a.Name}, nil); err != nil {
+			if _, err := admin.Terminate(ctx, operator.Target{Event: a.Name}, nil); err != nil {
 				return "", err
 			}
 			f.mu.Lock()
@@ -92,7 +92,7 @@ func (f *fixture) addControls(srv *mcp.Server, g *generation) {
 		})
 	control(srv, "webhook_gap", "Send a signed gap envelope to a subscription and answer its cursor.",
 		func(ctx context.Context, a byID) (string, error) {
-			if _, err := admin.RaiseGap(ctx, server.Target{ID: a.ID}); err != nil {
+			if _, err := admin.RaiseGap(ctx, operator.Target{ID: a.ID}); err != nil {
 				return "", err
 			}
 			info, err := admin.Get(ctx, a.ID)
@@ -105,7 +105,7 @@ func (f *fixture) addControls(srv *mcp.Server, g *generation) {
 		func(ctx context.Context, a byID) (string, error) { return ok, admin.End(ctx, a.ID, nil) })
 	control(srv, "subscribe_as", "Register a webhook subscription of another principal, without verification, and answer its id.",
 		func(ctx context.Context, a byKey) (string, error) {
-			return admin.Register(ctx, server.Registration{SubscriptionKey: a.key()})
+			return admin.Subscribe(ctx, operator.SubscribeRequest{SubscriptionKey: a.key()})
 		})
 	control(srv, "subscription_exists", "Tell whether a principal has a webhook subscription for an event type and callback.",
 		func(ctx context.Context, a byKey) (string, error) {
@@ -126,6 +126,6 @@ func (f *fixture) addControls(srv *mcp.Server, g *generation) {
 		})
 }
 
-func (k byKey) key() server.SubscriptionKey {
-	return server.SubscriptionKey{Principal: k.Principal, URL: k.URL, Event: k.Name}
+func (k byKey) key() operator.SubscriptionKey {
+	return operator.SubscriptionKey{Principal: k.Principal, URL: k.URL, Event: k.Name}
 }

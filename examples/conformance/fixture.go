@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/conformance"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
@@ -123,7 +124,7 @@ func (f *fixture) build(ctx context.Context) (err error) {
 		}
 	}
 	for _, name := range f.terminated {
-		if _, err := es.Admin().Terminate(ctx, server.Target{Event: name}, nil); err != nil {
+		if _, err := es.Admin().Terminate(ctx, operator.Target{Event: name}, nil); err != nil {
 			return err
 		}
 	}

@@ -119,7 +119,7 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", authenticate(f))
-	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 	fmt.Fprintf(stderr, "conformance: listening on http://%s/mcp\n", ln.Addr())
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(ln) }()

@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -50,7 +51,7 @@ func newEndpoint() (*endpoint, error) {
 		return nil, err
 	}
 	e := &endpoint{url: fmt.Sprintf("https://%s/hooks/demo", ln.Addr()), caPEM: caPEM, change: make(chan struct{})}
-	e.server = &http.Server{Handler: e, TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}}, ErrorLog: log.New(io.Discard, "", 0)}
+	e.server = &http.Server{Handler: e, ReadTimeout: 30 * time.Second, TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}}, ErrorLog: log.New(io.Discard, "", 0)}
 	go e.server.ServeTLS(ln, "", "")
 	return e, nil
 }
@@ -79,7 +80,11 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, webhook.MaxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, webhook.MaxBody))
+	if errors.As(err, new(*http.MaxBytesError)) {
+		http.Error(w, "too large", http.StatusRequestEntityTooLarge)
+		return
+	}
 	if err != nil {
 		http.Error(w, "unreadable", http.StatusBadRequest)
 		return

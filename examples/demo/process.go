@@ -26,6 +26,7 @@ type process struct {
 
 	mu     sync.Mutex
 	stdout []string
+	came   []time.Time // of the lines of stdout
 	stderr []string
 	more   chan struct{} // closed and replaced at each line of stderr
 }
@@ -60,6 +61,9 @@ func (p *process) read(r io.Reader, lines *[]string) {
 	for sc.Scan() {
 		p.mu.Lock()
 		*lines = append(*lines, sc.Text())
+		if lines == &p.stdout {
+			p.came = append(p.came, time.Now())
+		}
 		close(p.more)
 		p.more = make(chan struct{})
 		p.mu.Unlock()
@@ -93,6 +97,18 @@ func (p *process) lines() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.stdout
+}
+
+// next is when the first line of stdout after at came.
+func (p *process) next(at time.Time) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range p.came {
+		if t.After(at) {
+			return t
+		}
+	}
+	return time.Now()
 }
 
 func (p *process) count() int { return len(p.lines()) }

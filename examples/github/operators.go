@@ -56,7 +56,7 @@ func (o *operatorOptions) mount(mux *http.ServeMux, es *server.Server, log *slog
 	if len(tokens) != len(byToken) {
 		return fmt.Errorf("%s: an operator has two tokens", o.file)
 	}
-	console, err := admin.NewHandler(es, admin.Options{Authorize: admin.Tokens(tokens), Hosts: strings.Split(o.hosts, ","),
+	console, err := admin.NewHandler(es, admin.Options{Authenticate: admin.Tokens(tokens), Hosts: strings.Split(o.hosts, ","),
 		ShowPayloads: o.payloads, Logger: log})
 	if err != nil {
 		return err

@@ -47,9 +47,14 @@ func register(es *server.Server) (map[string]emitFunc, error) {
 	}, nil
 }
 
+// An emitter is that of one event type, or what is wrapped around it.
+type emitter[P any] interface {
+	Emit(ctx context.Context, p P, o ...events.EmitOption) error
+}
+
 // emitAs decodes a body, passes over other actions than the one, maps it and emits the payload.
 // The delivery's id is the eventId, so that a redelivery is recognized by subscribers.
-func emitAs[P any](e server.Emits[P], action string, payload func(*body) (P, error)) emitFunc {
+func emitAs[P any](e emitter[P], action string, payload func(*body) (P, error)) emitFunc {
 	return func(ctx context.Context, delivery string, raw []byte) error {
 		var b body
 		if err := json.Unmarshal(raw, &b); err != nil {

@@ -40,6 +40,14 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "GitHub sends POST", http.StatusMethodNotAllowed)
 		return
 	}
+	var signature []byte
+	if len(rc.secret) > 0 {
+		var ok bool
+		if signature, ok = signatureOf(r.Header); !ok { // known before a byte of the body is read
+			http.Error(w, "X-Hub-Signature-256 is missing or wrong", http.StatusUnauthorized)
+			return
+		}
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		var tooLarge *http.MaxBytesError
@@ -50,7 +58,7 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "body could not be read", http.StatusBadRequest)
 		return
 	}
-	if len(rc.secret) > 0 && !signed(rc.secret, body, r.Header.Get("X-Hub-Signature-256")) {
+	if len(rc.secret) > 0 && !signed(rc.secret, body, signature) {
 		http.Error(w, "X-Hub-Signature-256 is missing or wrong", http.StatusUnauthorized)
 		return
 	}
@@ -79,16 +87,15 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// signed reports whether header is "sha256=" and the hex HMAC-SHA256 of body under secret.
-func signed(secret, body []byte, header string) bool {
-	hexSum, ok := strings.CutPrefix(header, "sha256=")
-	if !ok {
-		return false
-	}
-	sum, err := hex.DecodeString(hexSum)
-	if err != nil {
-		return false
-	}
+// signatureOf reads "sha256=" and a hex HMAC-SHA256.
+func signatureOf(h http.Header) (sum []byte, ok bool) {
+	text, ok := strings.CutPrefix(h.Get("X-Hub-Signature-256"), "sha256=")
+	sum, err := hex.DecodeString(text)
+	return sum, ok && err == nil && len(sum) == sha256.Size
+}
+
+// signed reports whether sum is the HMAC-SHA256 of body under secret.
+func signed(secret, body, sum []byte) bool {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write(body)
 	return hmac.Equal(sum, mac.Sum(nil))

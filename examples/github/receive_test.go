@@ -19,13 +19,10 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/github"
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
+	"github.com/mcpe-gen/mcpe-gen/runtime/eventstest"
 )
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -79,28 +76,12 @@ func TestReceiverAnswers(t *testing.T) {
 
 // Every real body becomes a payload that its schema accepts, and arrives typed.
 func TestRealBodies(t *testing.T) {
-	srv := mcp.NewServer(&mcp.Implementation{Name: "github", Version: "1"}, nil)
-	es, err := server.New(srv, server.Options{Logger: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
+	es := eventstest.NewServer(t)
 	emit, err := register(es)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	near, far := mcp.NewInMemoryTransports()
-	ended := make(chan error, 1)
-	go func() { ended <- transport.Run(ctx, es, near) }()
-	c, err := client.Connect(ctx, far, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pulls, err := github.SubscribePullRequestOpened(ctx, c, github.PullRequestOpenedArguments{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pulls := eventstest.Subscribe(t, eventstest.NewClient(t, es), github.SubscribePullRequestOpened, github.PullRequestOpenedArguments{})
 
 	rc := httptest.NewServer(&receiver{secret: []byte("s"), emit: emit, log: quiet})
 	defer rc.Close()
@@ -114,7 +95,7 @@ func TestRealBodies(t *testing.T) {
 			t.Fatal(err)
 		}
 		event, _, _ := strings.Cut(filepath.Base(f), ".")
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, rc.URL, bytes.NewReader(body))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, rc.URL, bytes.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,29 +112,17 @@ func TestRealBodies(t *testing.T) {
 		}
 	}
 	var ids []string
-	for ev, err := range pulls.Events() {
-		if err != nil {
-			t.Fatal(err)
-		}
+	for range 2 {
+		ev := pulls.Next(20 * time.Second)
 		ids = append(ids, ev.ID)
 		p := ev.Data
 		if p.Repo != "Codertocat/Hello-World" || p.Number != 2 || p.Author.Type != github.UserTypeUser || p.Base != "master" || p.CreatedAt.String() != "2019-05-15T15:20:33Z" {
 			t.Errorf("payload %+v", p)
 		}
-		if len(ids) == 2 {
-			break
-		}
 	}
 	if strings.Join(ids, " ") != "d-pull_request.opened.2.json d-pull_request.opened.json" {
 		t.Errorf("event ids %v", ids)
 	}
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := es.Shutdown(ctx); err != nil {
-		t.Error(err)
-	}
-	<-ended
 }
 
 func TestTokens(t *testing.T) {

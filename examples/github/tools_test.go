@@ -41,7 +41,8 @@ func (l *log) url(t *testing.T) string {
 	return ""
 }
 
-// With -tools a client that knows no events waits for a CI run of its branch, as an agent does.
+// E5: with -tools a client that knows no events waits for a CI run of its branch, by the recipe for agents in
+// docs/clients.md: a cursor, the push, then the wait. The run ends before the wait begins, and is not missed.
 func TestAgentWaitsForCI(t *testing.T) {
 	ctx := t.Context()
 	o, err := parse([]string{"-http", "127.0.0.1:0", "-tools"}, os.Stderr)
@@ -95,21 +96,20 @@ func TestAgentWaitsForCI(t *testing.T) {
 	branch := sample.WorkflowRun.HeadBranch
 	list := `{"events":[{"name":"workflow_run.completed","arguments":{"branch":"` + branch + `"}},{"name":"issue_comment.created"}],"waitSeconds":`
 	cursor := wait(list + `0}`).Cursor
-	time.AfterFunc(50*time.Millisecond, func() {
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/github", bytes.NewReader(body))
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		r.Header.Set("X-GitHub-Event", "workflow_run")
-		r.Header.Set("X-GitHub-Delivery", "d-1")
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		resp.Body.Close()
-	})
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/github", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-GitHub-Event", "workflow_run")
+	r.Header.Set("X-GitHub-Delivery", "d-1")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		t.Fatal(resp.Status)
+	}
 	got := wait(list + `50,"cursor":"` + cursor + `"}`)
 	if len(got.Events) != 1 || got.Events[0].Name != "workflow_run.completed" || got.Events[0].Data.Branch != branch {
 		t.Errorf("%+v", got)

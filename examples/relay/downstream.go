@@ -15,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
@@ -54,7 +55,7 @@ func serve(ctx context.Context, o options, up *upstream, log *slog.Logger, faile
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", handler)
 	d.addr = listener.Addr()
-	d.web = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	d.web = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) }}
 	go func() {
 		if err := d.web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -78,7 +79,7 @@ func (d *downstream) register(r *relayed) error {
 
 // terminate passes on that the upstream ended an event type.
 func (d *downstream) terminate(event string, reason *events.Error) {
-	_, err := d.events.Admin().Terminate(context.Background(), server.Target{Event: event}, events.NewError(reason.Kind, reason.Data))
+	_, err := d.events.Admin().Terminate(context.Background(), operator.Target{Event: event}, events.NewError(reason.Kind, reason.Data))
 	if err != nil {
 		d.log.Error("ending a type failed", "event", event, "err", err)
 	}

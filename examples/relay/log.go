@@ -93,45 +93,64 @@ func (l *eventLog) gap(ctx context.Context) error {
 	return nil
 }
 
-// cursor is the text of a position; another life of the log has another epoch.
-func (l *eventLog) cursor(p store.Position) string { return fmt.Sprintf("%x.%d", l.log.Epoch(), p) }
+// cursor is the text of a position. Another life of the log has another epoch, and the proof tells the
+// entry there from another one that came when an older copy of the file had been put back.
+func (l *eventLog) cursor(ctx context.Context, p store.Position) (string, error) {
+	proof, err := l.log.Proof(ctx, p)
+	return fmt.Sprintf("%x.%d.%x", l.log.Epoch(), p, proof), err
+}
+
+// place is the position of a cursor; false when the log has none of it.
+func (l *eventLog) place(ctx context.Context, cursor string, head store.Position) (p store.Position, ok bool, err error) {
+	var epoch uint64
+	var proof uint32
+	n, _ := fmt.Sscanf(cursor, "%x.%d.%x", &epoch, &p, &proof) // the proof came later
+	if n < 2 || epoch != l.log.Epoch() || p > head {
+		return 0, false, nil
+	}
+	known, err := l.log.Proof(ctx, p)
+	return p, proof == 0 || known == 0 || proof == known, err
+}
 
 // page is what follows the cursor. A gap, or a cursor that means nothing any more, is a page of its
 // own without events, so that a client that takes a page in parts is told once.
-func (l *eventLog) page(ctx context.Context, cursor string) (events.Page[json.RawMessage], error) {
+func (l *eventLog) page(ctx context.Context, cursor string) (page events.Page[json.RawMessage], err error) {
 	oldest, head, err := l.log.Bounds(ctx)
 	if err != nil {
-		return events.Page[json.RawMessage]{}, err
+		return page, err
 	}
-	at := func(p store.Position, truncated bool) events.Page[json.RawMessage] {
-		return events.Page[json.RawMessage]{Cursor: l.cursor(p), Truncated: truncated, HasMore: truncated && p < head}
+	at := func(p store.Position, truncated bool) (events.Page[json.RawMessage], error) {
+		text, err := l.cursor(ctx, p)
+		return events.Page[json.RawMessage]{Cursor: text, Truncated: truncated, HasMore: truncated && p < head}, err
 	}
 	if cursor == "" {
-		return at(head, false), nil
+		return at(head, false)
 	}
-	var epoch uint64
-	var after store.Position
-	if _, err := fmt.Sscanf(cursor, "%x.%d", &epoch, &after); err != nil || epoch != l.log.Epoch() || after > head {
-		return at(oldest-1, true), nil
+	after, ok, err := l.place(ctx, cursor, head)
+	switch {
+	case err != nil:
+		return page, err
+	case !ok:
+		return at(oldest-1, true)
 	}
 	b, err := l.log.Read(ctx, after, pageSize)
 	if err != nil {
-		return events.Page[json.RawMessage]{}, err
+		return page, err
 	}
 	if b.Gap {
-		return at(b.Oldest-1, true), nil
+		return at(b.Oldest-1, true)
 	}
-	page := at(after, false)
 	for _, e := range b.Entries {
 		if e.Targets != nil {
 			if len(page.Items) == 0 {
-				return at(e.Position, true), nil
+				return at(e.Position, true)
 			}
 			break
 		}
 		page.Items = append(page.Items, events.Item[json.RawMessage]{ID: e.EventID, TimestampText: e.Timestamp.String(), Data: e.Data})
 		after = e.Position
 	}
-	page.Cursor, page.HasMore = l.cursor(after), after < b.Head
-	return page, nil
+	page.HasMore = after < b.Head
+	page.Cursor, err = l.cursor(ctx, after)
+	return page, err
 }

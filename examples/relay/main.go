@@ -148,7 +148,7 @@ func run(ctx context.Context, o options, stderr io.Writer) error {
 		cancel(err)
 	} else {
 		for _, r := range up.relayed {
-			fmt.Fprintf(stderr, "relay: subscribed to %s by %s\n", r.descriptor.Name, r.sub.Mode())
+			fmt.Fprintf(stderr, "relay: subscribed to %s by %s\n", r.descriptor.Name, r.sub.Subscription().Mode())
 		}
 	}
 	<-ctx.Done()

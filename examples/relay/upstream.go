@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
@@ -35,7 +37,7 @@ type relayed struct {
 	descriptor client.Descriptor
 	args       json.RawMessage
 	log        *eventLog
-	sub        *client.Subscription[json.RawMessage, json.RawMessage]
+	sub        *client.TypedSubscription[json.RawMessage, json.RawMessage]
 }
 
 // bearer is a RoundTripper that sends the token.
@@ -206,13 +208,22 @@ func (r *relayed) receive(ctx context.Context, log *slog.Logger) error {
 			log.Warn("the upstream has trouble", "event", r.descriptor.Name, "err", err)
 			continue // what is missing comes later
 		default:
-			err = r.log.append(ctx, store.Entry{EventID: ev.ID, Timestamp: ev.Timestamp, Data: ev.Raw})
+			err = r.log.append(ctx, store.Entry{EventID: relayedID(ev.ID), Timestamp: ev.Timestamp, Data: ev.Raw})
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// relayedID is the id under which the relay emits an event. A server may use any text; what it posts to
+// webhooks has to fit a header, so whatever does not is replaced by its hash.
+func relayedID(id string) string {
+	if strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return fmt.Sprintf("sha256-%x", sha256.Sum256([]byte(id)))
+	}
+	return id
 }
 
 // close ends receiving and then the database.

@@ -71,7 +71,7 @@ func parse(argv []string, stderr io.Writer) (options, error) {
 	fs.StringVar(&o.token, "token", "", "bearer token sent with every request to -url, but to no other origin")
 	fs.StringVar(&o.event, "event", "", "event type to subscribe to")
 	fs.StringVar(&o.mode, "mode", "auto", "delivery mode: auto, poll, push or webhook")
-	fs.StringVar(&o.cursorFile, "cursor-file", "", "file that keeps the cursor, so that the next run goes on where this one ended")
+	fs.StringVar(&o.cursorFile, "cursor-file", "", "file that keeps the cursor, so that the next run continues where this one ended")
 	fs.IntVar(&o.count, "n", 0, "exit after this many events; 0 means never")
 	o.receiver.register(fs)
 	fs.Func("arg", "subscription argument as key=value; may be given several times", func(s string) error {
@@ -115,9 +115,12 @@ func run(ctx context.Context, argv []string, stdout, stderr io.Writer) error {
 	}
 	var cursors store.CursorStore
 	if o.cursorFile != "" {
-		if cursors, err = file.OpenCursors(o.cursorFile); err != nil {
+		f, err := file.OpenCursors(o.cursorFile)
+		if err != nil {
 			return err
 		}
+		defer f.Close()
+		cursors = f
 	}
 	hooks, err := o.receiver.open()
 	if err != nil {
@@ -199,7 +202,7 @@ func watch(ctx context.Context, c *client.Client, o options, stdout, stderr io.W
 		return err
 	}
 	defer sub.Close()
-	fmt.Fprintf(stderr, "watch: subscribed to %s by %s\n", o.event, sub.Mode())
+	fmt.Fprintf(stderr, "watch: subscribed to %s by %s\n", o.event, sub.Subscription().Mode())
 
 	out := json.NewEncoder(stdout)
 	out.SetEscapeHTML(false)
@@ -212,11 +215,11 @@ func watch(ctx context.Context, c *client.Client, o options, stdout, stderr io.W
 			fmt.Fprintln(stderr, "watch:", err) // a gap, for example; the subscription goes on
 			continue
 		}
-		if err := out.Encode(line{sub.Mode(), ev.ID, ev.Name, ev.Raw}); err != nil {
+		if err := out.Encode(line{sub.Subscription().Mode(), ev.ID, ev.Name, ev.Raw}); err != nil {
 			return err
 		}
 		if seen++; seen == o.count {
-			return sub.Ack()
+			return sub.Subscription().Ack()
 		}
 	}
 	return nil

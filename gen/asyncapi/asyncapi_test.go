@@ -12,7 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/importer"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // eventFiles are the event files of the repository that load.
@@ -137,7 +137,7 @@ func TestReadForeign(t *testing.T) {
 	wanted := []string{
 		"streetlights.yaml:17:3: warning MCPE511: channel commands is left out: the application only receives its messages",
 		"streetlights.yaml:30:7: warning MCPE511: message avro is left out: its payload is written in application/vnd.apache.avro;version=1.9.0, not in JSON Schema",
-		"streetlights.yaml:34:7: warning MCPE511: message elsewhere is left out: it refers to ./other.yaml#/Light, another document; bundle them first",
+		"streetlights.yaml:34:7: warning MCPE511: message elsewhere is left out: it refers to ./other.yaml#/Light, another document, which was not read",
 		"streetlights.yaml:36:7: warning MCPE511: message empty is left out: it has no payload",
 	}
 	for _, w := range wanted {
@@ -293,5 +293,30 @@ events:
 	edited := strings.ReplaceAll(string(text), "description: Before.", "description: After.")
 	if got := read(edited); !strings.Contains(got, "description: After.") || strings.Contains(got, "Before") || !strings.Contains(got, "payloadSchema: {$ref: '#/schemas/B'}") {
 		t.Errorf("%s", got)
+	}
+}
+
+// Q8: the version of a schemaFormat is the dialect of its payload.
+func TestSchemaFormatVersions(t *testing.T) {
+	for format, want := range map[string]string{
+		"application/schema+json;version=draft-07":        "http://json-schema.org/draft-07/schema#",
+		"application/schema+yaml; version=draft-04":       "http://json-schema.org/draft-04/schema#",
+		"application/schema+json;version=draft/2020-12":   "https://json-schema.org/draft/2020-12/schema",
+		"application/schema+json;version=2019-09":         "https://json-schema.org/draft/2019-09/schema",
+		"application/schema+json":                         "",
+		"application/vnd.aai.asyncapi+json;version=2.6.0": "",
+	} {
+		doc, found := asyncapi.Read("a.yaml", []byte("asyncapi: 2.6.0\nchannels: {a: {subscribe: {message: {name: m, schemaFormat: '"+format+"', payload: {type: object}}}}}\n"))
+		if len(doc.Events) != 1 {
+			t.Fatalf("%s: %v", format, found)
+		}
+		n, _ := source.Parse("p.json", doc.Events[0].PayloadSchema)
+		got := ""
+		if s := n.Get("$schema"); s != nil {
+			got = s.Text
+		}
+		if got != want {
+			t.Errorf("%s: $schema %q, want %q", format, got, want)
+		}
 	}
 }

@@ -170,7 +170,7 @@ func (b *bundle) reference(ref *source.Node) *source.Node {
 func lookup(doc *source.Node, ref string) (*source.Node, error) {
 	pointer, local := strings.CutPrefix(ref, "#")
 	if !local {
-		return nil, fmt.Errorf("it refers to %s, another document; bundle them first", ref)
+		return nil, fmt.Errorf("it refers to %s, another document, which was not read", ref)
 	}
 	if pointer = unescape(pointer); pointer != "" && pointer[0] != '/' {
 		return nil, fmt.Errorf("it refers to %s, which is no JSON Pointer", ref)

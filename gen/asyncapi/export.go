@@ -14,7 +14,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/gen/yaml"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/published"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // Version is the version of AsyncAPI that is written.
@@ -37,7 +38,7 @@ type Options struct {
 // a payload is described less exactly than in the event file. What [Read] could not restore otherwise is
 // kept beside in x-mcp-event and x-mcp-package.
 func Export(set *schema.Set, o Options) (*source.Node, []source.Diagnostic) {
-	x := &exporter{set: set, channels: yaml.Object(), operations: yaml.Object(), messages: yaml.Object(), schemas: yaml.Object(), moved: map[string]string{}}
+	x := &exporter{set: set, channels: yaml.Object(), operations: yaml.Object(), messages: yaml.Object(), schemas: yaml.Object(), moved: map[string]any{}}
 	for _, f := range set.Files {
 		for _, e := range f.Events {
 			x.event(e)
@@ -66,15 +67,16 @@ func Export(set *schema.Set, o Options) (*source.Node, []source.Diagnostic) {
 type exporter struct {
 	set                                     *schema.Set
 	channels, operations, messages, schemas *source.Node
-	// moved finds the component of a definition by its JSON.
-	moved  map[string]string
-	events []*schema.Event
-	found  []source.Diagnostic
+	// moved are what components are made of: a definition that is shared, or the text of one that is not.
+	moved   map[string]any
+	samples sample.Maker
+	events  []*schema.Event
+	found   []source.Diagnostic
 }
 
 func (x *exporter) event(e *schema.Event) {
 	x.events = append(x.events, e)
-	payload := x.set.Published(e.Payload)
+	payload := x.set.Shared(e.Payload)
 	message := yaml.Object()
 	yaml.Set(message, "name", yaml.Text(e.Name))
 	yaml.Set(message, "contentType", yaml.Text("application/json"))
@@ -84,7 +86,7 @@ func (x *exporter) event(e *schema.Event) {
 	}
 	at := "#/components/messages/" + source.EscapeToken(e.Name) + "/payload"
 	yaml.Set(message, "payload", x.schema(e, "payloadSchema", payload, at))
-	if v, ok := sample.Value(payload); ok && !looksReferring(parsed(v)) {
+	if v, ok := x.samples.Value(payload); ok && !looksReferring(parsed(v)) {
 		example := yaml.Object()
 		yaml.Set(example, "name", yaml.Text("generated"))
 		yaml.Set(example, "payload", parsed(v))
@@ -140,11 +142,11 @@ func (x *exporter) extension(e *schema.Event) *source.Node {
 		}
 		yaml.Set(n, "deprecated", dn)
 	}
-	if e.Meta != nil {
-		yaml.Set(n, "_meta", e.Meta)
+	if meta := e.PublishedMeta(); meta != nil {
+		yaml.Set(n, "_meta", parsed(meta))
 	}
 	at := "#/channels/" + source.EscapeToken(e.Name) + "/" + extension + "/inputSchema"
-	yaml.Set(n, "inputSchema", x.schema(e, "inputSchema", x.set.Published(e.Input), at))
+	yaml.Set(n, "inputSchema", x.schema(e, "inputSchema", x.set.Shared(e.Input), at))
 	if len(e.Match) > 0 {
 		rules := yaml.List()
 		for _, m := range e.Match {
@@ -161,29 +163,36 @@ func (x *exporter) extension(e *schema.Event) *source.Node {
 
 // schema converts a published schema that will stand at the pointer, moving its definitions into the
 // document's components.
-func (x *exporter) schema(e *schema.Event, part string, raw json.RawMessage, at string) *source.Node {
-	root := parsed(raw)
+func (x *exporter) schema(e *schema.Event, part string, shared *published.Schema, at string) *source.Node {
+	root := parsed(shared.Short())
 	c := &converter{root: root, at: at, draft07: isDraft07(root), defs: map[string]string{}}
-	for _, key := range []string{"$defs", "definitions"} {
-		defs := root.Get(key)
-		if defs == nil || defs.Kind != source.Object {
-			continue
-		}
-		for _, m := range defs.Members {
-			c.defs["/"+key+"/"+source.EscapeToken(m.Key)] = x.component(e, m.Key, identity(root, m.Value, e.Name+part))
+	fresh := map[string]*source.Node{} // the definitions of new components
+	var order []string
+	add := func(key, name string, of any, n *source.Node) {
+		component, known := x.component(e, name, of)
+		c.defs["/"+key+"/"+source.EscapeToken(name)] = component
+		if !known {
+			fresh[component] = n
+			order = append(order, component)
 		}
 	}
-	for _, key := range []string{"$defs", "definitions"} {
-		defs := root.Get(key)
-		if defs == nil || defs.Kind != source.Object {
-			continue
-		}
-		for _, m := range defs.Members {
-			name := c.defs["/"+key+"/"+source.EscapeToken(m.Key)]
-			if x.schemas.Get(name) == nil {
-				yaml.Set(x.schemas, name, c.convert(m.Value))
+	for _, key := range definitionKeys {
+		if defs := root.Get(key); defs != nil && defs.Kind == source.Object && len(defs.Members) > 0 {
+			whole := parsed(shared.JSON())
+			for _, m := range defs.Members {
+				add(key, m.Key, identity(whole, m.Value, e.Name+part), m.Value)
 			}
 		}
+	}
+	key := "$defs"
+	if c.draft07 {
+		key = "definitions"
+	}
+	for _, d := range shared.Definitions() {
+		add(key, d.Name, d, x.samples.Parsed.Definition(d))
+	}
+	for _, name := range order {
+		yaml.Set(x.schemas, name, c.convert(fresh[name]))
 	}
 	n := c.convert(root)
 	slices.Sort(c.lost)
@@ -193,20 +202,46 @@ func (x *exporter) schema(e *schema.Event, part string, raw json.RawMessage, at 
 	return n
 }
 
-// component is the name below components/schemas for a definition. Definitions of several schemas
-// that are equal, with all that they refer to, are one component; another one of the same name is
-// called after its event.
-func (x *exporter) component(e *schema.Event, name, identity string) string {
+var definitionKeys = []string{"$defs", "definitions"}
+
+// component is the name below components/schemas for a definition, and whether it is there. Definitions of several
+// schemas that are equal, with all that they refer to, are one component; another one of the same name is called
+// after its event.
+func (x *exporter) component(e *schema.Event, name string, of any) (component string, known bool) {
 	plain := componentName(name)
 	candidate := plain
-	for i := 1; x.moved[candidate] != "" && x.moved[candidate] != identity; i++ {
+	for i := 1; x.moved[candidate] != nil && !sameDefinition(x.moved[candidate], of); i++ {
 		candidate = e.Name + "." + plain
 		if i > 1 {
 			candidate = fmt.Sprintf("%s.%s_%d", e.Name, plain, i)
 		}
 	}
-	x.moved[candidate] = identity
-	return candidate
+	known = x.moved[candidate] != nil
+	if !known {
+		x.moved[candidate] = of
+	}
+	return candidate, known
+}
+
+// sameDefinition reports whether two definitions are equal with all that they refer to.
+func sameDefinition(a, b any) bool {
+	if a == b {
+		return true
+	}
+	s, ok1 := a.(*published.Schema)
+	t, ok2 := b.(*published.Schema)
+	if !ok1 || !ok2 {
+		return false
+	}
+	equal := func(s, t *published.Schema) bool {
+		return s.Name == t.Name && bytes.Equal(s.Head, t.Head) && leadsOnly(s.Head) // else it may mean its own event
+	}
+	return equal(s, t) && slices.EqualFunc(s.Definitions(), t.Definitions(), equal)
+}
+
+// leadsOnly reports whether all references of a definition lead to definitions.
+func leadsOnly(text []byte) bool {
+	return bytes.Count(text, []byte(`"$ref":"#`)) == bytes.Count(text, []byte(`"$ref":"#/$defs/`))+bytes.Count(text, []byte(`"$ref":"#/definitions/`))
 }
 
 // identity is a text that two definitions share only when they mean the same: their own, and that of
@@ -259,11 +294,7 @@ func componentName(name string) string {
 // another way. They are texts, because a reader would resolve their references against the document. An
 // entry counts only as long as the document still says what it said.
 func (x *exporter) keepExact(doc *source.Node, whole importer.Document) {
-	read, _ := ReadDocument(doc)
-	said := map[string]string{}
-	for _, e := range read.Events {
-		said[e.Name] = canonical(importer.Node(e))
-	}
+	r := newReader(doc)
 	comments := yaml.Object()
 	remark := func(of string, lines []string) {
 		if len(lines) > 0 {
@@ -273,12 +304,13 @@ func (x *exporter) keepExact(doc *source.Node, whole importer.Document) {
 	remark("", whole.Comments)
 	for _, e := range whole.Events {
 		remark("/events/"+e.Name, e.Comments)
-		if said[e.Name] == canonical(e.Node) {
+		said, restored := r.exported(e.Name, e.Node)
+		if restored {
 			continue
 		}
 		exact := yaml.Object()
 		yaml.Set(exact, "event", yaml.Text(string(e.Node.JSON())))
-		yaml.Set(exact, "of", yaml.Text(digest(said[e.Name])))
+		yaml.Set(exact, "of", yaml.Text(said))
 		yaml.Set(x.channels.Get(e.Name).Get(extension), "exact", exact)
 	}
 	root := yaml.Object()

@@ -5,12 +5,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/asyncapi"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
+	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 )
 
 // modules is the variable that names a directory in which npm has installed @asyncapi/parser.
@@ -89,6 +90,10 @@ func checkDocument(t *testing.T, file string, doc *source.Node) {
 				}
 			}
 		}
+	}
+	for _, m := range doc.Get("channels").Members { // what the document itself says of the schemas counts
+		x := m.Value.Get("x-mcp-event")
+		x.Members = slices.DeleteFunc(x.Members, func(m source.Member) bool { return m.Key == "exact" })
 	}
 	events, found := asyncapi.Read(file, doc.JSON())
 	if len(found) > 0 {

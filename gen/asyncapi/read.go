@@ -3,6 +3,8 @@ package asyncapi
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/importer"
@@ -26,7 +28,7 @@ func Read(path string, data []byte) (importer.Document, []source.Diagnostic) {
 
 // ReadDocument is [Read] of a document that was parsed.
 func ReadDocument(doc *source.Node) (importer.Document, []source.Diagnostic) {
-	r := &reader{doc: doc, names: map[string]bool{}}
+	r := newReader(doc)
 	version, channels := doc.Get("asyncapi"), doc.Get("channels")
 	switch {
 	case version == nil || !strings.HasPrefix(version.Text, "3.") && !strings.HasPrefix(version.Text, "2."):
@@ -112,6 +114,12 @@ type reader struct {
 	found  []source.Diagnostic
 	// sent and received are the channels of operations, by node.
 	sent, received map[*source.Node]bool
+	// texts are the schemas that were referred to.
+	texts map[*source.Node]*schemaText
+}
+
+func newReader(doc *source.Node) *reader {
+	return &reader{doc: doc, names: map[string]bool{}, texts: map[*source.Node]*schemaText{}}
 }
 
 func (r *reader) leaveOut(at source.Range, what, why string) {
@@ -163,35 +171,169 @@ func (r *reader) channel(id string, channel *source.Node) {
 }
 
 func (r *reader) message(id string, channel *source.Node, key string, message *source.Node, only bool) error {
-	payload, err := r.payload(message)
+	d, err := r.described(id, channel, key, message, only)
 	if err != nil {
 		return err
 	}
-	_, at := message.Key()
-	e := importer.Event{At: at}
-	e.PayloadSchema = payload.JSON()
-	e.InputSchema = json.RawMessage(`{"type":"object","additionalProperties":false}`)
-	name := key
-	if n := message.Get("name"); n != nil && n.Text != "" {
-		name = n.Text
+	e := &d.event
+	e.Name = r.name(id, e.Name)
+	d.describe(message, channel)
+	exact := channel.Get(extension).Get("exact")
+	if kept := exact.Get("event"); kept != nil && only {
+		if _, said := r.says(d); said == textOf(exact.Get("of")) {
+			e.Node = r.kept(kept) // the document still says what it was made of
+		}
 	}
-	x := channel.Get(extension)
-	if x != nil && only {
-		name = id
-		if err := r.restore(&e, x); err != nil {
+	if e.Node == nil {
+		if err := r.schemas(d); err != nil {
 			return err
 		}
 	}
-	e.Name = r.name(id, name)
-	e.Description = description(message, channel, e.Name)
-	if message.Get("deprecated").True() && e.Deprecated == nil {
-		e.Deprecated = &schema.Deprecated{}
-	}
-	if exact := x.Get("exact").Get("event"); exact != nil && only && textOf(x.Get("exact").Get("of")) == digest(canonical(importer.Node(e))) {
-		e.Node = r.kept(exact) // the document still says what it was made of
-	}
-	r.events = append(r.events, e)
+	r.events = append(r.events, *e)
 	return nil
+}
+
+// A sent message is an event type but for its schemas, and where the document has those; input is nil where
+// it has none.
+type sent struct {
+	event          importer.Event
+	payload, input *source.Node
+	exact          *source.Node
+	dialect        string // the $schema of payload, "" for none
+}
+
+func (r *reader) described(id string, channel *source.Node, key string, message *source.Node, only bool) (*sent, error) {
+	payload, dialect, err := r.payload(message)
+	if err != nil {
+		return nil, err
+	}
+	_, at := message.Key()
+	d := &sent{event: importer.Event{At: at}, payload: payload, dialect: dialect}
+	e := &d.event
+	e.Name = key
+	if n := message.Get("name"); n != nil && n.Text != "" {
+		e.Name = n.Text
+	}
+	if x := channel.Get(extension); x != nil && only {
+		e.Name = id
+		restore(e, x)
+		d.input, d.exact = x.Get("inputSchema"), x.Get("exact")
+	}
+	return d, nil
+}
+
+func (d *sent) describe(message, channel *source.Node) {
+	d.event.Description = description(message, channel, d.event.Name)
+	if message.Get("deprecated").True() && d.event.Deprecated == nil {
+		d.event.Deprecated = &schema.Deprecated{}
+	}
+}
+
+// schemas adds the schemas, each standing by itself.
+func (r *reader) schemas(d *sent) error {
+	payload, err := standalone(r.doc, d.payload)
+	if err != nil {
+		return err
+	}
+	if payload.Kind != source.Object {
+		return fmt.Errorf("its payload is not described")
+	}
+	if d.dialect != "" && payload.Get("$schema") == nil {
+		payload.Members = append([]source.Member{{Key: "$schema", Value: yaml.Text(d.dialect)}}, payload.Members...)
+	}
+	d.event.PayloadSchema = payload.JSON()
+	d.event.InputSchema = json.RawMessage(`{"type":"object","additionalProperties":false}`)
+	if d.input != nil {
+		n, err := standalone(r.doc, d.input)
+		if err != nil {
+			return err
+		}
+		d.event.InputSchema = n.JSON()
+	}
+	input, kept := textOf(d.exact.Get("inputSchema")), textOf(d.exact.Get("payloadSchema"))
+	if json.Valid([]byte(input)) && json.Valid([]byte(kept)) {
+		d.event.InputSchema, d.event.PayloadSchema = json.RawMessage(input), json.RawMessage(kept)
+	}
+	return nil
+}
+
+// A schemaText is the sum of a schema, and the schemas that it refers to.
+type schemaText struct {
+	sum  string
+	refs []*source.Node
+}
+
+func (r *reader) text(n *source.Node) *schemaText {
+	if t := r.texts[n]; t != nil {
+		return t
+	}
+	t := &schemaText{sum: digest(canonical(n))}
+	r.texts[n] = t
+	var walk func(n *source.Node)
+	walk = func(n *source.Node) {
+		if ref := n.Get("$ref"); ref != nil && ref.Kind == source.String {
+			if to, err := lookup(r.doc, ref.Text); err == nil && !slices.Contains(t.refs, to) {
+				t.refs = append(t.refs, to)
+			}
+		}
+		for _, m := range n.Members {
+			walk(m.Value)
+		}
+		for _, item := range n.Items {
+			walk(item)
+		}
+	}
+	walk(n)
+	return t
+}
+
+// says sums up what the document says of an event type: what is beside its schemas, and each schema that it leads
+// to, of which there are so many.
+func (r *reader) says(d *sent) (schemas int, sum string) {
+	e := d.event
+	e.InputSchema, e.PayloadSchema = json.RawMessage("{}"), json.RawMessage("{}")
+	rules, err := json.Marshal(e.Match)
+	if err != nil {
+		rules = nil // strings alone
+	}
+	var text strings.Builder
+	text.WriteString(canonical(importer.Node(e)) + string(rules))
+	var all []*source.Node
+	seen := map[*source.Node]bool{}
+	add := func(nodes ...*source.Node) {
+		for _, n := range nodes {
+			if n != nil && !seen[n] {
+				seen[n] = true
+				all = append(all, n)
+			}
+		}
+	}
+	add(d.payload, d.input)
+	for i := 0; i < len(all); i++ {
+		t := r.text(all[i])
+		text.WriteString("\n" + t.sum)
+		add(t.refs...)
+	}
+	return len(all), digest(text.String())
+}
+
+// maxCompared bounds the schemas that an event type leads to for which its entry is compared.
+const maxCompared = 50
+
+// exported is what the document says of an event type that Export has written, and whether an import would write
+// its entry so anyhow.
+func (r *reader) exported(name string, entry *source.Node) (said string, restored bool) {
+	channel, message := r.doc.Get("channels").Get(name), r.doc.Get("components").Get("messages").Get(name)
+	d, err := r.described(name, channel, name, message, true)
+	if err != nil {
+		return "", false
+	}
+	d.describe(message, channel)
+	schemas, said := r.says(d)
+	if schemas > maxCompared || r.schemas(d) != nil {
+		return said, false
+	}
+	return said, canonical(importer.Node(d.event)) == canonical(entry)
 }
 
 // name makes a name that an event file can hold and no other event has.
@@ -219,8 +361,8 @@ func description(message, channel *source.Node, name string) string {
 	return "A message " + name + "."
 }
 
-// payload is the schema of a message, standing by itself.
-func (r *reader) payload(message *source.Node) (*source.Node, error) {
+// payload is the schema of a message, and the $schema that its format asks for.
+func (r *reader) payload(message *source.Node) (*source.Node, string, error) {
 	n := message.Get("payload")
 	for _, trait := range traits(r.doc, message) {
 		if n == nil {
@@ -228,27 +370,20 @@ func (r *reader) payload(message *source.Node) (*source.Node, error) {
 		}
 	}
 	if n == nil {
-		return nil, fmt.Errorf("it has no payload")
+		return nil, "", fmt.Errorf("it has no payload")
 	}
 	n, err := follow(r.doc, n)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	format := message.Get("schemaFormat") // of version 2
 	if inner := n.Get("schema"); inner != nil && format == nil {
 		format, n = n.Get("schemaFormat"), inner
 	}
 	if format != nil && !isJSONSchema(format.Text) {
-		return nil, fmt.Errorf("its payload is written in %s, not in JSON Schema", format.Text)
+		return nil, "", fmt.Errorf("its payload is written in %s, not in JSON Schema", format.Text)
 	}
-	out, err := standalone(r.doc, n)
-	if err != nil {
-		return nil, err
-	}
-	if out.Kind != source.Object {
-		return nil, fmt.Errorf("its payload is not described")
-	}
-	return out, nil
+	return n, dialectOf(format), nil
 }
 
 func traits(doc, message *source.Node) []*source.Node {
@@ -265,6 +400,24 @@ func traits(doc, message *source.Node) []*source.Node {
 	return all
 }
 
+// dialectOf is the $schema of the version that a schemaFormat names, "" for none or AsyncAPI's own.
+func dialectOf(format *source.Node) string {
+	if format == nil {
+		return ""
+	}
+	m := versioned.FindStringSubmatch(strings.ToLower(format.Text))
+	switch {
+	case m == nil:
+		return ""
+	case len(m[1]) > 2:
+		return "https://json-schema.org/draft/" + m[1] + "/schema"
+	}
+	return "http://json-schema.org/draft-" + m[1] + "/schema#"
+}
+
+// versioned matches a schemaFormat of JSON Schema with its version, as in application/schema+json;version=draft-07.
+var versioned = regexp.MustCompile(`^application/schema\+(?:json|yaml);\s*version="?(?:draft[-/])?(20\d\d-\d\d|\d\d)"?$`)
+
 // isJSONSchema reports whether a schemaFormat is one of those that are JSON Schema, AsyncAPI's own
 // included.
 func isJSONSchema(format string) bool {
@@ -276,8 +429,8 @@ func isJSONSchema(format string) bool {
 	return false
 }
 
-// restore reads what Export kept in the extension.
-func (r *reader) restore(e *importer.Event, x *source.Node) error {
+// restore reads what Export kept in the extension beside the schemas.
+func restore(e *importer.Event, x *source.Node) {
 	for _, n := range items(x.Get("delivery")) {
 		e.Delivery = append(e.Delivery, n.Text)
 	}
@@ -294,20 +447,6 @@ func (r *reader) restore(e *importer.Event, x *source.Node) error {
 	for _, n := range items(x.Get("match")) {
 		e.Match = append(e.Match, schema.MatchRule{Argument: textOf(n.Get("argument")), Path: textOf(n.Get("path")), Op: textOf(n.Get("op"))})
 	}
-	if input := x.Get("inputSchema"); input != nil {
-		n, err := standalone(r.doc, input)
-		if err != nil {
-			return err
-		}
-		e.InputSchema = n.JSON()
-	}
-	if exact := x.Get("exact"); exact != nil {
-		input, payload := textOf(exact.Get("inputSchema")), textOf(exact.Get("payloadSchema"))
-		if json.Valid([]byte(input)) && json.Valid([]byte(payload)) {
-			e.InputSchema, e.PayloadSchema = json.RawMessage(input), json.RawMessage(payload)
-		}
-	}
-	return nil
 }
 
 func items(n *source.Node) []*source.Node {

@@ -12,6 +12,7 @@
 package breaking
 
 import (
+	"crypto/sha256"
 	"embed"
 	"slices"
 	"time"
@@ -20,7 +21,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/rule"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/runtime/evolve"
+	"github.com/mcpe-gen/mcpe-gen/internal/evolve"
 )
 
 // The categories.
@@ -86,7 +87,7 @@ func Compare(old, new []Package, o Options) []source.Diagnostic {
 	if o.Now.IsZero() {
 		o.Now = time.Now()
 	}
-	c := &comparison{old: old, new: new, now: o.Now, options: o, rules: map[string]rule.Rule{}}
+	c := &comparison{old: old, new: new, now: o.Now, options: o, rules: map[string]rule.Rule{}, versions: map[[2]*Package]*evolve.Versions{}, walks: map[walkKey]*walk{}}
 	for _, r := range Rules() {
 		c.rules[r.ID] = r
 	}
@@ -107,7 +108,10 @@ type comparison struct {
 	// newEvents and arrived are made when they are first asked for: the new event types by name, and
 	// the names of those that the old version has not, by their payload.
 	newEvents map[string][]side
-	arrived   map[string]string
+	arrived   map[[sha256.Size]byte]string
+	// versions compare the schemas of two packages.
+	versions map[[2]*Package]*evolve.Versions
+	walks    map[walkKey]*walk
 }
 
 // A finding is a diagnostic about one event or one package.

@@ -1,6 +1,7 @@
 package breaking_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -128,12 +129,21 @@ new.yaml:16:52: error PAYLOAD_TYPE_CHANGED: a payloadSchema/properties/list/item
 func TestDefaultsAndMatches(t *testing.T) {
 	file := func(argument, field string) string {
 		return "version: 1\nevents:\n  - name: a\n    description: A.\n    inputSchema: {type: object, properties: {q: " + argument +
-			"}}\n    payloadSchema: {type: object, properties: {x: " + field + "}}\n"
+			"}}\n    payloadSchema: {type: object, properties: {x: " + field + ", y: {type: string}}}\n"
+	}
+	burst := func(key string, quiet int) string {
+		return fmt.Sprintf("    x-coalesce: {key: %s, quietSeconds: %d, maxSeconds: 99}\n", key, quiet)
 	}
 	const free, plain = "{type: string}", "{type: string, maxLength: 9}"
 	for _, c := range []struct{ what, old, new, want string }{
 		{"x-match comes", file(free, plain), file("{type: string, x-match: /x}", plain),
 			"new.yaml:5:73: error MATCH_CHANGED: a: argument \"q\" is tied to /x of the payload now: who gives it receives fewer occurrences\n"},
+		{"a burst has another key", file(free, plain) + burst("/x", 1), file(free, plain) + burst("[/x, /y]", 1),
+			"new.yaml:7:5: warning COALESCE_CHANGED: a: events were joined by /x, and are by /x and /y\n"},
+		{"a burst has no key any more", file(free, plain) + burst("/x", 1), file(free, plain),
+			"new.yaml:3:11: warning COALESCE_CHANGED: a: events were joined by /x, and a consumer that takes the type's values is refused\n"},
+		{"bursts come", file(free, plain), file(free, plain) + burst("/x", 1), ""},
+		{"a burst has other times", file(free, plain) + burst("/x", 1), file(free, plain) + burst("/x", 9), ""},
 		{"default comes", file(free, plain), file("{type: string, default: z}", plain),
 			"new.yaml:5:73: error DEFAULT_CHANGED: a: argument \"q\" has the default \"z\" now; left out it had none\n"},
 		{"default deep inside", file("{type: object, properties: {n: {type: integer, default: 1}}}", plain), file("{type: object, properties: {n: {type: integer, default: 2}}}", plain),

@@ -3,76 +3,53 @@ package breaking
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// maxDefaultDepth bounds how deep defaults are compared, which ends recursive schemas.
-const maxDefaultDepth = 12
-
 func defaultChanged(old, new side, report func(source.Range, source.Diagnostic)) {
-	d := defaults{old: old, new: new, what: "argument", report: report}
-	d.compare([]*source.Node{old.Input}, []*source.Node{new.Input}, "", nil)
+	defaultsOf(old, new, "argument").run(old.Input, new.Input, report)
 }
 
 func payloadDefaultChanged(old, new side, report func(source.Range, source.Diagnostic)) {
-	d := defaults{old: old, new: new, what: "payload field", report: report}
-	d.compare([]*source.Node{old.Payload}, []*source.Node{new.Payload}, "", nil)
+	defaultsOf(old, new, "payload field").run(old.Payload, new.Payload, report)
 }
 
-// defaults compares the defaults of the members that two schemas have in common.
-type defaults struct {
-	old, new side
-	what     string
-	report   func(source.Range, source.Diagnostic)
+// defaultsOf compares the defaults of the members that schemas of both versions have in common.
+func defaultsOf(old, new side, what string) *walk {
+	return old.in.walk(old, new, what+" defaults", func(w *walk) {
+		w.look = func(_, _ []*source.Node) ([]remark, bool) { return nil, true }
+		w.member = func(name string, before, after, was, is []*source.Node) []remark {
+			if required(new, after, name) && required(old, before, name) {
+				return nil
+			}
+			return defaultRemark(old, new, what, name, was, is)
+		}
+	})
 }
 
-// compare goes through the members that both objects declare, and through elements and values of maps.
-// Where a pair of schemas holds itself, it is looked at once.
-func (d *defaults) compare(before, after []*source.Node, path string, within [][2]*source.Node) {
-	pair := [2]*source.Node{before[0], after[0]}
-	if slices.Contains(within, pair) || len(within) > maxDefaultDepth {
-		return
+// defaultRemark compares the default of one member, which may be left out.
+func defaultRemark(old, new side, what, name string, before, after []*source.Node) []remark {
+	was, is := defaultOf(old, before), defaultOf(new, after)
+	found := func(at source.Range, words string) []remark {
+		return []remark{{wire.Pointer(name), new.of.label(at), func(path string) string { return fmt.Sprintf(words, what, path[1:]) }}}
 	}
-	within = append(slices.Clip(within), pair)
-	kept := names(d.new, after)
-	for _, name := range names(d.old, before) {
-		if !slices.Contains(kept, name) {
-			continue // a finding of its own
-		}
-		tokens := []string{"properties", name}
-		was, is := step(d.old.of.Set, before, tokens), step(d.new.of.Set, after, tokens)
-		if !d.required(d.new, after, name) || !d.required(d.old, before, name) {
-			d.member(path+wire.Pointer(name), was, is)
-		}
-		d.compare(was, is, path+wire.Pointer(name), within)
-	}
-	for _, keyword := range []string{"items", "additionalProperties"} {
-		was, is := step(d.old.of.Set, before, []string{keyword}), step(d.new.of.Set, after, []string{keyword})
-		if len(was) > 0 && len(is) > 0 {
-			d.compare(was, is, path+wire.Pointer("*"), within)
-		}
-	}
-}
-
-// member compares the default of one member, which may be left out.
-func (d *defaults) member(path string, before, after []*source.Node) {
-	was, is := defaultOf(d.old, before), defaultOf(d.new, after)
-	name := path[1:]
+	quoted := func(n *source.Node) string { return strings.ReplaceAll(string(n.JSON()), "%", "%%") }
 	switch {
-	case was == nil && is == nil:
+	case was == nil && is == nil || was != nil && is != nil && equal(was, is):
+		return nil
 	case is == nil:
-		d.report(d.new.of.label(place(after[0])), source.Diagnostic{Message: fmt.Sprintf("%s %q no longer has the default %s", d.what, name, was.JSON())})
+		return found(place(after[0]), "%s %q no longer has the default "+quoted(was))
 	case was == nil:
-		d.report(d.new.of.label(is.Range), source.Diagnostic{Message: fmt.Sprintf("%s %q has the default %s now; left out it had none", d.what, name, is.JSON())})
-	case !equal(was, is):
-		d.report(d.new.of.label(is.Range), source.Diagnostic{Message: fmt.Sprintf("the default of %s %q went from %s to %s", d.what, name, was.JSON(), is.JSON())})
+		return found(is.Range, "%s %q has the default "+quoted(is)+" now; left out it had none")
 	}
+	return found(is.Range, "the default of %s %q went from "+quoted(was)+" to "+quoted(is))
 }
 
 // required reports whether the objects require a member.
-func (d *defaults) required(of side, objects []*source.Node, name string) bool {
+func required(of side, objects []*source.Node, name string) bool {
 	for _, n := range objects {
 		for _, view := range of.of.Set.Views(n) {
 			list := view.Get("required")

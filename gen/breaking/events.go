@@ -1,24 +1,27 @@
 package breaking
 
 import (
+	"crypto/sha256"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/rule"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/runtime/evolve"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/evolve"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
 // A side is an event type in one version.
 type side struct {
 	*schema.Event
 	of *Package
+	in *comparison
 }
 
 // at is the place of a key of the event, of its name where the key is not written.
@@ -49,7 +52,8 @@ var eventRules = []eventRule{
 	{rule.Rule{ID: "PAYLOAD_DEFAULT_CHANGED", Category: Wire, Purpose: "A payload field that is left out means something else: its default came, changed or went."}, payloadDefaultChanged},
 	{rule.Rule{ID: "INPUT_GO_TYPE_CHANGED", Category: Wire, Purpose: "An argument is read into another Go type of the author's choice, which may refuse what the schema allows."}, inputGoTypeChanged},
 	{rule.Rule{ID: payloadGoType, Category: Wire, Purpose: "A payload field that is read into a Go type of the author's choice may have values that it did not have."}, nil},
-	{rule.Rule{ID: "READ_TOOL_RENAMED", Category: Wire, Purpose: "The read tool of an event type, or one of its own arguments, has another name."}, readToolRenamed},
+	{rule.Rule{ID: "COALESCE_CHANGED", Category: Wire, Severity: source.Warning, Purpose: "Consumers join other events than before: the key of an event type's x-coalesce changed or went."}, coalesceChanged},
+	{rule.Rule{ID: "READ_TOOL_RENAMED", Category: Wire, Purpose: "The read tool of an event type, or one of its own arguments, has another name, or there is none any more (MCPE223)."}, readToolRenamed},
 }
 
 // events compares every event type of an old package.
@@ -59,7 +63,7 @@ func (c *comparison) events(old *Package) {
 			if e.Stability == "experimental" {
 				continue
 			}
-			was := side{e, old}
+			was := side{e, old, c}
 			is, ok := c.find(old, e.Name)
 			if !ok {
 				c.removed(was)
@@ -102,7 +106,7 @@ func byName(packages []Package) map[string][]side {
 	for i := range packages {
 		for _, f := range packages[i].Set.Files {
 			for _, e := range f.Events {
-				out[e.Name] = append(out[e.Name], side{e, &packages[i]})
+				out[e.Name] = append(out[e.Name], side{e, &packages[i], nil})
 			}
 		}
 	}
@@ -126,28 +130,40 @@ func (c *comparison) removed(was side) {
 // successor returns the name of a new event type with the payload of one that is gone.
 func (c *comparison) successor(was side) string {
 	if c.arrived == nil {
-		c.arrived = map[string]string{}
+		c.arrived = map[[sha256.Size]byte]string{}
 		known := byName(c.old)
 		for _, name := range slices.Sorted(maps.Keys(c.current())) {
 			if len(known[name]) > 0 {
 				continue
 			}
 			is := c.current()[name][0]
-			payload := string(is.of.Set.Published(is.Payload))
+			payload := is.published()
 			if _, taken := c.arrived[payload]; !taken {
 				c.arrived[payload] = name
 			}
 		}
 	}
-	return c.arrived[string(was.of.Set.Published(was.Payload))]
+	return c.arrived[was.published()]
+}
+
+// published is the sum of the payload as it is published.
+func (s side) published() [sha256.Size]byte {
+	return sha256.Sum256(s.of.Set.Published(s.Payload))
 }
 
 // schemas compares the two schemas of an event type by the rules of evolve.
 func (c *comparison) schemas(was, is side) {
-	descriptor := func(s side) wire.Descriptor {
-		return wire.Descriptor{Name: s.Name, InputSchema: s.of.Set.Published(s.Input), PayloadSchema: s.of.Set.Published(s.Payload)}
+	shared := func(s side) evolve.Side {
+		return evolve.Side{Input: s.of.Set.Shared(s.Input), Payload: s.of.Set.Shared(s.Payload)}
 	}
-	for _, change := range evolve.Differences(descriptor(was), descriptor(is)) {
+	between := [2]*Package{was.of, is.of}
+	if c.versions[between] == nil {
+		c.versions[between] = new(evolve.Versions)
+	}
+	for _, change := range c.versions[between].Differences(was.Name, shared(was), shared(is)) {
+		if _, on := c.options.Rules.Level(c.rules[change.Rule]); !on && change.Feature != evolve.PayloadSchema {
+			continue
+		}
 		root := func(s side) *source.Node {
 			if change.Feature == evolve.InputSchema {
 				return s.Input
@@ -165,7 +181,7 @@ func (c *comparison) schemas(was, is side) {
 		case !exact:
 			d = d.WithRelated(was.of.label(place(before)), "it was here")
 		case !aboutMember[change.Rule]:
-			_, now = shared(was, is, before, now)
+			_, now = referred(was, is, before, now)
 		}
 		c.report(id, is.of.label(place(now)), was.Name, was.Name+" "+change.Feature+change.Path, d)
 	}
@@ -227,6 +243,22 @@ func matchChanged(old, new side, report func(source.Range, source.Diagnostic)) {
 	}
 }
 
+func coalesceChanged(old, new side, report func(source.Range, source.Diagnostic)) {
+	was, is := old.Coalesce, new.Coalesce
+	var text string
+	switch {
+	case was == nil: // nobody takes values that there were not
+		return
+	case is != nil && slices.Equal(was.Key, is.Key):
+		return
+	case is == nil:
+		text = fmt.Sprintf("events were joined by %s, and a consumer that takes the type's values is refused", strings.Join(was.Key, " and "))
+	default:
+		text = fmt.Sprintf("events were joined by %s, and are by %s", strings.Join(was.Key, " and "), strings.Join(is.Key, " and "))
+	}
+	report(new.at("x-coalesce"), source.Diagnostic{Message: text})
+}
+
 func equal(a, b *source.Node) bool {
 	x, errX := wire.Canonical(a.JSON())
 	y, errY := wire.Canonical(b.JSON())
@@ -237,7 +269,13 @@ func equal(a, b *source.Node) bool {
 }
 
 func readToolRenamed(old, new side, report func(source.Range, source.Diagnostic)) {
-	if was, is := toolName(old), toolName(new); was != is {
+	switch was, is := toolName(old), toolName(new); {
+	case !hasTool(old):
+		return
+	case !hasTool(new):
+		report(new.at("inputSchema"), source.Diagnostic{Message: fmt.Sprintf("the read tool was %s and there is none any more", was)})
+		return
+	case was != is:
 		report(new.at("x-tool-name"), source.Diagnostic{Message: fmt.Sprintf("the read tool was %s and is %s", was, is)})
 	}
 	for _, a := range []struct{ was, is, otherwise string }{
@@ -250,16 +288,18 @@ func readToolRenamed(old, new side, report func(source.Range, source.Diagnostic)
 	}
 }
 
+// hasTool is false for arguments to which none can be added.
+func hasTool(e side) bool {
+	var refused *readtool.SchemaError
+	_, err := readtool.InputSchema(e.of.Set.Published(e.Input), readtool.ArgumentNames{Cursor: e.ToolCursor, MaxEvents: e.ToolMaxEvents, Wait: e.ToolWait})
+	return !errors.As(err, &refused) || refused.Keyword == ""
+}
+
 func toolName(e side) string {
 	if e.ToolName != "" {
 		return e.ToolName
 	}
-	return "read_" + strings.Map(func(r rune) rune {
-		if strings.ContainsRune("_-", r) || r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
-			return r
-		}
-		return '_'
-	}, e.Name)
+	return readtool.Name(e.Name)
 }
 
 func orElse(s, otherwise string) string {

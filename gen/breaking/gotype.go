@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"math"
 	"math/big"
-	"slices"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/ir"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/runtime/evolve"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/evolve"
 )
 
 // The rules here are about Go types of the author's choice, by x-go-type or by the configuration's
@@ -132,42 +130,34 @@ func unsigned(bits uint) struct{ low, high *big.Rat } {
 
 // inputGoTypeChanged finds arguments whose chosen Go type is new or another one.
 func inputGoTypeChanged(old, new side, report func(source.Range, source.Diagnostic)) {
-	compareChosen(old, new, []*source.Node{old.Input}, []*source.Node{new.Input}, "", nil, report)
+	old.in.walk(old, new, "argument types", func(w *walk) {
+		w.look = func(before, after []*source.Node) ([]remark, bool) { return chosenRemark(old, new, before, after) }
+	}).run(old.Input, new.Input, report)
 }
 
-func compareChosen(old, new side, before, after []*source.Node, path string, within [][2]*source.Node, report func(source.Range, source.Diagnostic)) {
-	pair := [2]*source.Node{before[0], after[0]}
-	if slices.Contains(within, pair) || len(within) > maxDefaultDepth {
-		return
+// chosenRemark compares the Go types that were chosen for a value; what is inside of one with a chosen type is
+// for that type to read.
+func chosenRemark(old, new side, before, after []*source.Node) (found []remark, inside bool) {
+	is, chosen := new.goType(after, true)
+	if !chosen {
+		return nil, true
 	}
-	within = append(slices.Clip(within), pair)
-	if is, chosen := new.goType(after, true); chosen {
-		was, had := old.goType(before, true)
-		d := source.Diagnostic{Message: fmt.Sprintf("is read as %s now", is)}
-		if had {
-			d.Message = fmt.Sprintf("was read as %s and is read as %s", was, is)
-		}
-		var views []*source.Node
-		for _, n := range after {
-			views = append(views, new.of.Set.Views(n)...)
-		}
-		if path != "" && was != is && !decodesAll(is) && !holdsNumbers(is, views) {
-			d.Message = fmt.Sprintf("argument %q %s, which may refuse what the schema allows", path[1:], d.Message)
-			report(new.of.label(place(after[0])), d)
-		}
-		return
+	was, had := old.goType(before, true)
+	words := fmt.Sprintf("is read as %s now", is)
+	if had {
+		words = fmt.Sprintf("was read as %s and is read as %s", was, is)
 	}
-	kept := names(new, after)
-	for _, name := range names(old, before) {
-		if slices.Contains(kept, name) {
-			tokens := []string{"properties", name}
-			compareChosen(old, new, step(old.of.Set, before, tokens), step(new.of.Set, after, tokens), path+wire.Pointer(name), within, report)
-		}
+	var views []*source.Node
+	for _, n := range after {
+		views = append(views, new.of.Set.Views(n)...)
 	}
-	for _, keyword := range []string{"items", "additionalProperties"} {
-		was, is := step(old.of.Set, before, []string{keyword}), step(new.of.Set, after, []string{keyword})
-		if len(was) > 0 && len(is) > 0 {
-			compareChosen(old, new, was, is, path+wire.Pointer("*"), within, report)
-		}
+	if was == is || decodesAll(is) || holdsNumbers(is, views) {
+		return nil, false
 	}
+	return []remark{{"", new.of.label(place(after[0])), func(path string) string {
+		if path == "" {
+			return "" // the arguments as a whole are no argument
+		}
+		return fmt.Sprintf("argument %q %s, which may refuse what the schema allows", path[1:], words)
+	}}}, false
 }

@@ -47,8 +47,8 @@ func place(n *source.Node) source.Range {
 	return at
 }
 
-// shared follows a reference that both versions have: what changed is what it names.
-func shared(was, is side, old, new *source.Node) (*source.Node, *source.Node) {
+// referred follows a reference that both versions have: what changed is what it names.
+func referred(was, is side, old, new *source.Node) (*source.Node, *source.Node) {
 	for range 100 { // references that lead in circles are errors
 		before, after := old.Get("$ref"), new.Get("$ref")
 		if before == nil || after == nil || before.Text != after.Text {

@@ -19,7 +19,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/rule"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
+	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 )
 
 // perPair is how many payloads of the new schema each old type decodes.

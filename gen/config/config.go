@@ -1,15 +1,17 @@
 package config
 
 import (
-	"go/token"
+	"encoding/json"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/rule"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/gen/typescript"
 )
 
 // Name is the name of the configuration file.
@@ -34,6 +36,8 @@ type Config struct {
 	Overrides *schema.Overrides
 	// Silences are the diagnostics that are not shown in text.
 	Silences []Silence
+	// Plugins are programs that write files of the model.
+	Plugins []Plugin
 	// Lint and Breaking choose among the rules. Without settings lint uses STANDARD and breaking WIRE.
 	Lint, Breaking rule.Selection
 }
@@ -47,13 +51,45 @@ func (c *Config) Reading() schema.Options {
 type Package struct {
 	// Schemas are the glob patterns of its event files as written.
 	Schemas []Pattern
-	// Out is the output directory, joined to the configuration's.
+	// Out is the output directory of the Go package, joined to the configuration's; empty when only TypeScript is
+	// written.
 	Out string
+	// TypeScript is nil when none is written.
+	TypeScript *TypeScript
 	// Name is the package's name, empty when the event files or the directory decide.
 	Name string
 	// Emit holds what is generated, all parts when the file does not say.
 	Emit  []string
 	Range source.Range
+}
+
+// A Plugin is a program that writes files of the model. See PLUG-1.
+type Plugin struct {
+	Name string
+	// Command is the program and its arguments; it runs in the configuration's directory.
+	Command []string
+	// Out is the output directory, joined to the configuration's.
+	Out string
+	// Options is what the program is sent, nil when the file has none.
+	Options json.RawMessage
+	// Timeout is how long it may take, 0 when the file does not say.
+	Timeout time.Duration
+	Range   source.Range
+}
+
+// A TypeScript says where the TypeScript of a package goes, and which files there are beside events.ts.
+type TypeScript struct {
+	// Out is the output directory, joined to the configuration's.
+	Out  string
+	Emit []string
+}
+
+// Place is the directory by which the package is known: that of Go, or else of TypeScript.
+func (p Package) Place() string {
+	if p.Out == "" && p.TypeScript != nil {
+		return p.TypeScript.Out
+	}
+	return p.Out
 }
 
 // A Pattern is a glob pattern and where it is written.
@@ -113,7 +149,7 @@ type loader struct {
 }
 
 func (l *loader) load(n *source.Node) {
-	o := l.Object(n, "the configuration", []string{"version"}, []string{"packages", "dialect", "types", "refs", "overrides", "silence", "lint", "breaking"})
+	o := l.Object(n, "the configuration", []string{"version"}, []string{"packages", "plugins", "dialect", "types", "refs", "overrides", "silence", "lint", "breaking"})
 	if o == nil {
 		return
 	}
@@ -123,6 +159,10 @@ func (l *loader) load(n *source.Node) {
 	outs := make(map[string]source.Range)
 	for _, p := range o.List("packages") {
 		l.pkg(p, outs)
+	}
+	named := make(map[string]source.Range)
+	for _, p := range o.List("plugins") {
+		l.plugin(p, named, outs)
 	}
 	if t := n.Get("types"); t != nil && l.Is(t, source.Object, "types") {
 		for _, m := range t.Members {
@@ -177,7 +217,7 @@ func (l *loader) mapping(m source.Member) {
 }
 
 func (l *loader) pkg(n *source.Node, outs map[string]source.Range) {
-	o := l.Object(n, "a package", []string{"schemas", "out"}, []string{"package", "emit"})
+	o := l.Object(n, "a package", []string{"schemas"}, []string{"out", "typescript", "package", "emit"})
 	if o == nil {
 		return
 	}
@@ -190,16 +230,22 @@ func (l *loader) pkg(n *source.Node, outs map[string]source.Range) {
 	if s := n.Get("schemas"); s != nil && s.Kind == source.Array && len(s.Items) == 0 {
 		l.Report(source.New("MCPE123", s.Range, "schemas is empty: there is nothing to generate from"))
 	}
-	if out, at := o.Text("out"); at != nil && l.relative(at, "out") {
-		p.Out = filepath.Join(l.config.Dir, filepath.FromSlash(out))
-		if first, ok := outs[p.Out]; ok {
-			l.Report(source.New("MCPE403", at.Range, "two packages are written to %q", out).WithRelated(first, "first used here"))
-		}
-		outs[p.Out] = at.Range
+	p.Out = l.out(o, "packages", outs)
+	if t := n.Get("typescript"); t != nil {
+		p.TypeScript = l.typescript(t, outs)
+	}
+	switch emit := n.Member("emit"); {
+	case n.Get("out") == nil && n.Get("typescript") == nil:
+		l.Report(source.New("MCPE122", n.Range, "a package needs \"out\" or \"typescript\"").WithHint("out: DIR is where the Go package goes, typescript: {out: DIR} where TypeScript does"))
+	case n.Get("out") == nil && emit != nil:
+		l.Report(source.New("MCPE123", emit.KeyRange, "emit is about the Go package, which has no out"))
+	}
+	if p.Out == "" {
+		p.Emit = []string{"types"} // nothing of Go is asked for
 	}
 	if name, at := o.Text("package"); at != nil {
-		if !token.IsIdentifier(name) || name == "_" {
-			l.Report(source.New("MCPE124", at.Range, "%q cannot name a Go package", name).WithHint("use lower-case letters and digits, and no Go keyword"))
+		if d := schema.PackageFault(name, at.Range); d != nil {
+			l.Report(*d)
 		}
 		p.Name = name
 	}
@@ -207,6 +253,73 @@ func (l *loader) pkg(n *source.Node, outs map[string]source.Range) {
 		p.Emit = l.words(o, "emit", "an element of emit", Emits)
 	}
 	l.config.Packages = append(l.config.Packages, p)
+}
+
+// maxTimeout bounds what a plugin may be given.
+const maxTimeout = time.Hour
+
+func (l *loader) plugin(n *source.Node, named, outs map[string]source.Range) {
+	o := l.Object(n, "a plugin", []string{"name", "command", "out"}, []string{"options", "timeout"})
+	if o == nil {
+		return
+	}
+	p := Plugin{Range: n.Range}
+	name, at := o.Text("name")
+	if first, taken := named[name]; at != nil && taken {
+		l.Report(source.New("MCPE123", at.Range, "two plugins are called %q", name).WithRelated(first, "first used here"))
+	} else if at != nil && name == "" {
+		l.Report(source.New("MCPE123", at.Range, "name is empty"))
+	} else if at != nil {
+		p.Name, named[name] = name, at.Range
+	}
+	for i, c := range o.Texts("command") {
+		if i == 0 && c.Text == "" {
+			l.Report(source.New("MCPE123", c.Range, "the program is empty"))
+		}
+		p.Command = append(p.Command, c.Text)
+	}
+	if c := n.Get("command"); c != nil && c.Kind == source.Array && len(c.Items) == 0 {
+		l.Report(source.New("MCPE123", c.Range, "command is empty").WithHint("it holds the program and its arguments"))
+	}
+	p.Out = l.out(o, "plugins", outs)
+	if v := n.Get("options"); v != nil {
+		p.Options = v.JSON()
+	}
+	if text, at := o.Text("timeout"); at != nil {
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 || d > maxTimeout {
+			l.Report(source.New("MCPE123", at.Range, "timeout %q is no time of up to an hour", text).WithHint("as in 10s or 2m"))
+		}
+		p.Timeout = d
+	}
+	l.config.Plugins = append(l.config.Plugins, p)
+}
+
+// out reads an output directory, which nothing else of the language has.
+func (l *loader) out(o *source.ObjectReader, what string, outs map[string]source.Range) string {
+	text, at := o.Text("out")
+	if at == nil || !l.relative(at, "out") {
+		return ""
+	}
+	dir := filepath.Join(l.config.Dir, filepath.FromSlash(text))
+	key := what + " " + dir
+	if first, ok := outs[key]; ok {
+		l.Report(source.New("MCPE403", at.Range, "two %s are written to %q", what, text).WithRelated(first, "first used here"))
+	}
+	outs[key] = at.Range
+	return dir
+}
+
+func (l *loader) typescript(n *source.Node, outs map[string]source.Range) *TypeScript {
+	o := l.Object(n, "typescript", []string{"out"}, []string{"emit"})
+	if o == nil {
+		return nil
+	}
+	t := &TypeScript{Out: l.out(o, "TypeScript packages", outs)}
+	if n.Get("emit") != nil {
+		t.Emit = l.words(o, "emit", "an element of emit", typescript.Parts)
+	}
+	return t
 }
 
 // words reads an array of known words, which must hold one at least.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/breaking"
+	"github.com/mcpe-gen/mcpe-gen/gen/internal/parsed"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
@@ -27,13 +28,14 @@ type Note struct {
 // Changes lists what is different in new, event by event: those of new in their order, then those
 // that have gone. What the rules of package breaking find is marked.
 func Changes(old, new *schema.Set) []Change {
-	before, now := events(old), events(new)
+	before, now := typesOf(old), typesOf(new)
 	broken := map[string][]Note{}
 	for _, d := range breaking.Compare([]breaking.Package{{Set: old}}, []breaking.Package{{Set: new}}, breaking.Options{}) {
 		if e := around(append(slices.Clip(now), before...), d.Range); e != nil && d.Severity == source.Error {
 			broken[e.Name] = append(broken[e.Name], Note{strings.TrimPrefix(d.Message, e.Name+" "), true})
 		}
 	}
+	known := [2]*parsed.Schemas{{}, {}}
 	var list []Change
 	for _, e := range now {
 		c := Change{Event: e.Name}
@@ -41,7 +43,7 @@ func Changes(old, new *schema.Set) []Change {
 			c.Notes = []Note{{Text: "is new"}}
 		} else {
 			c.Notes = broken[e.Name]
-			for _, text := range compatible(old, was, new, e) {
+			for _, text := range compatible(known, old, was, new, e) {
 				c.Notes = append(c.Notes, Note{Text: text})
 			}
 		}
@@ -57,7 +59,7 @@ func Changes(old, new *schema.Set) []Change {
 	return list
 }
 
-func events(set *schema.Set) []*schema.Event {
+func typesOf(set *schema.Set) []*schema.Event {
 	var all []*schema.Event
 	for _, f := range set.Files {
 		all = append(all, f.Events...)
@@ -86,14 +88,14 @@ func around(list []*schema.Event, at source.Range) *schema.Event {
 }
 
 // compatible lists what was added or said differently.
-func compatible(old *schema.Set, was *schema.Event, new *schema.Set, now *schema.Event) []string {
+func compatible(known [2]*parsed.Schemas, old *schema.Set, was *schema.Event, new *schema.Set, now *schema.Event) []string {
 	var list []string
 	for _, part := range []struct {
 		what     string
 		was, now []Row
 	}{
-		{"argument ", Rows(old.Published(was.Input)), Rows(new.Published(now.Input))},
-		{"member ", Rows(old.Published(was.Payload)), Rows(new.Published(now.Payload))},
+		{"argument ", rows(known[0], old.Shared(was.Input)), rows(known[1], new.Shared(now.Input))},
+		{"member ", rows(known[0], old.Shared(was.Payload)), rows(known[1], new.Shared(now.Payload))},
 	} {
 		added := -1 // the depth of a new row, whose inner rows go without saying
 		for _, r := range part.now {

@@ -5,7 +5,7 @@ import (
 	"html"
 	"strings"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // A Diagram shows who sends what to whom, in order.

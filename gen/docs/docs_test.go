@@ -15,7 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/docs"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
+	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 )
 
 var update = flag.Bool("update", false, "write the pages in testdata")

@@ -77,6 +77,9 @@ func (e Event) markdown(b *bytes.Buffer) {
 		b.WriteString("> **Experimental:** it may change in any way.\n\n")
 	}
 	fmt.Fprintf(b, "Delivery: %s. Events are %s%s.\n", strings.Join(e.Delivery, ", "), e.Sources(), e.Keeping())
+	if e.Coalesce != "" {
+		fmt.Fprintf(b, "\n%s\n", inline(e.Coalesce))
+	}
 	fmt.Fprintf(b, "\n### Arguments of %s\n\n", inline(e.Name))
 	markdownTable(b, e.Arguments, "It takes no arguments.")
 	fmt.Fprintf(b, "\n### Payload of %s\n\n", inline(e.Name))

@@ -2,6 +2,7 @@ package docs
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -10,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/sample"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // A Page is the reference of a set of event files.
@@ -42,6 +43,8 @@ type Event struct {
 	// From says which webhooks of a service become occurrences, in words; empty where none do.
 	From   string
 	Replay bool
+	// Coalesce says which events a consumer may join, in words; empty where none.
+	Coalesce string
 	// Experimental tells that the type may change in any way.
 	Experimental bool
 	Deprecated   *schema.Deprecated
@@ -84,6 +87,7 @@ func New(set *schema.Set, o Options) *Page {
 	}
 	taken := map[string]bool{}
 	anchors := map[string]string{}
+	samples := new(sample.Maker)
 	for _, f := range set.Files {
 		if !f.Given {
 			continue
@@ -91,7 +95,7 @@ func New(set *schema.Set, o Options) *Page {
 		for _, e := range f.Events {
 			anchor := anchorOf(e.Name, taken)
 			anchors[e.Name] = anchor
-			p.Events = append(p.Events, event(set, e, anchor))
+			p.Events = append(p.Events, event(set, e, anchor, samples))
 		}
 	}
 	for i, e := range p.Events {
@@ -126,12 +130,13 @@ func anchorOf(name string, taken map[string]bool) string {
 	return anchor
 }
 
-func event(set *schema.Set, e *schema.Event, anchor string) Event {
-	input, payload := set.Published(e.Input), set.Published(e.Payload)
+func event(set *schema.Set, e *schema.Event, anchor string, samples *sample.Maker) Event {
+	input, payload := set.Shared(e.Input), set.Shared(e.Payload)
 	out := Event{
 		Anchor: anchor, Name: e.Name, Description: strings.TrimSpace(e.Description), GoName: e.GoName, Delivery: e.Delivery,
 		Source: e.Source, Replay: e.Replay, Experimental: e.Stability == "experimental", Deprecated: e.Deprecated,
-		Arguments: Rows(input), Payload: Rows(payload), From: from(e.From),
+		Arguments: rows(&samples.Parsed, input), Payload: rows(&samples.Parsed, payload), From: from(e.From),
+		Coalesce: joined(e.Coalesce),
 	}
 	if out.GoName == "" {
 		out.GoName = ir.GoName(e.Name)
@@ -150,9 +155,9 @@ func event(set *schema.Set, e *schema.Event, anchor string) Event {
 		}
 	}
 	// A schema that cannot be hashed was reported when it was loaded; the page does without.
-	out.Fingerprint, _ = wire.Fingerprint(input, payload)
-	out.Subscribe, _ = sample.Value(input)
-	if data, ok := sample.Value(payload); ok {
+	out.Fingerprint, _ = set.Fingerprint(input, payload)
+	out.Subscribe, _ = samples.Value(input)
+	if data, ok := samples.Value(payload); ok {
 		out.Example = occurrence(e.Name, data)
 	}
 	return out
@@ -218,6 +223,23 @@ func from(f *schema.From) string {
 		words += ": " + f.Event + f.Action
 	}
 	return words
+}
+
+// joined says which events a consumer may join.
+func joined(c *wire.Coalesce) string {
+	if c == nil {
+		return ""
+	}
+	places := make([]string, len(c.Key))
+	for i, key := range c.Key {
+		places[i] = place(key)
+	}
+	what := "the latest of them"
+	if c.Keep == wire.KeepAll {
+		what = "all of them"
+	}
+	return fmt.Sprintf("Events with the same %s are about the same thing. A consumer that joins them gets %s once nothing more has come for %d s, after %d s at the latest.",
+		strings.Join(places, " and "), what, c.QuietSeconds, c.MaxSeconds)
 }
 
 // Sources says where occurrences come from.

@@ -2,11 +2,12 @@ package docs
 
 import (
 	"encoding/json"
-	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/gen/internal/parsed"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/published"
 )
 
 // A Row describes one member of the arguments or of a payload.
@@ -41,19 +42,24 @@ const (
 
 // Rows lists the members of a published schema, those of inner objects after the member that holds
 // them.
-func Rows(published json.RawMessage) []Row {
-	root, found := source.Parse("schema", published)
-	if source.HasErrors(found) {
+func Rows(text json.RawMessage) []Row {
+	return rows(new(parsed.Schemas), &published.Schema{Head: text})
+}
+
+// rows is [Rows] of a schema whose definitions are apart.
+func rows(known *parsed.Schemas, s *published.Schema) []Row {
+	schema, ok := known.Of(s)
+	if !ok {
 		return nil
 	}
-	t := &table{root: root}
-	t.members(t.views(root), "", 0, nil)
+	t := &table{schema: schema}
+	t.members(t.views(schema.Root), "", 0, nil)
 	return t.rows
 }
 
 type table struct {
-	root *source.Node
-	rows []Row
+	schema *parsed.Schema
+	rows   []Row
 	// variant is the alternative whose members are being added.
 	variant string
 }
@@ -70,7 +76,7 @@ func (t *table) views(n *source.Node) []*source.Node {
 		seen[n] = true
 		views = append(views, n)
 		if ref := n.Get("$ref"); ref != nil {
-			add(t.resolve(ref.Text))
+			add(t.schema.Resolve(ref.Text))
 		}
 		if all := n.Get("allOf"); all != nil {
 			for _, part := range all.Items {
@@ -80,15 +86,6 @@ func (t *table) views(n *source.Node) []*source.Node {
 	}
 	add(n)
 	return views
-}
-
-func (t *table) resolve(ref string) *source.Node {
-	pointer, ok := strings.CutPrefix(ref, "#")
-	plain, err := url.PathUnescape(pointer)
-	if !ok || err != nil || plain != "" && plain[0] != '/' {
-		return nil
-	}
-	return t.root.Lookup(plain)
 }
 
 // first is the first value of a keyword.

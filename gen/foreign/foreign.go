@@ -9,16 +9,22 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/asyncapi"
 	"github.com/mcpe-gen/mcpe-gen/gen/importer"
 	"github.com/mcpe-gen/mcpe-gen/gen/openapi"
+	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
-// Read returns what an AsyncAPI or OpenAPI document describes. Anything else gives an error diagnostic
-// (MCPE510, or one of its text) that says what to do with it.
-func Read(path string, data []byte) (importer.Document, []source.Diagnostic) {
+// Read returns what an AsyncAPI or OpenAPI document describes, with what it refers to in other files. Of the options
+// ReadFile, Refs and Overrides count. Anything else gives an error diagnostic (MCPE510, or one of its text) that says
+// what to do with it.
+func Read(path string, data []byte, o schema.Options) (importer.Document, []source.Diagnostic) {
 	doc, found := source.Parse(path, data)
 	if source.HasErrors(found) {
 		return importer.Document{}, found
 	}
+	if o.ReadFile == nil {
+		o.ReadFile = source.ReadFile
+	}
+	o.Overrides.Apply(path, doc)
 	has := func(keys ...string) bool {
 		for _, k := range keys {
 			if doc.Get(k) != nil {
@@ -34,8 +40,10 @@ func Read(path string, data []byte) (importer.Document, []source.Diagnostic) {
 	var more []source.Diagnostic
 	switch {
 	case has("asyncapi"):
+		found = append(found, collect(doc, path, o)...)
 		out, more = asyncapi.ReadDocument(doc)
 	case has("openapi", "swagger"):
+		found = append(found, collect(doc, path, o)...)
 		out, more = openapi.Read(doc)
 	case has("version") && has("events", "schemas"):
 		return refuse("this is an event file already", "give it to generate as it is")

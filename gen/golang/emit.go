@@ -46,16 +46,22 @@ type Options struct {
 // published reports whether there is code that asks for what is published; clients do without.
 func (o Options) published() bool { return o.Server || o.Tools }
 
-const module = "github.com/mcpe-gen/mcpe-gen/runtime/"
+// RuntimeModule is the path of the module that generated code requires.
+const RuntimeModule = "github.com/mcpe-gen/mcpe-gen"
+
+const module = RuntimeModule + "/runtime/"
 
 // Import paths of what generated code refers to.
 const (
-	eventsPath   = module + "events"
-	serverPath   = module + "server"
-	clientPath   = module + "client"
-	readtoolPath = module + "readtool"
-	ingressPath  = module + "ingress"
-	jsonPath     = "encoding/json"
+	eventsPath     = module + "events"
+	eventsImplPath = module + "impl/eventsimpl"
+	serverPath     = module + "server"
+	clientPath     = module + "client"
+	serverImplPath = module + "impl/serverimpl"
+	clientImplPath = module + "impl/clientimpl"
+	readtoolPath   = module + "readtool"
+	ingressPath    = module + "ingress"
+	jsonPath       = "encoding/json"
 
 	taskPath         = module + "mcpc/task"
 	mcpcPath         = module + "mcpc"
@@ -64,7 +70,7 @@ const (
 )
 
 var importNames = map[string]string{
-	eventsPath: "events", serverPath: "server", clientPath: "client", readtoolPath: "readtool",
+	eventsPath: "events", eventsImplPath: "eventsimpl", serverPath: "server", serverImplPath: "serverimpl", clientPath: "client", clientImplPath: "clientimpl", readtoolPath: "readtool",
 	ingressPath: "ingress", taskPath: "task", mcpcPath: "mcpc", mcpcClientPath: "mcpcclient",
 	conversationPath: "conversation",
 }
@@ -160,8 +166,8 @@ func packageFile(p *ir.Package, o Options) *jen.File {
 	f := newFile(p.Name, o, sources)
 	f.PackageComment(commentText(packageDoc(p, o, sources)))
 	w := &writer{file: f, options: o}
-	w.add(comment(guardDoc...), jen.Const().Id("_").Op("=").Qual(eventsPath, "IsAtLeastVersion0_1"))
-	if len(published(p, o)) > 0 {
+	w.add(comment(guardDoc...), jen.Const().Id("_").Op("=").Qual(eventsImplPath, "IsAtLeastVersion0_1"))
+	if len(sections(p, o)) > 0 {
 		w.embedded()
 	}
 	if o.Tools {

@@ -12,7 +12,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/ir"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/published"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
@@ -23,73 +25,108 @@ const (
 	schemasVar  = "publishedSchemas"
 )
 
-// A pool holds each text of a definition once, by a key that is the definition's name wherever possible.
+// A pool holds each definition once, by a key that is its name wherever possible.
 type pool struct {
-	texts map[string]string // by key
-	keys  map[[2]string]string
-	order []string
+	keys  map[*published.Schema]string
+	taken map[string]bool
+	order []*published.Schema
 }
 
-// key returns the key of a definition.
-func (p *pool) key(name, text string) string {
-	if k, ok := p.keys[[2]string{name, text}]; ok {
-		return k
-	}
-	k := name
-	for i := 2; ; i++ {
-		if _, taken := p.texts[k]; !taken {
-			break
+func newPool() *pool { return &pool{keys: map[*published.Schema]string{}, taken: map[string]bool{}} }
+
+// add takes in all that a schema leads to.
+func (p *pool) add(s *published.Schema) {
+	for _, d := range s.Definitions() {
+		if p.keys[d] != "" {
+			continue
 		}
-		k = name + "#" + strconv.Itoa(i)
+		k := d.Name
+		for i := 2; k == "" || p.taken[k]; i++ {
+			k = d.Name + "#" + strconv.Itoa(i)
+		}
+		p.keys[d], p.taken[k] = k, true
+		p.order = append(p.order, d)
 	}
-	p.keys[[2]string{name, text}], p.texts[k] = k, text
-	p.order = append(p.order, k)
-	return k
 }
 
-// short appends a published schema whose definitions are in the pool: at its top $defs and definitions
-// become lists, which [events.Schemas] reads.
-func (p *pool) short(out []byte, published json.RawMessage) ([]byte, error) {
-	members, err := membersOf(published)
-	if err != nil || len(published) == 0 || published[0] != '{' {
-		return append(out, published...), err
+// short appends a schema of an event type or a task, as [eventsimpl.Schemas] reads it: its definitions are a list.
+func (p *pool) short(out []byte, s *published.Schema) []byte {
+	if len(s.Refs) == 0 {
+		return append(out, s.Short()...)
 	}
-	out = append(out, '{')
-	for i, m := range members {
+	own := bytes.LastIndexByte(s.Head, '{') // of an empty $defs
+	if s.Head[len(s.Head)-1] != '{' {
+		own = p.opening(s)
+	}
+	out = append(append(out, s.Head[:own]...), '[')
+	if object := s.Head[own:]; len(object) > 1 {
+		out = append(append(out, object...), "},"...)
+	}
+	out = p.list(out, s.Refs)
+	return append(append(out, ']'), s.Tail[1:]...)
+}
+
+// opening is where the object begins that Head ends in.
+func (p *pool) opening(s *published.Schema) int {
+	members, err := membersOf(s.Short())
+	if err == nil {
+		for _, m := range members {
+			if m.start < len(s.Head) && m.start+len(m.value) > len(s.Head) {
+				return m.start
+			}
+		}
+	}
+	return bytes.LastIndexByte(s.Head, '{') // read back, it is found to be wrong
+}
+
+// list appends definitions, each by its key, and its name where that is another.
+func (p *pool) list(out []byte, refs []*published.Schema) []byte {
+	for i, d := range refs {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(append(out, m.key...), ':')
-		if m.name != "$defs" && m.name != "definitions" || m.value[0] != '{' {
-			out = append(out, m.value...)
+		if k := p.keys[d]; k != d.Name {
+			out = append(source.AppendString(append(out, '['), d.Name), ',')
+			out = append(source.AppendString(out, k), ']')
 			continue
 		}
-		defs, err := membersOf(m.value)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, '[')
-		for j, d := range defs {
-			if j > 0 {
-				out = append(out, ',')
-			}
-			key := p.key(d.name, string(d.value))
-			if key == d.name {
-				out = append(out, d.key...)
-				continue
-			}
-			out = append(append(append(out, '['), d.key...), ',')
-			out = append(source.AppendString(out, key), ']')
-		}
-		out = append(out, ']')
+		out = source.AppendString(out, d.Name)
 	}
-	return append(out, '}'), nil
+	return out
+}
+
+// definitions appends the members $defs and refs of the file.
+func (p *pool) definitions(out []byte) []byte {
+	out = append(out, `"$defs":{`...)
+	for i, d := range p.order {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(source.AppendString(out, p.keys[d]), ':'), d.Head...)
+	}
+	out = append(out, '}')
+	first := true
+	for _, d := range p.order {
+		if len(d.Refs) == 0 {
+			continue
+		}
+		if out = append(out, ','); first {
+			out, first = append(out, `"refs":{`...), false
+		}
+		out = append(source.AppendString(out, p.keys[d]), ":["...)
+		out = append(p.list(out, d.Refs), ']')
+	}
+	if !first {
+		out = append(out, '}')
+	}
+	return out
 }
 
 // A jsonMember is a member of an object: its name, and key and value as they are written.
 type jsonMember struct {
 	name       string
 	key, value jsontext.Value
+	start      int // of the value
 }
 
 // membersOf returns the members of a compact object, whose text they share; none of what is no object.
@@ -119,16 +156,17 @@ func membersOf(raw []byte) ([]jsonMember, error) {
 			return nil, err
 		}
 		end = dec.InputOffset()
-		m.value = raw[end-int64(len(value)) : end : end]
+		m.start = int(end) - len(value)
+		m.value = raw[m.start:end:end]
 		members = append(members, m)
 	}
 	return members, nil
 }
 
-// A publishedSchema is a schema and the name of its member, by which [events.Schemas] finds it.
+// A publishedSchema is a schema and the name of its member, by which [eventsimpl.Schemas] finds it.
 type publishedSchema struct {
 	member string
-	text   json.RawMessage
+	schema *published.Schema
 }
 
 // A publishedSection is what the file holds of one event type or task. Its kind is "events" or "tasks".
@@ -138,8 +176,8 @@ type publishedSection struct {
 	schemas    []publishedSchema
 }
 
-// published are the event types and tasks that the package's code asks for: clients publish none.
-func published(p *ir.Package, o Options) []publishedSection {
+// sections are the event types and tasks that the package's code asks for: clients publish none.
+func sections(p *ir.Package, o Options) []publishedSection {
 	var all []publishedSection
 	if !o.published() {
 		return nil
@@ -162,7 +200,7 @@ func published(p *ir.Package, o Options) []publishedSection {
 	return all
 }
 
-// description is what [events.Schemas] and readtool.All read of an event type beside its schemas: members of an
+// description is what [eventsimpl.Schemas] and readtool.All read of an event type beside its schemas: members of an
 // object, a comma after each. What is the default is left out.
 func description(e *ir.Event, o Options) []byte {
 	s := e.Schema
@@ -180,8 +218,8 @@ func description(e *ir.Event, o Options) []byte {
 		value("delivery", s.Delivery)
 	}
 	text("fingerprint", e.Fingerprint)
-	if s.Meta != nil && len(s.Meta.Members) > 0 {
-		out = append(append(append(out, `"meta":`...), s.Meta.JSON()...), ',')
+	if meta := s.PublishedMeta(); meta != nil {
+		out = append(append(append(out, `"meta":`...), meta...), ',')
 	}
 	if s.Source == string(events.SourceCheck) || s.Source == string(events.SourceBoth) {
 		text("source", s.Source)
@@ -213,7 +251,7 @@ func toolNames(e *ir.Event) readtool.Names {
 		}
 		return name
 	}
-	return readtool.Names{Name: other(e.Tool.Tool.Name, readtool.Name(e.Schema.Name)), ArgumentNames: readtool.ArgumentNames{
+	return readtool.Names{Name: other(e.Tool.Name, readtool.Name(e.Schema.Name)), ArgumentNames: readtool.ArgumentNames{
 		Cursor: other(e.Tool.Cursor, readtool.CursorArgument), MaxEvents: other(e.Tool.MaxEvents, readtool.MaxEventsArgument),
 		Wait: other(e.Tool.Wait, readtool.WaitArgument)}}
 }
@@ -232,11 +270,11 @@ func matchRules(rules []schema.MatchRule) []events.MatchRule {
 // schemasJSON is the file of all that is published, nil when there is nothing. It is read back, so that what
 // a server publishes is what was modelled, byte for byte.
 func schemasJSON(p *ir.Package, o Options) ([]byte, error) {
-	all := published(p, o)
+	all := sections(p, o)
 	if len(all) == 0 {
 		return nil, nil
 	}
-	shared := &pool{texts: map[string]string{}, keys: map[[2]string]string{}}
+	shared := newPool()
 	var body []byte
 	kind := ""
 	for _, s := range all {
@@ -254,40 +292,31 @@ func schemasJSON(p *ir.Package, o Options) ([]byte, error) {
 		if s.event != nil {
 			body = append(body, description(s.event, o)...)
 		}
-		for i, schema := range s.schemas {
+		for i, part := range s.schemas {
 			if i > 0 {
 				body = append(body, ',')
 			}
-			body = append(body, `"`+schema.member+`":`...)
-			var err error
-			if body, err = shared.short(body, schema.text); err != nil {
-				return nil, fmt.Errorf("write %s: the %s of %s: %w", SchemasFile, schema.member, s.name, err)
-			}
+			shared.add(part.schema)
+			body = shared.short(append(body, `"`+part.member+`":`...), part.schema)
 		}
 		body = append(body, '}')
 	}
-	out := []byte(`{"$defs":{`)
-	for i, k := range shared.order {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(append(source.AppendString(out, k), ':'), shared.texts[k]...)
-	}
-	out = append(append(append(out, '}'), body...), "}}"...)
+	out := append(append(shared.definitions([]byte{'{'}), body...), "}}"...)
 	content := indented(out)
-	read := events.NewSchemas(string(content))
+	read := eventsimpl.NewSchemas(string(content))
 	for _, section := range all {
 		get := read.Event
 		if section.kind == "tasks" {
 			get = read.Task
 		}
 		if section.event != nil {
-			if i := read.Describe(section.name); i.Err() != nil {
-				return nil, fmt.Errorf("write %s: %w", SchemasFile, i.Err())
+			i := read.Describe(section.name)
+			if err := published.Of(&i).Err; err != nil {
+				return nil, fmt.Errorf("write %s: %w", SchemasFile, err)
 			}
 		}
 		for _, s := range section.schemas {
-			if !bytes.Equal(get(section.name, s.member), s.text) {
+			if !bytes.Equal(get(section.name, s.member), s.schema.JSON()) {
 				return nil, fmt.Errorf("write %s: the %s of %s is not what it was when it is read back", SchemasFile, s.member, section.name)
 			}
 		}
@@ -300,7 +329,7 @@ func (w *writer) embedded() {
 	w.file.Anon("embed")
 	w.add(jen.Comment("//go:embed "+SchemasFile), jen.Var().Id(schemasText).String())
 	w.add(comment(schemasVar+" are read when the first event type or task is used."),
-		jen.Var().Id(schemasVar).Op("=").Qual(eventsPath, "NewSchemas").Call(jen.Id(schemasText)))
+		jen.Var().Id(schemasVar).Op("=").Qual(eventsImplPath, "NewSchemas").Call(jen.Id(schemasText)))
 }
 
 // schemaOf is the call that returns a published schema of a task.

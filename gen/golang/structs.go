@@ -60,7 +60,7 @@ func fieldDoc(f *ir.Field) []string {
 func (w *writer) decoder(d *ir.Decl) {
 	w.file.Line()
 	w.file.Func().Params(jen.Id("v").Op("*").Id(d.Name)).Id("UnmarshalJSON").Params(jen.Id("b").Index().Byte()).Error().Block(
-		jen.Return(jen.Qual(eventsPath, "DecodeStruct").Call(jen.Id("b"), jen.Id("v"))))
+		jen.Return(jen.Qual(eventsImplPath, "DecodeStruct").Call(jen.Id("b"), jen.Id("v"))))
 }
 
 // encoder writes the method that structs need where encoding/json alone would write something else:
@@ -78,7 +78,7 @@ func (w *writer) encoder(d *ir.Decl) {
 	if !needed {
 		return
 	}
-	body = append(body, jen.Return(jen.Qual(eventsPath, "EncodeStruct").Call(jen.Id("v"))))
+	body = append(body, jen.Return(jen.Qual(eventsImplPath, "EncodeStruct").Call(jen.Id("v"))))
 	w.file.Line()
 	w.file.Func().Params(jen.Id("v").Id(d.Name)).Id("MarshalJSON").Params().Params(jen.Index().Byte(), jen.Error()).Block(body...)
 }

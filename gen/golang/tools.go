@@ -10,6 +10,8 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/gen/ir"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/published"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
@@ -42,19 +44,18 @@ func toolsJSON(p *ir.Package, o Options) ([]byte, error) {
 	if !o.Tools {
 		return nil, nil
 	}
-	shared := &toolDefs{texts: map[string]string{}}
+	shared := &toolDefs{texts: map[string]string{}, moved: map[movedKey]movedDefinition{}}
 	var list []byte
 	for i, e := range toolEvents(p) {
 		if i > 0 {
 			list = append(list, ',')
 		}
-		t := e.Tool.Tool
-		input, _ := t.InputSchema.(json.RawMessage)
-		output, _ := t.OutputSchema.(json.RawMessage)
+		names := e.Tool.ArgumentNames()
+		t := readtool.NewNamed(events.Info{Name: e.Schema.Name, Description: e.Schema.Description}, e.Tool.Name, names).Tool
 		list = source.AppendString(append(list, `{"name":`...), t.Name)
 		list = source.AppendString(append(list, `,"description":`...), t.Description)
-		list = append(append(list, `,"inputSchema":`...), shared.hoist(input, "#")...)
-		list = append(append(list, `,"outputSchema":`...), shared.hoist(output, "#"+dataPath, strings.Split(dataPath, "/")[1:]...)...)
+		list = append(append(list, `,"inputSchema":`...), shared.input(e.InputSchema, names)...)
+		list = append(append(list, `,"outputSchema":`...), shared.output(e.PayloadSchema)...)
 		list = append(list, `,"annotations":{"readOnlyHint":true}}`...)
 	}
 	out := []byte(`{"$defs":{`)
@@ -75,17 +76,102 @@ const dataPath = "/properties/events/items/properties/data"
 type toolDefs struct {
 	texts map[string]string
 	order []string
+	moved map[movedKey]movedDefinition
 }
 
-// hoist moves the definitions of the schema at path, whose pointer is base, to those of the document. The
-// schema stays as it is where that would change what a reference means, and where a name has another
-// definition there already.
-func (d *toolDefs) hoist(schema json.RawMessage, base string, path ...string) []byte {
-	if bytes.Contains(schema, []byte(`"$id":`)) {
-		return schema
+// A movedKey is a definition in the schema of a tool where the pointer of the schema with it is base.
+type movedKey struct {
+	d    *published.Schema
+	base string
+}
+
+// A movedDefinition is one as it is among those of the document; stays tells that it cannot be there.
+type movedDefinition struct {
+	text  string
+	stays bool
+}
+
+func (d *toolDefs) input(s *published.Schema, n readtool.ArgumentNames) []byte {
+	of := func(schema json.RawMessage) json.RawMessage {
+		out, _ := readtool.InputSchema(schema, n) // which the model has checked
+		return out
 	}
-	stays := false
-	moved := readtool.RewriteRefs(schema, func(ref string) string {
+	defs := s.Definitions()
+	if bytes.HasPrefix(s.Head, []byte(`{"$ref"`)) || bytes.Contains(s.Head, []byte(`,"$ref":`)) {
+		s, defs = &published.Schema{Head: s.JSON()}, nil // of which the target may be needed
+	}
+	return d.hoist(s, defs, of, "#")
+}
+
+func (d *toolDefs) output(s *published.Schema) []byte {
+	return d.hoist(s, s.Definitions(), readtool.OutputSchema, "#"+dataPath, strings.Split(dataPath, "/")[1:]...)
+}
+
+// hoist returns the schema of a tool, as of makes it of a published one. Definitions at path, whose pointer is
+// base, become those of the document. They stay where that would change what a reference means, and where a name
+// has another definition there already.
+func (d *toolDefs) hoist(s *published.Schema, defs []*published.Schema, of func(json.RawMessage) json.RawMessage, base string, path ...string) []byte {
+	moved, stays := move(of(s.Short()), base, func(ref string) string { return ref })
+	for _, def := range defs {
+		m, known := d.moved[movedKey{def, base}]
+		if !known {
+			// As of moves the schema that they are in.
+			text, stay := move(def.Head, base, func(ref string) string {
+				if ref == "#" || strings.HasPrefix(ref, "#/") {
+					return base + ref[1:]
+				}
+				return ref
+			})
+			m = movedDefinition{string(text), stay}
+			d.moved[movedKey{def, base}] = m
+		}
+		stays = stays || m.stays
+	}
+	var found []jsonMember
+	rest, ok := without(moved, &found, path...)
+	if stays || !ok {
+		return of(s.JSON())
+	}
+	own := map[string]string{}
+	add := func(name, text string) bool {
+		if t, taken := d.texts[name]; taken && t != text {
+			return false
+		}
+		if t, taken := own[name]; taken && t != text {
+			return false // once in $defs and once in definitions
+		}
+		own[name] = text
+		return true
+	}
+	var names []string
+	for _, m := range found {
+		ok = ok && add(m.name, string(m.value))
+		names = append(names, m.name)
+	}
+	for _, def := range defs {
+		ok = ok && add(def.Name, d.moved[movedKey{def, base}].text)
+		names = append(names, def.Name)
+	}
+	if !ok {
+		return of(s.JSON())
+	}
+	for _, name := range names {
+		if _, known := d.texts[name]; !known {
+			d.texts[name] = own[name]
+			d.order = append(d.order, name)
+		}
+	}
+	return rest
+}
+
+// move leads the references of a schema, as at gives them, to definitions of the document; stays tells that they
+// cannot all be led there.
+func move(schema []byte, base string, at func(ref string) string) (moved []byte, stays bool) {
+	if bytes.Contains(schema, []byte(`"$id":`)) {
+		return schema, true
+	}
+	moved = readtool.RewriteRefs(schema, func(ref string) string {
+		ref = at(ref)
 		rest, local := strings.CutPrefix(ref, base+"/")
 		if !local {
 			return ref
@@ -99,32 +185,7 @@ func (d *toolDefs) hoist(schema json.RawMessage, base string, path ...string) []
 		stays = stays || strings.HasPrefix(rest, "%") // another spelling
 		return ref
 	})
-	if stays {
-		return schema
-	}
-	var found []jsonMember
-	rest, ok := without(moved, &found, path...)
-	if !ok {
-		return schema
-	}
-	own := map[string]string{}
-	for _, m := range found {
-		text := string(m.value)
-		if t, taken := d.texts[m.name]; taken && t != text {
-			return schema
-		}
-		if t, taken := own[m.name]; taken && t != text {
-			return schema // once in $defs and once in definitions
-		}
-		own[m.name] = text
-	}
-	for _, m := range found {
-		if _, known := d.texts[m.name]; !known {
-			d.texts[m.name] = string(m.value)
-			d.order = append(d.order, m.name)
-		}
-	}
-	return rest
+	return moved, stays
 }
 
 var definitionKeys = []string{"$defs", "definitions"}

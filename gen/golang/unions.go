@@ -55,7 +55,7 @@ func (w *writer) codec(d *ir.Decl, codec, variant, unknown string) {
 	if d.Literal {
 		fields = append(fields, jen.Id("Literal").Op(":").True())
 	}
-	w.add(jen.Var().Id(codec).Op("=").Qual(eventsPath, "Union").Types(jen.Id(variant)).Add(lines(fields)))
+	w.add(jen.Var().Id(codec).Op("=").Qual(eventsImplPath, "Union").Types(jen.Id(variant)).Add(lines(fields)))
 }
 
 // lines is a composite literal's body with one element a line, in the given order.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/importer"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 func ExampleWrite() {

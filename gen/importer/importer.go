@@ -12,7 +12,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/gen/yaml"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
 // Options describes the event file.
@@ -22,6 +23,9 @@ type Options struct {
 	From string
 	// Package is the Go package that the file asks for; empty leaves it open.
 	Package string
+	// Dialect is that of schemas which say none, or one that is not supported: a name of [schema.Dialects] or a URI as
+	// in $schema. Empty means 2020-12, and an error for a dialect that is not supported.
+	Dialect string
 }
 
 // An Event is an event type to write: its descriptor and, where it is known, what a descriptor
@@ -60,6 +64,8 @@ type Document struct {
 	// Published tells that the schemas are what a server publishes. Their definitions, which stand in
 	// each of them, are found again as shared schemas.
 	Published bool
+	// Dialect is what the document says that its schemas are written in; nil for nothing.
+	Dialect *source.Node
 	// Comments are lines for the beginning of the file.
 	Comments []string
 }
@@ -90,7 +96,8 @@ var ErrNothing = errors.New("there is no event type to import")
 
 // Write returns the event file for the document, in its order, and what had to be left out (MCPE501)
 // or changed (MCPE502, MCPE503, MCPE504). The file loads and generates without errors. When nothing is
-// left the error is [ErrNothing].
+// left the error is [ErrNothing]; when schemas are of a dialect that is not supported, and Options has none, the
+// findings have an error (MCPE132) and there is no file.
 func Write(doc Document, o Options) ([]byte, []source.Diagnostic, error) {
 	if o.Package == "" {
 		o.Package = doc.Package
@@ -112,6 +119,9 @@ func Write(doc Document, o Options) ([]byte, []source.Diagnostic, error) {
 	}
 	if doc.Published {
 		w.share()
+	}
+	if !w.dialects() {
+		return nil, w.found, nil
 	}
 	if err := w.mend(); err != nil {
 		return nil, w.found, err
@@ -174,8 +184,10 @@ func (w *writer) changed(at source.Range, what fmt.Stringer, format string, args
 type draft struct {
 	name   string
 	shared bool
-	at     source.Range
-	node   *source.Node
+	// exact tells that the document has the whole entry of an event file.
+	exact bool
+	at    source.Range
+	node  *source.Node
 	// comments are lines to write above it.
 	comments []string
 	// renamed are the values of x-go-name that the import chose, untyped how often it chose raw JSON.
@@ -225,6 +237,7 @@ func (w *writer) draft(e Event) *draft {
 		return nil
 	}
 	if d.node != nil {
+		d.exact = true
 		return d
 	}
 	d.node = yaml.Object()
@@ -253,6 +266,11 @@ func (w *writer) draft(e Event) *draft {
 		w.changed(e.At, d, "its _meta cannot be written: %v", err)
 	} else if meta != nil {
 		yaml.Set(d.node, "_meta", meta)
+	}
+	if c, err := wire.CoalesceOf(e.Meta); err != nil {
+		w.changed(e.At, d, "it does not say which events to join: %v", err)
+	} else if c != nil {
+		yaml.Set(d.node, "x-coalesce", coalesce(*c))
 	}
 	for _, part := range []struct {
 		key string
@@ -327,6 +345,58 @@ func (d *draft) rename(n *source.Node, base string) bool {
 		next = last + 1
 	}
 	name.Text = base + strconv.Itoa(next)
+	return true
+}
+
+// retool solves an error of the event's read tool, and reports whether it could. What the document says itself of the
+// tool stays.
+func (d *draft) retool(w *writer, code string) bool {
+	switch {
+	case code == "MCPE221" && d.node.Get("x-tool-name") == nil:
+		return d.renameTool(w)
+	case code == "MCPE222" && d.node.Get("x-tool-args") == nil:
+		return d.reargue()
+	}
+	return false
+}
+
+// renameTool gives the event's read tool a name of its own: the one it would have, with the next number.
+func (d *draft) renameTool(w *writer) bool {
+	taken := map[string]bool{}
+	for _, other := range w.drafts {
+		name := readtool.Name(other.name)
+		if n := other.node.Get("x-tool-name"); n != nil {
+			name = n.Text
+		}
+		taken[name] = true
+	}
+	base := readtool.Name(d.name)
+	for i := 2; ; i++ {
+		end := "_" + strconv.Itoa(i)
+		if name := base[:min(len(base), readtool.MaxName-len(end))] + end; !taken[name] {
+			yaml.Set(d.node, "x-tool-name", yaml.Text(name))
+			return true
+		}
+	}
+}
+
+// reargue names the arguments of the event's read tool otherwise than those of the event.
+func (d *draft) reargue() bool {
+	properties := d.node.Get("inputSchema").Get("properties")
+	args := yaml.Object()
+	for _, name := range []string{readtool.CursorArgument, readtool.MaxEventsArgument, readtool.WaitArgument} {
+		as := name
+		for as = name; properties.Get(as) != nil; {
+			as = "read" + strings.ToUpper(as[:1]) + as[1:]
+		}
+		if as != name {
+			yaml.Set(args, name, yaml.Text(as))
+		}
+	}
+	if len(args.Members) == 0 {
+		return false // they stand behind a reference
+	}
+	yaml.Set(d.node, "x-tool-args", args)
 	return true
 }
 

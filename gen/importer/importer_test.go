@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/ir"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // An event file that is published and imported again publishes the same, and so has the same fingerprint;
@@ -50,7 +51,7 @@ func TestImportPublishesWhatItWasMadeOf(t *testing.T) {
 			again := load(t, text)
 			for i, d := range describe(t, again) {
 				if canonical(t, d.InputSchema) != canonical(t, descriptors[i].InputSchema) || canonical(t, d.PayloadSchema) != canonical(t, descriptors[i].PayloadSchema) ||
-					d.Name != descriptors[i].Name || d.Description != descriptors[i].Description || d.Meta[wire.MetaFingerprint] != descriptors[i].Meta[wire.MetaFingerprint] {
+					d.Name != descriptors[i].Name || d.Description != descriptors[i].Description || !reflect.DeepEqual(d.Meta, descriptors[i].Meta) {
 					t.Errorf("%s is published as\n%+v\nnot\n%+v", d.Name, d, descriptors[i])
 				}
 			}
@@ -97,6 +98,11 @@ func describe(t *testing.T, set *schema.Set) []wire.Descriptor {
 			print, err := wire.Fingerprint(d.InputSchema, d.PayloadSchema)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if meta := e.PublishedMeta(); meta != nil {
+				if err := json.Unmarshal(meta, &d.Meta); err != nil {
+					t.Fatal(err)
+				}
 			}
 			d.Meta[wire.MetaFingerprint] = print
 			ds = append(ds, d)
@@ -185,6 +191,42 @@ func TestChanged(t *testing.T) {
 	}
 	if len(found) != 5 || strings.Count(strings.Join(found, "\n"), "warning MCPE502: event \"empty\" is changed: ") != 5 {
 		t.Error(strings.Join(found, "\n"))
+	}
+}
+
+// COAL-1: what a descriptor says of joining becomes an x-coalesce. What is wrong with it, or with its key, is left out
+// with a warning.
+func TestCoalesce(t *testing.T) {
+	const payload = `{"type":"object","properties":{"id":{"type":"integer"},"tags":{"type":"array"}}}`
+	for said, want := range map[string]string{
+		`{"key":["/id"],"quietSeconds":2,"maxSeconds":9,"keep":"all","more":1}`:  "x-coalesce: {key: /id, quietSeconds: 2, maxSeconds: 9, keep: all}",
+		`{"key":["/id","/id2"],"quietSeconds":2,"maxSeconds":9,"keep":"latest"}`: `the payload has no member "id2"`,
+		`{"key":["/tags"],"quietSeconds":2,"maxSeconds":9,"keep":"latest"}`:      "not array",
+		`{"key":["id"],"quietSeconds":2,"maxSeconds":9,"keep":"latest"}`:         "no JSON Pointer",
+		`{"key":[],"quietSeconds":2,"maxSeconds":9,"keep":"latest"}`:             "key has 0 places",
+		`{"key":["/id"],"quietSeconds":0,"maxSeconds":9,"keep":"latest"}`:        "quietSeconds is 0",
+		`{"key":["/id"],"quietSeconds":2,"maxSeconds":1,"keep":"latest"}`:        "maxSeconds is 1",
+		`{"key":["/id"],"quietSeconds":2,"maxSeconds":100000,"keep":"latest"}`:   "maxSeconds is 100000",
+		`{"key":["/id"],"quietSeconds":2,"maxSeconds":9}`:                        `keep is ""`,
+		`{"key":"/id","quietSeconds":2,"maxSeconds":9,"keep":"latest"}`:          "/key",
+		`"/id"`: "is no object",
+		`null`:  "is no object",
+	} {
+		d := descriptor("a", object, payload)
+		if err := json.Unmarshal([]byte(`{"`+wire.MetaCoalesce+`":`+said+`}`), &d.Meta); err != nil {
+			t.Fatal(err)
+		}
+		got, found := write(t, d)
+		if strings.Contains(got, "_meta") {
+			t.Errorf("%s:\n%s", said, got)
+		}
+		if strings.HasPrefix(want, "x-coalesce") {
+			if !strings.Contains(got, want) || len(found) > 0 {
+				t.Errorf("%s:\n%s\n%v", said, got, found)
+			}
+		} else if strings.Contains(got, "x-coalesce") || len(found) != 1 || !strings.Contains(found[0], "MCPE502") || !strings.Contains(found[0], want) {
+			t.Errorf("%s: %v\n%s", said, found, got)
+		}
 	}
 }
 

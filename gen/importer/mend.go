@@ -23,16 +23,23 @@ func (w *writer) mend() error {
 			return nil
 		}
 		errs, root := w.try()
-		if len(errs) == 0 {
-			return nil
-		}
-		places := index(root)
+		places, open := index(root), 0
+		untooled := map[*draft]source.Diagnostic{}
 		bad := map[*draft]string{}
 		for _, d := range w.all() {
 			d.fresh = map[*source.Node]bool{}
 		}
 		for _, problem := range errs {
 			d, rest, key := w.owner(root, places[problem.Range])
+			if slices.Contains(toolCodes, problem.Code) {
+				if d != nil && d.retool(w, problem.Code) {
+					open++
+				} else if d != nil {
+					untooled[d] = problem
+				}
+				continue
+			}
+			open++
 			if d == nil {
 				return fmt.Errorf("what is imported does not fit together: %s", problem.Message)
 			}
@@ -40,10 +47,22 @@ func (w *writer) mend() error {
 				bad[d] = problem.Message
 			}
 		}
+		if open == 0 {
+			for _, d := range w.all() {
+				if problem, ok := untooled[d]; ok && !d.exact {
+					problem.Range, problem.Severity = w.of(d.at), source.Warning
+					w.found = append(w.found, problem)
+				}
+			}
+			return nil
+		}
 		w.drop(bad)
 	}
 	return errors.New("what is imported does not fit together, however it is mended")
 }
+
+// toolCodes are the errors of read tools. What cannot be solved stays with a warning: the event is as good without.
+var toolCodes = []string{"MCPE221", "MCPE222"}
 
 // empty reports whether there is nothing to write.
 func (w *writer) empty() bool {
@@ -54,7 +73,7 @@ func (w *writer) empty() bool {
 func (w *writer) try() ([]source.Diagnostic, *source.Node) {
 	loaded, found := load(w.file())
 	if !source.HasErrors(found) {
-		_, more := ir.Build(loaded, ir.Options{Package: "imported"})
+		_, more := ir.Build(loaded, ir.Options{Package: "imported", Tools: true})
 		found = append(found, more...)
 	}
 	return slices.DeleteFunc(found, func(d source.Diagnostic) bool { return d.Severity != source.Error }), loaded.Files[0].Root
@@ -171,6 +190,10 @@ func (w *writer) solve(d *draft, rest []string, key string, problem source.Diagn
 			}
 		}
 		return d.untype(rest[:len(rest)-2], as)
+	case problem.Code == "MCPE161" && !d.exact:
+		w.changed(d.at, d, "x-coalesce is left out: %s", problem.Message)
+		d.node.Members = slices.DeleteFunc(d.node.Members, func(m source.Member) bool { return m.Key == "x-coalesce" })
+		return true
 	case n == nil || n.Kind != source.Object:
 		return false
 	case problem.Code == "MCPE206" && key == "":

@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/gen/yaml"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // known keeps the delivery modes that an event file can restrict a type to.
@@ -34,12 +34,28 @@ func deprecation(d schema.Deprecated) *source.Node {
 	return n
 }
 
-// metaOf is the descriptor's _meta without the fingerprint, which the generator computes; nil when
-// nothing is left.
+// coalesce is an x-coalesce as an event file has it.
+func coalesce(c wire.Coalesce) *source.Node {
+	n := yaml.Object()
+	if len(c.Key) == 1 {
+		yaml.Set(n, "key", yaml.Text(c.Key[0]))
+	} else {
+		yaml.Set(n, "key", yaml.Texts(c.Key))
+	}
+	yaml.Set(n, "quietSeconds", yaml.Number(c.QuietSeconds))
+	yaml.Set(n, "maxSeconds", yaml.Number(c.MaxSeconds))
+	if c.Keep != wire.KeepLatest {
+		yaml.Set(n, "keep", yaml.Text(c.Keep))
+	}
+	return n
+}
+
+// metaOf is the descriptor's _meta without the fingerprint, which the generator computes, and what an event file says
+// as x-coalesce; nil when nothing is left.
 func metaOf(meta map[string]any) (*source.Node, error) {
 	rest := map[string]any{}
 	for k, v := range meta {
-		if k != wire.MetaFingerprint {
+		if k != wire.MetaFingerprint && k != wire.MetaCoalesce {
 			rest[k] = v
 		}
 	}
@@ -94,6 +110,9 @@ func (w *writer) file() []byte {
 	b.WriteString("version: 1\n")
 	if w.o.Package != "" {
 		b.WriteString("package: " + yaml.Scalar(w.o.Package) + "\n")
+	}
+	if w.o.Dialect != "" {
+		b.WriteString("dialect: " + yaml.Scalar(w.o.Dialect) + "\n")
 	}
 	if len(w.order) > 0 {
 		b.WriteString("\nschemas:\n")

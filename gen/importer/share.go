@@ -2,12 +2,14 @@ package importer
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/gen/yaml"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // share makes shared schemas of the definitions in published schemas: a server copies what several of
@@ -16,11 +18,11 @@ import (
 // would publish anything else by it keeps its own.
 func (w *writer) share() {
 	keep := map[*draft]bool{} // keeps its definitions
-	before := map[*draft][]string{}
+	before := map[*draft]string{}
 	original := map[*draft]*source.Node{}
 	for _, d := range w.drafts {
 		original[d] = d.node
-		before[d] = []string{string(d.node.Get("inputSchema").JSON()), string(d.node.Get("payloadSchema").JSON())}
+		before[d], _ = wire.Fingerprint(d.node.Get("inputSchema").JSON(), d.node.Get("payloadSchema").JSON())
 	}
 	for {
 		w.lift(keep, original)
@@ -36,7 +38,7 @@ func (w *writer) share() {
 
 // published returns the drafts that would publish something else than before. Those that do not load by
 // themselves are left for later.
-func (w *writer) published(before map[*draft][]string, keep map[*draft]bool) []*draft {
+func (w *writer) published(before map[*draft]string, keep map[*draft]bool) []*draft {
 	set, _ := load(w.file())
 	var changed []*draft
 	for i, e := range set.Files[0].Events {
@@ -47,61 +49,73 @@ func (w *writer) published(before map[*draft][]string, keep map[*draft]bool) []*
 		if keep[d] || e.Input == nil || e.Payload == nil {
 			continue
 		}
-		was, err1 := wire.Fingerprint([]byte(before[d][0]), []byte(before[d][1]))
-		is, err2 := wire.Fingerprint(set.Published(e.Input), set.Published(e.Payload))
-		if err1 != nil || err2 != nil || was != is {
+		is, err := set.Fingerprint(set.Shared(e.Input), set.Shared(e.Payload))
+		if err != nil || before[d] == "" || before[d] != is {
 			changed = append(changed, d)
 		}
 	}
 	return changed
 }
 
-// A definition is one that may become a shared schema.
+// A definition is one that may become a shared schema, as it stands in one schema. Those that are equal, with all
+// that they refer to, are of one class.
 type definition struct {
-	name, identity string
-	node           *source.Node
-	uses           int
+	name  string
+	node  *source.Node
+	refs  []*definition
+	class int
+	// alone tells that it refers to nothing but definitions, and neither do these; used that the schema leads to it.
+	alone, used bool
 }
 
 // lift rewrites the drafts, but those that keep their definitions, to refer to shared schemas.
 func (w *writer) lift(keep map[*draft]bool, original map[*draft]*source.Node) {
-	byIdentity := map[string]*definition{}
 	var all []*definition
-	parts := map[*draft]map[string]map[string]string{} // identities by part and name
+	parts := map[*draft]map[string]map[string]*definition{} // by part and name
 	for _, d := range w.drafts {
 		d.node = original[d]
 		if keep[d] {
 			continue
 		}
-		parts[d] = map[string]map[string]string{}
+		parts[d] = map[string]map[string]*definition{}
 		for _, part := range []string{"inputSchema", "payloadSchema"} {
-			ids := identities(d.node.Get(part))
-			parts[d][part] = ids
-			for _, m := range members(d.node.Get(part).Get("$defs")) {
-				id := ids[m.Key]
-				if id == "" {
-					continue
+			defs := definitions(d.node.Get(part))
+			parts[d][part] = map[string]*definition{}
+			for _, def := range defs {
+				if def.used && def.alone && eventName.MatchString(def.name) {
+					parts[d][part][def.name] = def
 				}
-				if byIdentity[id] == nil {
-					byIdentity[id] = &definition{name: m.Key, identity: id, node: m.Value}
-					all = append(all, byIdentity[id])
-				}
-				byIdentity[id].uses++
+				all = append(all, def)
 			}
 		}
 	}
-	// What is used most has the name; what refers to a definition that has not cannot be shared either.
-	chosen := map[string]string{}
-	ranked := slices.Clone(all)
-	slices.SortStableFunc(ranked, func(a, b *definition) int { return cmp.Compare(b.uses, a.uses) })
-	for _, def := range ranked {
-		if chosen[def.name] == "" {
-			chosen[def.name] = def.identity
+	first := classify(all)
+	uses := make([]int, len(first))
+	var ranked []*definition
+	for _, d := range w.drafts {
+		for _, part := range []string{"inputSchema", "payloadSchema"} {
+			for _, m := range members(d.node.Get(part).Get("$defs")) {
+				if def := parts[d][part][m.Key]; def != nil {
+					if uses[def.class]++; uses[def.class] == 1 {
+						ranked = append(ranked, def)
+					}
+				}
+			}
 		}
 	}
+	inOrder := slices.Clone(ranked)
+	// What is used most has the name; what refers to a definition that has not cannot be shared either.
+	slices.SortStableFunc(ranked, func(a, b *definition) int { return cmp.Compare(uses[b.class], uses[a.class]) })
+	chosen := map[string]int{}
+	for _, def := range ranked {
+		if _, taken := chosen[def.name]; !taken {
+			chosen[def.name] = def.class
+		}
+	}
+	shared := agreeing(first, chosen)
 	w.shared, w.order = map[string]*draft{}, nil
-	for _, def := range all {
-		if chosen[def.name] == def.identity && agrees(def.identity, chosen) {
+	for _, def := range inOrder {
+		if shared[def.class] {
 			w.shared[def.name] = &draft{name: def.name, shared: true, node: rewrite(def.node, func(string) bool { return true })}
 			w.order = append(w.order, def.name)
 		}
@@ -111,90 +125,131 @@ func (w *writer) lift(keep map[*draft]bool, original map[*draft]*source.Node) {
 			continue
 		}
 		d.node = &source.Node{Kind: source.Object, Members: slices.Clone(d.node.Members)}
-		for part, ids := range parts[d] {
-			lifted := func(name string) bool {
-				return w.shared[name] != nil && ids[name] != "" && chosen[name] == ids[name] && agrees(ids[name], chosen)
-			}
+		for part, defs := range parts[d] {
+			lifted := func(name string) bool { return defs[name] != nil && shared[defs[name].class] }
 			m := d.node.Member(part)
 			m.Value = withoutDefinitions(rewrite(m.Value, lifted), lifted)
 		}
 	}
 }
 
-// identities returns, for each definition of a schema that could stand by itself, a text that two
-// definitions share only when they and all that they refer to are equal.
-func identities(root *source.Node) map[string]string {
+// agreeing are the classes that have their name, as all that they refer to does.
+func agreeing(first []*definition, chosen map[string]int) []bool {
+	ok := make([]bool, len(first))
+	for i, def := range first {
+		class, known := chosen[def.name]
+		ok[i] = known && class == i
+	}
+	for changed := true; changed; {
+		changed = false
+		for i, def := range first {
+			if ok[i] && slices.ContainsFunc(def.refs, func(to *definition) bool { return !ok[to.class] }) {
+				ok[i], changed = false, true
+			}
+		}
+	}
+	return ok
+}
+
+// definitions returns the definitions of a schema that could stand by itself.
+func definitions(root *source.Node) []*definition {
 	if root.Get("$schema") != nil || hasAny(root, "$id", "$anchor", "$dynamicRef", "$dynamicAnchor") {
 		return nil
 	}
-	defs := map[string]*source.Node{}
+	var all []*definition
+	byName := map[string]*definition{}
 	for _, m := range members(root.Get("$defs")) {
-		defs[m.Key] = m.Value
+		def := &definition{name: m.Key, node: m.Value, alone: true}
+		byName[m.Key] = def
+		all = append(all, def)
 	}
-	used := map[string]bool{} // others would not be published
-	body := &source.Node{Kind: source.Object}
-	for _, m := range root.Members {
-		if m.Key != "$defs" {
-			body.Members = append(body.Members, m)
-		}
+	for _, def := range all {
+		walk(def.node, func(n *source.Node) {
+			for _, ref := range references(n) {
+				name, _, local := definitionOf(ref.Text)
+				to := byName[name]
+				if def.alone = def.alone && local && to != nil; def.alone && !slices.Contains(def.refs, to) {
+					def.refs = append(def.refs, to)
+				}
+			}
+		})
 	}
-	walk(body, func(n *source.Node) {
-		for _, ref := range references(n) {
-			if to, _, local := definitionOf(ref.Text); local {
-				closure(to, defs, used)
+	for changed := true; changed; {
+		changed = false
+		for _, def := range all {
+			if def.alone && slices.ContainsFunc(def.refs, func(to *definition) bool { return !to.alone }) {
+				def.alone, changed = false, true
 			}
 		}
-	})
-	out := map[string]string{}
-	for name := range used {
-		reached := map[string]bool{}
-		if !closure(name, defs, reached) || !eventName.MatchString(name) {
+	}
+	var queue []*definition // what is not used would not be published
+	use := func(def *definition) {
+		if def != nil && !def.used {
+			def.used = true
+			queue = append(queue, def)
+		}
+	}
+	for _, m := range root.Members {
+		if m.Key == "$defs" {
 			continue
 		}
-		var b strings.Builder
-		b.WriteString(name)
-		for _, other := range sorted(reached) {
-			text, err := wire.Canonical(defs[other].JSON())
-			if err != nil {
-				text = defs[other].JSON()
+		walk(&source.Node{Kind: source.Object, Members: []source.Member{m}}, func(n *source.Node) {
+			for _, ref := range references(n) {
+				if name, _, local := definitionOf(ref.Text); local {
+					use(byName[name])
+				}
 			}
-			b.WriteString("\x00" + other + "\x01" + string(text))
-		}
-		out[name] = b.String()
+		})
 	}
-	return out
+	for ; len(queue) > 0; queue = queue[1:] {
+		for _, to := range queue[0].refs {
+			use(to)
+		}
+	}
+	return all
 }
 
-// agrees reports whether everything that a definition of the identity refers to has its name too.
-func agrees(identity string, chosen map[string]string) bool {
-	_, rest, _ := strings.Cut(identity, "\x00")
-	for part := range strings.SplitSeq(rest, "\x00") {
-		name, text, _ := strings.Cut(part, "\x01")
-		if !strings.Contains(chosen[name]+"\x00", "\x00"+name+"\x01"+text+"\x00") {
-			return false
+// classify gives equal definitions one class, and returns the first of each class: those whose names and texts are
+// equal are divided until what they refer to is of equal classes too.
+func classify(all []*definition) []*definition {
+	classes := 0
+	divide := func(key func(*definition) string) []*definition {
+		known := map[string]int{}
+		var first []*definition
+		next := make([]int, len(all))
+		for i, def := range all {
+			k := key(def)
+			class, ok := known[k]
+			if !ok {
+				class = len(first)
+				known[k] = class
+				first = append(first, def)
+			}
+			next[i] = class
 		}
-	}
-	return true
-}
-
-// closure collects the definitions that one refers to, itself included; false when it refers to anything
-// else.
-func closure(name string, defs map[string]*source.Node, reached map[string]bool) bool {
-	if reached[name] {
-		return true
-	}
-	if defs[name] == nil {
-		return false
-	}
-	reached[name] = true
-	ok := true
-	walk(defs[name], func(n *source.Node) {
-		for _, ref := range references(n) {
-			to, _, local := definitionOf(ref.Text)
-			ok = ok && local && closure(to, defs, reached)
+		for i, def := range all {
+			def.class = next[i]
 		}
+		return first
+	}
+	first := divide(func(def *definition) string {
+		text := def.node.JSON()
+		if canonical, err := wire.Canonical(text); err == nil {
+			text = canonical
+		}
+		return fmt.Sprintf("%s\x00%t\x00%s", def.name, def.alone, text)
 	})
-	return ok
+	for len(first) > classes {
+		classes = len(first)
+		first = divide(func(def *definition) string {
+			key := strconv.AppendInt(nil, int64(def.class), 10)
+			for _, to := range def.refs {
+				key = strconv.AppendInt(append(key, ' '), int64(to.class), 10)
+			}
+			return string(key)
+		})
+	}
+	return first
 }
 
 // definitionOf splits a reference to a definition into its name and what follows.
@@ -302,13 +357,4 @@ func members(n *source.Node) []source.Member {
 		return nil
 	}
 	return n.Members
-}
-
-func sorted(set map[string]bool) []string {
-	var out []string
-	for name := range set {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return out
 }

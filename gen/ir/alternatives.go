@@ -10,8 +10,8 @@ import (
 // alternatives is the shape of oneOf or anyOf; false when the rest of the schema already has a Go
 // type that holds every variant.
 func (b *builder) alternatives(f *facts) (shape, bool) {
-	if values, null, ok := enumVariants(f); ok {
-		return b.enumeration(f, values, null), true
+	if values, null, number, ok := enumVariants(f); ok {
+		return b.enumeration(f, values, null, number), true
 	}
 	if b.baseSuffices(f) {
 		return shape{}, false
@@ -83,7 +83,7 @@ func (b *builder) raw(f *facts, why string) shape {
 
 func (b *builder) rawHint(f *facts, why, hint string) shape {
 	b.report(source.New("MCPE203", f.node.Range, "%s; the Go type is json.RawMessage", why).WithHint("%s", hint))
-	return shape{kind: externalShape, goType: RawMessage}
+	return shape{kind: externalShape, goType: RawMessage, why: why}
 }
 
 // apply merges what stands beside the variants into each of them, when that matters for Go types.
@@ -201,11 +201,12 @@ func (b *builder) describes(v *source.Node) bool {
 }
 
 // enumVariants returns the values of a union that is made of constants: the way to write an enum
-// whose values have descriptions.
-func enumVariants(f *facts) (values []*source.Node, null, ok bool) {
+// whose values have descriptions. number tells that a written type allows any number.
+func enumVariants(f *facts) (values []*source.Node, null, number, ok bool) {
 	if len(f.unions) != 1 || f.get("discriminator") != nil {
-		return nil, false, false
+		return nil, false, false, false
 	}
+	number = saysNumber(f.parts...)
 	for _, v := range f.unions[0].variants {
 		list, listed := listOf(v)
 		if isNull(v) {
@@ -213,8 +214,9 @@ func enumVariants(f *facts) (values []*source.Node, null, ok bool) {
 			continue
 		}
 		if !listed || v.Get("$ref") != nil || v.Get("allOf") != nil {
-			return nil, false, false
+			return nil, false, false, false
 		}
+		number = number || saysNumber(v)
 		for _, value := range list {
 			if kindOf(value)&f.kinds&written(v) != 0 {
 				values, ok = append(values, value), true
@@ -222,27 +224,34 @@ func enumVariants(f *facts) (values []*source.Node, null, ok bool) {
 		}
 	}
 	null = null || f.kinds&kNull != 0 && slices.ContainsFunc(values, func(v *source.Node) bool { return v.Kind == source.Null })
-	return values, null, ok
+	return values, null, number && !slices.ContainsFunc(values, rounded), ok
 }
 
 // oneScalar is the shape of variants that are all one scalar type, of which some may list values.
 func (b *builder) oneScalar(f *facts, variants []*source.Node) (shape, bool) {
 	base := Kind(-1)
 	var values []*source.Node
-	lists := false
+	lists, open := false, false
 	for _, v := range variants {
 		sh := b.follow(v)
-		if sh == nil || sh.kind != scalarShape && sh.kind != enumShape || sh.base == Literal {
+		if sh == nil || sh.kind != scalarShape && sh.kind != enumShape {
 			return shape{}, false
 		}
 		values = append(values, sh.values...)
 		lists = lists || sh.kind == enumShape
+		open = open || sh.kind == scalarShape || sh.open
+		of := sh.base
+		if of == Literal {
+			if of = baseOf(sh.values, true); of == Literal {
+				return shape{}, false
+			}
+		}
 		switch {
-		case base < 0 || base == sh.base:
-			base = sh.base
-		case isText(base) && isText(sh.base):
+		case base < 0 || base == of:
+			base = of
+		case isText(base) && isText(of):
 			base = String
-		case isNumber(base) && isNumber(sh.base):
+		case isNumber(base) && isNumber(of):
 			base = Float64
 		default:
 			return shape{}, false
@@ -251,7 +260,8 @@ func (b *builder) oneScalar(f *facts, variants []*source.Node) (shape, bool) {
 	if !lists || base == Bool {
 		return shape{kind: scalarShape, base: base}, true
 	}
-	sh := b.enumeration(f, values, false)
+	sh := b.enumeration(f, values, false, base == Float64)
+	sh.open = open
 	return sh, sh.kind == enumShape
 }
 

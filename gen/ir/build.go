@@ -4,7 +4,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/internal/parallel"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // Options is what a run says beside its event files.
@@ -33,7 +32,7 @@ func Build(set *schema.Set, o Options) (*Package, []source.Diagnostic) {
 		dead:   map[*source.Node]bool{},
 		left:   map[*source.Node]bool{},
 	}
-	p := &Package{Name: o.Package}
+	p := &Package{Name: o.Package, builder: b}
 	for _, f := range set.Files {
 		p.Files = append(p.Files, b.declareFile(f))
 	}
@@ -66,6 +65,8 @@ type builder struct {
 	all        []*Decl
 	// pending are the accessors whose fields await their types.
 	pending []accessor
+	// plain says that Go types of the author's choice, by x-go-type or format, count for nothing.
+	plain bool
 }
 
 // A root is a schema that has a name by itself: an entry of schemas, or one of an event, a task or the
@@ -120,7 +121,7 @@ func (b *builder) declareEvent(e *schema.Event) *Event {
 	// All names are taken whatever is emitted, so that emitting more never makes a collision.
 	for _, name := range []string{
 		arguments, payload, prefix + "Hooks", prefix + "Emitter", prefix + "Checker",
-		"Register" + prefix, "Subscribe" + prefix, "Check" + prefix,
+		"Register" + prefix, "Subscribe" + prefix, "Handle" + prefix, "Check" + prefix,
 	} {
 		if !b.declare(b.names, name, "event "+e.Name, e.NameRange) {
 			break
@@ -238,8 +239,8 @@ func (b *builder) publish(p *Package) {
 	faults := make([]error, len(all))
 	parallel.Do(len(all), func(i int) {
 		e := all[i]
-		e.InputSchema, e.PayloadSchema = b.set.Published(e.Schema.Input), b.set.Published(e.Schema.Payload)
-		e.Fingerprint, faults[i] = wire.Fingerprint(e.InputSchema, e.PayloadSchema)
+		e.InputSchema, e.PayloadSchema = b.set.Shared(e.Schema.Input), b.set.Shared(e.Schema.Payload)
+		e.Fingerprint, faults[i] = b.set.Fingerprint(e.InputSchema, e.PayloadSchema)
 	})
 	tools := scope{}
 	for i, e := range all {
@@ -251,7 +252,7 @@ func (b *builder) publish(p *Package) {
 			e.Tool = b.tool(e, tools)
 		}
 	}
-	parallel.Do(len(all), func(i int) { describeTool(all[i]) })
+	b.sizes(all)
 	b.publishTasks(p, tools)
 }
 

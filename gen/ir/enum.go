@@ -8,11 +8,12 @@ import (
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 )
 
-// enumeration is the shape of a closed list of values.
-func (b *builder) enumeration(f *facts, values []*source.Node, null bool) shape {
+// enumeration is the shape of a closed list of values. number tells that the schema allows any number
+// where it lists numbers, so that the type holds any.
+func (b *builder) enumeration(f *facts, values []*source.Node, null, number bool) shape {
 	var kept []*source.Node
 	seen := map[string]bool{}
 	for _, v := range values {
@@ -34,15 +35,28 @@ func (b *builder) enumeration(f *facts, values []*source.Node, null bool) shape 
 	if len(kept) == 0 {
 		return b.untyped(f.node, nil, "the schema allows null alone")
 	}
-	base := baseOf(kept)
+	base := baseOf(kept, number)
 	if base == Bool && len(kept) > 1 {
 		return shape{kind: scalarShape, base: Bool, null: null}
 	}
 	return shape{kind: enumShape, base: base, values: kept, null: null}
 }
 
-// baseOf returns the scalar kind that holds every value, Literal when none does.
-func baseOf(values []*source.Node) Kind {
+// saysNumber reports whether a written type of one of the schemas, and of all that have one, allows
+// numbers that are not integers.
+func saysNumber(parts ...*source.Node) bool {
+	of, typed := anyKind, false
+	for _, p := range parts {
+		if p.Get("type") != nil {
+			of, typed = of&written(p), true
+		}
+	}
+	return typed && of&kFraction != 0
+}
+
+// baseOf returns the scalar kind that holds every value, Literal when none does. With number it is
+// float64 for numbers, even if all that are listed are integers.
+func baseOf(values []*source.Node, number bool) Kind {
 	base := Kind(-1)
 	for _, v := range values {
 		k := Literal
@@ -52,7 +66,7 @@ func baseOf(values []*source.Node) Kind {
 		case source.Bool:
 			k = Bool
 		case source.Number:
-			k = numberKind(v.Text)
+			k = numberKind(v.Text, number)
 		}
 		switch {
 		case base < 0 || base == Int64 && k == Float64:
@@ -65,15 +79,31 @@ func baseOf(values []*source.Node) Kind {
 	return base
 }
 
-// numberKind is int64 or float64 where that holds the number exactly enough to be compared.
-func numberKind(text string) Kind {
-	if _, ok := int64Of(text); ok {
+// numberKind is int64 or float64 where that holds the number exactly enough to be compared. Where any
+// number is allowed it is float64, as for a number that is not listed.
+func numberKind(text string, number bool) Kind {
+	if _, ok := int64Of(text); ok && !number {
 		return Int64
 	}
-	if f, err := strconv.ParseFloat(text, 64); err != nil || f == math.Trunc(f) {
+	if f, err := strconv.ParseFloat(text, 64); err != nil || f == math.Trunc(f) && !number {
 		return Literal
 	}
 	return Float64
+}
+
+// rounded reports whether a float64 holds a value not at all, or as another number, which a closed list
+// does not have.
+func rounded(v *source.Node) bool {
+	f, err := strconv.ParseFloat(v.Text, 64)
+	if err != nil {
+		return true
+	}
+	text, err := json.Marshal(f)
+	if err != nil {
+		return true
+	}
+	same, err := eventsimpl.Literal(text)
+	return err != nil || same != canonical(v)
 }
 
 // fillEnum declares a constant per value.
@@ -161,7 +191,7 @@ func literal(v *source.Node, base Kind) string {
 
 // canonical is the form in which two equal values have equal text.
 func canonical(v *source.Node) string {
-	text, err := events.Literal(v.JSON())
+	text, err := eventsimpl.Literal(v.JSON())
 	if err != nil {
 		return string(v.JSON())
 	}
@@ -171,7 +201,7 @@ func canonical(v *source.Node) string {
 // matchValue returns the constant of d whose value is v.
 func (d *Decl) matchValue(v *source.Node) (Value, bool) {
 	for _, c := range d.Values {
-		if text, err := events.Literal(c.JSON); err == nil && text == canonical(v) {
+		if text, err := eventsimpl.Literal(c.JSON); err == nil && text == canonical(v) {
 			return c, true
 		}
 	}

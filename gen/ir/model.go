@@ -3,11 +3,10 @@ package ir
 import (
 	"encoding/json"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/mcpe-gen/mcpe-gen/gen/provider"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/published"
 )
 
 // A Package is everything that one run writes.
@@ -16,6 +15,8 @@ type Package struct {
 	Files []*File
 	// Ingress are the services whose webhooks become events of the package, in the order of their names.
 	Ingress []*Ingress
+
+	builder *builder // what it was made by, for [Package.Describe]
 }
 
 // An Ingress is one service whose webhooks become events.
@@ -42,15 +43,15 @@ type Event struct {
 	Schema *schema.Event
 	// Prefix is the word that the names of the event begin with: IncidentCreated.
 	Prefix string
-	// NameConst, EventAlias and SubscriptionAlias are the constant of the event's name and the short names
+	// NameConst, EventAlias and SubscriptionType are the constant of the event's name and the short names
 	// of what a client receives and holds; empty where the package declares something else of that name.
-	NameConst, EventAlias, SubscriptionAlias string
+	NameConst, EventAlias, SubscriptionType string
 	// Arguments and Payload are the declarations XArguments and XPayload.
 	Arguments, Payload *Decl
 	// Decls are Arguments, Payload and the types nested in them.
 	Decls []*Decl
 	// InputSchema and PayloadSchema are what is published, Fingerprint identifies both (EVOL-4).
-	InputSchema, PayloadSchema json.RawMessage
+	InputSchema, PayloadSchema *published.Schema
 	Fingerprint                string
 	// Tool is the event's read tool, nil when tools are not emitted.
 	Tool *Tool
@@ -66,7 +67,7 @@ type Task struct {
 	// Decls are those three and the types nested in them.
 	Decls []*Decl
 	// InputSchema, UpdateSchema and ResultSchema are what is published.
-	InputSchema, UpdateSchema, ResultSchema json.RawMessage
+	InputSchema, UpdateSchema, ResultSchema *published.Schema
 }
 
 // A Conversation is the server's part in the conversation.
@@ -78,11 +79,9 @@ type Conversation struct {
 	Decls []*Decl
 }
 
-// A Tool is an event type's read tool: what its generated function passes on and the descriptor
-// that follows from it.
+// A Tool is an event type's read tool: its name and those of its arguments, from which its descriptor follows.
 type Tool struct {
-	Cursor, MaxEvents, Wait string
-	Tool                    mcp.Tool
+	Name, Cursor, MaxEvents, Wait string
 	// Custom says that the author named the tool or its arguments.
 	Custom bool
 }

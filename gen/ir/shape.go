@@ -38,9 +38,11 @@ type shape struct {
 	goType GoType         // of externalShape
 	target schema.Target  // of refShape
 	values []*source.Node // of enumShape
+	open   bool           // of enumShape: other values are valid too
 	elem   *source.Node   // of arrayShape and mapShape; nil when elements stay JSON
 	object *object        // of structShape
 	union  *unionPlan     // of unionShape
+	why    string         // of a value that stays JSON without being asked to
 }
 
 // shape decides once per node, so that its diagnostics appear once.
@@ -64,7 +66,7 @@ func (b *builder) decide(n *source.Node) shape {
 		}
 		return shape{kind: neverShape}
 	}
-	if t := n.Get("x-go-type"); t != nil {
+	if t := n.Get("x-go-type"); t != nil && !b.plain {
 		return b.explicit(n, t)
 	}
 	if part := b.standIn(n); part != nil {
@@ -95,7 +97,7 @@ func (b *builder) weigh(f *facts) shape {
 	if f.kinds == 0 || f.listed && len(f.values) == 0 {
 		return b.clash(f)
 	}
-	if t := f.get("x-go-type"); t != nil {
+	if t := f.get("x-go-type"); t != nil && !b.plain {
 		sh := b.explicit(f.node, t)
 		sh.null = sh.null || f.kinds != anyKind && f.kinds&kNull != 0
 		return sh
@@ -104,7 +106,7 @@ func (b *builder) weigh(f *facts) shape {
 		return shape{}
 	}
 	if f.listed {
-		return b.enumeration(f, f.values, f.kinds&kNull != 0)
+		return b.enumeration(f, f.values, f.kinds&kNull != 0, saysNumber(f.parts...) && !slices.ContainsFunc(f.values, rounded))
 	}
 	b.prune(f)
 	if len(f.unions) > 0 {
@@ -267,7 +269,7 @@ func (b *builder) untyped(n *source.Node, f *facts, why string) shape {
 		}
 	}
 	b.report(source.New("MCPE202", n.Range, "%s; the Go type is json.RawMessage", why).WithHint("%s", hint))
-	return shape{kind: externalShape, goType: RawMessage}
+	return shape{kind: externalShape, goType: RawMessage, why: why}
 }
 
 func firstOf(f *facts, keywords []string) string {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/published"
 )
 
 func (b *builder) declareTask(t *schema.Task) *Task {
@@ -62,32 +63,35 @@ func (b *builder) publishTasks(p *Package, tools scope) {
 				b.report(source.New("MCPE221", t.Schema.NameRange, "the task %s has the name of the read tool of %s", t.Schema.Name, prev.what).
 					WithRelated(prev.at, "%s is here", prev.what).WithHint("set x-tool-name on the event, or rename the task"))
 			}
-			t.InputSchema = asObject(b.set.Published(t.Schema.Input))
-			t.UpdateSchema = b.set.Published(t.Schema.Update)
-			t.ResultSchema = asObject(b.set.Published(t.Schema.Result))
+			t.InputSchema = asObject(b.set.Shared(t.Schema.Input))
+			t.UpdateSchema = b.set.Shared(t.Schema.Update)
+			t.ResultSchema = asObject(b.set.Shared(t.Schema.Result))
 		}
 	}
 }
 
 // asObject says at the top of a tool's schema that it describes an object, which MCP wants there and
 // a $ref does not show.
-func asObject(published json.RawMessage) json.RawMessage {
+func asObject(s *published.Schema) *published.Schema {
 	var head struct {
 		Type any `json:"type"`
 	}
-	if json.Unmarshal(published, &head) != nil || head.Type == "object" || !bytes.HasPrefix(published, []byte("{")) {
-		return published
+	short := s.Short()
+	if json.Unmarshal(short, &head) != nil || head.Type == "object" || !bytes.HasPrefix(short, []byte("{")) {
+		return s
 	}
 	var members map[string]json.RawMessage
-	if head.Type != nil && json.Unmarshal(published, &members) == nil { // ["object"]
+	if head.Type != nil && json.Unmarshal(s.JSON(), &members) == nil { // ["object"]
 		members["type"] = json.RawMessage(`"object"`)
 		if b, err := json.Marshal(members); err == nil {
-			return b
+			return &published.Schema{Head: b}
 		}
 	}
-	rest := published[1:]
-	if string(rest) != "}" {
-		rest = append(json.RawMessage(","), rest...)
+	first := `{"type":"object"`
+	if string(short) != "{}" {
+		first += ","
 	}
-	return append(json.RawMessage(`{"type":"object"`), rest...)
+	out := *s
+	out.Head = append([]byte(first), s.Head[1:]...)
+	return &out
 }

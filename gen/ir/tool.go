@@ -4,13 +4,10 @@ import (
 	"errors"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
-const maxToolName = 64
-
-// tool names an event type's read tool; nil when something was reported about it.
+// tool names an event type's read tool; nil when it has none, which is reported.
 func (b *builder) tool(e *Event, names scope) *Tool {
 	t := &Tool{
 		Cursor:    orElse(e.Schema.ToolCursor, readtool.CursorArgument),
@@ -19,30 +16,29 @@ func (b *builder) tool(e *Event, names scope) *Tool {
 		Custom: e.Schema.ToolName != "" || e.Schema.ToolCursor != "" || e.Schema.ToolMaxEvents != "" ||
 			e.Schema.ToolWait != "",
 	}
-	name := orElse(e.Schema.ToolName, readtool.Name(e.Schema.Name))
-	if !b.toolName(e, name, names) || !b.toolArguments(e, t) {
+	if !b.toolArguments(e, t) {
 		return nil
 	}
-	t.Tool.Name = name
+	name := orElse(e.Schema.ToolName, readtool.Name(e.Schema.Name))
+	if full := len("read_") + len(e.Schema.Name); e.Schema.ToolName == "" && full > readtool.MaxName {
+		b.report(source.New("MCPE224", e.Schema.NameRange, "the read tool is called %s: read_ and the event's name have %d characters, and a tool's name at most %d", name, full, readtool.MaxName).
+			WithHint("choose a name with x-tool-name"))
+	}
+	if !b.toolName(e, name, names) {
+		return nil
+	}
+	t.Name = name
 	return t
 }
 
-// describeTool completes the descriptor of a read tool that has its name.
-func describeTool(e *Event) {
-	if t := e.Tool; t != nil {
-		t.Tool = readtool.NewNamed(events.Info{
-			Name: e.Schema.Name, Description: e.Schema.Description, InputSchema: e.InputSchema, PayloadSchema: e.PayloadSchema,
-		}, t.Tool.Name, t.names()).Tool
-	}
-}
-
-func (t *Tool) names() readtool.ArgumentNames {
+// ArgumentNames are the names of the tool's own arguments.
+func (t *Tool) ArgumentNames() readtool.ArgumentNames {
 	return readtool.ArgumentNames{Cursor: t.Cursor, MaxEvents: t.MaxEvents, Wait: t.Wait}
 }
 
 // toolArguments reports an inputSchema that the tool cannot add its own arguments to.
 func (b *builder) toolArguments(e *Event, t *Tool) bool {
-	_, err := readtool.InputSchema(e.InputSchema, t.names())
+	_, err := readtool.InputSchema(e.InputSchema.JSON(), t.ArgumentNames())
 	var refused *readtool.SchemaError
 	switch {
 	case !errors.As(err, &refused):
@@ -56,7 +52,7 @@ func (b *builder) toolArguments(e *Event, t *Tool) bool {
 			WithHint("name others in x-tool-args: {cursor: NAME, maxEvents: NAME, waitSeconds: NAME}"))
 	default:
 		b.report(source.New("MCPE223", e.Schema.Input.Range, "%s", refused).
-			WithHint("leave tools out of emit, or describe the arguments as one object"))
+			WithHint("the event type is generated without a read tool and can be read by events_wait; describe the arguments as one object for one"))
 	}
 	return false
 }
@@ -67,8 +63,8 @@ func (b *builder) toolName(e *Event, name string, names scope) bool {
 		at = n.Range
 	}
 	switch prev, taken := names[name]; {
-	case len(name) > maxToolName:
-		b.report(source.New("MCPE221", at, "the read tool's name %s has %d characters, at most %d are allowed", name, len(name), maxToolName).
+	case len(name) > readtool.MaxName:
+		b.report(source.New("MCPE221", at, "the read tool's name %s has %d characters, at most %d are allowed", name, len(name), readtool.MaxName).
 			WithHint("set x-tool-name on the event, or leave tools out: --emit server,client"))
 		return false
 	case !readtool.ValidName(name):

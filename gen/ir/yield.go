@@ -8,7 +8,7 @@ func (b *builder) yield(p *Package) {
 		for _, e := range f.Events {
 			e.NameConst = b.free(e, e.Prefix+"EventName", e.Prefix+"EventTypeName")
 			e.EventAlias = b.free(e, e.Prefix+"Event", e.Prefix+"Occurrence")
-			e.SubscriptionAlias = b.free(e, e.Prefix+"Subscription", e.Prefix+"EventSubscription")
+			e.SubscriptionType = b.free(e, e.Prefix+"Subscription", e.Prefix+"EventSubscription")
 		}
 	}
 }

@@ -51,16 +51,21 @@ func payloadBinary(p *pass) {
 
 func payloadSize(p *pass) {
 	for _, e := range p.Events {
-		if n := p.fields(e.Payload, map[*source.Node]bool{}); n > maxFields {
+		left := maxLooks
+		if n := p.fields(e.Payload, map[*source.Node]bool{}, &left); n > maxFields {
 			_, at := e.Payload.Key()
 			p.at(at, e, "carry what a receiver needs to decide, and an ID for the rest", "the payload of %s describes %d fields; %d are read easily", e.Name, n, maxFields)
 		}
 	}
 }
 
+// maxLooks bounds the schemas that one count of fields looks at: there are many more ways through schemas that lead
+// to each other than schemas, and after so many the count is far beyond maxFields.
+const maxLooks = 2000
+
 // fields counts the members that a value of n may have, those of nested objects included.
-func (p *pass) fields(n *source.Node, within map[*source.Node]bool) int {
-	if within[n] {
+func (p *pass) fields(n *source.Node, within map[*source.Node]bool, left *int) int {
+	if *left--; within[n] || *left < 0 {
 		return 0
 	}
 	within[n] = true
@@ -72,7 +77,7 @@ func (p *pass) fields(n *source.Node, within map[*source.Node]bool) int {
 				total++
 			}
 			if !i.InPlace && total <= maxFields {
-				total += p.fields(i.Node, within)
+				total += p.fields(i.Node, within, left)
 			}
 		}
 	}

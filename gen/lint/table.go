@@ -19,6 +19,7 @@ var table = []entry{
 	{rule.Rule{ID: "ENUM_VALUE_STYLE", Category: Standard, Severity: source.Warning, Purpose: "The words of an enum are written alike."}, enumValueStyle},
 	{rule.Rule{ID: "ARGUMENT_DESCRIPTION", Category: Standard, Severity: source.Warning, Purpose: "An argument is described, since a model chooses its value by the description."}, argumentDescription},
 	{rule.Rule{ID: "ARGUMENT_UNMATCHED", Category: Standard, Severity: source.Note, Purpose: "An argument has an x-match or a default, or else only hooks can give it a meaning."}, argumentUnmatched},
+	{rule.Rule{ID: "COALESCE_KEY_OPTIONAL", Category: Standard, Severity: source.Warning, Purpose: "The key of an x-coalesce is always there: an event without it is joined with no other."}, coalesceKeyOptional},
 	{rule.Rule{ID: "EXPERIMENTAL_NOTE", Category: Standard, Severity: source.Warning, Purpose: "The description of an experimental event says that it may change: the stability is not published."}, experimentalNote},
 	{rule.Rule{ID: "PAYLOAD_FREE_TEXT", Category: Standard, Severity: source.Warning, Purpose: "A payload carries no long free text: a link or an ID is enough to fetch it (SRV-7)."}, payloadFreeText},
 	{rule.Rule{ID: "PAYLOAD_BINARY", Category: Standard, Severity: source.Warning, Purpose: "A payload carries no encoded binary data (SRV-7)."}, payloadBinary},

@@ -8,6 +8,7 @@
 package openapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -38,25 +39,47 @@ func Read(doc *source.Node) (importer.Document, []source.Diagnostic) {
 	if t := doc.Get("info").Get("title"); t != nil {
 		out.Title = t.Text
 	}
+	// The dialect of OpenAPI itself is 2020-12 with keywords that are read or left out here.
+	if d := doc.Get("jsonSchemaDialect"); d != nil && !strings.HasPrefix(d.Text, "https://spec.openapis.org/oas/") {
+		out.Dialect = d
+	}
 	for _, m := range members(doc.Get("webhooks")) {
+		r.item(m.Key, m.KeyRange, m.Value)
+	}
+	for _, m := range members(doc.Get("x-webhooks")) { // of 3.0, which has none
+		if doc.Get("webhooks").Get(m.Key) != nil {
+			r.leaveOut(m.KeyRange, "x-webhook "+m.Key, "webhooks has one of this name")
+			continue
+		}
 		r.item(m.Key, m.KeyRange, m.Value)
 	}
 	r.callbacks()
 	r.stripe()
 	if len(r.events) == 0 && len(r.found) == 0 {
-		r.found = append(r.found, source.New("MCPE510", doc.Range, "the document describes no events: it has no webhooks, no callbacks and no x-stripeEvent").
+		r.found = append(r.found, source.New("MCPE510", doc.Range, "the document describes no events: it has no webhooks, no x-webhooks, no callbacks and no x-stripeEvent").
 			WithHint("events are what the API sends by itself; paths describe what it answers"))
 	}
 	out.Events = r.events
 	for i := 0; i < len(r.order); i++ { // one schema may ask for more
-		name := r.order[i]
-		m := doc.Get("components").Get("schemas").Member(name)
-		n, err := r.schema(m.Value)
+		ref := r.order[i]
+		to, _ := r.lookup(ref) // want is asked for what is there alone
+		at := to.Range
+		if _, key := to.Key(); key.Start.Line > 0 {
+			at = key
+		}
+		n, err := r.schema(to)
 		if err != nil {
-			r.leaveOut(m.KeyRange, "schema "+name, err.Error())
+			r.leaveOut(at, "schema "+r.wanted[ref], err.Error())
 			continue
 		}
-		out.Schemas = append(out.Schemas, importer.Schema{Name: r.wanted[name], Node: n, At: m.KeyRange})
+		out.Schemas = append(out.Schemas, importer.Schema{Name: r.wanted[ref], Node: n, At: at})
+	}
+	if len(r.untyped) > 0 {
+		first := slices.MinFunc(r.untyped, func(a, b source.Range) int {
+			return cmp.Or(a.Start.Line-b.Start.Line, a.Start.Column-b.Start.Column)
+		})
+		r.found = append(r.found, source.New("MCPE502", first,
+			"the document is changed: %d of its schemas, of which this is the first, do not say that they describe an object or an array; their type is added", len(r.untyped)))
 	}
 	return out, source.Sort(r.found)
 }
@@ -68,12 +91,16 @@ type reader struct {
 	events []importer.Event
 	names  map[string]bool
 	found  []source.Diagnostic
-	// order are the schemas of components that are needed, wanted what they are called in the event file.
+	// order are the references to shared schemas that are needed, wanted what they are called in the event file.
 	order  []string
 	wanted map[string]string
 	called map[string]bool
 	// inlined are the references being followed.
 	inlined []string
+	// untyped are the places of schemas whose type was added.
+	untyped []source.Range
+	// asking is above 0 within not, if, then and else, where a type would change what is asked.
+	asking int
 }
 
 func (r *reader) leaveOut(at source.Range, what, why string) {
@@ -106,7 +133,7 @@ func (r *reader) follow(n *source.Node) (*source.Node, error) {
 func (r *reader) lookup(ref string) (*source.Node, error) {
 	pointer, local := strings.CutPrefix(ref, "#")
 	if !local {
-		return nil, fmt.Errorf("it refers to %s, another document; bundle them first", ref)
+		return nil, fmt.Errorf("it refers to %s, another document, which was not read", ref)
 	}
 	if to := r.doc.Lookup(pointer); pointer != "" && to != nil {
 		return to, nil
@@ -204,7 +231,7 @@ func describe(nodes ...*source.Node) string {
 	return ""
 }
 
-// callbacks takes what operations call back.
+// callbacks takes what operations call back, and what stands among the components for it.
 func (r *reader) callbacks() {
 	type callback struct {
 		name, of string
@@ -213,8 +240,12 @@ func (r *reader) callbacks() {
 	}
 	var all []callback
 	uses := map[string]int{}
+	named := map[string]bool{}
 	collect := func(of string, list *source.Node) {
 		for _, m := range members(list) {
+			if ref := m.Value.Get("$ref"); ref != nil {
+				named[ref.Text] = true
+			}
 			expressions, err := r.follow(m.Value)
 			if err != nil {
 				r.leaveOut(m.KeyRange, "callback "+m.Key, err.Error())
@@ -239,6 +270,13 @@ func (r *reader) callbacks() {
 			}
 		}
 	}
+	for _, m := range members(r.doc.Get("components").Get("callbacks")) {
+		if !named["#/components/callbacks/"+source.EscapeToken(m.Key)] {
+			one := yaml.Object()
+			one.Members = append(one.Members, m)
+			collect("components", one)
+		}
+	}
 	for _, c := range all {
 		name := c.name
 		if uses[c.name] > 1 {
@@ -259,193 +297,4 @@ func (r *reader) stripe() {
 			r.leaveOut(m.KeyRange, "event "+kind.Text, err.Error())
 		}
 	}
-}
-
-// schema writes a schema of OpenAPI as JSON Schema.
-func (r *reader) schema(n *source.Node) (*source.Node, error) {
-	if n.Kind != source.Object {
-		return n, nil
-	}
-	out := yaml.Object()
-	nullable := false
-	for _, m := range n.Members {
-		switch {
-		case m.Key == "$ref" && m.Value.Kind == source.String:
-			to, err := r.reference(m.Value.Text)
-			if err != nil {
-				return nil, err
-			}
-			if to.Get("$ref") == nil {
-				return to, nil
-			}
-			out.Members = append(out.Members, to.Members...)
-		case m.Key == "nullable":
-			nullable = m.Value.True()
-		case m.Key == "discriminator":
-			if err := r.discriminator(out, m.Value); err != nil {
-				return nil, err
-			}
-		case m.Key == "example" || m.Key == "examples" || m.Key == "xml" || m.Key == "externalDocs" || strings.HasPrefix(m.Key, "x-") && m.Key != "x-enum-varnames":
-		case (m.Key == "exclusiveMinimum" || m.Key == "exclusiveMaximum") && m.Value.Kind == source.Bool:
-			if limit := n.Get(bounds[m.Key]); m.Value.True() && limit != nil {
-				yaml.Set(out, m.Key, limit)
-			}
-		case (m.Key == "minimum" || m.Key == "maximum") && n.Get("exclusive"+strings.ToUpper(m.Key[:1])+m.Key[1:]).True():
-		default:
-			v, err := r.keyword(m)
-			if err != nil {
-				return nil, err
-			}
-			yaml.Set(out, m.Key, v)
-		}
-	}
-	if out.Get("$ref") != nil && !r.beside {
-		out.Members = slices.DeleteFunc(out.Members, func(m source.Member) bool { return m.Key != "$ref" })
-	}
-	if nullable {
-		return orNull(out), nil
-	}
-	return out, nil
-}
-
-var bounds = map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
-
-// keyword writes the value of one keyword.
-func (r *reader) keyword(m source.Member) (*source.Node, error) {
-	each := func(list *source.Node) (*source.Node, error) {
-		out := *list
-		out.Members, out.Items = slices.Clone(list.Members), slices.Clone(list.Items)
-		for i, inner := range list.Members {
-			v, err := r.schema(inner.Value)
-			if err != nil {
-				return nil, err
-			}
-			out.Members[i].Value = v
-		}
-		for i, inner := range list.Items {
-			v, err := r.schema(inner)
-			if err != nil {
-				return nil, err
-			}
-			out.Items[i] = v
-		}
-		return &out, nil
-	}
-	switch m.Key {
-	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "allOf", "anyOf", "oneOf", "prefixItems":
-		return each(m.Value)
-	case "items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else", "unevaluatedProperties", "unevaluatedItems":
-		if m.Value.Kind == source.Array {
-			return each(m.Value)
-		}
-		return r.schema(m.Value)
-	}
-	return m.Value, nil
-}
-
-const shared = "#/components/schemas/"
-
-// reference writes a $ref: to a shared schema, or what it leads to where that is none.
-func (r *reader) reference(ref string) (*source.Node, error) {
-	if rest, ok := strings.CutPrefix(ref, shared); ok {
-		name, below, nested := strings.Cut(rest, "/")
-		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
-		if r.doc.Get("components").Get("schemas").Get(name) == nil {
-			return nil, fmt.Errorf("it refers to %s, which does not exist", ref)
-		}
-		to := r.want(name)
-		if nested {
-			to += "/" + below
-		}
-		n := yaml.Object()
-		yaml.Set(n, "$ref", yaml.Text("#/schemas/"+to))
-		return n, nil
-	}
-	to, err := r.lookup(ref)
-	if err != nil {
-		return nil, err
-	}
-	if slices.Contains(r.inlined, ref) {
-		return nil, fmt.Errorf("it refers to %s, which refers to itself", ref)
-	}
-	r.inlined = append(r.inlined, ref)
-	defer func() { r.inlined = r.inlined[:len(r.inlined)-1] }()
-	return r.schema(to)
-}
-
-// want notes that a schema of the components is needed and returns what it is called in the event file:
-// the same, unless that is too long or holds other characters.
-func (r *reader) want(name string) string {
-	if as := r.wanted[name]; as != "" {
-		return as
-	}
-	as := importer.CleanName(name)
-	for i := 2; r.called[as]; i++ {
-		suffix := fmt.Sprintf("_%d", i)
-		as = importer.CleanName(name)
-		as = as[:min(len(as), importer.MaxName-len(suffix))] + suffix
-	}
-	r.called[as], r.wanted[name] = true, as
-	r.order = append(r.order, name)
-	return as
-}
-
-// discriminator writes a discriminator whose mapping names shared schemas.
-func (r *reader) discriminator(out, d *source.Node) error {
-	n := yaml.Object()
-	for _, m := range members(d) {
-		switch {
-		case m.Key == "propertyName":
-			yaml.Set(n, m.Key, m.Value)
-		case m.Key == "mapping":
-			mapping := yaml.Object()
-			for _, e := range m.Value.Members {
-				to := e.Value
-				if strings.HasPrefix(to.Text, shared) {
-					ref, err := r.reference(to.Text)
-					if err != nil {
-						return err
-					}
-					to = ref.Get("$ref")
-				}
-				yaml.Set(mapping, e.Key, to)
-			}
-			yaml.Set(n, m.Key, mapping)
-		}
-	}
-	yaml.Set(out, "discriminator", n)
-	return nil
-}
-
-// orNull allows null beside what a schema allows: by its type where that is enough.
-func orNull(n *source.Node) *source.Node {
-	t := n.Member("type")
-	for _, k := range []string{"$ref", "allOf", "anyOf", "oneOf", "not", "const", "if"} {
-		if n.Get(k) != nil {
-			t = nil
-		}
-	}
-	if t == nil && n.Get("enum") == nil || t == nil && len(n.Members) > 1 {
-		null := yaml.Object()
-		yaml.Set(null, "type", yaml.Text("null"))
-		either := yaml.Object()
-		for _, k := range []string{"title", "description", "deprecated"} { // of both
-			if m := n.Member(k); m != nil {
-				either.Members = append(either.Members, *m)
-				key := k
-				n.Members = slices.DeleteFunc(n.Members, func(m source.Member) bool { return m.Key == key })
-			}
-		}
-		yaml.Set(either, "anyOf", yaml.List(n, null))
-		return either
-	}
-	if t != nil && t.Value.Kind == source.String {
-		t.Value = yaml.Texts([]string{t.Value.Text, "null"})
-	} else if t != nil && !slices.ContainsFunc(t.Value.Items, func(v *source.Node) bool { return v.Text == "null" }) {
-		t.Value = yaml.List(append(slices.Clone(t.Value.Items), yaml.Text("null"))...)
-	}
-	if e := n.Member("enum"); e != nil && !slices.ContainsFunc(e.Value.Items, func(v *source.Node) bool { return v.Kind == source.Null }) {
-		e.Value = yaml.List(append(slices.Clone(e.Value.Items), &source.Node{Kind: source.Null})...)
-	}
-	return n
 }

@@ -152,7 +152,7 @@ components:
 	for _, want := range []string{
 		"t.yaml:18:3: warning MCPE511: webhook none is left out: it has no requestBody",
 		"t.yaml:19:3: warning MCPE511: webhook form is left out: its requestBody has no schema for application/json",
-		"t.yaml:20:3: warning MCPE511: webhook away is left out: it refers to other.yaml#/X, another document; bundle them first",
+		"t.yaml:20:3: warning MCPE511: webhook away is left out: it refers to other.yaml#/X, another document, which was not read",
 		"t.yaml:21:3: warning MCPE511: webhook gone is left out: it refers to #/components/schemas/Missing, which does not exist",
 		"t.yaml:22:3: warning MCPE501: event \"text\" is left out: payloadSchema ",
 	} {
@@ -172,5 +172,92 @@ func TestRefused(t *testing.T) {
 		if _, found := imported(t, "t.yaml", text); !strings.Contains(found, want) {
 			t.Errorf("%q: got %q, want %q", text, found, want)
 		}
+	}
+}
+
+// Q4: a schema that leaves its type out, as OpenAPI's often do, is an object or an array, but where the keywords ask
+// something of any value. One warning counts them.
+func TestTypeLeftOut(t *testing.T) {
+	file, found := imported(t, "api.yaml", `openapi: 3.0.3
+info: {title: T, version: '1'}
+x-webhooks:
+  paid:
+    post:
+      requestBody: {content: {application/json: {schema: {$ref: '#/components/schemas/Paid'}}}}
+components:
+  schemas:
+    Paid:
+      required: [item]
+      properties:
+        item: {nullable: true, properties: {id: {type: string}}}
+        list: {items: {type: string}}
+        map: {additionalProperties: {type: string}}
+        listed: {enum: [a, b], properties: {}}
+        not: {type: object, not: {required: [a]}, properties: {a: {type: string}}}
+        both: {allOf: [{$ref: '#/components/schemas/Base'}, {required: [id]}]}
+    Base: {type: object, properties: {id: {type: string}}}
+`)
+	for _, want := range []string{
+		"  Paid:\n    type: object\n", "item:\n        type: [object, 'null']\n", "list: {type: array, items: {type: string}}",
+		"map: {type: object, additionalProperties: {type: string}}", "listed: {enum: [a, b], properties: {}}", "not: {required: [a]}", "- {type: object, required: [id]}",
+	} {
+		if !strings.Contains(file, want) {
+			t.Errorf("%q is not in\n%s", want, file)
+		}
+	}
+	if !strings.HasPrefix(found, "api.yaml:10:7: warning MCPE502: the document is changed: 5 of its schemas") || strings.Contains(found, "\n") {
+		t.Errorf("found %s", found)
+	}
+}
+
+// Q5: x-webhooks of OpenAPI 3.0 are webhooks, of which those of 3.1 win; callbacks among the components count when no
+// operation names them.
+func TestOtherPlacesOfEvents(t *testing.T) {
+	file, found := imported(t, "api.yaml", `openapi: 3.1.0
+info: {title: T, version: '1'}
+webhooks:
+  a.b: {post: {description: Of 3.1., requestBody: &body {content: {application/json: {schema: {type: object}}}}}}
+x-webhooks:
+  a.b: {post: {description: Of 3.0., requestBody: *body}}
+  c.d: {post: {description: Of 3.0., requestBody: *body}}
+paths:
+  /subscribe: {post: {callbacks: {named: {$ref: '#/components/callbacks/named'}}}}
+components:
+  callbacks:
+    named: {'{$request.body#/url}': {post: {requestBody: *body}}}
+    lonely: {'{$request.body#/url}': {post: {requestBody: *body}}}
+`)
+	if got := strings.Count(file, "- name: "); got != 4 {
+		t.Errorf("%d events in\n%s", got, file)
+	}
+	for _, want := range []string{"- name: a.b\n    description: Of 3.1.\n", "- name: c.d\n", "- name: named\n", "- name: lonely\n"} {
+		if !strings.Contains(file, want) {
+			t.Errorf("%q is not in\n%s", want, file)
+		}
+	}
+	if want := "api.yaml:6:3: warning MCPE511: x-webhook a.b is left out: webhooks has one of this name"; found != want {
+		t.Errorf("found %s", found)
+	}
+}
+
+// Q8: a document's jsonSchemaDialect counts, that of OpenAPI itself aside; one that is not supported is one error.
+func TestDialectOfDocument(t *testing.T) {
+	document := func(dialect string) string {
+		return "openapi: 3.1.0\njsonSchemaDialect: " + dialect + "\nwebhooks: {w: {post: {requestBody: {content: {application/json: {schema: {type: object}}}}}}}\n"
+	}
+	if file, found := imported(t, "a.yaml", document("http://json-schema.org/draft-07/schema#")); !strings.Contains(file, "\ndialect: 'http://json-schema.org/draft-07/schema#'\n") || found != "" {
+		t.Errorf("%s\n%s", file, found)
+	}
+	if file, found := imported(t, "a.yaml", document("https://spec.openapis.org/oas/3.1/dialect/base")); strings.Contains(file, "dialect:") || found != "" {
+		t.Errorf("%s\n%s", file, found)
+	}
+	root, _ := source.Parse("a.yaml", []byte(document("https://example.com/own")))
+	doc, _ := openapi.Read(root)
+	file, found, err := importer.Write(doc, importer.Options{})
+	if file != nil || err != nil || lines(found) != `a.yaml:2:20: error MCPE132: the dialect "https://example.com/own" is not supported; schemas that say it, beginning here: 1` {
+		t.Errorf("%s, %v, %s", file, err, lines(found))
+	}
+	if file, _, err := importer.Write(doc, importer.Options{Dialect: "draft-07"}); err != nil || !strings.Contains(string(file), "dialect: draft-07") {
+		t.Errorf("%s, %v", file, err)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/provider"
+	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/ingress"
-	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
 )
 
 // The words of event files are those that the runtime goes by.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/runtime/pattern"
+	"github.com/mcpe-gen/mcpe-gen/internal/pattern"
 )
 
 // maxMembers bounds what is made because a schema asks for many.

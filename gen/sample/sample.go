@@ -10,8 +10,10 @@ package sample
 import (
 	"encoding/json"
 
+	"github.com/mcpe-gen/mcpe-gen/gen/internal/parsed"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
+	"github.com/mcpe-gen/mcpe-gen/internal/published"
+	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 )
 
 // attempts is how many candidates are tried. Each looks at the choices of a schema in another way.
@@ -24,17 +26,30 @@ const maxObjects = 5_000
 // Value returns a value that is valid under the published schema, as compact JSON with members in
 // the order of the schema; false when none was found, or when the schema has more than 5,000 objects.
 func Value(schema json.RawMessage) (json.RawMessage, bool) {
-	root, found := source.Parse("schema", schema)
-	if source.HasErrors(found) || objects(root) > maxObjects {
+	return new(Maker).Value(&published.Schema{Head: schema})
+}
+
+// A Maker makes values of many schemas, for which each definition that they share is read and compiled once. Its
+// zero value is ready, for use by one goroutine at a time.
+type Maker struct {
+	// Parsed are the schemas as nodes.
+	Parsed  parsed.Schemas
+	library validate.Library
+}
+
+// Value is [Value] of a schema whose definitions are apart.
+func (m *Maker) Value(s *published.Schema) (json.RawMessage, bool) {
+	schema, ok := m.Parsed.Of(s)
+	if !ok || schema.Objects() > maxObjects {
 		return nil, false
 	}
-	valid, err := validate.Compile(schema)
+	valid, err := m.library.Compile(s)
 	if err != nil {
 		return nil, false
 	}
 	for i := range attempts {
-		m := &maker{root: root, sparse: i%2 == 1, branch: i / 2, budget: 20_000, open: map[*source.Node]int{}}
-		v, ok := m.value([]*source.Node{root}, place{})
+		m := &maker{schema: schema, sparse: i%2 == 1, branch: i / 2, budget: 20_000, open: map[*source.Node]int{}}
+		v, ok := m.value([]*source.Node{schema.Root}, place{})
 		if ok && valid.Validate(v) == nil {
 			return v, true
 		}
@@ -42,24 +57,9 @@ func Value(schema json.RawMessage) (json.RawMessage, bool) {
 	return nil, false
 }
 
-// objects counts the objects of a schema.
-func objects(n *source.Node) int {
-	count := 0
-	if n.Kind == source.Object {
-		count++
-	}
-	for _, item := range n.Items {
-		count += objects(item)
-	}
-	for _, m := range n.Members {
-		count += objects(m.Value)
-	}
-	return count
-}
-
 // A maker makes one candidate.
 type maker struct {
-	root *source.Node
+	schema *parsed.Schema
 	// sparse leaves out what is optional.
 	sparse bool
 	// branch turns every choice by that much.
@@ -184,14 +184,14 @@ func (m *maker) recurs(schemas []*source.Node) bool {
 
 // resolve follows a reference within the schema; nil when it is not found.
 func (m *maker) resolve(ref string) *source.Node {
-	pointer, ok := fragment(ref)
+	name, ok := fragment(ref)
 	switch {
 	case !ok:
 		return nil
-	case pointer == "" || pointer[0] == '/':
-		return m.root.Lookup(pointer)
+	case name == "" || name[0] == '/':
+		return m.schema.Resolve(ref)
 	}
-	return anchored(m.root, pointer)
+	return anchored(m.schema.Root, name)
 }
 
 // anchored finds the schema with the anchor.

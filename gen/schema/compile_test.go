@@ -8,7 +8,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/pattern"
+	"github.com/mcpe-gen/mcpe-gen/internal/pattern"
 )
 
 // compiles checks that a published schema stands by itself.

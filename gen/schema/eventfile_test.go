@@ -75,7 +75,7 @@ func TestEventFileSchemaAgreesWithLoad(t *testing.T) {
 // The keys of an event, one wrong value at a time: the loader and the JSON Schema agree about each.
 func TestEventFileSchemaKeyByKey(t *testing.T) {
 	s := eventFileSchema(t)
-	const event = "version: 1\nevents:\n  - name: a\n    description: d\n    inputSchema: {type: object}\n    payloadSchema: {type: object}\n"
+	const event = "version: 1\nevents:\n  - name: a\n    description: d\n    inputSchema: {type: object}\n    payloadSchema: {type: object, additionalProperties: {type: string}}\n"
 	for _, c := range []struct {
 		line  string
 		valid bool
@@ -91,6 +91,13 @@ func TestEventFileSchemaKeyByKey(t *testing.T) {
 		{"from: push", false}, {"from: {provider: github, event: ''}", false}, {"from: {provider: github, event: push, fields: {}}", false},
 		{"from: {provider: github, event: push, fields: {/a: 1}}", false}, {"from: {provider: github, event: push, unchecked: 1}", false},
 		{"from: {provider: github, event: push, to: a}", false},
+		{"x-coalesce: {key: /a, quietSeconds: 1, maxSeconds: 2}", true}, {"x-coalesce: {key: [/a], quietSeconds: 1, maxSeconds: 86400, keep: all}", true},
+		{"x-coalesce: {key: a, quietSeconds: 1, maxSeconds: 2}", false}, {"x-coalesce: {key: [], quietSeconds: 1, maxSeconds: 2}", false},
+		{"x-coalesce: {key: [/a, /a], quietSeconds: 1, maxSeconds: 2}", false}, {"x-coalesce: {key: /a, quietSeconds: 0, maxSeconds: 2}", false},
+		{"x-coalesce: {key: /a, quietSeconds: 1, maxSeconds: 86401}", false}, {"x-coalesce: {key: /a, quietSeconds: 1.5, maxSeconds: 2}", false},
+		{"x-coalesce: {key: /a, quietSeconds: 1}", false}, {"x-coalesce: {key: /a, quietSeconds: 1, maxSeconds: 2, keep: first}", false},
+		{"x-coalesce: /a", false}, {"x-coalesce: {key: /a, quietSeconds: 1, maxSeconds: 2, wait: 1}", false},
+		{"_meta: {io.github.mcpe-gen/coalesce: {}}", false},
 		{"_meta: {a: 1}", true}, {"_meta: 1", false}, {"x-go-name: A", true}, {"x-go-name: a", false}, {"x-go-name: A-B", false},
 		{"x-tool-name: read-it", true}, {"x-tool-name: read it", false}, {"x-tool-name: " + strings.Repeat("x", 65), false},
 		{"x-tool-args: {cursor: c}", true}, {"x-tool-args: {cursor: ''}", false}, {"x-tool-args: {other: c}", false}, {"title: a", false},

@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"errors"
+	"fmt"
 	"go/token"
 	"net/url"
 	"regexp"
@@ -30,8 +32,18 @@ func ValidGoName(s string) bool { return token.IsIdentifier(s) && token.IsExport
 // modes are the delivery modes in the protocol's order.
 var modes = []string{"poll", "push", "webhook"}
 
+// foreign are the documents that import reads, by the key that tells them.
+var foreign = map[string]string{"openapi": "OpenAPI", "swagger": "OpenAPI", "asyncapi": "AsyncAPI"}
+
 // file reads the parts of an event file.
 func (l *loader) file(f *File) {
+	for key := range foreign {
+		if m := f.Root.Member(key); m != nil && f.Root.Get("events") == nil {
+			l.Report(source.New("MCPE120", m.KeyRange, "this is a document of %s, not an event file", foreign[key]).
+				WithHint("mcpe-gen import makes an event file of it"))
+			return
+		}
+	}
 	o := l.Object(f.Root, "the event file", []string{"version"}, []string{"package", "dialect", "schemas", "events", "tasks", "conversation"})
 	if o == nil {
 		return
@@ -81,11 +93,35 @@ func (l *loader) document(f *File, base *url.URL, from *root) {
 }
 
 func (l *loader) goPackage(name string, at source.Range) bool {
-	if token.IsIdentifier(name) && name != "_" {
-		return true
+	if d := PackageFault(name, at); d != nil {
+		l.Report(*d)
+		return false
 	}
-	l.Report(source.New("MCPE124", at, "%q cannot name a Go package", name).WithHint("use lower-case letters and digits, and no Go keyword"))
-	return false
+	return true
+}
+
+// PackageFault is the diagnostic of [CheckPackage], nil for a name that is right.
+func PackageFault(name string, at source.Range) *source.Diagnostic {
+	err := CheckPackage(name)
+	if err == nil {
+		return nil
+	}
+	d := source.New("MCPE124", at, "%v", err)
+	if name != "main" {
+		d = d.WithHint("use lower-case letters and digits, and no Go keyword")
+	}
+	return &d
+}
+
+// CheckPackage reports why a name cannot be that of a generated package, nil when it can.
+func CheckPackage(name string) error {
+	switch {
+	case name == "main":
+		return errors.New("package main cannot be imported")
+	case !token.IsIdentifier(name) || name == "_":
+		return fmt.Errorf("%q cannot name a Go package", name)
+	}
+	return nil
 }
 
 // name checks the name of an event or a schema.
@@ -100,7 +136,7 @@ func (l *loader) name(name string, at source.Range, what string) {
 
 func (l *loader) event(f *File, n *source.Node) {
 	o := l.Object(n, "the event", []string{"name", "description", "inputSchema", "payloadSchema"},
-		[]string{"delivery", "source", "replay", "stability", "deprecated", "mcpe", "from", "_meta", "x-go-name", "x-tool-name", "x-tool-args"})
+		[]string{"delivery", "source", "replay", "stability", "deprecated", "mcpe", "from", "_meta", "x-coalesce", "x-go-name", "x-tool-name", "x-tool-args"})
 	if o == nil {
 		return
 	}
@@ -132,6 +168,7 @@ func (l *loader) event(f *File, n *source.Node) {
 	if meta := n.Get("_meta"); meta != nil && l.Is(meta, source.Object, "_meta") {
 		e.Meta = meta
 	}
+	l.coalesce(e)
 	l.from(e, n.Get("from"))
 	l.names(e, o)
 	e.Input = l.root(f, e, n.Get("inputSchema"), "inputSchema")

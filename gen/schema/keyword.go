@@ -8,7 +8,7 @@ import (
 	"unicode"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/runtime/pattern"
+	"github.com/mcpe-gen/mcpe-gen/internal/pattern"
 )
 
 // keyword checks a keyword that holds no schemas. The metaschema has the last word on types; here is

@@ -19,7 +19,7 @@ func Load(paths []string, o Options) (*Set, []source.Diagnostic) {
 		o.ReadFile = source.ReadFile
 	}
 	l := &loader{
-		set:     &Set{places: make(map[*source.Node]*place), files: make(map[string]*opened), kinds: make(map[*source.Node]kinds)},
+		set:     &Set{places: make(map[*source.Node]*place), files: make(map[string]*opened), kinds: make(map[*source.Node]kinds), published: newPublications()},
 		o:       o,
 		entries: make(map[*Entry]*root),
 	}
@@ -126,7 +126,7 @@ func (l *loader) open(path string, given bool, base *url.URL, from *root) *opene
 		read.parse()
 	}
 	if read.err != nil {
-		f.fault = "the file cannot be read: " + reason(read.err)
+		f.fault = "the file cannot be read: " + Reason(read.err)
 		return f
 	}
 	name := filepath.Base(path)
@@ -139,7 +139,7 @@ func (l *loader) open(path string, given bool, base *url.URL, from *root) *opene
 		f.file.Root = &source.Node{Kind: source.Object, Range: source.InFile(path)}
 		return f
 	}
-	l.set.Applied = append(l.set.Applied, l.o.Overrides.apply(path, node)...)
+	l.set.Applied = append(l.set.Applied, l.o.Overrides.Apply(path, node)...)
 	f.file.Root = node
 	if !given && node.Get("schemas") == nil && node.Get("events") == nil {
 		l.document(f.file, base, from)
@@ -151,11 +151,11 @@ func (l *loader) open(path string, given bool, base *url.URL, from *root) *opene
 
 // Unreadable is the finding that the file at path could not be read.
 func Unreadable(path string, err error) source.Diagnostic {
-	return source.New("MCPE100", source.InFile(path), "the file cannot be read: %s", reason(err))
+	return source.New("MCPE100", source.InFile(path), "the file cannot be read: %s", Reason(err))
 }
 
-// reason says why a file cannot be read without repeating its path.
-func reason(err error) string {
+// Reason says why a file cannot be read without repeating its path.
+func Reason(err error) string {
 	var path *fs.PathError
 	if errors.As(err, &path) {
 		return path.Err.Error()

@@ -11,7 +11,7 @@ import (
 // ops are the operators of x-match, the default first.
 var ops = []string{"equal", "in", "glob", "prefix", "min", "max"}
 
-// checkEvents checks of each event what needs all schemas: that they describe objects, and x-match.
+// checkEvents checks of each event what needs all schemas: that they describe objects, x-match and x-coalesce.
 func (l *loader) checkEvents() {
 	used := make(map[*source.Node]bool)
 	byNode := make(map[*source.Node]*root, len(l.roots))
@@ -29,6 +29,9 @@ func (l *loader) checkEvents() {
 			}
 			if e.Input != nil {
 				l.matches(e, sound, used)
+			}
+			if e.Coalesce != nil && sound[e.Payload] {
+				l.checkCoalesce(e)
 			}
 			if e.From != nil && sound[e.Payload] {
 				l.checkFrom(e)

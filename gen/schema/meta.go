@@ -13,7 +13,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/gen/internal/parallel"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/runtime/pattern"
+	"github.com/mcpe-gen/mcpe-gen/internal/pattern"
 )
 
 // metaschemas holds the compiled metaschema of each dialect; they come with the validator.
@@ -112,6 +112,17 @@ func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	return all
 }
 
+// typeHints are what to write for names that other languages have for types.
+var typeHints = map[string]string{
+	"int": "integer", "int32": "integer", "int64": "integer", "long": "integer", "uint": "integer", "float": "number", "float64": "number",
+	"double": "number", "decimal": "number", "bool": "boolean", "str": "string", "text": "string", "char": "string", "list": "array", "slice": "array",
+	"tuple": "array", "map": "object", "dict": "object", "struct": "object", "record": "object", "none": `"null"`, "nil": `"null"`,
+	"date": "type: string and format: date", "datetime": "type: string and format: date-time", "date-time": "type: string and format: date-time",
+	"time": "type: string and format: time", "timestamp": "type: string and format: date-time", "uuid": "type: string and format: uuid",
+	"url": "type: string and format: uri", "uri": "type: string and format: uri", "email": "type: string and format: email",
+	"any": "no type, which allows any value",
+}
+
 func metaFault(n *source.Node, e *jsonschema.ValidationError) source.Diagnostic {
 	at, what := find(n, e.InstanceLocation)
 	if what == "" {
@@ -119,7 +130,15 @@ func metaFault(n *source.Node, e *jsonschema.ValidationError) source.Diagnostic 
 	}
 	switch k := e.ErrorKind.(type) {
 	case *kind.Type:
-		return source.New("MCPE130", at, "%s must be %s, not %s", what, wanted(k.Want), withArticle(k.Got))
+		d := source.New("MCPE130", at, "%s must be %s, not %s", what, wanted(k.Want), withArticle(k.Got))
+		if what == `"required"` && k.Got == "boolean" {
+			member := "NAME"
+			if l := e.InstanceLocation; len(l) > 2 && l[len(l)-3] == "properties" {
+				member = l[len(l)-2]
+			}
+			return d.WithHint("write required: [%s] on the object, beside properties", member)
+		}
+		return d
 	case *kind.Enum:
 		if k.Got == nil {
 			return source.New("MCPE130", at, "%s cannot be null", what).WithHint(`quote it: "null"`)
@@ -128,6 +147,11 @@ func metaFault(n *source.Node, e *jsonschema.ValidationError) source.Diagnostic 
 		var words []string
 		for _, w := range k.Want {
 			words = append(words, fmt.Sprint(w))
+		}
+		if what == `"type"` {
+			if hint := typeHints[strings.ToLower(fmt.Sprint(k.Got))]; hint != "" {
+				return d.WithHint("write %s", hint)
+			}
 		}
 		if near := source.Suggest(fmt.Sprint(k.Got), words); near != "" {
 			return d.WithHint("did you mean %q?", near)

@@ -1,6 +1,9 @@
 package schema
 
-import "github.com/mcpe-gen/mcpe-gen/gen/source"
+import (
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
 
 // A Set is the event files of one run.
 type Set struct {
@@ -18,6 +21,8 @@ type Set struct {
 	files map[string]*opened
 	// kinds remembers the JSON types that schemas allow.
 	kinds map[*source.Node]kinds
+	// published is what has been published of the schemas.
+	published *publications
 }
 
 // A File is one event file.
@@ -76,6 +81,8 @@ type Event struct {
 	// Meta is the event's _meta, nil when there is none.
 	Meta  *source.Node
 	Match []MatchRule
+	// Coalesce is x-coalesce, checked: its places exist in the payload schema and hold scalars. It is nil when not given.
+	Coalesce *wire.Coalesce
 	// From says which webhooks of a service become occurrences, nil when none do.
 	From *From
 	// GoName is x-go-name, ToolName x-tool-name; ToolCursor, ToolMaxEvents and ToolWait are the argument

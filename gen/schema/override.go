@@ -126,8 +126,8 @@ type Applied struct {
 	File string
 }
 
-// apply changes the freshly read file at path.
-func (o *Overrides) apply(path string, root *source.Node) []Applied {
+// Apply changes the freshly read file at path; a nil o changes nothing.
+func (o *Overrides) Apply(path string, root *source.Node) []Applied {
 	if o == nil {
 		return nil
 	}

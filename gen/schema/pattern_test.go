@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
-	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
+	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 )
 
 // The generator takes the patterns that the runtime takes, and no others, wherever one may stand.

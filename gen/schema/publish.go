@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/published"
 )
 
 // Published returns the schema as the protocol shows it: compact JSON of what the author wrote,
@@ -20,10 +24,19 @@ import (
 // A copied schema gives up its $id, $anchor and $schema, and its references become pointers from the
 // top; so does all of a schema that holds an $id below its top and refers to elsewhere, because
 // within such an $id the top could not be reached.
-func (s *Set) Published(n *source.Node) json.RawMessage {
+func (s *Set) Published(n *source.Node) json.RawMessage { return s.Shared(n).JSON() }
+
+// Shared returns what [Set.Published] returns with its copies apart. Schemas that lead to one definition have
+// the same copy of it wherever it would be written alike, so that a set holds each once.
+func (s *Set) Shared(n *source.Node) *published.Schema {
 	p := s.places[n]
 	if p == nil || n.Kind != source.Object {
-		return n.JSON()
+		return &published.Schema{Head: n.JSON()}
+	}
+	s.published.mu.Lock()
+	defer s.published.mu.Unlock()
+	if known := s.published.tops[n]; known != nil {
+		return known
 	}
 	b := &bundle{set: s, top: n, root: p.root, names: make(map[*source.Node]string), taken: make(map[string]bool)}
 	b.flat = p.root.node != n || p.root.nested && b.leaves()
@@ -32,20 +45,68 @@ func (s *Set) Published(n *source.Node) json.RawMessage {
 			b.taken[m.Key] = true
 		}
 	}
-	return b.publish()
+	out := b.publish()
+	s.published.tops[n] = out
+	return out
+}
+
+// publications are what a set has published so far, so that each schema is written once.
+type publications struct {
+	mu     sync.Mutex
+	tops   map[*source.Node]*published.Schema
+	units  map[unitKey]*writing
+	copies map[copyKey]*published.Schema
+	// canonical are the canonical forms of copies.
+	canonical sync.Map
+}
+
+func newPublications() *publications {
+	return &publications{tops: map[*source.Node]*published.Schema{}, units: map[unitKey]*writing{}, copies: map[copyKey]*published.Schema{}}
+}
+
+// A unitKey is what is copied, and for which dialect.
+type unitKey struct {
+	node *source.Node
+	of   *dialect
+}
+
+// A copyKey is a copy by its name, and by its references where they are not what they would be if it stood alone.
+type copyKey struct {
+	unitKey
+	name, refs string
+}
+
+// A writing is a schema in the making: JSON with holes where references go.
+type writing struct {
+	json  []byte
+	holes []hole
+}
+
+// A hole is a reference that leads to the node, of which the unit is copied.
+type hole struct {
+	at         int
+	to         Target
+	text       string
+	moved      bool
+	root       *root
+	unit       *source.Node
+	name, rest string // the unit's, and the pointer from there
+	usual      string // the reference where the unit has its name
 }
 
 // bundle assembles one published schema.
 type bundle struct {
 	set  *Set
-	top  *source.Node
+	top  *source.Node // nil while a unit is written for all bundles
 	root *root
+	of   *dialect
 	// flat tells that references of the top are rewritten as those of copies are.
 	flat  bool
 	names map[*source.Node]string
 	taken map[string]bool
 	// copies are the schemas to put below $defs, in the order they were met.
 	copies []*source.Node
+	holes  []hole // of what is being written
 }
 
 // leaves reports whether any reference of the top's root leads out of it.
@@ -58,50 +119,205 @@ func (b *bundle) leaves() bool {
 	return false
 }
 
-func (b *bundle) publish() json.RawMessage {
-	// The definitions are known only when everything is written, and may have to go into a $defs of
-	// the author's in the middle: it is written with a mark where they belong.
-	defs := b.root.dialect.defs
-	out := []byte{'{'}
-	if d := b.root.dialect; d != draft2020 && b.top.Get("$schema") == nil {
+func (b *bundle) publish() *published.Schema {
+	b.of = b.root.dialect
+	top := writing{}
+	at := -1 // where the definitions go
+	top.json, at = b.head()
+	top.holes = b.holes
+	b.meet(&top)
+	texts := make([]*writing, 0, len(b.copies))
+	for i := 0; i < len(b.copies); i++ {
+		t := b.unitText(b.copies[i])
+		b.meet(t)
+		texts = append(texts, t)
+	}
+	out := &published.Schema{}
+	var shift int
+	out.Head, shift = b.fill(&top, at)
+	if len(b.copies) == 0 && at < 0 {
+		out.Head = append(out.Head, '}')
+		return out
+	}
+	if at < 0 {
+		if len(out.Head) > 1 {
+			out.Head = append(out.Head, ',')
+		}
+		out.Head = append(source.AppendString(out.Head, b.of.defs), ":{"...)
+		out.Tail = []byte("}}")
+	} else {
+		out.Head = append(out.Head, '}')
+		cut := at + shift
+		out.Head, out.Tail = out.Head[:cut:cut], out.Head[cut:]
+	}
+	all := b.share(texts)
+	for _, n := range b.reached(&top) {
+		out.Refs = append(out.Refs, all[n])
+	}
+	return out
+}
+
+// head writes the top but for its closing brace. The definitions go to the end of a $defs of the author's, if
+// there is one.
+func (b *bundle) head() (out []byte, at int) {
+	at = -1
+	out = []byte{'{'}
+	if d := b.of; d != draft2020 && b.top.Get("$schema") == nil {
 		// Said by the file, the configuration or the target of the $ref; who is shown the schema has none.
 		out = append(out, `"$schema":`...)
 		out = source.AppendString(out, d.uri+"#")
 	}
-	insert := -1
 	for _, m := range b.top.Members {
 		before := len(out)
 		out = b.member(out, b.top, m, b.flat)
-		if m.Key == defs && m.Value.Kind == source.Object && len(out) > before {
-			insert = len(out) - 1
+		if m.Key == b.of.defs && m.Value.Kind == source.Object && len(out) > before {
+			at = len(out) - 1
 		}
 	}
-	var list []byte
-	for i := 0; i < len(b.copies); i++ {
-		copied := b.copies[i]
-		if i > 0 {
-			list = append(list, ',')
-		}
-		list = source.AppendString(list, b.names[copied])
-		list = append(list, ':')
-		list = b.schema(list, copied, true)
+	return out, at
+}
+
+// unitText is the text of a copy.
+func (b *bundle) unitText(n *source.Node) *writing {
+	key := unitKey{n, b.of}
+	if t := b.set.published.units[key]; t != nil {
+		return t
 	}
-	switch {
-	case len(list) == 0:
-	case insert >= 0:
-		if out[insert-1] != '{' {
-			list = append([]byte{','}, list...)
+	w := &bundle{set: b.set, of: b.of}
+	alone := b.root.node == b.top // else it may hold the top
+	if !alone {
+		w.top = b.top
+	}
+	t := &writing{json: w.schema(nil, n, true)}
+	t.holes = w.holes
+	if alone {
+		b.set.published.units[key] = t
+	}
+	return t
+}
+
+// meet names what the references of a text lead to.
+func (b *bundle) meet(t *writing) {
+	for i := range t.holes {
+		h := &t.holes[i]
+		if _, known := b.names[h.unit]; known || b.inside(h) {
+			continue
 		}
-		out = append(out[:insert:insert], append(list, out[insert:]...)...)
+		name := h.name
+		for i := 2; b.taken[name]; i++ {
+			name = fmt.Sprintf("%s_%d", h.name, i)
+		}
+		b.names[h.unit], b.taken[name] = name, true
+		b.copies = append(b.copies, h.unit)
+	}
+}
+
+// inside reports whether a reference leads to the top or into it.
+func (b *bundle) inside(h *hole) bool { return h.root == b.root && within(h.to.Node, b.top) }
+
+// reached are the copies that the references of a text lead to, each once.
+func (b *bundle) reached(t *writing) []*source.Node {
+	var all []*source.Node
+	for i := range t.holes {
+		if h := &t.holes[i]; !b.inside(h) && !slices.Contains(all, h.unit) {
+			all = append(all, h.unit)
+		}
+	}
+	return all
+}
+
+// reference is what fills a hole.
+func (b *bundle) reference(h *hole) string {
+	switch name := b.names[h.unit]; {
+	case b.inside(h) && !h.moved && h.to.local:
+		return h.text
+	case b.inside(h):
+		return "#" + escapeFragment(h.to.Node.PointerFrom(b.top))
+	case name == h.name:
+		return h.usual
 	default:
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = source.AppendString(out, defs)
-		out = append(out, ":{"...)
-		out = append(append(out, list...), '}')
+		return "#" + escapeFragment("/"+b.of.defs+"/"+source.EscapeToken(name)+h.rest)
 	}
-	return append(out, '}')
+}
+
+// fill returns the text with its references, and by how much what was at the place has moved.
+func (b *bundle) fill(t *writing, place int) (out []byte, shift int) {
+	out = make([]byte, 0, len(t.json)+32*len(t.holes))
+	from := 0
+	for i := range t.holes {
+		h := &t.holes[i]
+		out = append(out, t.json[from:h.at]...)
+		before := len(out)
+		out = source.AppendString(out, b.reference(h))
+		if h.at < place {
+			shift += len(out) - before
+		}
+		from = h.at
+	}
+	return append(out, t.json[from:]...), shift
+}
+
+// share returns the copies: those that the set has already, where they are written alike and lead to the same.
+func (b *bundle) share(texts []*writing) map[*source.Node]*published.Schema {
+	all := make(map[*source.Node]*published.Schema, len(texts))
+	keys := make([]copyKey, len(texts))
+	for i, n := range b.copies {
+		keys[i] = copyKey{unitKey{n, b.of}, b.names[n], b.unusual(texts[i])}
+		if known := b.set.published.copies[keys[i]]; known != nil && b.root.node == b.top {
+			all[n] = known
+		}
+	}
+	same := true
+	fresh := func(i int) {
+		n := b.copies[i]
+		all[n] = &published.Schema{Name: b.names[n]}
+		all[n].Head, _ = b.fill(texts[i], -1)
+	}
+	known := maps.Clone(all)
+	for i, n := range b.copies {
+		if all[n] == nil {
+			fresh(i)
+		}
+	}
+	refs := func(i int) []*published.Schema {
+		var list []*published.Schema
+		for _, n := range b.reached(texts[i]) {
+			list = append(list, all[n])
+		}
+		return list
+	}
+	for i, n := range b.copies {
+		same = same && (known[n] == nil || slices.Equal(known[n].Refs, refs(i)))
+	}
+	if !same { // one that is known leads to what has another text here
+		clear(known)
+		for i := range b.copies {
+			fresh(i)
+		}
+	}
+	for i, n := range b.copies {
+		if known[n] == nil {
+			all[n].Refs = refs(i)
+		}
+		if same && b.root.node == b.top {
+			b.set.published.copies[keys[i]] = all[n]
+		}
+	}
+	return all
+}
+
+// unusual is "" for a text whose references are what they are in most schemas.
+func (b *bundle) unusual(t *writing) string {
+	var out []byte
+	for i := range t.holes {
+		switch h := &t.holes[i]; {
+		case b.inside(h):
+			out = fmt.Appendf(out, "%d %p %s\n", i, b.top, b.reference(h)) // which means something else in every top
+		case b.names[h.unit] != h.name:
+			out = fmt.Appendf(out, "%d %s\n", i, b.reference(h))
+		}
+	}
+	return string(out)
 }
 
 func (b *bundle) schema(out []byte, n *source.Node, moved bool) []byte {
@@ -138,11 +354,11 @@ func (b *bundle) member(out []byte, n *source.Node, m source.Member, moved bool)
 	out = append(out, ':')
 	switch m.Key {
 	case "$ref":
-		return source.AppendString(out, b.ref(n, m.Value, moved))
+		return b.ref(out, n, m.Value, moved)
 	case "discriminator":
 		return b.discriminator(out, n, m.Value, moved)
 	}
-	return b.value(out, b.root.dialect.keywords[m.Key].shape, m.Value, moved)
+	return b.value(out, b.of.keywords[m.Key].shape, m.Value, moved)
 }
 
 // value appends a keyword's value, which holds schemas as the shape says.
@@ -174,34 +390,18 @@ func (b *bundle) value(out []byte, s shape, v *source.Node, moved bool) []byte {
 	return append(out, v.JSON()...)
 }
 
-// ref returns the text of a reference as it is published.
-func (b *bundle) ref(at, text *source.Node, moved bool) string {
-	t, d := b.set.ResolveText(at, text)
+// ref appends a reference, or leaves a hole for it.
+func (b *bundle) ref(out []byte, at, ref *source.Node, moved bool) []byte {
+	t, d := b.set.ResolveText(at, ref)
 	if d != nil {
-		return text.Text
+		return source.AppendString(out, ref.Text)
 	}
-	return b.pointer(t, text.Text, moved)
-}
-
-func (b *bundle) pointer(t Target, text string, moved bool) string {
-	to := b.set.places[t.Node].root
-	if to == b.root && within(t.Node, b.top) {
-		if !moved && t.local {
-			return text
-		}
-		return "#" + escapeFragment(t.Node.PointerFrom(b.top))
-	}
-	unit, wanted := b.unit(to, t.Node)
-	name, ok := b.names[unit]
-	if !ok {
-		name = wanted
-		for i := 2; b.taken[name]; i++ {
-			name = fmt.Sprintf("%s_%d", wanted, i)
-		}
-		b.names[unit], b.taken[name] = name, true
-		b.copies = append(b.copies, unit)
-	}
-	return "#" + escapeFragment("/"+b.root.dialect.defs+"/"+source.EscapeToken(name)+t.Node.PointerFrom(unit))
+	h := hole{at: len(out), to: t, text: ref.Text, moved: moved, root: b.set.places[t.Node].root}
+	h.unit, h.name = b.unit(h.root, t.Node)
+	h.rest = t.Node.PointerFrom(h.unit)
+	h.usual = "#" + escapeFragment("/"+b.of.defs+"/"+source.EscapeToken(h.name)+h.rest)
+	b.holes = append(b.holes, h)
+	return out
 }
 
 // unit returns what is copied for the sake of n, and under which name: all of its root, or of a
@@ -253,7 +453,7 @@ func (b *bundle) discriminator(out []byte, n, v *source.Node, moved bool) []byte
 			out = source.AppendString(out, e.Key)
 			out = append(out, ':')
 			if e.Value.Kind == source.String && strings.Contains(e.Value.Text, "#") {
-				out = source.AppendString(out, b.ref(n, e.Value, moved))
+				out = b.ref(out, n, e.Value, moved)
 			} else {
 				out = append(out, e.Value.JSON()...)
 			}

@@ -102,24 +102,34 @@ func mappings(refs map[string]string) []mapping {
 	return all
 }
 
+// Mapped is the file that stands for a URL by [Options.Refs]; false for none.
+func Mapped(refs map[string]string, u *url.URL) (string, bool) { return fileFor(mappings(refs), u) }
+
+func fileFor(refs []mapping, u *url.URL) (string, bool) {
+	text := withoutFragment(u)
+	for _, m := range refs {
+		rest, ok := strings.CutPrefix(text, m.prefix)
+		switch {
+		case !ok || !u.IsAbs():
+		case strings.HasSuffix(m.prefix, "/"):
+			if rest, err := url.PathUnescape(rest); err == nil && filepath.IsLocal(filepath.FromSlash(rest)) {
+				return filepath.Join(m.path, filepath.FromSlash(rest)), true
+			}
+		case rest == "":
+			return m.path, true
+		}
+	}
+	return "", false
+}
+
 // elsewhere returns the path of the file that the part of a reference before the fragment names, and
 // the URL that the file stands for if it is mapped.
 func (s *Set) elsewhere(p *place, ref *source.Node, path string) (string, *url.URL, *source.Diagnostic) {
 	fail := func(d source.Diagnostic) (string, *url.URL, *source.Diagnostic) { return "", nil, &d }
 	if u, err := url.Parse(path); err == nil {
 		u = p.resource.base.ResolveReference(u)
-		text := withoutFragment(u)
-		for _, m := range s.refs {
-			rest, ok := strings.CutPrefix(text, m.prefix)
-			switch {
-			case !ok || !u.IsAbs():
-			case strings.HasSuffix(m.prefix, "/"):
-				if rest, err := url.PathUnescape(rest); err == nil && filepath.IsLocal(filepath.FromSlash(rest)) {
-					return filepath.Join(m.path, filepath.FromSlash(rest)), u, nil
-				}
-			case rest == "":
-				return m.path, u, nil
-			}
+		if file, ok := fileFor(s.refs, u); ok {
+			return file, u, nil
 		}
 	}
 	name, err := url.PathUnescape(path)

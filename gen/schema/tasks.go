@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // A Task is one element of a file's tasks: a tool that works in the background (MCPC-SRV-1).

@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/importer"
+	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/gen/yaml"
 )
@@ -49,15 +50,17 @@ type reader struct {
 	byPath map[string]*file
 	byID   map[string]*file
 	found  []source.Diagnostic
+	// overrides change the files as they are read.
+	overrides *schema.Overrides
 }
 
 // Read reads all .json, .yaml and .yml files below dir of the file system. From says what an event is
 // called: by "filename", without extension and with dots for directories, all files but those that
 // others refer to are event types; by "title", those that have one; by a JSON Pointer, those in which it
 // leads to a text, a const or an enum of one value. Files that are no schemas are left out with a warning
-// (MCPE511). Shown is how paths begin in diagnostics.
-func Read(dir fs.FS, shown, from string) (importer.Document, []source.Diagnostic, error) {
-	r := &reader{byPath: map[string]*file{}, byID: map[string]*file{}}
+// (MCPE511). Shown is how paths begin in diagnostics, and for the patterns of the overrides, which may be nil.
+func Read(dir fs.FS, shown, from string, overrides *schema.Overrides) (importer.Document, []source.Diagnostic, error) {
+	r := &reader{byPath: map[string]*file{}, byID: map[string]*file{}, overrides: overrides}
 	err := fs.WalkDir(dir, ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !slices.Contains([]string{".json", ".yaml", ".yml"}, path.Ext(p)) {
 			return err
@@ -118,6 +121,7 @@ func (r *reader) add(p, shown string, data []byte) {
 		r.found = append(r.found, source.New("MCPE511", root.Range, "%s is left out: it is no JSON Schema but a JSON %s", p, root.Kind))
 		return
 	}
+	r.overrides.Apply(shown, root)
 	stem := strings.TrimSuffix(strings.TrimSuffix(p, path.Ext(p)), ".schema")
 	f := &file{path: p, name: importer.CleanName(stem), root: root}
 	for i := 2; slices.ContainsFunc(r.files, func(g *file) bool { return g.name == f.name }); i++ {

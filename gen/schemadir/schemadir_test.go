@@ -31,7 +31,7 @@ var directory = fstest.MapFS{
 
 func read(t *testing.T, from string) (string, string) {
 	t.Helper()
-	doc, found, err := schemadir.Read(directory, "dir", from)
+	doc, found, err := schemadir.Read(directory, "dir", from, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,4 +55,10 @@ var schemaCodes = []Code{
 	{ID: "MCPE153", Title: "x-match without effect", Explanation: "x-match ties an argument of a subscription to the payload, so it belongs to a property at the top of an " +
 		"inputSchema (or of what that refers to). On a payload, on a nested property or within a shared property type it would be " +
 		"ignored; move it."},
+	{ID: "MCPE160", Title: "malformed x-coalesce", Explanation: "x-coalesce says which events of a type are about the same thing, so that a consumer may join a burst " +
+		"of them: `x-coalesce: {key: /pullRequest/number, quietSeconds: 30, maxSeconds: 300, keep: latest}`. The key is a JSON Pointer into the " +
+		"payload or a list of at most 8; the times are whole seconds of at most a day, maxSeconds at least quietSeconds; keep is latest (the default) or all. " +
+		"It is published in the descriptor's _meta, where it is not written by hand."},
+	{ID: "MCPE161", Title: "x-coalesce key that tells nothing apart", Explanation: "A place of the key of an x-coalesce is not described by the payloadSchema, or what is there may be " +
+		"something else than a string, a number or a boolean, so that no two events could be told to be about the same thing. Check the spelling, or describe the member under properties with its type."},
 }

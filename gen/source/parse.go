@@ -35,7 +35,7 @@ func Parse(path string, data []byte) (*Node, []Diagnostic) {
 	var root *Node
 	if json.Valid([]byte(src)) {
 		root = p.json()
-	} else if !p.commented() {
+	} else if !p.jsonError() {
 		root = p.yaml()
 	}
 	if p.lost {

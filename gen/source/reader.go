@@ -22,6 +22,10 @@ func (r *Reader) Is(n *Node, k Kind, what string) bool {
 	switch {
 	case k == String && (n.Kind == Number || n.Kind == Bool):
 		d = d.WithHint("quote it: %q", n.Text)
+	case k == Array && n.Kind == Object:
+		d = d.WithHint("write a list, whose elements begin with a dash: - name: …")
+	case k == Array && n.Kind == String:
+		d = d.WithHint("write [%s]", n.Text)
 	case k == Bool && n.Kind == String && slices.Contains([]string{"yes", "on", "y"}, strings.ToLower(n.Text)):
 		d = d.WithHint("write true")
 	case k == Bool && n.Kind == String && slices.Contains([]string{"no", "off", "n"}, strings.ToLower(n.Text)):
@@ -71,7 +75,11 @@ func (r *Reader) Object(n *Node, what string, required, optional []string) *Obje
 			if len(n.Members) > 0 {
 				at = Range{Start: at.Start, End: at.Start}
 			}
-			r.Report(New("MCPE122", at, "%s needs %q", what, key))
+			d := New("MCPE122", at, "%s needs %q", what, key)
+			if key == "version" {
+				d = d.WithHint("write version: 1") // the one that each format has
+			}
+			r.Report(d)
 		}
 	}
 	return &ObjectReader{Reader: r, Node: n, What: what}

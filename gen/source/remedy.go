@@ -45,19 +45,6 @@ func (p *parser) jsonError() bool {
 	return true
 }
 
-// commented reports comments in a file that is named as JSON, also where YAML would read something.
-func (p *parser) commented() bool {
-	at := len(p.found)
-	if !p.jsonError() {
-		return false
-	}
-	if p.found[at].Message == noComments {
-		return true
-	}
-	p.found = p.found[:at] // YAML may allow it, a comma before a bracket for one
-	return false
-}
-
 // keyValue is a line with a key and an unquoted value: indentation, key and value.
 var keyValue = regexp.MustCompile(`^( *(?:- +)*)([^\s"'\[\]{},#&*!|>%@][^"'\[\]{},#]*?): +([^\s"'\[{|>&*!#].*?)\s*$`)
 

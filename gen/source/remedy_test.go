@@ -36,6 +36,8 @@ func TestRemedies(t *testing.T) {
 		{"a.json", "{\"a\": 1 \"b\": 2}", `1:9 `},
 		{"a.json", "{\"a\": [1, 2", `1:12 close what is open`},
 		{"a.json", "{\"a\": }]", `1:7 `},
+		{"a.json", `{"a": 1,}`, `1:9 remove the comma before it`},
+		{"a.yaml", "a:\n  b: %d things\n", `2:6 quote it: b: "%d things"`},
 	} {
 		_, found := source.Parse(c.path, []byte(c.in))
 		if len(found) != 1 {
@@ -49,8 +51,8 @@ func TestRemedies(t *testing.T) {
 			t.Errorf("%q\ngot  %s\nwant %s", c.in, got, c.want)
 		}
 	}
-	// YAML's comma before a bracket stays allowed, and large integers and small numbers are numbers.
-	for path, in := range map[string]string{"a.json": `{"a": 1,}`, "a.yaml": "a: [123456789012345678901234567890, 1e-300, 0e999, 0.0]\n"} {
+	// YAML's comma before a bracket is allowed in YAML, and large integers and small numbers are numbers.
+	for path, in := range map[string]string{"b.yaml": `{"a": 1,}`, "a.yaml": "a: [123456789012345678901234567890, 1e-300, 0e999, 0.0]\n"} {
 		if _, found := source.Parse(path, []byte(in)); len(found) > 0 && !strings.Contains(in, "0e999") {
 			t.Errorf("%s: %v", in, found)
 		}

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	goccy "github.com/goccy/go-yaml"
 	goccyparser "github.com/goccy/go-yaml/parser"
@@ -49,6 +50,12 @@ func (p *parser) syntaxError(err error) {
 	}
 	if found, why, ok := p.secondOpinion(); ok {
 		at, message = found, why
+	}
+	if at.Start.Line > 0 && at.Start.Column == 0 {
+		if m := keyValue.FindStringSubmatchIndex(p.lineText(at.Start.Line)); m != nil {
+			at.Start.Column = utf8.RuneCountInString(p.lineText(at.Start.Line)[:m[6]]) + 1 // of the value
+			at.End = at.Start
+		}
 	}
 	d := New("MCPE101", at, "%s", message)
 	if hint := p.remedy(message, at.Start); hint != "" {

@@ -5,7 +5,11 @@
 // The package makes no promise of compatibility.
 package yaml
 
-import "github.com/mcpe-gen/mcpe-gen/gen/source"
+import (
+	"strconv"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
 
 // Block returns the members or elements of n, one a line, at the indentation.
 func Block(n *source.Node, indent int) string {
@@ -28,6 +32,9 @@ func Flag(v bool) *source.Node {
 	}
 	return n
 }
+
+// Number returns a number.
+func Number(v int) *source.Node { return &source.Node{Kind: source.Number, Text: strconv.Itoa(v)} }
 
 // List returns an array of the items.
 func List(items ...*source.Node) *source.Node { return &source.Node{Kind: source.Array, Items: items} }

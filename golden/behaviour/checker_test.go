@@ -25,10 +25,10 @@ func TestNilChecker(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Shutdown(context.Background())
-	if err := sources.RegisterMailReceived(s, nil, sources.MailReceivedHooks{}); err == nil || !strings.Contains(err.Error(), `registering event "mail.received": no check given`) {
+	if err := sources.RegisterMailReceived(s, nil, sources.MailReceivedHooks{}); err == nil || !strings.Contains(err.Error(), `registering event "mail.received": the check is nil`) {
 		t.Errorf("check: %v", err)
 	}
-	if e, err := sources.RegisterMailMoved(s, nil, sources.MailMovedHooks{}); e != nil || err == nil || !strings.Contains(err.Error(), "no check given") {
+	if e, err := sources.RegisterMailMoved(s, nil, sources.MailMovedHooks{}); e != nil || err == nil || !strings.Contains(err.Error(), "the check is nil") {
 		t.Errorf("both: %v", err)
 	}
 	if err := sources.RegisterMailReceived(s, mailbox{}, sources.MailReceivedHooks{}); err != nil {

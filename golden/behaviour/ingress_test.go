@@ -13,10 +13,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	hooks "github.com/mcpe-gen/mcpe-gen/golden/ingress/want"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/ingress"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // The generated handler of an event file's `from:` emits what the fields say, and of a body that is the payload
@@ -36,7 +36,7 @@ func TestGeneratedIngress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	service, err := ingress.NewGitHub(ingress.GitHubOptions{Secrets: []string{"s"}})
+	service, err := ingress.NewGitHub(ingress.GitHubOptions{Secrets: []string{"of the webhook"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestGeneratedIngress(t *testing.T) {
 	} {
 		now := poll(c.event, nil).Cursor
 		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(c.body))
-		mac := hmac.New(sha256.New, []byte("s"))
+		mac := hmac.New(sha256.New, []byte("of the webhook"))
 		mac.Write([]byte(c.body))
 		for k, v := range map[string]string{"Content-Type": "application/json", "X-GitHub-Event": c.github, "X-GitHub-Delivery": c.want,
 			"X-Hub-Signature-256": "sha256=" + hex.EncodeToString(mac.Sum(nil))} {

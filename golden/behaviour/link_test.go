@@ -22,7 +22,7 @@ func dependencies(t *testing.T, patterns ...string) []string {
 // TestEmittedPartsLinkOnlyTheirSide proves that the parts of generated code decide what a program
 // links: a client no server code, a server no client code.
 func TestEmittedPartsLinkOnlyTheirSide(t *testing.T) {
-	server := []string{"runtime/server", "runtime/transport", "runtime/delivery", "runtime/validate", "runtime/evolve"}
+	server := []string{"runtime/server", "runtime/transport", "runtime/internal/delivery", "internal/validate", "internal/evolve"}
 	client := []string{"runtime/client"}
 	for emitted, refused := range map[string][]string{
 		"emitclient": server,

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	survival "github.com/mcpe-gen/mcpe-gen/golden/survival/want"
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 )
 
 // number draws a JSON number of up to 60 digits.
@@ -97,8 +97,8 @@ func TestSurvival(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", doc, err)
 		}
-		want, errWant := events.Literal([]byte(doc))
-		got, errGot := events.Literal(out)
+		want, errWant := eventsimpl.Literal([]byte(doc))
+		got, errGot := eventsimpl.Literal(out)
 		if errWant != nil || errGot != nil || got != want {
 			t.Fatalf("%s\nbecame\n%s (%v, %v)", want, got, errWant, errGot)
 		}

@@ -8,6 +8,7 @@ import (
 	defaults "github.com/mcpe-gen/mcpe-gen/golden/defaults/want"
 	enums "github.com/mcpe-gen/mcpe-gen/golden/enums/want"
 	incidents "github.com/mcpe-gen/mcpe-gen/golden/incidents/want"
+	numbers "github.com/mcpe-gen/mcpe-gen/golden/numbers/want"
 	objects "github.com/mcpe-gen/mcpe-gen/golden/objects/want"
 	scalars "github.com/mcpe-gen/mcpe-gen/golden/scalars/want"
 	unions "github.com/mcpe-gen/mcpe-gen/golden/unions/want"
@@ -148,5 +149,29 @@ func TestDefaults(t *testing.T) {
 	}
 	if got, want := encode(t, none), `{"required":""}`; got != want {
 		t.Errorf("defaults are written: %s", got)
+	}
+}
+
+// Q0: where a number is valid the type holds any number, whichever integers are listed beside it.
+func TestListedNumbers(t *testing.T) {
+	for _, doc := range []string{
+		`{"constant":1.5}`,
+		`{"constant":0,"some":4.5,"bounded":0.5,"negative":0.25,"three":2.5,"large":2.5}`,
+		`{"constant":0,"item":[0,1.5],"rest":{"a":0,"b":-1.5}}`,
+		`{"constant":0,"listed":2,"constants":1,"integers":7,"fractions":2.25}`,
+		`{"constant":0,"exact":18446744073709551615}`,
+	} {
+		if got := encode(t, decode[numbers.MeasuredPayload](t, doc)); got != doc {
+			t.Errorf("got %s, want %s", got, doc)
+		}
+	}
+	if got, want := decode[numbers.MeasuredPayload](t, `{"constant":0,"large":1e300}`).Large, numbers.MeasuredPayloadLarge1e300; got == nil || *got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got, want := encode(t, decode[numbers.MeasuredArguments](t, `{"max":1.5}`)), `{"max":1.5}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if err := json.Unmarshal([]byte(`{"constant":0,"integers":1.5}`), new(numbers.MeasuredPayload)); err == nil {
+		t.Error("1.5 is an integer")
 	}
 }

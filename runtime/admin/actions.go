@@ -9,17 +9,23 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
 const (
 	// maxBody bounds the body of an action, in bytes.
 	maxBody = 64 << 10
+	// bodyTime bounds how long it may take to arrive.
+	bodyTime = 10 * time.Second
 	// actionTime bounds how long one may take.
 	actionTime = 30 * time.Second
 )
@@ -40,10 +46,10 @@ type task struct {
 }
 
 // posted serves an action by the API.
-func (h *handler) posted(verb Verb) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+func (h *handler) posted(verb Verb) page {
+	return func(w http.ResponseWriter, r *http.Request, actor string) {
 		t, err := readTask(w, r, verb)
-		if out, ok := h.act(w, r, t, err); ok {
+		if out, ok := h.act(w, r, actor, t, err); ok {
 			if out.Code != "" {
 				problem(w, out.Status, out.Code, out.Detail)
 				return
@@ -63,19 +69,19 @@ func readTask(w http.ResponseWriter, r *http.Request, verb Verb) (t task, err er
 		if errors.As(err, &tooLarge) {
 			return t, badRequest("the body has more than " + strconv.Itoa(maxBody) + " bytes")
 		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return t, errSlow
+		}
 		return t, badRequest("the body cannot be read")
 	}
+	inbound.Lift(w)
 	if len(bytes.TrimSpace(body)) > 0 {
 		if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
 			return t, badRequest("the body's Content-Type is not application/json")
 		}
-		d := json.NewDecoder(bytes.NewReader(body))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&t.request); err != nil {
+		// Names in another case are unknown, and none comes twice.
+		if err := jsonv2.Unmarshal(body, &t.request, jsonv2.RejectUnknownMembers(true)); err != nil {
 			return t, badRequest("the body: " + err.Error())
-		}
-		if _, err := d.Token(); err != io.EOF {
-			return t, badRequest("the body has something after its object")
 		}
 	}
 	return t, t.check()
@@ -88,6 +94,8 @@ func (t *task) name(r *http.Request, verb Verb) {
 	case Revoke:
 	case Disconnect:
 		t.action.Connection = r.PathValue("id")
+	case PutBack, Drop:
+		t.action.Rejected = r.PathValue("id")
 	default:
 		t.action.Subscription = r.PathValue("id")
 	}
@@ -123,17 +131,16 @@ func (t *task) check() error {
 
 // act authorizes the action, does it once and writes it down; ok is false when Authorize refused, and
 // then the answer is written. err is what is wrong with the request.
-func (h *handler) act(w http.ResponseWriter, r *http.Request, t task, err error) (out outcome, ok bool) {
+func (h *handler) act(w http.ResponseWriter, r *http.Request, actor string, t task, err error) (out outcome, ok bool) {
 	missing := h.complete(r.Context(), &t)
-	actor, ok := h.allowed(w, r, t.action)
-	if !ok {
+	if !h.allowed(w, r, actor, t.action) {
 		return out, false
 	}
 	if err != nil {
 		status, code, detail := h.classify(r.Context(), "the request", err)
 		return outcome{Status: status, Code: code, Detail: detail}, true
 	}
-	content, _ := json.Marshal([]any{t.action.Verb, t.action.Subscription, t.action.Connection, t.request}) // cannot fail
+	content, _ := json.Marshal([]any{t.action.Verb, t.action.Subscription, t.action.Connection + t.action.Rejected, t.request}) // cannot fail
 	key, _ := json.Marshal([]string{actor, t.key})
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTime)
 	defer cancel()
@@ -154,9 +161,9 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request, t task, err error)
 	switch {
 	case err == nil:
 		return out, true
-	case errors.Is(err, server.ErrKeyReused):
+	case errors.Is(err, operator.ErrKeyReused):
 		return outcome{Status: http.StatusUnprocessableEntity, Code: "key_reused", Detail: "this Idempotency-Key was used for another request"}, true
-	case errors.Is(err, server.ErrUnderWay):
+	case errors.Is(err, operator.ErrUnderWay):
 		return outcome{Status: http.StatusConflict, Code: "under_way",
 			Detail: "the first request of this key has not ended; if its process has died, look what it did before you use another key"}, true
 	}
@@ -172,12 +179,13 @@ func (h *handler) complete(ctx context.Context, t *task) error {
 		if len(t.request.Events) == 1 {
 			a.Event = t.request.Events[0]
 		}
+	case a.Rejected != "":
 	case a.Connection != "":
-		for _, c := range h.admin.Connections() {
-			if c.ID == a.Connection {
-				a.Subscription, a.Principal, a.Event = c.Subscription, c.Principal, c.Event
-			}
+		c, err := h.admin.Connection(a.Connection)
+		if err != nil {
+			return err
 		}
+		a.Subscription, a.Principal, a.Event = c.Subscription, c.Principal, c.Event
 	default:
 		i, err := h.admin.Get(ctx, a.Subscription)
 		if err != nil {
@@ -212,6 +220,16 @@ func (h *handler) do(ctx context.Context, t task, err error) outcome {
 			err = h.admin.End(ctx, a.Subscription, nil)
 		case Disconnect:
 			err = h.admin.EndConnection(a.Connection, nil)
+		case PutBack, Drop:
+			var id int64
+			if id, err = t.rejectedID(); err != nil {
+				break
+			}
+			if a.Verb == Drop {
+				err = h.admin.Drop(ctx, id)
+			} else {
+				err = h.admin.PutBack(ctx, id)
+			}
 		case Revoke:
 			result["ended"], err = h.admin.RevokePrincipal(ctx, t.request.Principal, t.request.Events...)
 		}
@@ -233,7 +251,7 @@ func (h *handler) write(rec Record) {
 	a := rec.Action
 	h.log.LogAttrs(context.Background(), slog.LevelInfo, "operator's action", slog.Group("audit",
 		slog.String("actor", rec.Actor), slog.String("verb", string(a.Verb)), slog.String("subscription", a.Subscription),
-		slog.String("connection", a.Connection), slog.String("principal", a.Principal), slog.String("event", a.Event),
+		slog.String("connection", a.Connection), slog.String("rejected", a.Rejected), slog.String("principal", a.Principal), slog.String("event", a.Event),
 		slog.String("eventId", rec.EventID), slog.String("key", rec.Key), slog.Int("status", rec.Status)))
 	if h.audit != nil {
 		h.audit(rec)

@@ -2,7 +2,7 @@
 // a webhook and what came back, and what can be done about it, as a JSON API and as a console of HTML
 // pages. Start with [NewHandler]; openapi.yaml, which the handler serves, describes the API.
 //
-// Nothing is reachable without [Options.Authorize]. GET changes nothing. An action needs an
+// Nothing is reachable without [Options.Authenticate]. GET changes nothing. An action needs an
 // Idempotency-Key: sent again with the same key within 10 minutes it is not done again. The server's
 // store remembers keys, for all processes that share it.
 package admin
@@ -14,9 +14,13 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/origin"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -32,6 +36,8 @@ const (
 	// ShowType shows one event type with its schemas, Tail occurrences as they pass.
 	ShowType Verb = "type"
 	Tail     Verb = "tail"
+	// ListOutbox shows what transactions emitted and was put aside, since it is no occurrence.
+	ListOutbox Verb = "outbox"
 	// Show shows one subscription, Attempts what was sent to it.
 	Show     Verb = "show"
 	Attempts Verb = "attempts"
@@ -49,6 +55,9 @@ const (
 	Disconnect Verb = "disconnect"
 	// Revoke ends all that a principal has.
 	Revoke Verb = "revoke"
+	// PutBack lets what was put aside be looked at again, Drop deletes it.
+	PutBack Verb = "putback"
+	Drop    Verb = "drop"
 )
 
 // An Action is what Authorize decides about. Empty members do not restrict it: a list of all
@@ -57,12 +66,15 @@ type Action struct {
 	Verb Verb
 	// Subscription is the id, and Connection that of a stream or poller, where it is about one.
 	Subscription, Connection string
+	// Rejected is the number of what was put aside, where it is about one.
+	Rejected string
 	// Principal and Event are those of the subscription or connection, or the filters of a list.
 	Principal, Event string
 }
 
-// ErrUnauthenticated is what Authorize returns for a request that does not say whose it is: the
-// answer is 401 instead of 403.
+// ErrUnauthenticated is what Authenticate returns for a request that does not say whose it is: the
+// answer is 401 instead of 403. With an Authorization header it counts as a guess: an address, as the
+// server sees it, has ten in a minute, after which its credentials get 429 unread.
 var ErrUnauthenticated = errors.New("admin: not authenticated")
 
 // A Record is an action that was tried, for an audit log.
@@ -80,9 +92,12 @@ type Record struct {
 
 // Options configure [NewHandler].
 type Options struct {
-	// Authorize says who makes a request, or that it may not be made; required. It is asked for every
-	// request, several times where what is shown depends on more than one action.
-	Authorize func(r *http.Request, a Action) (actor string, err error)
+	// Authenticate says who makes a request, by its head alone, or [ErrUnauthenticated]; required. It is
+	// asked before a body is read and before the store is; see [Tokens].
+	Authenticate func(r *http.Request) (actor string, err error)
+	// Authorize says whether the actor may do that, several times where what is shown depends on more than
+	// one action; nil lets everybody who is authenticated do everything.
+	Authorize func(r *http.Request, actor string, a Action) error
 	// Hosts are the names under which the handler is reached, with a port where only that one is
 	// meant; required. Other hosts are refused, so that a page of somebody else whose name was made
 	// to resolve to this address reaches nothing.
@@ -99,31 +114,36 @@ type Options struct {
 
 // A handler serves one server's operators.
 type handler struct {
-	admin     *server.Admin
-	authorize func(*http.Request, Action) (string, error)
-	hosts     []string
-	audit     func(Record)
-	log       *slog.Logger
-	origins   *http.CrossOriginProtection
-	payloads  bool
-	tails     chan struct{} // one place for each live tail
-	mux       *http.ServeMux
-	paths     []string // of all routes, for the comparison with openapi.yaml
+	admin        operator.Admin
+	authenticate func(*http.Request) (string, error)
+	authorize    func(*http.Request, string, Action) error
+	hosts        []string
+	audit        func(Record)
+	log          *slog.Logger
+	origins      origin.Rule
+	payloads     bool
+	guesses      inbound.Guesses
+	tails        tails
+	mux          *http.ServeMux
+	paths        []string // of all routes, for the comparison with openapi.yaml
 }
 
 // NewHandler returns a handler of the console at its root and of the API below /api/. It may be
-// mounted anywhere by http.StripPrefix. A nil Authorize and no Hosts are errors.
+// mounted anywhere by http.StripPrefix. A nil Authenticate and no Hosts are errors.
 func NewHandler(es *server.Server, o Options) (http.Handler, error) {
 	switch {
 	case es == nil:
 		return nil, errors.New("admin.NewHandler: no server given")
-	case o.Authorize == nil:
-		return nil, errors.New("admin.NewHandler: Options.Authorize is missing: everybody could do everything")
+	case o.Authenticate == nil:
+		return nil, errors.New("admin.NewHandler: Options.Authenticate is missing: everybody could do everything")
 	case len(o.Hosts) == 0:
 		return nil, errors.New("admin.NewHandler: Options.Hosts is empty: it must name the hosts by which operators come")
 	}
-	h := &handler{admin: es.Admin(), authorize: o.Authorize, audit: o.Audit, log: o.Logger, origins: http.NewCrossOriginProtection(),
-		payloads: o.ShowPayloads, tails: make(chan struct{}, maxTails)}
+	h := &handler{admin: es.Admin(), authenticate: o.Authenticate, authorize: o.Authorize, audit: o.Audit, log: o.Logger,
+		payloads: o.ShowPayloads}
+	if h.authorize == nil {
+		h.authorize = func(*http.Request, string, Action) error { return nil }
+	}
 	for _, host := range o.Hosts {
 		if host == "" || strings.ContainsAny(host, "/@ *") {
 			return nil, fmt.Errorf("admin.NewHandler: %q in Options.Hosts is no host or host:port", host)
@@ -133,12 +153,15 @@ func NewHandler(es *server.Server, o Options) (http.Handler, error) {
 	if h.log == nil {
 		h.log = slog.Default()
 	}
+	h.guesses.Report = func(failures, addresses int, most string) {
+		h.log.Warn("admin: wrong credentials", "failures", failures, "addresses", addresses, "most", most)
+	}
 	h.routes()
 	return h, nil
 }
 
-// known reports whether a request's Host is one of ours.
-func (h *handler) known(host string) bool {
+// hosted reports whether a request's Host is one of ours.
+func (h *handler) hosted(host string) bool {
 	host = strings.ToLower(host)
 	if slices.Contains(h.hosts, host) {
 		return true
@@ -155,12 +178,13 @@ const (
 )
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	inbound.Deadline(w, r, bodyTime)
 	head := w.Header()
 	head.Set("Content-Security-Policy", policy)
 	head.Set("X-Content-Type-Options", "nosniff")
 	head.Set("Referrer-Policy", "no-referrer")
 	head.Set("Cache-Control", "no-store")
-	if !h.known(r.Host) {
+	if !h.hosted(r.Host) {
 		problem(w, http.StatusMisdirectedRequest, "foreign_host", "this host is not served here")
 		return
 	}
@@ -171,42 +195,76 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(w, r)
 }
 
-// routes fills the mux: each path answers its method and says of others what it has.
+// An action of the handler, and who asks for it.
+type page func(w http.ResponseWriter, r *http.Request, actor string)
+
+// routes fills the mux: each path answers its method and says of others what it has. Who asks is known before
+// anything is done for a request; what is nobody's has a path of its own.
 func (h *handler) routes() {
 	h.mux = http.NewServeMux()
 	methods := map[string][]string{}
-	add := func(method, path string, f http.HandlerFunc) {
+	open := func(method, path string, f http.HandlerFunc) {
 		h.mux.HandleFunc(method+" "+path, f)
 		methods[path] = append(methods[path], method)
 		h.paths = append(h.paths, method+" "+path)
 	}
+	add := func(method, path string, f page) {
+		open(method, path, func(w http.ResponseWriter, r *http.Request) {
+			if actor, ok := h.known(w, r); ok {
+				f(w, r, actor)
+			}
+		})
+	}
 	h.api(add)
+	h.static(open)
 	h.console(add)
 	for path, allowed := range methods {
 		h.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			list := strings.Join(allowed, ", ")
 			w.Header().Set("Allow", list)
-			problem(w, http.StatusMethodNotAllowed, "method_not_allowed", "this takes "+list)
+			h.refuse(w, r, http.StatusMethodNotAllowed, "method_not_allowed", "this takes "+list)
 		})
 	}
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		problem(w, http.StatusNotFound, "no_such_page", "there is nothing at this path")
+		h.refuse(w, r, http.StatusNotFound, "no_such_page", "there is nothing at this path")
 	})
 }
 
-// allowed asks Authorize; when it refuses, the answer is written.
-func (h *handler) allowed(w http.ResponseWriter, r *http.Request, a Action) (actor string, ok bool) {
-	actor, err := h.authorize(r, a)
-	switch {
-	case err == nil:
-		return actor, true
-	case errors.Is(err, ErrUnauthenticated):
-		w.Header().Add("WWW-Authenticate", "Bearer")
-		w.Header().Add("WWW-Authenticate", `Basic realm="events", charset="UTF-8"`)
-		problem(w, http.StatusUnauthorized, "unauthenticated", "the request does not say whose it is")
-	default:
-		h.log.LogAttrs(r.Context(), slog.LevelInfo, "admin: refused", slog.String("verb", string(a.Verb)), slog.Any("error", err))
-		problem(w, http.StatusForbidden, "forbidden", "this is not allowed")
+// known asks Authenticate; when it refuses, the answer is written.
+func (h *handler) known(w http.ResponseWriter, r *http.Request) (actor string, ok bool) {
+	guess := r.Header.Get("Authorization") != ""
+	if wait := h.guesses.Wait(r); guess && wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
+		h.refuse(w, r, http.StatusTooManyRequests, "too_many_guesses", "too many wrong credentials came from this address")
+		return "", false
 	}
+	actor, err := h.authenticate(r)
+	if err == nil {
+		return actor, true
+	}
+	if !errors.Is(err, ErrUnauthenticated) {
+		h.forbid(w, r, "authenticate", err)
+		return "", false
+	}
+	if guess {
+		h.guesses.Failed(r)
+	}
+	w.Header().Add("WWW-Authenticate", "Bearer")
+	w.Header().Add("WWW-Authenticate", `Basic realm="events", charset="UTF-8"`)
+	h.refuse(w, r, http.StatusUnauthorized, "unauthenticated", "the request does not say whose it is")
 	return "", false
+}
+
+// allowed asks Authorize; when it refuses, the answer is written.
+func (h *handler) allowed(w http.ResponseWriter, r *http.Request, actor string, a Action) bool {
+	err := h.authorize(r, actor, a)
+	if err != nil {
+		h.forbid(w, r, a.Verb, err)
+	}
+	return err == nil
+}
+
+func (h *handler) forbid(w http.ResponseWriter, r *http.Request, verb Verb, err error) {
+	h.log.LogAttrs(r.Context(), slog.LevelInfo, "admin: refused", slog.String("verb", string(verb)), slog.Any("error", err))
+	h.refuse(w, r, http.StatusForbidden, "forbidden", "this is not allowed")
 }

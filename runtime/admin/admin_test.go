@@ -5,13 +5,14 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/admin"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
 // A handler that anybody could reach is not made.
@@ -19,16 +20,16 @@ func TestOptions(t *testing.T) {
 	w := newWorld(t)
 	ok := admin.Tokens(map[string]string{"olga": "secret"})
 	for name, o := range map[string]admin.Options{
-		"no Authorize": {Hosts: []string{"admin.test"}},
-		"no Hosts":     {Authorize: ok},
-		"a URL":        {Authorize: ok, Hosts: []string{"http://admin.test/"}},
-		"a wildcard":   {Authorize: ok, Hosts: []string{"*"}},
+		"no Authenticate": {Hosts: []string{"admin.test"}},
+		"no Hosts":        {Authenticate: ok},
+		"a URL":           {Authenticate: ok, Hosts: []string{"http://admin.test/"}},
+		"a wildcard":      {Authenticate: ok, Hosts: []string{"*"}},
 	} {
 		if _, err := admin.NewHandler(w.es, o); err == nil {
 			t.Errorf("%s is accepted", name)
 		}
 	}
-	if _, err := admin.NewHandler(nil, admin.Options{Authorize: ok, Hosts: []string{"admin.test"}}); err == nil {
+	if _, err := admin.NewHandler(nil, admin.Options{Authenticate: ok, Hosts: []string{"admin.test"}}); err == nil {
 		t.Error("no server is accepted")
 	}
 }
@@ -60,6 +61,11 @@ func TestCrossOrigin(t *testing.T) {
 	}
 	a := w.ask("POST", "/subscriptions/"+id+"/end", "key=1&sure=yes", form, func(r *http.Request) { r.Header.Set("Origin", "https://evil.test") })
 	w.isProblem("form", a, 403, "cross_origin")
+	// AUTH-5: nor does it read, or open the live tail.
+	for _, path := range []string{"/", "/api/subscriptions"} {
+		a = w.ask("GET", path, "", func(r *http.Request) { r.Header.Set("Origin", "https://evil.test") })
+		w.isProblem(path, a, 403, "cross_origin")
+	}
 	if after := w.state(); after != before {
 		t.Errorf("before %s\nafter %s", before, after)
 	}
@@ -123,6 +129,7 @@ type attempts struct {
 		Status  int
 		TookMs  *float64
 		Took    any
+		ByHand  *bool
 	}
 }
 
@@ -135,14 +142,14 @@ func TestSend(t *testing.T) {
 	}
 	list := func() attempts { return get[attempts](w, "/api/subscriptions/"+id+"/attempts") }
 	w.until("the delivery", func() bool { return len(list().Attempts) == 1 })
-	if a := list().Attempts[0]; a.EventID != "evt_1" || a.Number != 1 || a.Status != 200 || a.TookMs == nil || a.Took != nil {
+	if a := list().Attempts[0]; a.EventID != "evt_1" || a.Number != 1 || a.Status != 200 || a.TookMs == nil || a.Took != nil || a.ByHand == nil || *a.ByHand {
 		t.Errorf("%+v", a)
 	}
 	path := "/api/subscriptions/" + id + "/send"
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			if a := w.ask("POST", path, `{"eventId":"evt_1"}`, key("k1")); a.status != 200 || !strings.Contains(a.body, `"number":2`) {
+			if a := w.ask("POST", path, `{"eventId":"evt_1"}`, key("k1")); a.status != 200 || !strings.Contains(a.body, `"number":2`) || !strings.Contains(a.body, `"byHand":true`) {
 				t.Errorf("%d %s", a.status, a.body)
 			}
 		})
@@ -170,23 +177,96 @@ func TestSend(t *testing.T) {
 	}
 }
 
+// What is not there is a page for a browser, and a problem for everybody else and below /api/ (E17).
+func TestNotThere(t *testing.T) {
+	w := newWorld(t)
+	id := w.subscribe("ann", "/a")
+	html := func(r *http.Request) { r.Header.Set("Accept", "text/html,application/xhtml+xml,*/*;q=0.8") }
+	for _, c := range []struct {
+		method, path string
+		status       int
+		says         string
+	}{
+		{"GET", "/nowhere", 404, "there is nothing at this path"},
+		{"GET", "/subscriptions/sub_x", 404, "the subscription: it is not there, or not any more"},
+		{"GET", "/types/unknown", 404, "the event type: it is not there, or not any more"},
+		{"GET", "/tail?event=unknown", 404, "the event type: it is not there, or not any more"},
+		{"GET", "/subscriptions?state=odd", 400, "state is active, suspended or paused"},
+		{"GET", "/connections?limit=0", 400, "limit is a number from 1 to 1000"},
+		{"POST", "/connections", 405, "this takes GET"},
+	} {
+		a := w.ask(c.method, c.path, "", html)
+		if a.status != c.status || a.header.Get("Content-Type") != "text/html; charset=utf-8" || !strings.Contains(a.body, c.says) || !strings.Contains(a.body, "<h1>"+http.StatusText(c.status)) {
+			t.Errorf("%s %s: %d %s", c.method, c.path, a.status, a.body)
+		}
+		if a := w.ask(c.method, c.path, ""); a.status != c.status || a.header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s %s for a program: %d %s", c.method, c.path, a.status, a.body)
+		}
+	}
+	for _, path := range []string{"/api/nowhere", "/api/subscriptions/sub_x"} {
+		if a := w.ask("GET", path, "", html); a.status != 404 || a.header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+	}
+	const says = "the cursor of 7 bytes is malformed"
+	if a := w.ask("POST", "/subscriptions/"+id+"/replay", "key=k1&cursor=unknown", form); a.status != 400 || !strings.Contains(a.body, says) || strings.Contains(a.body, "/cursor") {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if a := w.ask("POST", "/api/subscriptions/"+id+"/replay", `{"cursor":"unknown"}`, key("k2")); a.status != 400 || !strings.Contains(a.body, says) || strings.Contains(a.body, "/cursor") {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	w.deny = func(admin.Action) error { return errors.New("no") }
+	if a := w.ask("GET", "/connections", "", html); a.status != 403 || !strings.Contains(a.body, "<h1>Forbidden") {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
+// Beside an attempt that is under way nothing is sent again; the page tells who asked for which (E12).
+func TestSendUnderWay(t *testing.T) {
+	w := newWorld(t)
+	id := w.subscribe("ann", "/a")
+	if err := w.emit.Emit(t.Context(), payload{ID: "1"}, events.WithID("evt_1")); err != nil {
+		t.Fatal(err)
+	}
+	path := "/api/subscriptions/" + id
+	w.until("the delivery", func() bool { return len(get[attempts](w, path+"/attempts").Attempts) == 1 })
+	hold := make(chan struct{})
+	w.hold.Store(&hold)
+	first := make(chan answered)
+	go func() { first <- w.ask("POST", path+"/send", `{"eventId":"evt_1"}`, key("k1")) }()
+	w.until("the second attempt", func() bool { return len(w.came()) == 2 })
+	w.isProblem("beside it", w.ask("POST", path+"/send", `{"eventId":"evt_1"}`, key("k2")), 409, "under_way")
+	if a := w.ask("POST", "/subscriptions/"+id+"/send", "key=k3&eventId=evt_1", form); a.status != 409 || !strings.Contains(a.body, "another attempt at this event is under way") {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	close(hold)
+	if a := <-first; a.status != 200 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	w.until("both are kept", func() bool { return len(get[attempts](w, path+"/attempts").Attempts) == 2 })
+	page := w.ask("GET", "/subscriptions/"+id, "").body
+	if strings.Count(page, "<td>operator</td>") != 1 || strings.Count(page, "<td>schedule</td>") != 1 || len(w.came()) != 2 {
+		t.Errorf("%d came, %s", len(w.came()), page)
+	}
+}
+
 func TestActions(t *testing.T) {
 	w := newWorld(t)
 	id, other := w.subscribe("ann", "/a"), w.subscribe("bob", "/b")
-	start := *get[server.WebhookInfo](w, "/api/subscriptions/"+id).Cursor
+	start := *get[operator.WebhookInfo](w, "/api/subscriptions/"+id).Cursor
 	w.refuse.Store(true)
 	if err := w.emit.Emit(t.Context(), payload{ID: "1"}, events.WithID("evt_1")); err != nil {
 		t.Fatal(err)
 	}
-	state := func() server.State { return get[server.WebhookInfo](w, "/api/subscriptions/"+id).State }
-	w.until("the suspension", func() bool { return state() == server.StateSuspended })
+	state := func() operator.State { return get[operator.WebhookInfo](w, "/api/subscriptions/"+id).State }
+	w.until("the suspension", func() bool { return state() == operator.StateSuspended })
 	if p := get[subscriptions](w, "/api/subscriptions?state=suspended&principal=ann&minBehind=1"); len(p.Subscriptions) != 1 {
 		t.Errorf("%+v", p)
 	}
 	for i, step := range []struct {
 		verb string
-		want server.State
-	}{{"pause", server.StatePaused}, {"resume", server.StatePaused}, {"pause", server.StatePaused}, {"unpause", server.StateActive}} {
+		want operator.State
+	}{{"pause", operator.StatePaused}, {"resume", operator.StatePaused}, {"pause", operator.StatePaused}, {"unpause", operator.StateActive}} {
 		if a := w.ask("POST", "/api/subscriptions/"+id+"/"+step.verb, "", key("p"+string(rune('0'+i)))); a.status != 200 || state() != step.want {
 			t.Errorf("%s: %d %s, now %s", step.verb, a.status, a.body, state())
 		}
@@ -195,7 +275,7 @@ func TestActions(t *testing.T) {
 		}
 	}
 	w.refuse.Store(false)
-	if a := w.ask("POST", "/api/subscriptions/"+id+"/resume", "", key("1")); a.status != 200 || state() != server.StateActive {
+	if a := w.ask("POST", "/api/subscriptions/"+id+"/resume", "", key("1")); a.status != 200 || state() != operator.StateActive {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	before := len(w.came())
@@ -313,13 +393,22 @@ func TestAuthorize(t *testing.T) {
 	}
 	w.isProblem("attempts", w.ask("GET", "/api/subscriptions/"+id+"/attempts", ""), 403, "forbidden")
 	w.isProblem("types", w.ask("GET", "/api/types", ""), 403, "forbidden")
+	w.asked = nil
+	for _, path := range []string{"/api/subscriptions/" + id, "/api/subscriptions/" + id + "/attempts", "/subscriptions/" + id} {
+		w.ask("GET", path, "")
+	}
+	of := admin.Action{Subscription: id, Principal: "ann", Event: "ping"}
+	show, attempts := of, of
+	show.Verb, attempts.Verb = admin.Show, admin.Attempts
+	if want := []admin.Action{show, attempts, show, attempts}; !slices.Equal(w.asked, want) { // the page asks for both (M4)
+		t.Errorf("of GETs %+v, want %+v", w.asked, want)
+	}
 	w.isProblem("the document", w.ask("GET", "/openapi.yaml", ""), 403, "forbidden")
 	w.isProblem("connections", w.ask("GET", "/api/connections", ""), 403, "forbidden")
 	if a := w.ask("GET", "/subscriptions/"+id, ""); a.status != 200 || !strings.Contains(a.body, "None are kept") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	w.deny = func(admin.Action) error { return admin.ErrUnauthenticated }
-	a := w.ask("GET", "/", "")
+	a := w.ask("GET", "/", "", func(r *http.Request) { r.Header.Set("Anonymous", "yes") })
 	w.isProblem("nobody", a, 401, "unauthenticated")
 	if len(a.header.Values("WWW-Authenticate")) != 2 {
 		t.Errorf("%v", a.header)
@@ -345,7 +434,7 @@ func TestTokens(t *testing.T) {
 	} {
 		r, _ := http.NewRequest("GET", "/", nil)
 		c.set(r)
-		actor, err := f(r, admin.Action{})
+		actor, err := f(r)
 		if actor != c.actor || (err == nil) != (c.actor != "") || err != nil && !errors.Is(err, admin.ErrUnauthenticated) {
 			t.Errorf("%s: %q %v", name, actor, err)
 		}

@@ -11,8 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
 const (
@@ -28,46 +27,51 @@ const (
 //go:embed openapi.yaml
 var openAPI []byte
 
-type adder func(method, path string, f http.HandlerFunc)
+type adder func(method, path string, f page)
 
 func (h *handler) api(add adder) {
-	add("GET", "/openapi.yaml", func(w http.ResponseWriter, r *http.Request) {
-		if _, ok := h.allowed(w, r, Action{Verb: ListTypes}); !ok {
+	add("GET", "/openapi.yaml", func(w http.ResponseWriter, r *http.Request, actor string) {
+		if !h.allowed(w, r, actor, Action{Verb: ListTypes}) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/yaml")
 		_, _ = w.Write(openAPI)
 	})
-	add("GET", "/api/types", func(w http.ResponseWriter, r *http.Request) {
-		if _, ok := h.allowed(w, r, Action{Verb: ListTypes}); ok {
+	add("GET", "/api/types", func(w http.ResponseWriter, r *http.Request, actor string) {
+		if h.allowed(w, r, actor, Action{Verb: ListTypes}) {
 			answer(w, http.StatusOK, map[string]any{"types": h.admin.EventTypes()})
 		}
 	})
-	add("GET", "/api/types/{name}", func(w http.ResponseWriter, r *http.Request) {
-		if t, ok := h.eventType(w, r); ok {
+	add("GET", "/api/types/{name}", func(w http.ResponseWriter, r *http.Request, actor string) {
+		if t, ok := h.eventType(w, r, actor); ok {
 			answer(w, http.StatusOK, t)
 		}
 	})
 	add("GET", "/api/tail", h.tail)
-	add("GET", "/api/subscriptions", func(w http.ResponseWriter, r *http.Request) {
-		page, ok := h.subscriptions(w, r)
+	add("GET", "/api/subscriptions", func(w http.ResponseWriter, r *http.Request, actor string) {
+		page, ok := h.subscriptions(w, r, actor)
 		if ok {
 			answer(w, http.StatusOK, page)
 		}
 	})
-	add("GET", "/api/subscriptions/{id}", func(w http.ResponseWriter, r *http.Request) {
-		if i, ok := h.subscription(w, r, Show); ok {
+	add("GET", "/api/subscriptions/{id}", func(w http.ResponseWriter, r *http.Request, actor string) {
+		if i, ok := h.subscription(w, r, actor, Show); ok {
 			answer(w, http.StatusOK, shown(i))
 		}
 	})
-	add("GET", "/api/subscriptions/{id}/attempts", func(w http.ResponseWriter, r *http.Request) {
-		if i, ok := h.subscription(w, r, Attempts); ok {
+	add("GET", "/api/subscriptions/{id}/attempts", func(w http.ResponseWriter, r *http.Request, actor string) {
+		if i, ok := h.subscription(w, r, actor, Attempts); ok {
 			h.attempts(w, r, i.ID)
 		}
 	})
-	add("GET", "/api/connections", func(w http.ResponseWriter, r *http.Request) {
-		page, ok := h.connections(w, r)
+	add("GET", "/api/connections", func(w http.ResponseWriter, r *http.Request, actor string) {
+		page, ok := h.connections(w, r, actor)
 		if ok {
+			answer(w, http.StatusOK, page)
+		}
+	})
+	add("GET", "/api/outbox", func(w http.ResponseWriter, r *http.Request, actor string) {
+		if page, ok := h.rejected(w, r, actor); ok {
 			answer(w, http.StatusOK, page)
 		}
 	})
@@ -75,6 +79,9 @@ func (h *handler) api(add adder) {
 		add("POST", "/api/subscriptions/{id}/"+string(verb), h.posted(verb))
 	}
 	add("POST", "/api/connections/{id}/disconnect", h.posted(Disconnect))
+	for _, verb := range []Verb{PutBack, Drop} {
+		add("POST", "/api/outbox/{id}/"+string(verb), h.posted(verb))
+	}
 	add("POST", "/api/revoke", h.posted(Revoke))
 }
 
@@ -91,13 +98,13 @@ func answer(w http.ResponseWriter, status int, v any) {
 
 // subscription returns the subscription that the path names. Authorize is asked before anything is
 // said of it, of one that is not there as well.
-func (h *handler) subscription(w http.ResponseWriter, r *http.Request, verb Verb) (i server.WebhookInfo, ok bool) {
+func (h *handler) subscription(w http.ResponseWriter, r *http.Request, actor string, verb Verb) (i operator.WebhookInfo, ok bool) {
 	a := Action{Verb: verb, Subscription: r.PathValue("id")}
 	i, err := h.admin.Get(r.Context(), a.Subscription)
 	if err == nil {
 		a.Principal, a.Event = i.Principal, i.Event
 	}
-	if _, ok := h.allowed(w, r, a); !ok {
+	if !h.allowed(w, r, actor, a) {
 		return i, false
 	}
 	if err != nil {
@@ -108,9 +115,9 @@ func (h *handler) subscription(w http.ResponseWriter, r *http.Request, verb Verb
 }
 
 // eventType returns the event type that the path names.
-func (h *handler) eventType(w http.ResponseWriter, r *http.Request) (t server.EventTypeInfo, ok bool) {
+func (h *handler) eventType(w http.ResponseWriter, r *http.Request, actor string) (t operator.EventTypeInfo, ok bool) {
 	name := r.PathValue("name")
-	if _, ok := h.allowed(w, r, Action{Verb: ShowType, Event: name}); !ok {
+	if !h.allowed(w, r, actor, Action{Verb: ShowType, Event: name}) {
 		return t, false
 	}
 	t, err := h.admin.EventType(name)
@@ -130,16 +137,16 @@ func (h *handler) attempts(w http.ResponseWriter, r *http.Request, id string) {
 	answer(w, http.StatusOK, map[string]any{"attempts": listed(found)})
 }
 
-// An attempt is a store.Attempt as the API shows it.
+// An attempt is a operator.Attempt as the API shows it.
 type attempt struct {
-	store.Attempt
+	operator.Attempt
 	TookMs float64 `json:"tookMs"`
 	// Of the embedded one these are not shown: nanoseconds, and where the event is in its log.
 	Took     any `json:"took,omitempty"`
 	Position any `json:"position,omitempty"`
 }
 
-func listed(found []store.Attempt) []attempt {
+func listed(found []operator.Attempt) []attempt {
 	all := make([]attempt, len(found))
 	for i, a := range found {
 		all[i] = shownAttempt(a)
@@ -147,20 +154,20 @@ func listed(found []store.Attempt) []attempt {
 	return all
 }
 
-func shownAttempt(a store.Attempt) attempt {
+func shownAttempt(a operator.Attempt) attempt {
 	return attempt{Attempt: a, TookMs: float64(a.Took.Microseconds()) / 1000}
 }
 
 // A subscriptionPage is part of a list; Next asks for what follows it.
 type subscriptionPage struct {
-	Subscriptions []server.WebhookInfo `json:"subscriptions"`
-	Next          string               `json:"next,omitempty"`
+	Subscriptions []operator.WebhookInfo `json:"subscriptions"`
+	Next          string                 `json:"next,omitempty"`
 }
 
 // A connectionPage is the same of connections.
 type connectionPage struct {
-	Connections []server.Connection `json:"connections"`
-	Next        string              `json:"next,omitempty"`
+	Connections []operator.Connection `json:"connections"`
+	Next        string                `json:"next,omitempty"`
 }
 
 // A filter is what a list's query asks for.
@@ -199,7 +206,7 @@ func readFilter(q url.Values, known ...string) (f filter, err error) {
 			}
 			f.after = v
 		case "state":
-			if f.state = v; v != "" && v != string(server.StateActive) && v != string(server.StateSuspended) && v != string(server.StatePaused) {
+			if f.state = v; v != "" && v != string(operator.StateActive) && v != string(operator.StateSuspended) && v != string(operator.StatePaused) {
 				return f, badRequest("state is active, suspended or paused")
 			}
 		case "minBehind":
@@ -222,17 +229,17 @@ func readFilter(q url.Values, known ...string) (f filter, err error) {
 
 func cut(s string) string { return s[:min(len(s), 40)] }
 
-func (f *filter) takes(i *server.WebhookInfo) bool {
+func (f *filter) takes(i *operator.WebhookInfo) bool {
 	return (f.principal == "" || i.Principal == f.principal) && (f.event == "" || i.Event == f.event) &&
 		(f.state == "" || string(i.State) == f.state) && (f.url == "" || strings.Contains(shownURL(i.URL), f.url)) &&
-		i.State != server.StateAbsent && (f.minBehind == 0 || i.Behind != nil && *i.Behind >= f.minBehind)
+		i.State != operator.StateAbsent && (f.minBehind == 0 || i.Behind != nil && *i.Behind >= f.minBehind)
 }
 
 // subscriptions answers a list, in order of ids, so that a page is the same whatever comes or goes
 // before it.
-func (h *handler) subscriptions(w http.ResponseWriter, r *http.Request) (p subscriptionPage, ok bool) {
+func (h *handler) subscriptions(w http.ResponseWriter, r *http.Request, actor string) (p subscriptionPage, ok bool) {
 	f, err := readFilter(r.URL.Query(), "principal", "event", "state", "url", "minBehind")
-	if _, ok := h.allowed(w, r, Action{Verb: ListSubscriptions, Principal: f.principal, Event: f.event}); !ok {
+	if !h.allowed(w, r, actor, Action{Verb: ListSubscriptions, Principal: f.principal, Event: f.event}) {
 		return p, false
 	}
 	if err == nil {
@@ -246,7 +253,7 @@ func (h *handler) subscriptions(w http.ResponseWriter, r *http.Request) (p subsc
 }
 
 func (h *handler) find(ctx context.Context, f filter) (p subscriptionPage, err error) {
-	p.Subscriptions = []server.WebhookInfo{}
+	p.Subscriptions = []operator.WebhookInfo{}
 	after := f.after
 	for scanned := 0; ; {
 		n := min(maxPage, maxScan-scanned)
@@ -276,7 +283,7 @@ func (h *handler) find(ctx context.Context, f filter) (p subscriptionPage, err e
 }
 
 // shown leaves out of a callback's URL what may be a secret.
-func shown(i server.WebhookInfo) server.WebhookInfo {
+func shown(i operator.WebhookInfo) operator.WebhookInfo {
 	i.URL = shownURL(i.URL)
 	return i
 }
@@ -290,16 +297,16 @@ func shownURL(raw string) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 
-func (h *handler) connections(w http.ResponseWriter, r *http.Request) (p connectionPage, ok bool) {
+func (h *handler) connections(w http.ResponseWriter, r *http.Request, actor string) (p connectionPage, ok bool) {
 	f, err := readFilter(r.URL.Query(), "principal", "event", "mode")
-	if _, ok := h.allowed(w, r, Action{Verb: ListConnections, Principal: f.principal, Event: f.event}); !ok {
+	if !h.allowed(w, r, actor, Action{Verb: ListConnections, Principal: f.principal, Event: f.event}) {
 		return p, false
 	}
 	if err != nil {
 		h.fail(w, r, "the list", err)
 		return p, false
 	}
-	p.Connections = []server.Connection{}
+	p.Connections = []operator.Connection{}
 	for _, c := range h.admin.Connections() {
 		if c.ID <= f.after || f.principal != "" && c.Principal != f.principal || f.event != "" && c.Event != f.event || f.mode != "" && c.Mode != f.mode {
 			continue

@@ -11,12 +11,13 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
 //go:embed page
@@ -41,13 +42,13 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 		}
 		return b.String()
 	},
-	"rows": func(base string, rows []server.WebhookInfo) endpointTable { return endpointTable{base, rows} },
+	"rows": func(base string, rows []operator.WebhookInfo) endpointTable { return endpointTable{base, rows} },
 }).ParseFS(pageFiles, "page/*.html"))
 
 // An endpointTable is a table of subscriptions.
 type endpointTable struct {
 	Base string
-	Rows []server.WebhookInfo
+	Rows []operator.WebhookInfo
 }
 
 // static are the files that are served as they are; nothing of them is anybody's.
@@ -63,54 +64,60 @@ type view struct {
 	// Bad tells that it failed.
 	Bad bool
 
-	Types         []server.EventType
-	Type          *server.EventTypeInfo
-	Failing       []server.WebhookInfo
-	AllFailing    int  // how many there are
+	Types         []operator.EventType
+	Type          *operator.EventTypeInfo
+	Failing       []operator.WebhookInfo
+	AllFailing    int // how many there are
+	Rejected      []operator.Rejected
+	AnyRejected   bool
 	Payloads      bool // are shown
 	Filter        url.Values
-	Subscriptions []server.WebhookInfo
-	Subscription  *server.WebhookInfo
-	Attempts      []store.Attempt
-	Connections   []server.Connection
+	Subscriptions []operator.WebhookInfo
+	Subscription  *operator.WebhookInfo
+	Attempts      []operator.Attempt
+	Connections   []operator.Connection
 	More          string // URL of the next page
 }
 
 // maxFailing is how many failing endpoints the overview names.
 const maxFailing = 20
 
-func (h *handler) console(add adder) {
+// static serves what is nobody's.
+func (h *handler) static(open func(method, path string, f http.HandlerFunc)) {
 	for name, kind := range static {
 		b, err := pageFiles.ReadFile("page/" + name)
 		if err != nil {
 			panic(err) // it is embedded
 		}
-		add("GET", "/"+name, func(w http.ResponseWriter, _ *http.Request) {
+		open("GET", "/"+name, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", kind)
 			_, _ = w.Write(b)
 		})
 	}
+}
+
+func (h *handler) console(add adder) {
 	add("GET", "/{$}", h.overview)
-	add("GET", "/subscriptions", func(w http.ResponseWriter, r *http.Request) {
-		p, ok := h.subscriptions(w, r)
+	add("GET", "/subscriptions", func(w http.ResponseWriter, r *http.Request, actor string) {
+		p, ok := h.subscriptions(w, r, actor)
 		if !ok {
 			return
 		}
 		h.render(w, r, http.StatusOK, "subscriptions.html", view{Title: "Subscriptions", Filter: r.URL.Query(), Subscriptions: p.Subscriptions, More: next(r, p.Next)})
 	})
-	add("GET", "/subscriptions/{id}", func(w http.ResponseWriter, r *http.Request) {
-		if i, ok := h.subscription(w, r, Show); ok {
-			h.showSubscription(w, r, i, view{})
+	add("GET", "/subscriptions/{id}", func(w http.ResponseWriter, r *http.Request, actor string) {
+		if i, ok := h.subscription(w, r, actor, Show); ok {
+			h.showSubscription(w, r, actor, i, view{})
 		}
 	})
-	add("GET", "/types/{name}", func(w http.ResponseWriter, r *http.Request) {
-		if t, ok := h.eventType(w, r); ok {
+	add("GET", "/types/{name}", func(w http.ResponseWriter, r *http.Request, actor string) {
+		if t, ok := h.eventType(w, r, actor); ok {
 			h.render(w, r, http.StatusOK, "type.html", view{Title: t.Name, Type: &t})
 		}
 	})
 	add("GET", "/tail", h.tailPage)
-	add("GET", "/connections", func(w http.ResponseWriter, r *http.Request) {
-		p, ok := h.connections(w, r)
+	add("GET", "/connections", func(w http.ResponseWriter, r *http.Request, actor string) {
+		p, ok := h.connections(w, r, actor)
 		if !ok {
 			return
 		}
@@ -120,6 +127,14 @@ func (h *handler) console(add adder) {
 		add("POST", "/subscriptions/{id}/"+string(verb), h.pressed(verb))
 	}
 	add("POST", "/connections/{id}/disconnect", h.pressed(Disconnect))
+	add("GET", "/outbox", func(w http.ResponseWriter, r *http.Request, actor string) {
+		if p, ok := h.rejected(w, r, actor); ok {
+			h.render(w, r, http.StatusOK, "outbox.html", view{Title: "Put aside", Rejected: p.Rejected, More: next(r, p.Next)})
+		}
+	})
+	for _, verb := range []Verb{PutBack, Drop} {
+		add("POST", "/outbox/{id}/"+string(verb), h.pressed(verb))
+	}
 	add("POST", "/revoke", h.pressed(Revoke))
 }
 
@@ -133,13 +148,14 @@ func next(r *http.Request, after string) string {
 	return "?" + q.Encode()
 }
 
-func (h *handler) overview(w http.ResponseWriter, r *http.Request) {
-	if _, ok := h.allowed(w, r, Action{Verb: ListTypes}); !ok {
+func (h *handler) overview(w http.ResponseWriter, r *http.Request, actor string) {
+	if !h.allowed(w, r, actor, Action{Verb: ListTypes}) {
 		return
 	}
 	v := view{Title: "Overview", Types: h.admin.EventTypes()}
 	// Who may see the types alone sees no endpoints.
-	if _, err := h.authorize(r, Action{Verb: ListSubscriptions}); err == nil {
+	if h.authorize(r, actor, Action{Verb: ListSubscriptions}) == nil {
+		var err error
 		if v.Failing, v.AllFailing, err = h.admin.Failing(r.Context(), maxFailing); err != nil {
 			h.fail(w, r, "the failing endpoints", err)
 			return
@@ -148,13 +164,21 @@ func (h *handler) overview(w http.ResponseWriter, r *http.Request) {
 			v.Failing[i] = shown(v.Failing[i])
 		}
 	}
+	if h.authorize(r, actor, Action{Verb: ListOutbox}) == nil {
+		some, err := h.admin.Rejected(r.Context(), 0, 1)
+		if err != nil {
+			h.fail(w, r, "what was put aside", err)
+			return
+		}
+		v.AnyRejected = len(some) > 0
+	}
 	h.render(w, r, http.StatusOK, "overview.html", v)
 }
 
 // tailPage is the page of the live tail: the only one with a script.
-func (h *handler) tailPage(w http.ResponseWriter, r *http.Request) {
+func (h *handler) tailPage(w http.ResponseWriter, r *http.Request, actor string) {
 	f, err := readFilter(r.URL.Query(), "event")
-	if _, ok := h.allowed(w, r, Action{Verb: Tail, Event: f.event}); !ok {
+	if !h.allowed(w, r, actor, Action{Verb: Tail, Event: f.event}) {
 		return
 	}
 	if err == nil && f.event != "" {
@@ -165,7 +189,7 @@ func (h *handler) tailPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v := view{Title: "Live tail", Filter: r.URL.Query(), Payloads: h.payloads}
-	if _, err := h.authorize(r, Action{Verb: ListTypes}); err == nil {
+	if h.authorize(r, actor, Action{Verb: ListTypes}) == nil {
 		v.Types = h.admin.EventTypes()
 	}
 	w.Header().Set("Content-Security-Policy", policyOfTail)
@@ -173,8 +197,9 @@ func (h *handler) tailPage(w http.ResponseWriter, r *http.Request) {
 }
 
 // showSubscription shows one subscription, with its attempts where those may be seen.
-func (h *handler) showSubscription(w http.ResponseWriter, r *http.Request, i server.WebhookInfo, v view) {
-	if _, err := h.authorize(r, Action{Verb: Attempts, Subscription: i.ID, Principal: i.Principal, Event: i.Event}); err == nil {
+func (h *handler) showSubscription(w http.ResponseWriter, r *http.Request, actor string, i operator.WebhookInfo, v view) {
+	if h.authorize(r, actor, Action{Verb: Attempts, Subscription: i.ID, Principal: i.Principal, Event: i.Event}) == nil {
+		var err error
 		if v.Attempts, err = h.admin.Attempts(r.Context(), i.ID); err != nil {
 			h.fail(w, r, "the attempts", err)
 			return
@@ -220,10 +245,10 @@ func (h *handler) render(w http.ResponseWriter, r *http.Request, status int, nam
 
 // pressed serves a button of the console: a form, whose key was made with the page, so that pressing
 // twice does it once.
-func (h *handler) pressed(verb Verb) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+func (h *handler) pressed(verb Verb) page {
+	return func(w http.ResponseWriter, r *http.Request, actor string) {
 		t, err := readForm(w, r, verb)
-		out, ok := h.act(w, r, t, err)
+		out, ok := h.act(w, r, actor, t, err)
 		if !ok {
 			return
 		}
@@ -235,6 +260,8 @@ func (h *handler) pressed(verb Verb) http.HandlerFunc {
 		switch verb {
 		case Disconnect:
 			to = base(r) + "/connections"
+		case PutBack, Drop:
+			to = base(r) + "/outbox"
 		case Send, Pause, Unpause, Replay, Resume:
 			to += "/" + url.PathEscape(t.action.Subscription) + "?done=" + string(verb)
 		}
@@ -246,9 +273,12 @@ func (h *handler) pressed(verb Verb) http.HandlerFunc {
 func readForm(w http.ResponseWriter, r *http.Request, verb Verb) (t task, err error) {
 	t.name(r, verb)
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	if err := r.ParseForm(); err != nil {
+	if err := r.ParseForm(); errors.Is(err, os.ErrDeadlineExceeded) {
+		return t, errSlow
+	} else if err != nil {
 		return t, badRequest("the form cannot be read")
 	}
+	inbound.Lift(w)
 	form := r.PostForm
 	t.key, t.request.EventID, t.request.Principal = form.Get("key"), form.Get("eventId"), form.Get("principal")
 	if verb == Replay && form.Has("cursor") {

@@ -19,8 +19,8 @@ func ExampleNewHandler() {
 		log.Fatal(err)
 	}
 	operators, err := admin.NewHandler(es, admin.Options{
-		Hosts:     []string{"ops.example.com"},
-		Authorize: admin.Tokens(map[string]string{"oncall": os.Getenv("ADMIN_TOKEN")}),
+		Hosts:        []string{"ops.example.com"},
+		Authenticate: admin.Tokens(map[string]string{"oncall": os.Getenv("ADMIN_TOKEN")}),
 	})
 	if err != nil {
 		log.Fatal(err)

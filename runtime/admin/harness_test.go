@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -20,7 +21,9 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/admin"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -38,6 +41,8 @@ type world struct {
 	emit     *server.Emitter[payload]
 	endpoint *httptest.Server
 	refuse   atomic.Bool
+	store    *watchedStore
+	hold     atomic.Pointer[chan struct{}] // what the endpoint waits for
 	handler  http.Handler
 
 	mu    sync.Mutex
@@ -56,12 +61,15 @@ func (w *world) Write(p []byte) (int, error) {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t}
+	w := &world{t: t, store: &watchedStore{Store: memory.New()}}
 	w.endpoint = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		w.mu.Lock()
 		w.ids = append(w.ids, r.Header.Get("webhook-id"))
 		w.mu.Unlock()
+		if hold := w.hold.Load(); hold != nil {
+			<-*hold
+		}
 		if w.refuse.Load() {
 			http.Error(rw, "the endpoint's own words", http.StatusServiceUnavailable)
 		}
@@ -70,7 +78,7 @@ func newWorld(t *testing.T) *world {
 	logger := slog.New(slog.NewJSONHandler(w, nil))
 	var err error
 	w.es, err = server.New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), server.Options{
-		Logger: slog.New(slog.DiscardHandler),
+		Logger: slog.New(slog.DiscardHandler), Store: w.store,
 		Webhook: &server.WebhookOptions{Callbacks: server.Callbacks{AllowOrigins: []string{w.endpoint.URL}},
 			Retry: server.Retry{Schedule: []time.Duration{0, time.Hour}, Suspend: server.Suspension{Rate: 0.5, Min: 1}}},
 	})
@@ -94,16 +102,20 @@ func newWorld(t *testing.T) *world {
 			defer w.mu.Unlock()
 			w.audit = append(w.audit, r)
 		},
-		Authorize: func(r *http.Request, a admin.Action) (string, error) {
+		Authenticate: func(r *http.Request) (string, error) {
+			if r.Header.Get("Anonymous") != "" {
+				return "", admin.ErrUnauthenticated
+			}
+			return cmp.Or(r.Header.Get("Actor"), "olga"), nil
+		},
+		Authorize: func(r *http.Request, _ string, a admin.Action) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.asked = append(w.asked, a)
 			if w.deny != nil {
-				if err := w.deny(a); err != nil {
-					return "", err
-				}
+				return w.deny(a)
 			}
-			return "olga", nil
+			return nil
 		}})
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +126,7 @@ func newWorld(t *testing.T) *world {
 // subscribe makes a webhook subscription of a principal.
 func (w *world) subscribe(principal, path string) string {
 	w.t.Helper()
-	id, err := w.es.Admin().Register(w.t.Context(), server.Registration{SubscriptionKey: server.SubscriptionKey{
+	id, err := w.es.Admin().Subscribe(w.t.Context(), operator.SubscribeRequest{SubscriptionKey: operator.SubscriptionKey{
 		Principal: principal, Event: "ping", URL: w.endpoint.URL + path}})
 	if err != nil {
 		w.t.Fatal(err)
@@ -180,7 +192,7 @@ func get[T any](w *world, path string) (v T) {
 }
 
 type subscriptions struct {
-	Subscriptions []server.WebhookInfo
+	Subscriptions []operator.WebhookInfo
 	Next          string
 }
 

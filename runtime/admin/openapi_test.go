@@ -94,6 +94,8 @@ func TestOpenAPI(t *testing.T) {
 		{"GET", sub, "", "Subscription"},
 		{"GET", sub + "/attempts", "", "AttemptList"},
 		{"GET", "/api/connections", "", "ConnectionList"},
+		{"GET", "/api/outbox", "", "RejectedList"},
+		{"POST", "/api/outbox/7/drop", "", "Problem"},
 		{"POST", sub + "/send", `{"eventId":"evt_1"}`, "Sent"},
 		{"POST", sub + "/pause", "", "Done"},
 		{"GET", sub, "", "Subscription"},

@@ -6,8 +6,12 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
 // A problemDocument is an error (RFC 9457). Code is ours: what a program can tell them apart by.
@@ -29,7 +33,16 @@ func problem(w http.ResponseWriter, status int, code, detail string) {
 // fail answers an error of the server. What is internal is logged and not shown.
 func (h *handler) fail(w http.ResponseWriter, r *http.Request, what string, err error) {
 	status, code, detail := h.classify(r.Context(), what, err)
-	problem(w, status, code, detail)
+	h.refuse(w, r, status, code, detail)
+}
+
+// refuse answers with a problem, which a browser gets as a page.
+func (h *handler) refuse(w http.ResponseWriter, r *http.Request, status int, code, detail string) {
+	if strings.HasPrefix(r.URL.Path, "/api/") || !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		problem(w, status, code, detail)
+		return
+	}
+	h.render(w, r, status, "failed.html", view{Title: http.StatusText(status), Note: detail, Bad: true})
 }
 
 func (h *handler) classify(ctx context.Context, what string, err error) (status int, code, detail string) {
@@ -38,10 +51,14 @@ func (h *handler) classify(ctx context.Context, what string, err error) (status 
 		return http.StatusBadRequest, "bad_request", err.Error()
 	case errors.Is(err, events.ErrNotFound):
 		return http.StatusNotFound, "not_found", what + ": it is not there, or not any more"
+	case errors.Is(err, errSlow):
+		return http.StatusRequestTimeout, "timeout", err.Error()
 	case errors.Is(err, events.ErrInvalidParams):
-		return http.StatusBadRequest, "invalid", what + ": " + err.Error()
+		return http.StatusBadRequest, "invalid", what + ": " + fault.Answer(err, wire.Sketch).Message
 	case errors.Is(err, events.ErrUnsupported):
-		return http.StatusConflict, "unsupported", what + ": " + err.Error()
+		return http.StatusConflict, "unsupported", what + ": " + fault.Answer(err, wire.Sketch).Message
+	case errors.Is(err, operator.ErrUnderWay):
+		return http.StatusConflict, "under_way", what + ": another attempt at this event is under way"
 	case errors.Is(err, errRefused):
 		return http.StatusForbidden, "forbidden", what + ": " + err.Error()
 	case errors.Is(err, errShutDown):
@@ -52,6 +69,9 @@ func (h *handler) classify(ctx context.Context, what string, err error) (status 
 	h.log.LogAttrs(ctx, slog.LevelError, "admin: "+what, slog.Any("error", err))
 	return http.StatusInternalServerError, "internal", what + ": an internal error, which is in the server's log"
 }
+
+// errSlow is what becomes of a body that does not arrive.
+var errSlow = errors.New("the body did not arrive within " + bodyTime.String())
 
 // errBadRequest is matched by errors about the request itself.
 var errBadRequest = errors.New("bad request")

@@ -7,14 +7,15 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
 const (
-	// maxTails bounds how many live tails a handler serves at once.
+	// maxTails bounds how many live tails an actor has at once.
 	maxTails = 32
 	// tailBeat is how often something is written when nothing happens, so that a connection that is gone
 	// is noticed.
@@ -29,13 +30,13 @@ const (
 
 // tail serves occurrences as they pass, as server-sent events: "occurrence", "skipped" when the client was
 // too slow, and "end" with a problem, after which nothing follows.
-func (h *handler) tail(w http.ResponseWriter, r *http.Request) {
+func (h *handler) tail(w http.ResponseWriter, r *http.Request, actor string) {
 	f, err := readFilter(r.URL.Query(), "event")
 	if q := r.URL.Query(); err == nil && (q.Has("after") || q.Has("limit")) {
 		err = badRequest("a live tail has no pages")
 	}
 	action := Action{Verb: Tail, Event: f.event}
-	if _, ok := h.allowed(w, r, action); !ok {
+	if !h.allowed(w, r, actor, action) {
 		return
 	}
 	if err != nil {
@@ -47,12 +48,11 @@ func (h *handler) tail(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, r, "the event type", err)
 		return
 	}
-	select {
-	case h.tails <- struct{}{}:
-		defer func() { <-h.tails }()
-	default:
+	if h.tails.take(actor) {
+		defer h.tails.give(actor)
+	} else {
 		w.Header().Set("Retry-After", "60")
-		problem(w, http.StatusServiceUnavailable, "too_many", fmt.Sprintf("%d live tails are open, no more are served", maxTails))
+		problem(w, http.StatusServiceUnavailable, "too_many", fmt.Sprintf("%d live tails of yours are open, no more are served", maxTails))
 		return
 	}
 	s := &sse{w: w, c: http.NewResponseController(w)}
@@ -61,14 +61,14 @@ func (h *handler) tail(w http.ResponseWriter, r *http.Request) {
 	if err := s.write(fmt.Sprintf("retry: %d\n\n", tailRetry)); err != nil {
 		return
 	}
-	if err := h.follow(r, s, t, action); err != nil {
+	if err := h.follow(r, s, t, actor, action); err != nil {
 		status, code, detail := h.classify(r.Context(), "the tail", err)
 		_ = s.event("end", problemDocument{"about:blank", http.StatusText(status), status, detail, code})
 	}
 }
 
 // follow returns nil when the client is gone.
-func (h *handler) follow(r *http.Request, s *sse, t *server.Tail, action Action) error {
+func (h *handler) follow(r *http.Request, s *sse, t operator.Tail, actor string, action Action) error {
 	ctx := r.Context()
 	ask := time.Now().Add(tailAuthorize)
 	for ctx.Err() == nil {
@@ -80,7 +80,7 @@ func (h *handler) follow(r *http.Request, s *sse, t *server.Tail, action Action)
 		found, skipped, err := t.Next(wait)
 		cancel()
 		if now := time.Now(); !now.Before(ask) {
-			if _, refused := h.authorize(r, action); refused != nil {
+			if refused := h.again(r, actor, action); refused != nil {
 				h.log.LogAttrs(ctx, slog.LevelInfo, "admin: refused", slog.String("verb", string(action.Verb)), slog.Any("error", refused))
 				return errRefused
 			}
@@ -105,8 +105,47 @@ func (h *handler) follow(r *http.Request, s *sse, t *server.Tail, action Action)
 	return nil
 }
 
+// again asks whether the request is still that actor's, who may still tail.
+func (h *handler) again(r *http.Request, actor string, a Action) error {
+	now, err := h.authenticate(r)
+	if err == nil && now != actor {
+		err = fmt.Errorf("it is %q's now", now)
+	}
+	if err == nil {
+		err = h.authorize(r, actor, a)
+	}
+	return err
+}
+
+// tails counts the open ones by actor.
+type tails struct {
+	mu   sync.Mutex
+	open map[string]int
+}
+
+func (t *tails) take(actor string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open == nil {
+		t.open = map[string]int{}
+	}
+	if t.open[actor] >= maxTails {
+		return false
+	}
+	t.open[actor]++
+	return true
+}
+
+func (t *tails) give(actor string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open[actor]--; t.open[actor] == 0 {
+		delete(t.open, actor)
+	}
+}
+
 // show writes what has passed.
-func (h *handler) show(s *sse, found []server.Tailed, skipped int64) error {
+func (h *handler) show(s *sse, found []operator.Occurrence, skipped int64) error {
 	if skipped > 0 {
 		if err := s.event("skipped", map[string]int64{"count": skipped}); err != nil {
 			return err
@@ -116,7 +155,7 @@ func (h *handler) show(s *sse, found []server.Tailed, skipped int64) error {
 		if !h.payloads {
 			found[i].Data = nil
 		}
-		if err := s.event("occurrence", shownOccurrence{Tailed: found[i], Data: found[i].Data}); err != nil {
+		if err := s.event("occurrence", shownOccurrence{Occurrence: found[i], Data: found[i].Data}); err != nil {
 			return err
 		}
 	}
@@ -125,7 +164,7 @@ func (h *handler) show(s *sse, found []server.Tailed, skipped int64) error {
 
 // A shownOccurrence has its payload only where payloads are shown.
 type shownOccurrence struct {
-	server.Tailed
+	operator.Occurrence
 	Data json.RawMessage `json:"data,omitempty"`
 }
 

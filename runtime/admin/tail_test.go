@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -97,11 +98,17 @@ func newTailed(t *testing.T, payloads bool) *tailed {
 	t.Cleanup(func() { w.es.Shutdown(context.Background()) })
 	w.emit = w.register("ping")
 	w.h, err = admin.NewHandler(w.es, admin.Options{Logger: slog.New(slog.DiscardHandler), Hosts: []string{"admin.test"}, ShowPayloads: payloads,
-		Authorize: func(_ *http.Request, a admin.Action) (string, error) {
+		Authenticate: func(r *http.Request) (string, error) {
+			if r.Header.Get("Anonymous") != "" {
+				return "", admin.ErrUnauthenticated
+			}
+			return cmp.Or(r.Header.Get("Actor"), "olga"), nil
+		},
+		Authorize: func(*http.Request, string, admin.Action) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.n++
-			return "olga", w.deny
+			return w.deny
 		}})
 	if err != nil {
 		t.Fatal(err)
@@ -120,12 +127,15 @@ func (w *tailed) register(name string) *server.Emitter[payload] {
 	return e
 }
 
-func (w *tailed) open(query string) *reading {
+func (w *tailed) open(query string, actor ...string) *reading {
 	r := &reading{header: http.Header{}, over: make(chan struct{})}
 	ctx, cancel := context.WithCancel(w.t.Context())
 	r.cancel = cancel
 	req := httptest.NewRequestWithContext(ctx, "GET", "/api/tail"+query, nil)
 	req.Host = "admin.test"
+	if len(actor) > 0 {
+		req.Header.Set("Actor", actor[0])
+	}
 	go func() {
 		defer close(r.over)
 		w.h.ServeHTTP(r, req)
@@ -234,7 +244,7 @@ func TestTailAuthorizes(t *testing.T) {
 }
 
 // A client that reads slowly is told what it missed and holds nothing up; one that does not read at all is
-// gone after 10 s. So many are served at once and no more.
+// gone after 10 s. So many of an actor are served at once and no more.
 func TestTailIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTailed(t, false)
@@ -263,6 +273,9 @@ func TestTailIsBounded(t *testing.T) {
 		}
 		if r := w.open(""); r.status != 503 || r.header.Get("Retry-After") == "" || !strings.Contains(r.text(), `"too_many"`) {
 			t.Errorf("%d %v", r.status, r.header)
+		}
+		if r := w.open("", "ivan"); r.status != 200 {
+			t.Errorf("%d for somebody else", r.status)
 		}
 		open[0].cancel()
 		<-open[0].over

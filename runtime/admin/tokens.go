@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Tokens returns an Authorize for who needs no more: whoever has one of the tokens may do everything
-// and is the actor that it belongs to. A token comes as bearer token or, from a browser, as the
+// Tokens returns an Authenticate for who needs no more: whoever has one of the tokens is the actor that
+// it belongs to. A token comes as bearer token or, from a browser, as the
 // password of any user. Empty tokens are nobody's.
-func Tokens(byActor map[string]string) func(*http.Request, Action) (string, error) {
+func Tokens(byActor map[string]string) func(*http.Request) (string, error) {
 	type pair struct {
 		actor string
 		sum   [sha256.Size]byte
@@ -21,7 +21,7 @@ func Tokens(byActor map[string]string) func(*http.Request, Action) (string, erro
 			all = append(all, pair{actor, sha256.Sum256([]byte(token))})
 		}
 	}
-	return func(r *http.Request, _ Action) (string, error) {
+	return func(r *http.Request) (string, error) {
 		_, given, ok := r.BasicAuth()
 		if scheme, bearer, found := strings.Cut(r.Header.Get("Authorization"), " "); !ok && found && strings.EqualFold(scheme, "Bearer") {
 			given, ok = bearer, true

@@ -8,11 +8,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/carry"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // What adapters stand on is not in this package's API: they reach it by package carry.
@@ -21,6 +22,7 @@ func init() {
 		return SubscribeOption(func(o *subscribeOptions) { o.carrier = c })
 	}
 	carry.Of = func(c any) carry.Client { return inside{c.(*Client)} }
+	carry.Repeatable = repeatable
 }
 
 // inside is a client as adapters see it.
@@ -62,6 +64,10 @@ func (s *subscription) runCarrier(ctx context.Context, sess *session) error {
 	s.modeName = s.opts.carrier.Mode()
 	s.mu.Unlock()
 	err := s.opts.carrier.Carry(ctx, &intake{s, sess})
+	if rpc := (*jsonrpc.Error)(nil); errors.As(err, &rpc) && staleCodes[rpc.Code] && !sess.board.shared {
+		sess.suspect()
+		return &staleError{errorOf(rpc.Code, rpc.Message, rpc.Data)}
+	}
 	if told := (*TerminatedError)(nil); ctx.Err() != nil && s.ctx.Err() == nil && !errors.As(err, &told) {
 		return ErrSessionLost
 	}
@@ -185,6 +191,7 @@ func (in *intake) Listen(ctx context.Context, key string, acknowledged func()) e
 			c.end()
 		}
 	})
+	trust := s.board.trust()
 	answer := time.NewTimer(in.s.c.opts.CallTimeout)
 	defer answer.Stop()
 	for {
@@ -197,13 +204,15 @@ func (in *intake) Listen(ctx context.Context, key string, acknowledged func()) e
 			var ack struct {
 				Meta map[string]json.RawMessage `json:"_meta"`
 			}
-			if json.Unmarshal(f.params, &ack) != nil || string(ack.Meta[key]) != "true" {
+			if wire.Decode(f.params, &ack) != nil || string(ack.Meta[key]) != "true" {
 				return events.NewError(wire.Unsupported, nil)
 			}
 			answer.Stop()
 			acknowledged()
 		case <-c.ended:
 			return errStreamEnded
+		case <-trust.Done():
+			return errSilent
 		case <-answer.C:
 			return errTimeout(methodListen)
 		case <-ctx.Done():

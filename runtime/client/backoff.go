@@ -10,8 +10,9 @@ import (
 // asks for more must not silence a subscription for good.
 const maxWait = time.Hour
 
-// Backoff spaces attempts: the n-th waits a random time between half and all of Min·2ⁿ, at most
-// Max.
+// Backoff spaces attempts: the n-th attempt waits a random time between half and all of Min·2ⁿ, at most Max. While
+// nobody answers, and after a stream that had delivered, the waits of the first 5 s are cut to 250 ms each: where
+// servers stand behind a balancer another one may be there.
 type Backoff struct {
 	// Min is the first wait; 0 means 1 s.
 	Min time.Duration
@@ -27,10 +28,35 @@ func (b Backoff) delay(n int) time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
 
-// wait sleeps the n-th delay, or atLeast when that is longer.
-func (b Backoff) wait(ctx context.Context, n int, atLeast time.Duration) error {
-	return sleep(ctx, max(b.delay(n), atLeast))
+// The brisk tries that begin an outage.
+const (
+	briskPause = 250 * time.Millisecond // the longest of their pauses
+	briskFor   = 5 * time.Second        // the sum of them
+)
+
+// pauses are those of one thing that is tried until it succeeds. Brisk ones divide what Backoff says, so
+// that after them there are as many tries as without.
+type pauses struct {
+	Backoff
+	n      int
+	waited time.Duration
+	due    time.Duration // when Backoff alone would have tried next, as a sum of pauses
 }
+
+func (p *pauses) next(brisk bool) time.Duration {
+	if !brisk || p.waited >= p.due {
+		p.due = p.waited + p.delay(p.n)
+		p.n++
+	}
+	d := p.due - p.waited
+	if brisk && p.waited < briskFor {
+		d = min(d, briskPause/2+rand.N(briskPause/2))
+	}
+	p.waited += d
+	return d
+}
+
+func (p *pauses) reset() { *p = pauses{Backoff: p.Backoff} }
 
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)

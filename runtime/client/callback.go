@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/ring"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // handTimeout is how long a delivery waits for room in the queue before the server is told to try
@@ -34,6 +34,7 @@ type callback struct {
 	// reports tells that the server has sent a deliveryStatus, so that none means a new subscription.
 	reports bool
 	rotated time.Time
+	lapses  time.Time     // when the grant ends; zero for never
 	heard   atomic.Uint64 // deliveries so far
 
 	terminated chan error
@@ -57,6 +58,9 @@ func (s *subscription) openCallback(ctx context.Context) (*callback, error) {
 	if err := cb.restore(ctx); err != nil {
 		return nil, err
 	}
+	s.mu.Lock()
+	s.endpoint = cb.endpoint
+	s.mu.Unlock()
 	s.ledger.useCallback(cb)
 	pumping, stop := context.WithCancel(s.ctx)
 	cb.stop = stop

@@ -8,7 +8,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 const methodListen = "subscriptions/listen"
@@ -134,7 +134,7 @@ func (s *session) call(ctx context.Context, method string, body any, c *call) (j
 	select {
 	case a := <-answered:
 		if errors.As(a.err, new(*staleError)) {
-			s.lose()
+			s.suspect()
 		}
 		return a.raw, a.err
 	case <-ctx.Done():
@@ -153,6 +153,11 @@ func (s *session) do(ctx context.Context, method string, body any, c *call) (jso
 	res, err := mcp.CallCustomMethod[*params, *result](withCall(ctx, c), s.cs, method, &params{body: body})
 	if err != nil {
 		return nil, callError(ctx, s, c, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.result != nil {
+		return c.result, nil
 	}
 	return res.raw, nil
 }

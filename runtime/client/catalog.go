@@ -11,8 +11,19 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+)
+
+// Pauses between readings of events/list.
+const (
+	// relistPause is the shortest between two that changes cause.
+	relistPause = time.Second
+	// slowRelist is by how much the readings by time are rarer where the server tells of changes: what
+	// it tells may be lost.
+	slowRelist = 6
+	// lastingListen is what a listen stream must have lived for its end to be a first one.
+	lastingListen = 10 * time.Second
 )
 
 // Bounds of one reading of events/list, beside that of its bytes, Options.MaxMessage.
@@ -47,7 +58,9 @@ type catalog struct {
 
 	mu    sync.Mutex
 	last  reading
+	at    time.Time // of the last reading
 	known bool
+	again bool // the next reading keeps its distance from the last
 }
 
 func (c *catalog) init() { c.reading = make(chan struct{}, 1) }
@@ -55,7 +68,34 @@ func (c *catalog) init() { c.reading = make(chan struct{}, 1) }
 func (c *catalog) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last.list, c.known = nil, false // what was left out stays known until the next reading
+	c.last.list, c.known, c.again = nil, false, false // what was left out stays known until the next reading
+}
+
+// forgetOld forgets what was not read just now: many may ask for it at once.
+func (c *catalog) forgetOld() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.at) >= relistPause {
+		c.last.list, c.known = nil, false
+	}
+}
+
+// untilRead is how long to wait before what was forgotten is read again.
+func (c *catalog) untilRead() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known || !c.again {
+		return 0
+	}
+	return relistPause - time.Since(c.at)
+}
+
+// forgetAgain forgets what is read again after a pause, since a server may make many ask for it.
+func (c *catalog) forgetAgain() {
+	c.forget()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.again = true
 }
 
 func (c *catalog) leftOut() []*DescriptorError {
@@ -94,7 +134,7 @@ func (c *Client) readList(ctx context.Context, s *session, own *call) (all readi
 			return reading{}, fmt.Errorf("client: %s: %w", wire.MethodList, err)
 		}
 		if held += int64(len(raw)); held > c.opts.MaxMessage {
-			return unusable("%w", errTooLarge("the whole list", c.opts.MaxMessage))
+			return unusable("%w", errTooLarge(fmt.Sprintf("the list, with %d bytes after %d entries of /events,", held, len(all.list)+len(all.leftOut)), c.opts.MaxMessage))
 		}
 		page, err := wire.DecodeListPage(raw)
 		if err != nil {
@@ -142,7 +182,7 @@ func errTimeout(method string) error {
 // keep stores what was read and tells every live subscription.
 func (c *Client) keep(all reading) {
 	c.catalog.mu.Lock()
-	c.catalog.last, c.catalog.known = all, true
+	c.catalog.last, c.catalog.known, c.catalog.at = all, true, time.Now()
 	c.catalog.mu.Unlock()
 	for _, bad := range all.leftOut {
 		c.log.Warn("an entry of events/list is left out", "err", bad)
@@ -187,6 +227,9 @@ func (c *Client) describe(ctx context.Context, s *session, name string) (Descrip
 			return d, nil
 		}
 	}
+	if err := sleep(ctx, c.catalog.untilRead()); err != nil {
+		return Descriptor{}, err
+	}
 	all, err := c.list(ctx, s)
 	if err != nil {
 		return Descriptor{}, err
@@ -219,35 +262,54 @@ func (c *Client) watch(s *session) {
 	if notified {
 		c.log.Debug("catalog follows list_changed")
 	}
-	tick := time.NewTicker(c.opts.Relist)
-	defer tick.Stop()
+	every := c.opts.Relist
 	if notified {
-		tick.Stop()
+		every *= slowRelist
 	}
-	for {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	var again <-chan time.Time // after a reading of a change that failed
+	pauses := pauses{Backoff: c.opts.Backoff}
+	for changed := false; ; {
 		select {
 		case <-s.ctx.Done():
 			return
 		case <-s.board.changed:
+			changed = true
+		case <-again:
 		case <-tick.C:
 			if len(c.registry()) == 0 {
 				continue
 			}
 		}
-		c.refresh(s)
+		began := time.Now()
+		again = nil
+		if c.refresh(s) {
+			pauses.reset()
+			changed = false
+		} else if changed {
+			again = time.After(pauses.next(false))
+		}
+		// What changes meanwhile is read in one go.
+		if sleep(s.ctx, relistPause-time.Since(began)) != nil {
+			return
+		}
 	}
 }
 
-func (c *Client) refresh(s *session) {
-	c.catalog.forget()
+// refresh reads the list again and reports whether it could. Until it is read what was known of it stays.
+func (c *Client) refresh(s *session) (ok bool) {
 	all, err := c.list(s.ctx, s)
 	if err != nil {
-		c.log.Warn("reading the catalog again failed", "err", err)
-		return
+		if s.ctx.Err() == nil {
+			c.log.Warn("reading the catalog again failed", "err", err)
+		}
+		return false
 	}
 	if c.opts.OnCatalog != nil {
 		c.opts.OnCatalog(all)
 	}
+	return true
 }
 
 // listen asks for list_changed by subscriptions/listen, which the stateless era needs (D8), and
@@ -261,28 +323,32 @@ func (c *Client) listen(s *session, served chan<- bool) {
 			served <- ok
 		}
 	}
-	for n := 0; s.ctx.Err() == nil; n++ {
-		acknowledged := c.listenOnce(s, func() { n = 0; report(true) })
-		if !acknowledged && !known {
+	pauses := pauses{Backoff: c.opts.Backoff}
+	for s.ctx.Err() == nil {
+		began := time.Now()
+		acknowledged, err := c.listenOnce(s, func() { report(true) })
+		if !acknowledged && !known && !isAway(err) {
 			report(false)
 			return
 		}
-		if c.opts.Backoff.wait(s.ctx, n, 0) != nil {
+		lasted := time.Since(began) >= lastingListen
+		if lasted {
+			pauses.reset()
+		}
+		if sleep(s.ctx, pauses.next(lasted || isAway(err))) != nil {
 			return
 		}
-		// What changed while nobody listened was not told.
-		select {
-		case s.board.changed <- struct{}{}:
-		default:
-		}
+		wake(s.board.changed) // what changed while nobody listened was not told
 	}
 }
 
-func (c *Client) listenOnce(s *session, acknowledged func()) (ok bool) {
+// listenOnce asks once, and returns when the stream has ended, with whether the server had agreed. err is nil
+// when that is all there is to say.
+func (c *Client) listenOnce(s *session, acknowledged func()) (ok bool, err error) {
 	// The SDK fills in _meta for calls through its own functions only: take it from one.
 	own := newCall(nil)
 	if _, err := c.readList(s.ctx, s, own); err != nil {
-		return false
+		return false, err
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
@@ -298,6 +364,7 @@ func (c *Client) listenOnce(s *session, acknowledged func()) (ok bool) {
 			c2.end()
 		}
 	})
+	trust := s.board.trust()
 	answer := time.NewTimer(c.opts.CallTimeout)
 	defer answer.Stop()
 	for {
@@ -310,18 +377,20 @@ func (c *Client) listenOnce(s *session, acknowledged func()) (ok bool) {
 			var ack struct {
 				Notifications map[string]json.RawMessage `json:"notifications"`
 			}
-			if json.Unmarshal(f.params, &ack) != nil || string(ack.Notifications[wire.ListenFilter]) != "true" {
-				return false
+			if wire.Decode(f.params, &ack) != nil || string(ack.Notifications[wire.ListenFilter]) != "true" {
+				return false, nil
 			}
 			ok = true
 			answer.Stop()
 			acknowledged()
 		case <-c2.ended:
-			return ok
+			return ok, c2.reason()
 		case <-answer.C:
-			return false
+			return false, nil
+		case <-trust.Done():
+			return ok, nil
 		case <-ctx.Done():
-			return ok
+			return ok, nil
 		}
 	}
 }

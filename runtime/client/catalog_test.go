@@ -12,7 +12,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 const changingCaps = `{"extensions":{"io.modelcontextprotocol/events":{"listChanged":true}}}`
@@ -93,10 +93,12 @@ func TestCLI9ListChanged(t *testing.T) {
 		for i, fp := range []string{"aaaa", "bbbb", "bbbb", "aaaa", "bbbb"} {
 			fingerprint = fp
 			change()
+			time.Sleep(relistPause)
+			synctest.Wait()
 			if n, _ := rec.seen(); n != i+1 {
 				t.Errorf("change %d: %d catalogs", i+1, n)
 			}
-			if got := s.Status().Drift; (got != nil) != (fp != "aaaa") {
+			if got := s.Subscription().Status().Drift; (got != nil) != (fp != "aaaa") {
 				t.Errorf("change %d: drift %v", i+1, got)
 			}
 		}
@@ -105,10 +107,15 @@ func TestCLI9ListChanged(t *testing.T) {
 			t.Errorf("drifts %v", drifts)
 		}
 		n, _ := rec.seen()
-		time.Sleep(time.Hour)
+		time.Sleep(20 * time.Minute)
 		synctest.Wait()
 		if after, _ := rec.seen(); after != n {
 			t.Error("the list is read although the server notifies")
+		}
+		time.Sleep(20 * time.Minute)
+		synctest.Wait()
+		if after, _ := rec.seen(); after != n+1 {
+			t.Errorf("the list was read %d times in 40 minutes: what the server tells may be lost", after-n)
 		}
 		if listens := f.sent(methodListen); c.legacy && len(listens) != 0 || !c.legacy && len(listens) != 1 {
 			t.Errorf("%d listen requests", len(listens))
@@ -222,7 +229,7 @@ func TestCLI9ComputedDrift(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if drift := s.Status().Drift; (drift != nil) != (generated != "") {
+			if drift := s.Subscription().Status().Drift; (drift != nil) != (generated != "") {
 				t.Errorf("%q: drift %v", generated, drift)
 			}
 		}

@@ -4,7 +4,7 @@
 //
 // Start with [Connect] over [HTTP] or [Command], then call a generated Subscribe function, or
 // [Subscribe] with [Dynamic] for a type known by name only, and range over
-// [Subscription.Events]:
+// [TypedSubscription.Events]:
 //
 //	c, err := client.Connect(ctx, client.HTTP("https://example.com/mcp", nil), client.Options{})
 //	sub, err := incidents.SubscribeIncidentCreated(ctx, c, incidents.IncidentCreatedArguments{})
@@ -20,6 +20,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -27,6 +28,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
@@ -65,14 +67,15 @@ type Options struct {
 	LongPoll time.Duration
 	// MaxEvents caps the occurrences of one poll; 0 leaves it to the server. See POLL-4.
 	MaxEvents int64
-	// Heartbeat is the interval assumed between heartbeats of a stream; 0 means 30 s. A stream
-	// without any frame for twice that is dead (CLI-4).
+	// Heartbeat is the interval assumed between heartbeats of a stream until they show their own, and
+	// the longest that is believed; 0 means 30 s. A stream without any frame for twice that is dead
+	// (CLI-4).
 	Heartbeat time.Duration
 	// CallTimeout bounds connecting and every call but streams; 0 means 30 s. A held poll gets
 	// LongPoll on top.
 	CallTimeout time.Duration
-	// Relist is how often the catalog is read again when the server does not notify of changes;
-	// 0 means 5 min. See CLI-9.
+	// Relist is how often the catalog is read again when the server does not notify of changes; 0 means 5 min.
+	// When it does, the catalog is read at every sixth of these times. See CLI-9.
 	Relist time.Duration
 	// Backoff spaces reconnections.
 	Backoff Backoff
@@ -104,6 +107,7 @@ type Client struct {
 	wg        sync.WaitGroup
 	catalog   catalog
 	observers observers
+	presence  presence
 	webhooks  *webhooks // nil without
 	// ending ends the subscriptions, before ctx ends the session that they say goodbye over.
 	ending context.Context
@@ -114,17 +118,18 @@ type Client struct {
 
 	mu     sync.Mutex
 	sess   *session
+	events bool // a session had them
 	again  *attempt
 	subs   map[*subscription]struct{}
 	keys   map[string]struct{}
 	nextID int
 }
 
-// Connect makes a session over t, which bounds only the connecting: the client lives until Close.
-// A lost session is connected again when t comes from [HTTP], [Command] or [Dial] or is an
-// *mcp.StreamableClientTransport; other transports serve one session. A server without events is
-// no error here; calls then return [ErrNoEvents]. Where HTTP status 401 or 403 was the answer, the
-// error says that the server refused the credentials and wraps a [StatusError].
+// Connect makes a session over t. ctx bounds only the connecting: the client lives until Close. A lost session is
+// connected again when t comes from [HTTP], [Command] or [Dial] or is an *mcp.StreamableClientTransport; other
+// transports serve one session. A server without events is no error here; calls then return [ErrNoEvents]. If the
+// server answers with HTTP status 401 or 403, the error says that it refused the credentials and wraps a
+// [StatusError].
 func Connect(ctx context.Context, t mcp.Transport, o Options) (*Client, error) {
 	o.setDefaults()
 	w, err := newWebhooks(&o)
@@ -146,7 +151,13 @@ func Connect(ctx context.Context, t mcp.Transport, o Options) (*Client, error) {
 	c.catalog.init()
 	c.ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	c.ending, c.endAll = context.WithCancelCause(c.ctx)
-	s, err := c.connect(ctx)
+	s, err := c.connect(ctx, true)
+	if isAway(err) {
+		// Some servers fall over what they do not know.
+		if s, err = c.connect(ctx, false); err == nil {
+			c.log.Warn("nobody answers server/discover, connected by the handshake of older revisions")
+		}
+	}
 	if err != nil {
 		c.cancel(ErrClosed)
 		w.close()
@@ -154,6 +165,7 @@ func Connect(ctx context.Context, t mcp.Transport, o Options) (*Client, error) {
 	}
 	c.mu.Lock()
 	c.sess = s
+	c.follow(s)
 	c.mu.Unlock()
 	return c, nil
 }
@@ -203,12 +215,20 @@ func (c *Client) Session() *mcp.ClientSession {
 // List asks the server for its event types, all pages in the server's order. Entries that cannot
 // be read are left out; [Client.Unreadable] returns them. See LIST-1.
 func (c *Client) List(ctx context.Context) ([]Descriptor, error) {
+	c.presence.renew()
 	for again := redialable(c.transport); ; again = false {
 		s, err := c.live(ctx, false)
 		if err != nil {
 			return nil, err
 		}
+		if !s.events && again && c.hadEvents() {
+			s.suspect()
+			continue
+		}
 		all, err := c.list(ctx, s)
+		if stale := (*staleError)(nil); !again && errors.As(err, &stale) {
+			return nil, fmt.Errorf("client: %s: %w", wire.MethodList, stale.err)
+		}
 		if !again || !errors.Is(err, ErrSessionLost) {
 			return all, err
 		}
@@ -225,8 +245,7 @@ func (c *Client) Unreadable() []*DescriptorError {
 // [ErrClosed]; webhook subscriptions are unsubscribed, which takes a few seconds when the server
 // does not answer. Close returns when nothing of the client runs any more. See CLI-8.
 //
-// It is the Close of a connection and no Shutdown with a context, so that a defer is enough: each
-// step that waits for the server has a bound of its own.
+// It takes no context, so that a defer is enough: each step that waits for the server has a bound of its own.
 func (c *Client) Close() error {
 	c.observers.closing()
 	c.mu.Lock()
@@ -241,14 +260,14 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// HTTP is the transport to a server's Streamable HTTP endpoint. hc may be nil; its Timeout, if
-// any, is not applied to streams. Set OAuthHandler and other fields on the result as needed.
+// HTTP returns a transport to a server's Streamable HTTP endpoint. hc may be nil; its Timeout, if any, is not
+// applied to streams. Set OAuthHandler and other fields on the result as needed.
 func HTTP(url string, hc *http.Client) *mcp.StreamableClientTransport {
 	return &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: hc}
 }
 
-// Dial is the transport that open makes anew for every session, so that a client over any
-// transport can connect again.
+// Dial returns a transport that calls open for every session, so that a client can connect again over any
+// transport.
 func Dial(open func(context.Context) (mcp.Transport, error)) mcp.Transport { return &dialed{open} }
 
 type dialed struct {

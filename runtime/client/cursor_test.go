@@ -12,9 +12,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // numbered streams the events after the given cursor, cN being the position after eN.
@@ -66,7 +66,7 @@ func TestCLI6Commit(t *testing.T) {
 		if got := saved(t, cs, "k"); got != "c1" {
 			t.Errorf("while e2 is in hand: %s", got)
 		}
-		if err := s.Ack(); err != nil {
+		if err := s.Subscription().Ack(); err != nil {
 			t.Fatal(err)
 		}
 		if got := saved(t, cs, "k"); got != "c2" {
@@ -104,8 +104,8 @@ func TestCLI6Batch(t *testing.T) {
 		s := subscribe(t, cl)
 		r := read(t, s)
 		r.want("e1", "e2")
-		if s.Cursor() != "c0" {
-			t.Errorf("cursor %q within the batch", s.Cursor())
+		if s.Subscription().Cursor() != "c0" {
+			t.Errorf("cursor %q within the batch", s.Subscription().Cursor())
 		}
 		s.Close()
 		synctest.Wait()
@@ -115,8 +115,8 @@ func TestCLI6Batch(t *testing.T) {
 		r.want("e2", "e3")
 		time.Sleep(time.Minute) // the next batch is there with its cursor, before e4 is taken
 		r.want("e4")
-		if s.Cursor() != "c4" {
-			t.Errorf("cursor %q after the batch", s.Cursor())
+		if s.Subscription().Cursor() != "c4" {
+			t.Errorf("cursor %q after the batch", s.Subscription().Cursor())
 		}
 		s.Close()
 		synctest.Wait()
@@ -177,7 +177,7 @@ func TestCLI6Edges(t *testing.T) {
 		cl := connect(t, f, carriers[0], Options{Cursors: cs})
 		s := subscribe(t, cl, WithCursorKey("null"))
 		read(t, s).want("e1", "e2")
-		s.Ack()
+		s.Subscription().Ack()
 		s.Close()
 		if got := saved(t, cs, "null"); got != "none" {
 			t.Errorf("a null cursor was saved: %s", got)
@@ -190,7 +190,7 @@ func TestCLI6Edges(t *testing.T) {
 		if got := saved(t, cs, "manual"); got != "none" {
 			t.Errorf("committed without Ack: %s", got)
 		}
-		s.Ack()
+		s.Subscription().Ack()
 		if got := saved(t, cs, "manual"); got != "c2" {
 			t.Errorf("Ack: %s", got)
 		}
@@ -203,7 +203,7 @@ func TestCLI6Edges(t *testing.T) {
 		cs.err = errors.New("disk full")
 		r.want("error")
 		var ce *CommitError
-		if !errors.As(r.err, &ce) || ce.Key != "failing" || s.Ack() == nil {
+		if !errors.As(r.err, &ce) || ce.Key != "failing" || s.Subscription().Ack() == nil {
 			t.Error(r.err)
 		}
 		cs.err = nil
@@ -270,7 +270,8 @@ func TestCLI2Dedup(t *testing.T) {
 // The eventIds saved beside a cursor are bounded, but never fewer than those after it.
 func TestCLI6SavedIDs(t *testing.T) {
 	cs := memory.NewCursors()
-	l := &ledger{store: cs, key: "k", at: "c0"}
+	l := &ledger{store: cs, key: "k"}
+	l.begin(store.Saved{Cursor: "c0"}, false)
 	count := func() int {
 		if err := l.commit(t.Context()); err != nil {
 			t.Fatal(err)

@@ -43,7 +43,7 @@ func TestD10WebhookIDOfTheMessage(t *testing.T) {
 			h.message(sub, "msg_d", 3)
 			r.want("e3")
 			r.stop()
-			if err := s.Ack(); err != nil {
+			if err := s.Subscription().Ack(); err != nil {
 				t.Fatal(err)
 			}
 			h.crash(cl)

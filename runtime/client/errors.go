@@ -14,8 +14,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // Errors that callers compare with errors.Is.
@@ -35,7 +35,7 @@ var (
 	ErrIterating = errors.New("client: subscription is already being iterated")
 )
 
-// Final reports whether err, as an iteration of [Subscription.Events] yields it, is its last item.
+// Final reports whether err, as an iteration of [TypedSubscription.Events] yields it, is its last item.
 // It is false for nil and for what only stands between events: a [GapError], a [RecoverableError], a
 // [PayloadError] or a [CommitError].
 func Final(err error) bool {
@@ -158,9 +158,9 @@ func (e *CommitError) Error() string {
 // Unwrap returns Err.
 func (e *CommitError) Unwrap() error { return e.Err }
 
-// An AnswerError says that the server's answer to a call cannot be used: it is no JSON-RPC message, not
-// what the method returns, or beyond a bound. Subscribe and List return it; later the client asks again,
-// and when that does not help the iteration yields it once in a [RecoverableError].
+// An AnswerError says that the server's answer to a call cannot be used: it is not a JSON-RPC message, not what
+// the method returns, or larger than allowed. Subscribe and List return it; later the client asks again, and when
+// that does not help the iteration yields it once in a [RecoverableError].
 type AnswerError struct {
 	// Method is the call.
 	Method string
@@ -208,14 +208,31 @@ func (e *DescriptorError) Error() string {
 // Unwrap returns Err.
 func (e *DescriptorError) Unwrap() error { return e.Err }
 
-// A staleError is a 400 to a call with a session: the server was restarted, or the call is bad. One
-// fresh handshake tells which.
-type staleError struct{ status *StatusError }
+// A staleError is an answer that says that the call is bad, or that the server is not the one of the
+// handshake any more: it was restarted, or is of another release. One fresh handshake tells which.
+type staleError struct{ err error }
 
-func (e *staleError) Error() string   { return e.status.Error() }
-func (e *staleError) Unwrap() []error { return []error{ErrSessionLost, e.status} }
+func (e *staleError) Error() string   { return e.err.Error() }
+func (e *staleError) Unwrap() []error { return []error{ErrSessionLost, e.err} }
 
-// A StatusError is an HTTP answer to an events call that was no JSON-RPC message.
+// sameAs reports whether the server said the same before.
+func (e *staleError) sameAs(before error) bool {
+	var status, status2 *StatusError
+	var refusal, refusal2 *events.Error
+	switch {
+	case errors.As(e.err, &status) && errors.As(before, &status2):
+		return status.Status == status2.Status
+	case errors.As(e.err, &refusal) && errors.As(before, &refusal2):
+		return refusal.Code == refusal2.Code
+	}
+	return false
+}
+
+// Codes of the SDK and of JSON-RPC that say that a request is not of the revision that the server knows, or is
+// no request at all.
+var staleCodes = map[int64]bool{-32600: true, -32020: true, -32021: true, -32022: true}
+
+// A StatusError is an HTTP answer to an events call that is not a JSON-RPC message.
 type StatusError struct {
 	// Status is the HTTP status code.
 	Status int
@@ -281,8 +298,10 @@ func errorOf(code int64, message string, data json.RawMessage) *events.Error {
 
 // shuttingDown reports whether the server refuses because it is at its end. Another one may be there soon.
 func shuttingDown(e *events.Error) bool {
-	var data struct{ Reason string }
-	return e.Kind == wire.Internal && json.Unmarshal(e.Data, &data) == nil && data.Reason == wire.ReasonShuttingDown
+	var data struct {
+		Reason string `json:"reason"`
+	}
+	return e.Kind == wire.Internal && wire.Decode(e.Data, &data) == nil && data.Reason == wire.ReasonShuttingDown
 }
 
 // callError translates what the SDK returned for a call of the extension.
@@ -301,9 +320,14 @@ func callError(ctx context.Context, sess *session, c *call, err error) error {
 		err = cause
 	case errors.As(err, &rpc):
 		refusal := errorOf(rpc.Code, rpc.Message, rpc.Data)
-		if err = refusal; shuttingDown(refusal) && sess.board.shared {
+		switch err = refusal; {
+		case shuttingDown(refusal) && sess.board.shared:
 			sess.lose()
 			return fmt.Errorf("%w: %w", ErrSessionLost, err)
+		case shuttingDown(refusal):
+			err = &awayError{err} // another one may be there
+		case staleCodes[rpc.Code] && !sess.board.shared:
+			return &staleError{err}
 		}
 	case sessionGone(err, sess.board.shared):
 		sess.lose()

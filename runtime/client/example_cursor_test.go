@@ -57,7 +57,7 @@ func ExampleOptions_cursors() {
 			fmt.Println(ev.Data.Number, ev.Data.Title)
 			break
 		}
-		if err := sub.Ack(); err != nil { // the last item; the ones before it were committed on the way
+		if err := sub.Subscription().Ack(); err != nil { // the last item; the ones before it were committed on the way
 			log.Fatal(err)
 		}
 		c.Close()
@@ -103,14 +103,14 @@ func ExampleOptions_policy() {
 		fmt.Println(string(ev.Data))
 		break
 	}
-	fmt.Println(sub.Status().Withheld, "withheld")
+	fmt.Println(sub.Subscription().Status().Withheld, "withheld")
 	// Output:
 	// {"number":2,"title":"It is slow"}
 	// 1 withheld
 }
 
 // Some errors stand between items, others end the iteration: only the loop's end says which.
-func ExampleSubscription_Events() {
+func ExampleTypedSubscription_Events() {
 	ctx := context.Background()
 	mine, emitter, stop := serve(ctx)
 	defer stop()

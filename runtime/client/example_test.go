@@ -41,7 +41,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("delivery by", sub.Mode())
+	fmt.Println("delivery by", sub.Subscription().Mode())
 
 	for i, title := range []string{"It is slow", "It is wrong"} {
 		if err := emitter.Emit(ctx, Opened{Number: i + 1, Title: title}); err != nil {

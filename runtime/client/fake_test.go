@@ -15,11 +15,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 func TestMain(m *testing.M) {
-	if runChild() || runConsumer() || runHooked() {
+	if runChild() || runConsumer() || runHooked() || runHandling() {
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -188,6 +188,19 @@ func eventJSON(id, cursor string) string {
 	return fmt.Sprintf(`{"eventId":%q,"name":"tick","timestamp":"2026-11-20T08:00:00Z","data":{"n":%q}%s}`, id, id, c)
 }
 
+func (f *fake) capabilities() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.caps
+}
+
+// change makes the server one with other capabilities.
+func (f *fake) change(caps string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.caps = caps
+}
+
 // answer handles everything but streams.
 func (f *fake) answer(m *jsonrpc.Request) (any, *jsonrpc.Error) {
 	switch m.Method {
@@ -195,9 +208,9 @@ func (f *fake) answer(m *jsonrpc.Request) (any, *jsonrpc.Error) {
 		if f.legacy {
 			return nil, &jsonrpc.Error{Code: -32601, Message: "Method not found"}
 		}
-		return json.RawMessage(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":` + f.caps + `}`), nil
+		return json.RawMessage(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":` + f.capabilities() + `}`), nil
 	case "initialize":
-		return json.RawMessage(`{"protocolVersion":"2025-11-25","serverInfo":{"name":"fake","version":"1"},"capabilities":` + f.caps + `}`), nil
+		return json.RawMessage(`{"protocolVersion":"2025-11-25","serverInfo":{"name":"fake","version":"1"},"capabilities":` + f.capabilities() + `}`), nil
 	case wire.MethodList:
 		if f.override != nil {
 			return f.override(m), nil

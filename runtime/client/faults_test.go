@@ -17,7 +17,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 const uninitializedBody = `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Server not initialized"},"id":null}`
@@ -120,7 +120,7 @@ func TestCLI4ConnectionRefused(t *testing.T) {
 		set := func(v bool) { mu.Lock(); down = v; mu.Unlock() }
 		set(true)
 		time.Sleep(5 * time.Minute)
-		err = s.Status().LastError
+		err = s.Subscription().Status().LastError
 		if !errors.Is(err, syscall.ECONNREFUSED) || strings.Contains(err.Error(), "rejected by transport") {
 			t.Errorf("status: %v", err)
 		}
@@ -166,8 +166,8 @@ func TestLIST2MalformedDescriptor(t *testing.T) {
 		}
 		s := subscribe(t, cl)
 		read(t, s).want("e1")
-		if len(s.Status().Unreadable) != 2 {
-			t.Errorf("status: %+v", s.Status())
+		if len(s.Subscription().Status().Unreadable) != 2 {
+			t.Errorf("status: %+v", s.Subscription().Status())
 		}
 		if _, err := Subscribe(t.Context(), cl, Dynamic("bad"), nil); !errors.As(err, new(*DescriptorError)) {
 			t.Error(err)

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,7 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // notificationListenAck is the first message on a subscriptions/listen stream; it says which of the
@@ -35,6 +38,7 @@ type call struct {
 	retryAfter time.Duration // of a refusal
 	date       time.Time     // of the answer by the server's clock; zero when it did not say
 	meta       map[string]any
+	result     json.RawMessage // as the tap found it; nil when the SDK has it
 
 	endOnce sync.Once
 	ended   chan struct{} // closed when the carrier of a listen request is gone
@@ -57,7 +61,7 @@ func callFrom(ctx context.Context) *call {
 func (c *call) again() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.cause, c.retryAfter = nil, 0
+	c.cause, c.retryAfter, c.result = nil, 0, nil
 }
 
 // fail keeps why there will be no answer; the first reason counts.
@@ -69,9 +73,20 @@ func (c *call) fail(err error) {
 	}
 }
 
+// reason is why there is no answer, where that is known.
+func (c *call) reason() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cause
+}
+
 // refused keeps a refusal that is no JSON-RPC message.
 func (c *call) refused(resp *http.Response, body []byte) {
-	c.fail(&StatusError{Status: resp.StatusCode, Text: clipped(body)})
+	err := error(&StatusError{Status: resp.StatusCode, Text: clipped(body)})
+	if awayStatus(resp) {
+		err = &awayError{err}
+	}
+	c.fail(err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.retryAfter = retryAfter(resp)
@@ -184,12 +199,17 @@ type board struct {
 	abort   context.CancelFunc
 
 	mu        sync.Mutex
+	trusted   context.Context // ends when the carrier is in doubt; see doubt
+	distrust  context.CancelFunc
 	routes    map[string]*call // by JSON-RPC id as text
 	shaking   bool             // until the handshake is over
 	topLevel  json.RawMessage  // capabilities.events, which the SDK does not decode
 	extension json.RawMessage  // capabilities.extensions[wire.ExtensionID]
 	refusal   *StatusError     // of the newest answer outside of events calls; nil unless 401 or 403
 	broken    error            // why a connection could not be read any more
+	// How the newest request of the handshake, and server/discover, met nobody; nil when they did not.
+	away, undiscovered error
+	strict             bool // no handshake of an older revision after that
 }
 
 // breaks keeps why the connection could not be read any more.
@@ -218,20 +238,40 @@ func (b *board) refused(e *StatusError) {
 	b.refusal = e
 }
 
-// refusalOf is err, or what says plainly that the server refused the caller.
-func (b *board) refusalOf(err error) error {
+// reasonOf is err, or what says plainly that the server refused the caller, or that it was not there.
+func (b *board) reasonOf(err error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.refusal == nil {
-		return err
+	switch {
+	case b.refusal != nil:
+		return &refusedError{b.refusal, err}
+	case b.away != nil:
+		return &awayError{err}
 	}
-	return &refusedError{b.refusal, err}
+	return err
 }
 
 func newBoard(shared bool) *board {
 	b := &board{shared: shared, changed: make(chan struct{}, 1), routes: map[string]*call{}, shaking: true}
 	b.aborted, b.abort = context.WithCancel(context.Background())
+	b.trusted, b.distrust = context.WithCancel(b.aborted)
 	return b
+}
+
+// trust is a context that ends when the carrier is in doubt.
+func (b *board) trust() context.Context {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.trusted
+}
+
+// doubt tells that a stream has died in silence: those that have no heartbeat may have, too.
+func (b *board) doubt() {
+	b.mu.Lock()
+	b.distrust()
+	b.trusted, b.distrust = context.WithCancel(b.aborted)
+	b.mu.Unlock()
+	wake(b.changed)
 }
 
 // route makes frames that name id reach c until ctx ends.
@@ -256,10 +296,7 @@ func (b *board) unroute(id string) {
 // Frames of requests that have ended are dropped.
 func (b *board) dispatch(ctx context.Context, f frame, own *call) {
 	if f.method == wire.NotificationListChanged {
-		select {
-		case b.changed <- struct{}{}:
-		default:
-		}
+		wake(b.changed)
 		return
 	}
 	if own != nil && own.in != nil && !b.shared {
@@ -274,15 +311,40 @@ func (b *board) dispatch(ctx context.Context, f frame, own *call) {
 	}
 }
 
+// decodeMessage reads a JSON-RPC message, whose result or params share data's memory. The SDK takes the last
+// of repeated members; whatever stands before the client may have taken the first.
+func decodeMessage(data []byte) (jsonrpc.Message, error) {
+	m, err := wire.DecodeMembers(data)
+	if err != nil {
+		return nil, err
+	}
+	small := map[string]json.RawMessage{}
+	for _, name := range []string{"jsonrpc", "id", "method", "error", "result", "params"} {
+		raw, ok := m[name]
+		switch {
+		case ok && (name == "result" || name == "params"):
+			small[name] = json.RawMessage(`{}`)
+		case ok:
+			small[name] = raw
+		}
+	}
+	envelope, err := json.Marshal(small)
+	if err != nil {
+		return nil, err
+	}
+	msg, err := jsonrpc.DecodeMessage(envelope)
+	switch msg := msg.(type) {
+	case *jsonrpc.Request:
+		msg.Params = m["params"]
+	case *jsonrpc.Response:
+		msg.Result = m["result"]
+	}
+	return msg, err
+}
+
 // subscriptionID returns the JSON text of the id that a notification names, "" for none.
 func subscriptionID(params json.RawMessage) string {
-	var p struct {
-		Meta map[string]json.RawMessage `json:"_meta"`
-	}
-	if json.Unmarshal(params, &p) != nil {
-		return ""
-	}
-	return string(p.Meta[wire.MetaSubscriptionID])
+	return string(wire.FirstMember(wire.FirstMember(params, "_meta"), wire.MetaSubscriptionID))
 }
 
 // idText is the JSON text of a JSON-RPC id.
@@ -301,18 +363,17 @@ func (b *board) observe(result json.RawMessage) {
 	if !b.shaking {
 		return
 	}
-	var r struct {
-		Capabilities map[string]json.RawMessage `json:"capabilities"`
-	}
-	if json.Unmarshal(result, &r) != nil || r.Capabilities == nil {
+	r, err := wire.DecodeMembers(result)
+	if err != nil {
 		return
 	}
-	var extensions map[string]json.RawMessage
-	if json.Unmarshal(r.Capabilities["extensions"], &extensions) != nil {
-		extensions = nil
+	capabilities, err := wire.DecodeMembers(r["capabilities"])
+	if err != nil {
+		return
 	}
-	b.topLevel = present(r.Capabilities[wire.CapabilityKey])
-	b.extension = present(extensions[wire.ExtensionID])
+	extensions, _ := wire.DecodeMembers(capabilities["extensions"])
+	b.topLevel = bytes.Clone(present(capabilities[wire.CapabilityKey]))
+	b.extension = bytes.Clone(present(extensions[wire.ExtensionID]))
 }
 
 func present(raw json.RawMessage) json.RawMessage {
@@ -335,7 +396,7 @@ func (b *board) shaken() (advertised, listChanged bool) {
 		var v struct {
 			ListChanged bool `json:"listChanged"`
 		}
-		if json.Unmarshal(raw, &v) == nil && v.ListChanged {
+		if wire.Decode(raw, &v) == nil && v.ListChanged {
 			listChanged = true
 		}
 	}

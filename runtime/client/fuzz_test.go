@@ -13,10 +13,10 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hostileserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // fuzzSubscription is a subscription without a server, whose inbox is emptied after each input.
@@ -146,7 +146,7 @@ func FuzzSSE(f *testing.F) {
 			own.in = newInflow(true)
 			b.shared = true // so that frames without a place are dropped, as nobody takes them here
 		}
-		out, err := io.ReadAll(newSSEFilter(io.NopCloser(bytes.NewReader(body)), b, own, t.Context(), limit))
+		out, err := io.ReadAll(newSSEFilter(t.Context(), io.NopCloser(bytes.NewReader(body)), b, own, "1", limit))
 		if err != nil {
 			t.Fatal(err)
 		}

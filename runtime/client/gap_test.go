@@ -50,8 +50,8 @@ func TestCLI2GapIsAnError(t *testing.T) {
 		if got := strings.Join(seen, " "); got != "gap e1" {
 			t.Errorf("got %q", got)
 		}
-		if s.Status().Gaps != 1 {
-			t.Errorf("%d gaps", s.Status().Gaps)
+		if s.Subscription().Status().Gaps != 1 {
+			t.Errorf("%d gaps", s.Subscription().Status().Gaps)
 		}
 	})
 }

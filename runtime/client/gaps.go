@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // misplaced says why an occurrence cannot be one of this subscription's, nil when it can.
 func (s *subscription) misplaced(o *wire.Occurrence) error {
 	if o.Name != "" && o.Name != s.name {
-		return fmt.Errorf("an occurrence of another event type came by the subscription to %s", s.name)
+		return fmt.Errorf("the subscription to %s received an occurrence of another event type", s.name)
 	}
 	if n := len(o.EventID); n > wire.MaxEventID {
 		return fmt.Errorf("/eventId has %d bytes, more than %d", n, wire.MaxEventID)

@@ -15,9 +15,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hostileserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // What a client may do to a hostile server, and how long the server is.
@@ -159,7 +159,7 @@ func hostileRun(t *testing.T, c hostileserver.Case, overHTTP, early bool) {
 		s.SetHostile(true)
 		for time.Since(began) < hostileTime && !w.done() {
 			time.Sleep(10 * time.Second)
-			w.error(sub.Status().LastError)
+			w.error(sub.Subscription().Status().LastError)
 		}
 	} else if !early {
 		t.Fatal(err)
@@ -256,7 +256,7 @@ func TestHostileWebhookBodies(t *testing.T) {
 			}
 			h.event(sub, 1, "c1")
 			read(t, s).want("e1")
-			if st := s.Status(); st.Received != 1 || st.Gaps != 0 {
+			if st := s.Subscription().Status(); st.Received != 1 || st.Gaps != 0 {
 				t.Errorf("%+v", st)
 			}
 		})

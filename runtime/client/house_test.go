@@ -15,10 +15,10 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 type tickArguments struct {
@@ -155,7 +155,7 @@ func (h *house) subscribe(cl *Client, channel string, o ...SubscribeOption) *typ
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	sub := &typedSub{Subscription: s, t: h.t, got: make(chan string, 10_000)}
+	sub := &typedSub{TypedSubscription: s, t: h.t, got: make(chan string, 10_000)}
 	go func() {
 		for ev, err := range s.Events() {
 			switch {
@@ -175,7 +175,7 @@ func (h *house) subscribe(cl *Client, channel string, o ...SubscribeOption) *typ
 }
 
 type typedSub struct {
-	*Subscription[tickArguments, tickPayload]
+	*TypedSubscription[tickArguments, tickPayload]
 	t   *testing.T
 	got chan string
 }
@@ -185,7 +185,7 @@ func (s *typedSub) want(words ...string) {
 	for _, w := range words {
 		// The server gives a reason behind the name; a client that finds out by itself has none.
 		if got := strings.Replace(<-s.got, "NotFound: no such event type", "NotFound", 1); got != w {
-			s.t.Fatalf("%s: got %q, want %q", s.Mode(), got, w)
+			s.t.Fatalf("%s: got %q, want %q", s.Subscription().Mode(), got, w)
 		}
 	}
 }
@@ -195,7 +195,7 @@ func (s *typedSub) silent() {
 	synctest.Wait()
 	select {
 	case got := <-s.got:
-		s.t.Errorf("%s: unexpected %q", s.Mode(), got)
+		s.t.Errorf("%s: unexpected %q", s.Subscription().Mode(), got)
 	default:
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/oauth2"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // CLI-4: ending a subscription really aborts its request, over real sockets and both versions of
@@ -213,7 +213,7 @@ func filter(t *testing.T, body string, streaming bool) (passed string, frames []
 	if streaming {
 		own = newCall(newInflow(true))
 	}
-	f := newSSEFilter(io.NopCloser(strings.NewReader(body)), b, own, t.Context(), 1<<10)
+	f := newSSEFilter(t.Context(), io.NopCloser(strings.NewReader(body)), b, own, "1", 1<<10)
 	out, err := io.ReadAll(f)
 	if own != nil {
 		if errors.As(own.cause, new(*AnswerError)) {
@@ -227,11 +227,13 @@ func filter(t *testing.T, body string, streaming bool) (passed string, frames []
 	return string(out), frames, err
 }
 
-// The filter passes on byte for byte what is not ours, takes what is, in any legal form of SSE, and
-// drops what was cut off, at which the SDK would end the session.
+// The filter passes on byte for byte what is not ours, takes what is, in any legal form of SSE, the result of
+// a call of ours included, and drops what was cut off, at which the SDK would end the session.
 func TestSSEFilter(t *testing.T) {
 	const hb = `{"jsonrpc":"2.0","method":"notifications/events/heartbeat","params":{}}`
 	const res = `{"jsonrpc":"2.0","id":1,"result":{"text":"notifications/events/heartbeat"}}`
+	const stub = "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n"
+	const others = `{"jsonrpc":"2.0","id":2,"result":{}}`
 	for _, tt := range []struct {
 		body, passed string
 		frames       int
@@ -240,15 +242,16 @@ func TestSSEFilter(t *testing.T) {
 		{"data:" + hb + "\r\n\r\n", "", 1},
 		{": hello\nevent: message\nid: 7\ndata: " + hb + "\n\n", "", 1},
 		{"data: {\"jsonrpc\":\"2.0\",\ndata: \"method\":\"notifications/events/heartbeat\"}\n\n", "", 1},
-		{"data: " + hb + "\n\ndata: " + res + "\n\n", "data: " + res + "\n\n", 1},
-		{"id: 1\ndata: " + res + "\n\n", "data: " + res + "\n\n", 0},
-		{"id: 0\nretry: 5\ndata:\n\ndata: " + hb + "\n\n", "data:\n\n", 1},
+		{"data: " + hb + "\n\ndata: " + res + "\n\n", stub, 1},
+		{"id: 1\ndata: " + res + "\n\n", stub, 0},
+		{"id: 1\ndata: " + others + "\n\n", "event: message\ndata: " + others + "\n\n", 0},
+		{"id: 0\nretry: 5\ndata:\n\ndata: " + hb + "\n\n", "", 1},
 		{"data: " + hb, "", 1}, // the end of the body ends the block
-		{"data: " + res, "data: " + res, 0},
+		{"data: " + res, stub, 0},
 		{"data: " + hb[:30], "", 0},
 		{"data: " + hb + "\n\nda", "", 1},
 		{"data: " + res[:20] + "\n", "", 0},
-		{": comment\n\n", ": comment\n\n", 0},
+		{": comment\n\n", "", 0},
 		{"", "", 0},
 	} {
 		passed, frames, err := filter(t, tt.body, true)

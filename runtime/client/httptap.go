@@ -28,7 +28,7 @@ const (
 
 // tapHTTP returns a copy of t whose requests go through a tap. The connection itself stays the
 // SDK's: it keeps sessions, versions, OAuth and resumption.
-func tapHTTP(t *mcp.StreamableClientTransport, b *board, limit int64) *mcp.StreamableClientTransport {
+func tapHTTP(t *mcp.StreamableClientTransport, b *board, p *presence, limit int64) *mcp.StreamableClientTransport {
 	tapped := *t
 	hc := http.Client{}
 	if t.HTTPClient != nil {
@@ -40,7 +40,7 @@ func tapHTTP(t *mcp.StreamableClientTransport, b *board, limit int64) *mcp.Strea
 	}
 	// http.Client.Timeout includes the body, and a stream has no end: the tap applies the timeout
 	// to everything else.
-	hc.Transport = &httpTap{board: b, base: base, timeout: hc.Timeout, oauth: t.OAuthHandler != nil, limit: limit}
+	hc.Transport = &httpTap{board: b, presence: p, base: base, timeout: hc.Timeout, oauth: t.OAuthHandler != nil, limit: limit}
 	hc.Timeout = 0
 	tapped.HTTPClient = &hc
 	return &tapped
@@ -49,11 +49,12 @@ func tapHTTP(t *mcp.StreamableClientTransport, b *board, limit int64) *mcp.Strea
 // An httpTap takes the extension's notifications out of SSE bodies and makes refusals of events
 // calls readable to the SDK, which otherwise ends the session at them.
 type httpTap struct {
-	board   *board
-	base    http.RoundTripper
-	timeout time.Duration
-	oauth   bool
-	limit   int64 // of one message
+	board    *board
+	presence *presence
+	base     http.RoundTripper
+	timeout  time.Duration
+	oauth    bool
+	limit    int64 // of one message
 }
 
 func (t *httpTap) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -67,15 +68,28 @@ func (t *httpTap) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	ctx, release := t.bound(req, own != nil)
 	if streaming {
-		if id := requestID(req); id != "" {
-			t.board.route(ctx, id, own)
+		if id := headOf(req).ID; id != nil {
+			t.board.route(ctx, string(id), own)
 		}
 	}
-	resp, err := t.base.RoundTrip(req.WithContext(ctx))
+	method := ""
+	if own == nil && req.Method == http.MethodPost && t.board.observing() {
+		if method = headOf(req).Method; method == methodInitialize {
+			if err := t.board.fallback(); err != nil {
+				release()
+				req.Body.Close()
+				return nil, err
+			}
+		}
+	}
+	resp, gone, err := t.ask(req.WithContext(ctx))
+	if method != "" {
+		t.board.handshake(method, gone)
+	}
 	if err != nil {
 		release()
 		if own != nil {
-			own.fail(fmt.Errorf("client: no connection: %w", err))
+			own.fail(brokeOff("no connection", err))
 			own.end()
 		}
 		return resp, err
@@ -89,7 +103,7 @@ func (t *httpTap) RoundTrip(req *http.Request) (*http.Response, error) {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {
 	case kind == typeSSE && resp.StatusCode < 300:
-		resp.Body = newSSEFilter(resp.Body, t.board, own, ctx, t.limit)
+		resp.Body = newSSEFilter(ctx, resp.Body, t.board, own, string(headOf(req).ID), t.limit)
 	case kind == typeJSON && own == nil && req.Method == http.MethodPost:
 		if err := t.observe(resp); err != nil {
 			release()
@@ -113,31 +127,15 @@ func (t *httpTap) bound(req *http.Request, own bool) (context.Context, func()) {
 	if t.timeout > 0 && !own && req.Method != http.MethodGet {
 		stops = append(stops, time.AfterFunc(t.timeout, func() { cancel(context.DeadlineExceeded) }).Stop)
 	}
+	if req.Method == http.MethodGet {
+		stops = append(stops, context.AfterFunc(t.board.trust(), func() { cancel(errSilent) }))
+	}
 	return ctx, func() {
 		for _, stop := range stops {
 			stop()
 		}
 		cancel(nil)
 	}
-}
-
-// requestID reads the JSON-RPC id of a POST from its body's copy.
-func requestID(req *http.Request) string {
-	if req.GetBody == nil {
-		return ""
-	}
-	body, err := req.GetBody()
-	if err != nil {
-		return ""
-	}
-	defer body.Close()
-	var m struct {
-		ID json.RawMessage `json:"id"`
-	}
-	if json.NewDecoder(body).Decode(&m) != nil {
-		return ""
-	}
-	return string(m.ID)
 }
 
 // notice keeps a refusal of the caller, of which the SDK tells only the status text, and leaves the
@@ -170,7 +168,7 @@ func clipped(body []byte) string {
 // observe reads a JSON answer to another call than ours, which the SDK would read without a bound, and
 // shows the board those of the handshake.
 func (t *httpTap) observe(resp *http.Response) error {
-	body, err := readBounded(resp.Body, t.limit)
+	body, err := readAnswer(resp, t.limit)
 	resp.Body.Close()
 	if err != nil {
 		return err
@@ -182,23 +180,31 @@ func (t *httpTap) observe(resp *http.Response) error {
 	return nil
 }
 
-// readBounded reads to the end of what may have limit bytes, unpacked.
-func readBounded(r io.Reader, limit int64) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(r, limit+1))
-	if int64(len(body)) > limit {
+// readAnswer reads an answer's body of at most limit bytes.
+func readAnswer(resp *http.Response, limit int64) ([]byte, error) {
+	if resp.ContentLength > limit {
 		return nil, errTooLarge("the body", limit)
 	}
-	return body, err
+	return readBounded(resp.Body, limit)
 }
 
+// resultOf is the result in a message, nil for none.
 func resultOf(message []byte) json.RawMessage {
-	var m struct {
-		Result json.RawMessage `json:"result"`
+	if m, err := decodeMessage(message); err == nil {
+		if r, ok := m.(*jsonrpc.Response); ok {
+			return r.Result
+		}
 	}
-	if json.Unmarshal(message, &m) != nil {
-		return nil
-	}
-	return m.Result
+	return nil
+}
+
+// answered keeps the result of an events call and returns a message that has none in its place: what can
+// be large is read once.
+func (c *call) answered(r *jsonrpc.Response) []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.result = r.Result
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{}}`, idText(r.ID.Raw()))
 }
 
 // translate turns what is no JSON-RPC answer to an events call into a JSON-RPC error of this call
@@ -227,8 +233,8 @@ func (t *httpTap) translate(req *http.Request, resp *http.Response, own *call) {
 		body = nil
 	}
 	session := req.Header.Get(sessionHeader) != ""
-	if m, err := jsonrpc.DecodeMessage(body); err == nil {
-		if r, ok := m.(*jsonrpc.Response); ok && r.Error != nil && !(session && uninitialized(req, resp, r)) {
+	if m, err := decodeMessage(body); err == nil {
+		if r, ok := m.(*jsonrpc.Response); ok && r.Error != nil && !uninitialized(resp, r, session) {
 			// The SDK reads no body of statuses that it takes for passing ones.
 			if resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests {
 				own.mu.Lock()
@@ -244,13 +250,15 @@ func (t *httpTap) translate(req *http.Request, resp *http.Response, own *call) {
 		replaceBody(resp, body)
 		return
 	}
-	if session && resp.StatusCode == http.StatusBadRequest {
+	if resp.StatusCode == http.StatusBadRequest {
 		// A server that was restarted knows neither the session nor, in other languages' SDKs, the
-		// status for that.
+		// status for that; one of another release may not know the revision.
 		own.fail(&staleError{&StatusError{Status: resp.StatusCode, Text: clipped(body)}})
-		resp.StatusCode = http.StatusNotFound
-		replaceBody(resp, nil)
-		return
+		if session {
+			resp.StatusCode = http.StatusNotFound
+			replaceBody(resp, nil)
+			return
+		}
 	}
 	own.refused(resp, body)
 	refuse(resp)
@@ -261,12 +269,12 @@ const codeServer = -32000
 
 // uninitialized reports whether a 400 is about the session and not about the call: it answers no
 // request, or says that the server was not initialized.
-func uninitialized(req *http.Request, resp *http.Response, r *jsonrpc.Response) bool {
+func uninitialized(resp *http.Response, r *jsonrpc.Response, session bool) bool {
 	if resp.StatusCode != http.StatusBadRequest {
 		return false
 	}
 	var rpc *jsonrpc.Error
-	return !r.ID.IsValid() || errors.As(r.Error, &rpc) && rpc.Code == codeServer
+	return !r.ID.IsValid() || session && errors.As(r.Error, &rpc) && rpc.Code == codeServer
 }
 
 // check reads a JSON answer before the SDK does, for which one that cannot be used is the end of the
@@ -276,25 +284,27 @@ func (t *httpTap) check(req *http.Request, resp *http.Response, own *call) {
 		own.fail(&AnswerError{Method: own.method, Err: err})
 		refuse(resp)
 	}
-	body, err := readBounded(resp.Body, t.limit)
+	body, err := readAnswer(resp, t.limit)
 	if err != nil {
 		if errors.As(err, new(*SizeError)) {
 			fail(err)
 			return
 		}
-		own.fail(fmt.Errorf("client: the answer broke off: %w", err))
+		own.fail(brokeOff("the answer broke off", err))
 		refuse(resp)
 		return
 	}
-	m, err := jsonrpc.DecodeMessage(body)
+	m, err := decodeMessage(body)
 	r, ok := m.(*jsonrpc.Response)
 	switch {
 	case err != nil:
 		fail(fmt.Errorf("no JSON-RPC message: %w: %s", err, clipped(body)))
 	case !ok:
 		fail(errors.New("a request, not a response"))
-	case idText(r.ID.Raw()) != requestID(req):
+	case idText(r.ID.Raw()) != string(headOf(req).ID):
 		fail(errors.New("it answers another request"))
+	case len(r.Result) > 0 && r.Error == nil:
+		replaceBody(resp, own.answered(r))
 	default:
 		replaceBody(resp, body)
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // An item is what a subscription hands to the application, or, with neither occurrence nor gap nor
@@ -18,6 +18,8 @@ type item struct {
 	cursor *string
 	// sequence is the last place in the received store that is done with it; 0 for none.
 	sequence uint64
+	// place is that of the item in the ledger once it is handed out.
+	place *place
 }
 
 // size is what the server made of it, roughly.

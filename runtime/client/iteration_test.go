@@ -11,8 +11,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // CLI-10: the policy sees each new occurrence before the application does, and what it refuses is
@@ -32,7 +32,7 @@ func TestCLI10Policy(t *testing.T) {
 		s := subscribe(t, cl, WithCursor("c0"))
 		read(t, s).want("e1", "e3")
 		synctest.Wait()
-		if st := s.Status(); st.Withheld != 1 || !slices.Equal(asked, []string{`e1{"n":"e1"}`, `e2{"n":"e2"}`, `e3{"n":"e3"}`}) {
+		if st := s.Subscription().Status(); st.Withheld != 1 || !slices.Equal(asked, []string{`e1{"n":"e1"}`, `e2{"n":"e2"}`, `e3{"n":"e3"}`}) {
 			t.Errorf("%+v, asked %v", st, asked)
 		}
 	})

@@ -66,15 +66,15 @@ func (c *lines) pump(out io.Reader) {
 
 // readLine returns the next line without its end. A last line without an end counts.
 func readLine(r *bufio.Reader, limit int64) ([]byte, error) {
-	var line []byte
+	var line gathering
 	for {
 		part, err := r.ReadSlice('\n')
-		line = append(line, part...)
-		if int64(len(line)) > limit {
+		line.add(part)
+		if line.size > limit {
 			return nil, errTooLarge("a line", limit)
 		}
-		if err == nil || err == io.EOF && len(line) > 0 {
-			return bytes.TrimSpace(line), nil
+		if err == nil || err == io.EOF && line.size > 0 {
+			return bytes.TrimSpace(line.bytes()), nil
 		}
 		if err != bufio.ErrBufferFull {
 			return nil, io.EOF
@@ -90,7 +90,7 @@ func decodeLine(line []byte) []jsonrpc.Message {
 	}
 	switch line[0] {
 	case '{':
-		if m, err := jsonrpc.DecodeMessage(line); err == nil {
+		if m, err := decodeMessage(line); err == nil {
 			return []jsonrpc.Message{m}
 		}
 	case '[':
@@ -100,7 +100,7 @@ func decodeLine(line []byte) []jsonrpc.Message {
 		}
 		var batch []jsonrpc.Message
 		for _, part := range parts {
-			m, err := jsonrpc.DecodeMessage(part)
+			m, err := decodeMessage(part)
 			if err != nil {
 				return nil
 			}

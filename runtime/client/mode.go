@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // A leg receives by one delivery mode over one session. It calls s.established once the server has

@@ -9,8 +9,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // CLI-1: push before poll; one may be forced; modes that nobody knows are ignored; the error names
@@ -42,8 +42,8 @@ func TestCLI1Modes(t *testing.T) {
 			var none *NoCompatibleDeliveryModeError
 			switch {
 			case err == nil:
-				if s.Mode() != tt.want {
-					t.Errorf("%v: mode %s", tt, s.Mode())
+				if s.Subscription().Mode() != tt.want {
+					t.Errorf("%v: mode %s", tt, s.Subscription().Mode())
 				}
 			case !errors.As(err, &none) || tt.want != "" || none.Event != "tick" ||
 				!slices.Equal(none.Offered, tt.offered) || !slices.Equal(none.Supported, tt.refused):
@@ -77,8 +77,8 @@ func TestCLI1Refused(t *testing.T) {
 		}
 		f.poll = func(wire.PollParams) (any, *jsonrpc.Error) { return polled("c", false, 1e6), nil }
 		cl := connect(t, f, c, Options{})
-		if s := subscribe(t, cl); s.Mode() != wire.ModePoll {
-			t.Errorf("mode %s", s.Mode())
+		if s := subscribe(t, cl); s.Subscription().Mode() != wire.ModePoll {
+			t.Errorf("mode %s", s.Subscription().Mode())
 		}
 		if _, err := Subscribe(t.Context(), cl, Dynamic("tick"), nil, WithMode("push")); !errors.Is(err, events.ErrUnsupported) {
 			t.Error(err)

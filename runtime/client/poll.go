@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // runPoll is the poll loop (CLI-3).
@@ -69,7 +69,7 @@ func (s *subscription) pause(ctx context.Context, pages int) error {
 	}
 	s.failed(fmt.Errorf("client: %s: the server promises more, but %d pages brought nothing new", wire.MethodPoll, pages))
 	slow := Backoff{Min: s.c.opts.PollFloor, Max: max(s.c.opts.PollFloor, maxPagePause)}
-	return slow.wait(ctx, pages-freePages, 0)
+	return sleep(ctx, slow.delay(pages-freePages))
 }
 
 // received is how many new occurrences there have been.
@@ -82,21 +82,11 @@ func (s *subscription) received() int64 {
 // A pollResult is a wire.PollResult read leniently: one strange occurrence must not hide the others,
 // and other languages write whole numbers as 5000.0.
 type pollResult struct {
-	Events     *[]json.RawMessage `json:"events"`
-	Cursor     *string            `json:"cursor"`
-	Truncated  bool               `json:"truncated"`
-	HasMore    bool               `json:"hasMore"`
-	NextPollMs json.RawMessage    `json:"nextPollMs"`
-}
-
-// hasMember reports whether an object has a member, be it null, which is an empty list to servers in Go.
-func hasMember(object json.RawMessage, name string) bool {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(object, &members) != nil {
-		return false
-	}
-	_, ok := members[name]
-	return ok
+	Events     []json.RawMessage
+	Cursor     *string
+	Truncated  bool
+	HasMore    bool
+	NextPollMs json.RawMessage
 }
 
 // nextPoll is the wait that the server asks for, within bounds.
@@ -119,17 +109,33 @@ func (s *subscription) pollOnce(ctx context.Context, sess *session, p wire.PollP
 }
 
 func readPoll(raw json.RawMessage) (*pollResult, error) {
-	var res pollResult
-	if err := json.Unmarshal(raw, &res); err != nil {
+	res, err := decodePoll(raw)
+	if err != nil {
 		return nil, &AnswerError{Method: wire.MethodPoll, Err: err}
 	}
-	if res.Events == nil && !hasMember(raw, "events") {
-		return nil, &AnswerError{Method: wire.MethodPoll, Err: errors.New(`no member "events"`)}
+	return res, nil
+}
+
+func decodePoll(raw json.RawMessage) (*pollResult, error) {
+	m, err := wire.DecodeMembers(raw)
+	if err != nil {
+		return nil, err
 	}
-	if err := checkCursor(res.Cursor); err != nil {
-		return nil, &AnswerError{Method: wire.MethodPoll, Err: err}
+	res := &pollResult{NextPollMs: m["nextPollMs"]}
+	if _, ok := m["events"]; !ok && m["cursor"] == nil && m["nextPollMs"] == nil {
+		// Servers that leave an empty list out say at least one of these; one that says neither has not
+		// answered a poll.
+		return nil, errors.New(`no member "events"`)
 	}
-	return &res, nil
+	if res.Events, err = m.Elements("events"); err != nil {
+		return nil, err
+	}
+	for name, into := range map[string]any{"cursor": &res.Cursor, "truncated": &res.Truncated, "hasMore": &res.HasMore} {
+		if err := m.Read(name, into); err != nil {
+			return nil, err
+		}
+	}
+	return res, checkCursor(res.Cursor)
 }
 
 // takeBatch hands a poll's occurrences over. Only with the last of them is the new cursor reached.
@@ -139,11 +145,9 @@ func (s *subscription) takeBatch(ctx context.Context, res *pollResult) error {
 			return err
 		}
 	}
-	if res.Events != nil {
-		for _, raw := range *res.Events {
-			if err := s.takeRaw(ctx, raw, false); err != nil {
-				return err
-			}
+	for _, raw := range res.Events {
+		if err := s.takeRaw(ctx, raw, false); err != nil {
+			return err
 		}
 	}
 	s.reach(res.Cursor)

@@ -13,8 +13,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // polled is a poll result with the given eventIds.
@@ -36,6 +36,27 @@ func cursorOf(p wire.PollParams) string {
 		return "null"
 	}
 	return *p.Cursor
+}
+
+// POLL-2, P1: a server in Go that leaves an empty list out of a quiet poll is polled on.
+func TestPollWithoutEvents(t *testing.T) {
+	eachCarrier(t, func(t *testing.T, c carrier) {
+		f := newFake(c.legacy)
+		quiet := []string{`{"cursor":"c0","nextPollMs":1000}`, `{"cursor":null}`, `{"nextPollMs":0}`, `{"cursor":"c0"}`}
+		f.poll = func(wire.PollParams) (any, *jsonrpc.Error) {
+			if len(quiet) == 0 {
+				return polled("c1", false, 1000, "e1"), nil
+			}
+			next := quiet[0]
+			quiet = quiet[1:]
+			return json.RawMessage(next), nil
+		}
+		s := subscribe(t, connect(t, f, c, Options{Mode: wire.ModePoll}))
+		read(t, s).want("e1")
+		if err := s.Subscription().Status().LastError; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // CLI-3: the loop bootstraps with a null cursor, drains hasMore at once, waits nextPollMs but never
@@ -71,7 +92,7 @@ func TestCLI3Poll(t *testing.T) {
 			return polled("c7", false, 1000, "e7"), nil
 		}
 		s := subscribe(t, connect(t, f, c, Options{}), WithMode("poll"))
-		if s.Mode() != wire.ModePoll || len(f.sent(wire.MethodStream)) != 0 {
+		if s.Subscription().Mode() != wire.ModePoll || len(f.sent(wire.MethodStream)) != 0 {
 			t.Error("not polling")
 		}
 		read(t, s).want("e1", "e2", "e4", "e6", "e7")
@@ -155,7 +176,7 @@ func TestCLI3Failures(t *testing.T) {
 			t.Errorf("took %v", d)
 		}
 		synctest.Wait()
-		if st := s.Status(); st.LastError == nil || st.LastFrame.IsZero() {
+		if st := s.Subscription().Status(); st.LastError == nil || st.LastFrame.IsZero() {
 			t.Errorf("status %+v", st)
 		}
 	})

@@ -19,9 +19,9 @@ const (
 	defaultGrace = 5 * time.Second
 )
 
-// A Process is the transport to a server that runs as a child process and speaks newline-delimited
-// JSON on its stdin and stdout. Each Connect starts a fresh process. Lines of stdout that are no
-// JSON-RPC message, such as a logger's, are skipped.
+// A Process is the transport to a server that runs as a child process and speaks newline-delimited JSON on its
+// stdin and stdout. Each Connect starts a fresh process. Lines of stdout that are not JSON-RPC messages, such as
+// those of a logger, are skipped.
 type Process struct {
 	// Name and Args are the program and its arguments, as for exec.Command.
 	Name string
@@ -49,7 +49,7 @@ func (p *Process) bounded(limit int64) *Process {
 	return &own
 }
 
-// Command is the transport to the program name with args, started by each Connect.
+// Command returns a transport to the program name with args, which each Connect starts.
 func Command(name string, args ...string) *Process { return &Process{Name: name, Args: args} }
 
 // Connect starts the process. It runs until the connection is closed; ctx bounds nothing after

@@ -2,11 +2,10 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // runPush receives one stream, from its request to its end (CLI-4). Whatever ends it but a
@@ -28,18 +27,24 @@ func runPush(ctx context.Context, s *subscription, sess *session) error {
 		}
 		ended <- err
 	})
-	patience := 2 * s.c.opts.Heartbeat
-	silence := time.NewTimer(patience)
+	pulse := pulse{assumed: s.c.opts.Heartbeat}
+	silence := time.NewTimer(pulse.patience())
 	defer silence.Stop()
-	begun := time.NewTimer(patience + time.Second) // for one that is not silent
+	begun := time.NewTimer(pulse.patience() + time.Second) // for one that is not silent
 	defer begun.Stop()
-	for {
+	for ready := time.Now(); ; ready = time.Now() {
 		select {
 		case f := <-own.in.frames:
+			came := time.Now()
+			pulse.received(came.Sub(ready))
+			if f.method == wire.NotificationHeartbeat {
+				pulse.beat(came)
+			}
 			if err := stream.take(ctx, f); err != nil {
 				return err
 			}
-			silence.Reset(patience)
+			pulse.handled(time.Since(came))
+			silence.Reset(pulse.patience())
 		case <-own.in.overflow:
 			return stream.drain(ctx, errOverflow)
 		case err := <-ended:
@@ -55,6 +60,9 @@ func runPush(ctx context.Context, s *subscription, sess *session) error {
 		case <-silence.C:
 			if len(own.in.frames) > 0 {
 				continue // it was the application that took long
+			}
+			if pulse.beaten {
+				sess.board.doubt()
 			}
 			return errSilent
 		case <-ctx.Done():
@@ -90,7 +98,7 @@ func (st *stream) take(ctx context.Context, f frame) error {
 	s := st.s
 	st.in.took(f)
 	read := func(v any) bool {
-		err := json.Unmarshal(f.params, v)
+		err := wire.Decode(f.params, v)
 		if err != nil {
 			s.log.Warn("unreadable notification", "method", f.method, "err", err)
 		}

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 type rawEvent = *events.Event[json.RawMessage, json.RawMessage]
-type rawSub = Subscription[json.RawMessage, json.RawMessage]
+type rawSub = TypedSubscription[json.RawMessage, json.RawMessage]
 
 func subscribe(t *testing.T, c *Client, o ...SubscribeOption) *rawSub {
 	t.Helper()

@@ -37,7 +37,7 @@ func TestRealDelivery(t *testing.T) {
 				s.want(ids(first, 300, 2)...)
 			}
 			s.silent()
-			if s.Status().Drift != nil {
+			if s.Subscription().Status().Drift != nil {
 				t.Error("drift")
 			}
 		}
@@ -113,7 +113,7 @@ func TestRealTermination(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			h.emit(2, 2)
 			s.want("e2")
-			if s.Status().Drift == nil {
+			if s.Subscription().Status().Drift == nil {
 				t.Error("no drift reported")
 			}
 			if err := h.es.Remove("tick"); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
@@ -71,8 +72,8 @@ func TestRealWebhook(t *testing.T) {
 		h := newHouse(t, c, w.server())
 		cl := h.connect(Options{Webhook: w.options()})
 		s := h.subscribe(cl, "even")
-		if s.Mode() != "webhook" {
-			t.Fatalf("by %s", s.Mode())
+		if s.Subscription().Mode() != "webhook" {
+			t.Fatalf("by %s", s.Subscription().Mode())
 		}
 		h.emit(1, 100)
 		want := ids(2, 100, 2)
@@ -90,7 +91,7 @@ func TestRealWebhook(t *testing.T) {
 			t.Errorf("after a restart: %v", got)
 		}
 		s.silent()
-		if st := s.Status(); st.Delivery == nil || !st.Delivery.Active {
+		if st := s.Subscription().Status(); st.Delivery == nil || !st.Delivery.Active {
 			t.Errorf("status %+v", st)
 		}
 		s.Close()
@@ -169,7 +170,7 @@ func TestRealWebhookTermination(t *testing.T) {
 			s := h.subscribe(cl, "")
 			h.emit(1, 1)
 			s.want("e1")
-			if _, err := h.es.Admin().RaiseGap(t.Context(), server.Target{Event: "tick"}); err != nil {
+			if _, err := h.es.Admin().RaiseGap(t.Context(), operator.Target{Event: "tick"}); err != nil {
 				t.Fatal(err)
 			}
 			s.want("gap")

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/ring"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // receivedBatch is how many stored bodies are read at once.
@@ -40,14 +41,25 @@ func (cb *callback) keep(ctx context.Context, d webhook.Delivery) error {
 	return nil
 }
 
+// Marks of what is stored that is not a plain eventId. Neither was ever the beginning of an eventId in a
+// store of an earlier build, which took none with a blank.
+const (
+	markEnvelope = "envelope "
+	markEvent    = "event "
+)
+
 // receivedID is what a message is stored under: an occurrence by its eventId, as ever, so that it is
-// stored once under whatever webhook-id it comes; an envelope by its webhook-id behind a blank, which no
-// eventId has (D10).
+// stored once under whatever webhook-id it comes, behind a mark where it begins with one itself; an
+// envelope by its webhook-id behind another (D10). No two different messages share one.
 func receivedID(d *webhook.Delivery) string {
-	if d.Type == "" {
-		return d.Occurrence.EventID
+	id := d.Occurrence.EventID
+	switch {
+	case d.Type != "":
+		return markEnvelope + d.ID
+	case strings.HasPrefix(id, markEnvelope), strings.HasPrefix(id, markEvent):
+		return markEvent + id
 	}
-	return "envelope " + d.ID
+	return id
 }
 
 // pump moves stored bodies into the inbox, as fast as the application takes them.
@@ -60,7 +72,7 @@ func (cb *callback) pump(ctx context.Context) {
 		case err != nil:
 			cb.s.failed(err)
 			cb.s.log.Error("reading received events failed", "err", err)
-			if cb.s.c.opts.Backoff.wait(ctx, n, 0) != nil {
+			if sleep(ctx, cb.s.c.opts.Backoff.delay(n)) != nil {
 				return
 			}
 			continue

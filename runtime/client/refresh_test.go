@@ -9,8 +9,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // gaps are the times between the subscribe calls.
@@ -72,9 +72,9 @@ func TestCLI5Refresh(t *testing.T) {
 				if more := len(h.f.sent(wire.MethodList)) - lists; tt.name == "no expiry" && more < len(calls)-1 {
 					t.Errorf("%d lists with %d calls", more, len(calls))
 				}
-				d := s.Status().Delivery
-				if d == nil || !d.Active || s.Status().RefreshBefore.IsZero() != (tt.grant == unlimited) {
-					t.Errorf("status %+v", s.Status())
+				d := s.Subscription().Status().Delivery
+				if d == nil || !d.Active || s.Subscription().Status().RefreshBefore.IsZero() != (tt.grant == unlimited) {
+					t.Errorf("status %+v", s.Subscription().Status())
 				}
 			})
 		})
@@ -93,8 +93,8 @@ func TestCLI5Relist(t *testing.T) {
 			h.f.list = func() []wire.Descriptor { return []wire.Descriptor{descriptor("tick", "push")} }
 		})
 		time.Sleep(2 * time.Hour)
-		if s.Mode() != "push" || h.live() != 0 {
-			t.Errorf("mode %s, %d subscriptions", s.Mode(), h.live())
+		if s.Subscription().Mode() != "push" || h.live() != 0 {
+			t.Errorf("mode %s, %d subscriptions", s.Subscription().Mode(), h.live())
 		}
 	})
 }
@@ -256,7 +256,7 @@ func TestCLI6Watermark(t *testing.T) {
 				r.want(fmt.Sprint("e", i))
 			}
 		}
-		if err := s.Ack(); err != nil {
+		if err := s.Subscription().Ack(); err != nil {
 			t.Fatal(err)
 		}
 		kept, _, _ := cursors.Load(t.Context(), "k")
@@ -268,7 +268,7 @@ func TestCLI6Watermark(t *testing.T) {
 			h.event(h.sub(), i, fmt.Sprint("c", i))
 			r.want(fmt.Sprint("e", i))
 		}
-		if err := s.Ack(); err != nil {
+		if err := s.Subscription().Ack(); err != nil {
 			t.Fatal(err)
 		}
 		if kept, _, _ = cursors.Load(t.Context(), "k"); len(kept.EventIDs) > 2*keptIDs {
@@ -293,7 +293,7 @@ func TestCLI5AnswerOvertakenByDelivery(t *testing.T) {
 		})
 		time.Sleep(45 * time.Second)
 		r.want("e2")
-		if n, cursor := len(h.calls()), s.Status().Cursor; n != 2 || cursor != "c2" {
+		if n, cursor := len(h.calls()), s.Subscription().Status().Cursor; n != 2 || cursor != "c2" {
 			t.Errorf("after %d calls at %s", n, cursor)
 		}
 	})

@@ -60,7 +60,7 @@ func TestCLI5Restart(t *testing.T) {
 			}
 			h.deliver()
 			read(t, s).want("e3", "e4", "e5", "e6", "e7", "e8")
-			if d := s.Status().Duplicates; stored && d != 4 {
+			if d := s.Subscription().Status().Duplicates; stored && d != 4 {
 				t.Errorf("%d duplicates", d)
 			}
 		})

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // Bounds of ending a session that does not answer.
@@ -29,9 +30,31 @@ type session struct {
 	// ctx ends when the session is lost or closed.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
+
+	suspected atomic.Bool // a fresh handshake is to tell whether the server is still the same
 }
 
 func (s *session) lose() { s.cancel(s.board.loss()) }
+
+// suspect makes the next call begin with a fresh handshake. Where nothing depends on the old one, it is
+// given up only when the fresh one differs, so that one bad call does not end the streams of others.
+func (s *session) suspect() {
+	if s.holdsState() {
+		s.lose()
+		return
+	}
+	s.suspected.Store(true)
+}
+
+// holdsState tells that the server knows the session by more than what each request says.
+func (s *session) holdsState() bool { return s.events && (!s.stateless || s.board.shared) }
+
+// sameAs reports whether two handshakes had the same outcome.
+func (s *session) sameAs(o *session) bool {
+	return s.events == o.events && s.listChanged == o.listChanged && s.version() == o.version()
+}
+
+func (s *session) version() string { return s.cs.InitializeResult().ProtocolVersion }
 
 // join derives a context from ctx that also ends with the session.
 func (s *session) join(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -40,8 +63,9 @@ func (s *session) join(ctx context.Context) (context.Context, context.CancelFunc
 	return joined, func() { stop(); cancel(nil) }
 }
 
-// connect makes one session over the client's transport.
-func (c *Client) connect(ctx context.Context) (*session, error) {
+// connect makes one session over the client's transport. With strict, a server that is not there is not
+// taken for one of an older revision.
+func (c *Client) connect(ctx context.Context, strict bool) (*session, error) {
 	t := c.transport
 	if d, ok := t.(*dialed); ok {
 		inner, err := d.open(ctx)
@@ -54,7 +78,7 @@ func (c *Client) connect(ctx context.Context) (*session, error) {
 	switch own := t.(type) {
 	case *mcp.StreamableClientTransport:
 		b = newBoard(false)
-		t = tapHTTP(own, b, c.opts.MaxMessage)
+		t = tapHTTP(own, b, &c.presence, c.opts.MaxMessage)
 	default:
 		if p, ok := t.(*Process); ok {
 			t = p.bounded(c.opts.MaxMessage)
@@ -62,7 +86,7 @@ func (c *Client) connect(ctx context.Context) (*session, error) {
 		b = newBoard(true)
 		t = &connTransport{t, b}
 	}
-	b.others = &c.observers
+	b.others, b.strict = &c.observers, strict
 	stop := context.AfterFunc(ctx, b.abort)
 	cs, err := c.mcp.Connect(ctx, t, &mcp.ClientSessionOptions{ProtocolVersion: c.opts.ProtocolVersion})
 	if err == nil && !stop() {
@@ -71,11 +95,11 @@ func (c *Client) connect(ctx context.Context) (*session, error) {
 	}
 	if err != nil {
 		b.abort()
-		return nil, fmt.Errorf("client: connecting: %w", b.refusalOf(err))
+		return nil, fmt.Errorf("client: connecting: %w", b.reasonOf(err))
 	}
 	s := &session{cs: cs, board: b}
 	s.events, s.listChanged = b.shaken()
-	s.stateless = cs.InitializeResult().ProtocolVersion >= wire.RevisionStateless
+	s.stateless = s.version() >= wire.RevisionStateless
 	s.ctx, s.cancel = context.WithCancelCause(c.ctx)
 	gone := make(chan struct{})
 	go func() {
@@ -88,10 +112,29 @@ func (c *Client) connect(ctx context.Context) (*session, error) {
 		s.close(gone, c.closeGrace)
 		c.log.Debug("session closed", "cause", context.Cause(s.ctx))
 	})
+	return s, nil
+}
+
+// follow keeps the catalog of a session that is now the client's. It is called with mu held.
+func (c *Client) follow(s *session) {
 	if s.events {
+		c.events = true
 		c.background(func() { c.watch(s) })
 	}
-	return s, nil
+}
+
+// hadEvents reports whether any session had them.
+func (c *Client) hadEvents() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.events
+}
+
+// shared reports whether everything goes over one connection.
+func (c *Client) shared() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sess.board.shared
 }
 
 // close ends the SDK's session in order, or cuts its carrier when that takes too long. All calls
@@ -125,7 +168,7 @@ func (c *Client) live(ctx context.Context, patient bool) (*session, error) {
 			c.mu.Unlock()
 			return nil, err
 		}
-		if s := c.sess; s != nil && s.ctx.Err() == nil {
+		if s := c.sess; s != nil && s.ctx.Err() == nil && !s.suspected.Load() {
 			c.mu.Unlock()
 			return s, nil
 		}
@@ -163,13 +206,13 @@ func (c *Client) live(ctx context.Context, patient bool) (*session, error) {
 // reconnect connects again until it succeeds or the client is closed.
 func (c *Client) reconnect(a *attempt) {
 	defer close(a.done)
+	pauses := pauses{Backoff: c.opts.Backoff}
 	for n := 0; ; n++ {
 		s, err := c.tryConnect()
 		c.mu.Lock()
 		a.err = err
 		if err == nil {
-			c.sess = s
-			c.catalog.forget()
+			c.replace(s)
 		}
 		if err == nil || c.ctx.Err() != nil {
 			c.again = nil
@@ -186,7 +229,7 @@ func (c *Client) reconnect(a *attempt) {
 			return
 		}
 		c.log.Warn("connecting again failed", "err", err)
-		if c.opts.Backoff.wait(c.ctx, n, 0) != nil {
+		if sleep(c.ctx, pauses.next(isAway(err))) != nil {
 			c.mu.Lock()
 			c.again = nil
 			c.mu.Unlock()
@@ -195,8 +238,26 @@ func (c *Client) reconnect(a *attempt) {
 	}
 }
 
+// replace makes s the client's session, unless a suspected one turns out to be as good. It is called with mu
+// held.
+func (c *Client) replace(s *session) {
+	old := c.sess
+	if old.ctx.Err() == nil && !old.holdsState() && old.sameAs(s) {
+		old.suspected.Store(false)
+		s.lose()
+		return
+	}
+	old.lose()
+	c.sess = s
+	c.catalog.forget()
+	c.follow(s)
+}
+
 func (c *Client) tryConnect() (*session, error) {
 	ctx, cancel := context.WithTimeoutCause(c.ctx, c.opts.CallTimeout, errors.New("client: connecting took too long"))
 	defer cancel()
-	return c.connect(ctx)
+	c.mu.Lock()
+	former := c.sess
+	c.mu.Unlock()
+	return c.connect(ctx, former.stateless)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // CAP-1, CAP-2, D1: either form of the capability is enough; with neither nothing of events/* is
@@ -168,7 +168,7 @@ func TestSessionLost(t *testing.T) {
 		if n := len(f.sent("initialize")) + len(f.sent("server/discover")); c.legacy && n != 4 || !c.legacy && n != 2 {
 			t.Errorf("%d handshakes", n)
 		}
-		if got := p.Status(); got.LastFrame.Before(time.Now().Add(-11 * time.Second)) {
+		if got := p.Subscription().Status(); got.LastFrame.Before(time.Now().Add(-11 * time.Second)) {
 			t.Errorf("the poll loop stopped: %+v", got)
 		}
 		if len(cl.Subscriptions()) != 2 {

@@ -4,14 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // An sseFilter reads an SSE body event by event, hands the extension's notifications to the board
@@ -21,17 +21,17 @@ type sseFilter struct {
 	in    *bufio.Reader
 	board *board
 	own   *call
+	id    string // of own's request
 	ctx   context.Context
 	limit int64 // of one block
 	ended bool  // the reason for the end is known
 
-	out []byte // of buf, not yet read
-	buf []byte
+	out []byte // not yet read
 	err error
 }
 
-func newSSEFilter(body io.ReadCloser, b *board, own *call, ctx context.Context, limit int64) *sseFilter {
-	return &sseFilter{body: body, in: bufio.NewReaderSize(body, 16<<10), board: b, own: own, ctx: ctx, limit: limit}
+func newSSEFilter(ctx context.Context, body io.ReadCloser, b *board, own *call, id string, limit int64) *sseFilter {
+	return &sseFilter{body: body, in: bufio.NewReaderSize(body, 16<<10), board: b, own: own, id: id, ctx: ctx, limit: limit}
 }
 
 func (f *sseFilter) Close() error { return f.body.Close() }
@@ -51,53 +51,71 @@ func (f *sseFilter) Read(p []byte) (int, error) {
 
 // next reads one block: lines up to an empty one or the end of the body.
 func (f *sseFilter) next() {
-	f.buf = f.buf[:0]
-	data, lines, whole := []byte(nil), 0, false
-	for {
-		start := len(f.buf)
-		if !f.line() {
-			break
+	block, whole := f.block()
+	data := dataOf(block)
+	switch {
+	case len(data) > 0:
+		f.out = f.pass(block, data, whole)
+	case whole && !f.streaming():
+		f.out = block
+	}
+}
+
+// pass handles the data of one block and returns what of it is for the SDK.
+func (f *sseFilter) pass(block, data []byte, whole bool) []byte {
+	m, err := decodeMessage(data)
+	if err != nil {
+		// The SDK would take it for the end of the session.
+		if whole && f.own != nil {
+			f.finish(fmt.Errorf("no JSON-RPC message: %w: %s", err, clipped(data)))
 		}
-		line := bytes.TrimRight(f.buf[start:], "\r\n")
-		if len(line) == 0 {
-			whole = f.err == nil
-			break
+		return nil
+	}
+	switch m := m.(type) {
+	case *jsonrpc.Request:
+		if m.IsCall() && f.streaming() {
+			// Each would be answered by a request of ours (PUSH-9).
+			f.finish(errors.New("a request, " + clipped([]byte(m.Method)) + ", on a stream of events"))
+			return nil
 		}
-		if f.streaming() && (bytes.HasPrefix(line, []byte("id:")) || bytes.HasPrefix(line, []byte("retry:"))) {
-			// With an id the SDK would resume a broken stream by itself; ours resumes from its
-			// cursor, and a failure to resume would end the whole session.
-			f.buf = f.buf[:start]
+		if !m.IsCall() && f.consume(frame{m.Method, m.Params}) {
+			return nil
+		}
+	case *jsonrpc.Response:
+		f.ended = true
+		f.board.observe(m.Result)
+		if f.own != nil && len(m.Result) > 0 && m.Error == nil && idText(m.ID.Raw()) == f.id {
+			return sseEvent(f.own.answered(m))
+		}
+	}
+	if f.streaming() {
+		// With an id the SDK would resume a broken stream by itself; ours resumes from its cursor, and a
+		// failure to resume would end the whole session.
+		return sseEvent(data)
+	}
+	return block
+}
+
+// sseEvent is an event of that data, in which line breaks are nothing but white space.
+func sseEvent(data []byte) []byte {
+	return fmt.Appendf(nil, "event: message\ndata: %s\n\n", bytes.ReplaceAll(data, []byte("\n"), []byte(" ")))
+}
+
+// dataOf is the data of a block. That of one line shares its memory.
+func dataOf(block []byte) (data []byte) {
+	for line := range bytes.Lines(block) {
+		value, ok := bytes.CutPrefix(bytes.TrimRight(line, "\r\n"), []byte("data:"))
+		if !ok {
 			continue
 		}
-		if value, ok := bytes.CutPrefix(line, []byte("data:")); ok {
-			if lines++; lines > 1 {
-				data = append(data, '\n')
-			}
-			data = append(data, bytes.TrimPrefix(value, []byte(" "))...)
+		value = bytes.TrimPrefix(value, []byte(" "))
+		if data == nil {
+			data = value[:len(value):len(value)]
+			continue
 		}
-		if f.err != nil {
-			break
-		}
+		data = append(append(data, '\n'), value...)
 	}
-	if !whole && len(data) == 0 {
-		return
-	}
-	if len(data) > 0 {
-		m, err := jsonrpc.DecodeMessage(data)
-		if err != nil {
-			// The SDK would take it for the end of the session.
-			if whole && f.own != nil {
-				f.finish(fmt.Errorf("no JSON-RPC message: %w: %s", err, clipped(data)))
-			}
-			return
-		}
-		if _, ok := m.(*jsonrpc.Response); ok {
-			f.ended = true
-		}
-	}
-	if !f.consume(data) {
-		f.out = f.buf
-	}
+	return data
 }
 
 // finish ends the body early because of what the server sent.
@@ -117,7 +135,7 @@ func (f *sseFilter) over() {
 	}
 	f.ended = true
 	if f.err != io.EOF {
-		f.own.fail(fmt.Errorf("client: the stream broke off: %w", f.err))
+		f.own.fail(brokeOff("the stream broke off", f.err))
 		return
 	}
 	f.own.fail(errStreamEnded)
@@ -125,52 +143,37 @@ func (f *sseFilter) over() {
 
 func (f *sseFilter) streaming() bool { return f.own != nil && f.own.in != nil }
 
-// line appends one line with its end to buf; false at the end of the body with nothing read.
-func (f *sseFilter) line() bool {
-	start := len(f.buf)
-	for {
+// block reads up to an empty line, and says whether there was one.
+func (f *sseFilter) block() (block []byte, whole bool) {
+	var g gathering
+	for begins := true; ; {
 		part, err := f.in.ReadSlice('\n')
-		f.buf = append(f.buf, part...)
-		if int64(len(f.buf)) > f.limit {
+		g.add(part)
+		if g.size > f.limit {
 			f.finish(errTooLarge("an SSE event", f.limit))
-			return false
+			return nil, false
 		}
-		if err == nil {
-			return true
-		}
-		if err != bufio.ErrBufferFull {
+		switch {
+		case err == nil && begins && len(bytes.TrimRight(part, "\r\n")) == 0:
+			return g.bytes(), true
+		case err != nil && err != bufio.ErrBufferFull:
 			f.err = err
-			return len(f.buf) > start
+			return g.bytes(), false
 		}
+		begins = err == nil
 	}
 }
 
-// consume handles the data of one block and reports whether it is not for the SDK.
-func (f *sseFilter) consume(data []byte) bool {
-	if len(data) == 0 {
-		return false
-	}
-	watched := f.board.others != nil && f.board.others.watching()
-	if watched || bytes.Contains(data, []byte(wire.NotificationPrefix)) || bytes.Contains(data, []byte(notificationListenAck)) {
-		var m struct {
-			Method string          `json:"method"`
-			ID     json.RawMessage `json:"id"`
-			Params json.RawMessage `json:"params"`
-		}
-		if json.Unmarshal(data, &m) == nil && m.ID == nil {
-			switch {
-			case strings.HasPrefix(m.Method, wire.NotificationPrefix):
-				f.board.dispatch(f.ctx, frame{m.Method, m.Params}, f.own)
-				return true
-			case watched && m.Method != notificationListenAck && m.Method != "":
-				f.board.others.observed(m.Method, m.Params)
-			case m.Method == notificationListenAck:
-				f.board.dispatch(f.ctx, frame{m.Method, m.Params}, f.own)
-			}
-		}
-	}
-	if f.board.observing() {
-		f.board.observe(resultOf(data))
+// consume takes a notification and reports whether it is not for the SDK.
+func (f *sseFilter) consume(n frame) bool {
+	switch {
+	case strings.HasPrefix(n.method, wire.NotificationPrefix):
+		f.board.dispatch(f.ctx, n, f.own)
+		return true
+	case n.method == notificationListenAck:
+		f.board.dispatch(f.ctx, n, f.own)
+	case f.board.others != nil && f.board.others.watching():
+		f.board.others.observed(n.method, n.params)
 	}
 	return false
 }

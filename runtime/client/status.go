@@ -7,7 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
 // A Status is what is known of one live subscription, for audit. See CLI-8.
@@ -33,7 +34,8 @@ type Status struct {
 	Gaps int64
 	// Drift is set when the generated types differ from what the server publishes. See CLI-9.
 	Drift *Drift
-	// LastError is why the delivery was last interrupted or slowed down, or nil.
+	// LastError is why the delivery was last interrupted or slowed down, or nil; while the callback of a webhook
+	// subscription refuses deliveries, it says so.
 	LastError error
 	// Unreadable are the entries of the server's list that were left out when it was read last.
 	Unreadable []*DescriptorError
@@ -43,6 +45,9 @@ type Status struct {
 	// Delivery is what the server reported at the last refresh of a webhook subscription; nil
 	// before that and in other modes.
 	Delivery *DeliveryStatus
+	// Refused is what the callback of a webhook subscription has refused, in this process; zero in
+	// other modes.
+	Refused webhook.Refusals
 }
 
 // A Drift says that generated code was made from other schemas than those that the server
@@ -85,6 +90,11 @@ func (s *subscription) snapshot() Status {
 	defer s.mu.Unlock()
 	st := s.status
 	st.Unreadable = unreadable
+	if s.endpoint != nil {
+		if st.Refused = s.endpoint.Refused(); st.Refused.Standing {
+			st.LastError = st.Refused.Last
+		}
+	}
 	if d := st.Delivery; d != nil {
 		own := *d
 		st.Delivery = &own
@@ -120,9 +130,9 @@ func (s *subscription) checkFingerprint(o *wire.Occurrence) {
 	if s.fingerprint == "" || !bytes.Contains(o.Meta, []byte(wire.MetaFingerprint)) {
 		return
 	}
-	var meta map[string]json.RawMessage
+	meta, err := wire.DecodeMembers(o.Meta)
 	var published string
-	if json.Unmarshal(o.Meta, &meta) == nil && json.Unmarshal(meta[wire.MetaFingerprint], &published) == nil && published != "" {
+	if err == nil && meta.Read(wire.MetaFingerprint, &published) == nil && published != "" {
 		s.drift(published)
 	}
 }

@@ -13,10 +13,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/codec"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/carry"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/untyped"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 type subscribeOptions struct {
@@ -26,7 +28,12 @@ type subscribeOptions struct {
 	key       string
 	maxAge    time.Duration // negative: not sent
 	manualAck bool
-	carrier   carry.Carrier // nil: events/*
+	// coalescing is not nil where events are joined; it has one element at most.
+	coalescing []Coalescing
+	carrier    carry.Carrier // nil: events/*
+	// Of Consume: where the cursor and what else it keeps go, and who is woken when there is something to save.
+	store   store.CursorStore // nil: that of the client
+	changed chan struct{}
 }
 
 // A SubscribeOption sets a detail of one subscription.
@@ -52,8 +59,8 @@ func WithCursor(cursor string) SubscribeOption {
 func FromNow() SubscribeOption { return func(o *subscribeOptions) { o.fromNow = true } }
 
 // WithCursorKey sets the key under which the cursor store keeps this subscription. The default is
-// made of the event name and the arguments; set one when one store serves several servers, or
-// several equal subscriptions.
+// made of the event name and the arguments, so that other arguments begin now; set one to go on
+// all the same, or when one store serves several servers or several equal subscriptions.
 func WithCursorKey(key string) SubscribeOption { return func(o *subscribeOptions) { o.key = key } }
 
 // WithMaxAge leaves out what happened longer ago than d when delivery starts from a cursor or
@@ -62,65 +69,88 @@ func WithMaxAge(d time.Duration) SubscribeOption {
 	return func(o *subscribeOptions) { o.maxAge = max(d, 0) }
 }
 
-// WithManualAck commits the cursor at the subscription's Ack only, not when the application asks for
-// the next item. See CLI-6.
+// WithManualAck commits the cursor only when Ack is called, not when the application asks for the next item. See
+// CLI-6.
 func WithManualAck() SubscribeOption { return func(o *subscribeOptions) { o.manualAck = true } }
 
-// A Subscription delivers the occurrences of one event type with arguments A and payloads P, for one set
-// of arguments. Events is the method of [SubscriptionOf]; Close, Ack and others are in [Controls].
-type Subscription[A, P any] = SubscriptionOf[*events.Event[A, P]]
-
-// A SubscriptionOf delivers occurrences as an E, which is *events.Event of the event type's arguments and
-// payloads: pointers share one shape to the compiler, so that a package of a thousand event types does
-// not compile Events a thousand times. Events and what [Controls] has are safe for concurrent use, but only
-// one iteration runs at a time.
-type SubscriptionOf[E any] struct {
-	Controls
+// A Subscription is what every subscription can do, whatever its event type. It has no Events: the generated
+// subscriptions and [TypedSubscription] have that, and their method Subscription returns it. Its methods are safe
+// for concurrent use.
+type Subscription struct {
 	core *subscription
 }
 
-// Controls are the functions of a [Subscription] that do not depend on its types. They are fields that never
-// change, and not methods: the compiler would make those anew for each event type.
-type Controls struct {
-	// Close ends the subscription: its stream is aborted, or its callback unsubscribed, and its
-	// iteration ends. What was handed out and not committed is received again by a later subscription
-	// that starts from the store. Close does not wait; [Client.Close] waits for what it has begun. The
-	// error is always nil.
-	Close func() error
-	// Ack commits the item that was handed out last, and all before it, without asking for the
-	// next. Without a cursor store, or for a type without cursors, it does nothing. See CLI-6.
-	Ack func() error
-	// Mode returns the delivery mode in use: "webhook", "push" or "poll".
-	Mode func() string
-	// Cursor returns the position after what was handed out, "" when none is known yet or the type has
-	// no cursors: a subscription that starts there misses nothing, and in poll mode repeats at most
-	// the batch that was under way.
-	Cursor func() string
-	// Status returns what is known of the subscription.
-	Status func() Status
-}
+// A TypedSubscription delivers the occurrences of one event type with arguments A and payloads P, for one set of
+// arguments. [Subscribe] returns it; the functions of generated packages return types of their own with the same
+// methods. The methods are safe for concurrent use, but only one iteration runs at a time.
+type TypedSubscription[A, P any] Subscription
 
-// An UntypedSubscription is a [Subscription] before generated code has converted a pointer to it into one
-// of the Subscription of an event type. It is for nothing else.
-type UntypedSubscription SubscriptionOf[any]
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *TypedSubscription[A, P]) Subscription() *Subscription { return (*Subscription)(s) }
 
-// Subscribe subscribes to t with args and returns when the server has accepted: the callback is
-// subscribed, the stream active or the first poll answered, so that what happens after it returns is
-// received. The
-// subscription lives until ctx ends, Close is called on it or on c, or the server ends it.
+// Close ends the subscription: see [Subscription.Close].
+func (s *TypedSubscription[A, P]) Close() error { return s.Subscription().Close() }
+
+// Events iterates over what arrives: occurrences and errors. A [GapError], [RecoverableError],
+// [PayloadError] or [CommitError] stands between occurrences and the iteration goes on; after any
+// other error it ends, and so it does, without an error, after Close. [Final] tells them apart.
 //
-// Refusals are [events.Error]s; [NoCompatibleDeliveryModeError] and [ErrNoEvents] say that the
-// server cannot deliver. Failures before the server has accepted are returned, later ones are
-// overcome.
-func Subscribe[A, P any](ctx context.Context, c *Client, t events.Type[A, P], args A, o ...SubscribeOption) (*Subscription[A, P], error) {
-	s, err := SubscribeUntyped(ctx, c, t.Name, t.Fingerprint, &args, o)
-	return (*Subscription[A, P])(s), err
+// Asking for the next item commits the one before (CLI-6). An iteration may be left with break and
+// taken up again with another call: nothing is lost, what arrives meanwhile waits in a bounded
+// buffer that pushes back on the server, and the item at which it was left is committed when the
+// next one asks, or by Ack.
+//
+// Each item is an occurrence of its own, never nil: beside an error it has the arguments, and what is
+// known of the occurrence that the error is about.
+func (s *TypedSubscription[A, P]) Events() iter.Seq2[*events.Event[A, P], error] {
+	return untyped.Seq[*events.Event[A, P]](s.core.iterate)
 }
 
-// SubscribeUntyped is [Subscribe] for generated code: fingerprint is that of the event type with this name,
-// args points to its arguments A, and the result is to be converted to *Subscription[A, P]. It has
-// no type parameters, so that a generated function is little more than a call. See EVOL-4.
-func SubscribeUntyped(ctx context.Context, c *Client, name, fingerprint string, args any, o []SubscribeOption) (*UntypedSubscription, error) {
+// Close ends the subscription and its iteration. It returns when nothing of the subscription runs any more: the
+// stream is aborted at once; a callback is unsubscribed, for which Close waits up to 3 s where the server does not
+// answer. What was handed out and not committed is received again by a later subscription that starts from the
+// store. The error is always nil.
+func (s *Subscription) Close() error {
+	s.core.close()
+	return nil
+}
+
+// Ack commits the item that was handed out last, and all before it, without asking for the next. Without a cursor
+// store, or for a type without cursors, it does nothing. The error is that of the store. See CLI-6.
+func (s *Subscription) Ack() error { return s.core.ledger.commit(s.core.ctx) }
+
+// Mode returns the delivery mode in use: "webhook", "push" or "poll".
+func (s *Subscription) Mode() string { return s.core.snapshot().Mode }
+
+// Cursor returns the position after what was handed out, "" when none is known yet or the type has no cursors: a
+// subscription that starts there misses nothing, and in poll mode repeats at most the batch that was under way.
+func (s *Subscription) Cursor() string { return s.core.ledger.position() }
+
+// Status returns what is known of the subscription.
+func (s *Subscription) Status() Status { return s.core.snapshot() }
+
+// Subscribe subscribes to t with args and returns when the server has accepted: the callback is subscribed, the
+// stream active or the first poll answered, so that what happens after it returns is received. The subscription
+// lives until ctx is done, Close is called on it or on c, or the server terminates it.
+//
+// A refusal is an [*events.Error]; [NoCompatibleDeliveryModeError] and [ErrNoEvents] say that the server cannot
+// deliver. A failure before the server has accepted is returned. After a later one the client connects and
+// subscribes again.
+func Subscribe[A, P any](ctx context.Context, c *Client, t events.Type[A, P], args A, o ...SubscribeOption) (*TypedSubscription[A, P], error) {
+	s, err := c.subscribeTyped(ctx, t.Name, t.Fingerprint, &args, o)
+	return (*TypedSubscription[A, P])(s), err
+}
+
+// Generated code subscribes and iterates by package clientimpl.
+func init() {
+	untyped.Subscribe = func(ctx context.Context, c any, name, fingerprint string, args, options any) (any, error) {
+		return c.(*Client).subscribeTyped(ctx, name, fingerprint, args, options.([]SubscribeOption))
+	}
+	untyped.Iterate = func(s any) untyped.Iteration { return s.(*Subscription).core.iterate }
+}
+
+// subscribeTyped is [Subscribe] with its types erased: args points to the arguments.
+func (c *Client) subscribeTyped(ctx context.Context, name, fingerprint string, args any, o []SubscribeOption) (*Subscription, error) {
 	typed := reflect.ValueOf(args).Elem()
 	raw, err := encodeArguments(typed.Interface())
 	if err != nil {
@@ -131,7 +161,7 @@ func SubscribeUntyped(ctx context.Context, c *Client, name, fingerprint string, 
 		return nil, err
 	}
 	s.typed = typed
-	return &UntypedSubscription{s.controls(), s}, nil
+	return &Subscription{s}, nil
 }
 
 // encodeArguments returns the JSON of args, nil for none.
@@ -153,9 +183,13 @@ func (c *Client) subscribe(ctx context.Context, name, fingerprint string, args j
 	s := &subscription{c: c, name: name, args: args, fingerprint: fingerprint,
 		opts: subscribeOptions{mode: c.opts.Mode, maxAge: -1}, ready: make(chan error, 1), done: make(chan struct{}),
 		inbox: newInbox(c.opts.Buffer, c.opts.MaxMessage), seen: newIDSet(c.opts.RecentIDs),
-		refused: map[string]bool{wire.ModeWebhook: c.webhooks == nil}}
+		refused: map[string]bool{wire.ModeWebhook: c.webhooks == nil}, pauses: pauses{Backoff: c.opts.Backoff}}
+	c.presence.renew()
 	for _, o := range options {
 		o(&s.opts)
+	}
+	if s.opts.coalescing != nil && s.opts.changed == nil {
+		return nil, errors.New("client: WithCoalescing is for Consume; an iteration gets each event as it comes")
 	}
 	if err := s.restore(ctx); err != nil {
 		return nil, err
@@ -202,7 +236,10 @@ func (c *Client) add(s *subscription) error {
 
 // restore finds where to start.
 func (s *subscription) restore(ctx context.Context) error {
-	s.ledger.store = s.c.opts.Cursors
+	s.ledger.changed = s.opts.changed
+	if s.ledger.store = s.opts.store; s.ledger.store == nil {
+		s.ledger.store = s.c.opts.Cursors
+	}
 	if s.ledger.store != nil {
 		s.ledger.key = s.opts.key
 		if s.ledger.key == "" {
@@ -213,6 +250,7 @@ func (s *subscription) restore(ctx context.Context) error {
 	case s.opts.fromNow:
 	case s.opts.cursor != "":
 		s.cursor = s.opts.cursor
+		s.ledger.begin(store.Saved{Cursor: s.cursor}, false)
 	case s.ledger.store != nil:
 		saved, ok, err := s.ledger.store.Load(ctx, s.ledger.key)
 		if err != nil {
@@ -220,15 +258,12 @@ func (s *subscription) restore(ctx context.Context) error {
 		}
 		if ok {
 			s.cursor = saved.Cursor
-			s.ledger.saved = store.Saved{Cursor: saved.Cursor, EventIDs: saved.EventIDs}
-			// Which of them are newer than the cursor is not kept; all might be.
-			s.ledger.after = len(saved.EventIDs)
+			s.ledger.begin(saved, true)
 			for _, id := range saved.EventIDs {
 				s.seen.add(id)
 			}
 		}
 	}
-	s.ledger.at = s.cursor
 	return nil
 }
 
@@ -242,26 +277,6 @@ func defaultKey(name string, args json.RawMessage) string {
 	return name + "?" + hex.EncodeToString(sum[:8])
 }
 
-// Events iterates over what arrives: occurrences and errors. A [GapError], [RecoverableError],
-// [PayloadError] or [CommitError] stands between occurrences and the iteration goes on; after any
-// other error it ends, and so it does, without an error, after Close. [Final] tells them apart.
-//
-// Asking for the next item commits the one before (CLI-6). An iteration may be left with break and
-// taken up again with another call: nothing is lost, what arrives meanwhile waits in a bounded
-// buffer that pushes back on the server, and the item at which it was left is committed when the
-// next one asks, or by Ack.
-//
-// Each item is an occurrence of its own, never nil: beside an error it has the arguments, and what is
-// known of the occurrence that the error is about.
-//
-//go:noinline
-func (s *SubscriptionOf[E]) Events() iter.Seq2[E, error] {
-	return func(yield func(E, error) bool) {
-		var like E
-		s.core.iterate(like, func(ev any, err error) bool { return yield(ev.(E), err) })
-	}
-}
-
 // iterate is the iteration of Events: it yields fresh pointers of the type of like, which is a pointer to
 // an events.Event.
 func (s *subscription) iterate(like any, yield func(ev any, err error) bool) {
@@ -272,7 +287,7 @@ func (s *subscription) iterate(like any, yield func(ev any, err error) bool) {
 	}
 	defer s.iterating.Unlock()
 	for {
-		it, err := s.next()
+		it, err := s.next(nil)
 		if errors.Is(err, errUserClosed) {
 			return
 		}
@@ -295,14 +310,19 @@ func (s *subscription) newEvent(t reflect.Type) reflect.Value {
 
 // event makes the application's form of an item, a pointer to a t.
 func (s *subscription) event(t reflect.Type, it item) (any, error) {
-	ev := s.newEvent(t)
 	switch {
 	case it.note != nil:
-		return ev.Addr().Interface(), it.note
+		return s.newEvent(t).Addr().Interface(), it.note
 	case it.gap != nil:
-		return ev.Addr().Interface(), it.gap
+		return s.newEvent(t).Addr().Interface(), it.gap
 	}
 	o, err := occurrence(it.occurrence)
+	return s.decoded(t, o, err)
+}
+
+// decoded makes the application's form of an occurrence, a pointer to a t; err says what is wrong with it already.
+func (s *subscription) decoded(t reflect.Type, o events.Occurrence, err error) (any, error) {
+	ev := s.newEvent(t)
 	*ev.FieldByName("Occurrence").Addr().Interface().(*events.Occurrence) = o
 	data := ev.FieldByName("Data")
 	if err == nil {
@@ -355,7 +375,7 @@ func decodePayload(raw json.RawMessage, v any) error {
 	case json.Unmarshaler:
 		return v.UnmarshalJSON(raw)
 	}
-	return events.Decode(raw, v)
+	return codec.Decode(raw, v)
 }
 
 // occurrence makes the application's form of an occurrence, also when its timestamp is none.
@@ -367,15 +387,4 @@ func occurrence(o *wire.Occurrence) (events.Occurrence, error) {
 	at, err := events.ParseTime(o.Timestamp)
 	made.Timestamp = at
 	return made, err
-}
-
-// controls are the application's.
-func (s *subscription) controls() Controls {
-	return Controls{
-		Close:  func() error { s.close(); return nil },
-		Ack:    func() error { return s.ledger.commit(s.ctx) },
-		Mode:   func() string { return s.snapshot().Mode },
-		Cursor: func() string { return s.ledger.position() },
-		Status: s.snapshot,
-	}
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // A DeliveryStatus is what the server found at the last refresh about its deliveries to a webhook
@@ -17,7 +17,7 @@ type DeliveryStatus struct {
 	LastDeliveryAt time.Time
 	// LastError is the category of the last failure, "" when there was none.
 	LastError string
-	// FailedSince is since when nothing but failures happened; zero when the last attempt went well.
+	// FailedSince is when the present run of failures began; zero when the last attempt succeeded.
 	FailedSince time.Time
 	// Throttled tells that the server holds deliveries back; RetryAfter for how long.
 	Throttled  bool
@@ -50,7 +50,7 @@ func readSubscribed(raw json.RawMessage, now time.Time, ttl time.Duration) (*sub
 	unusable := func(err error) (*subscribeResult, error) {
 		return nil, &AnswerError{Method: wire.MethodSubscribe, Err: err}
 	}
-	if err := json.Unmarshal(raw, &r); err != nil {
+	if err := wire.Decode(raw, &r); err != nil {
 		return unusable(err)
 	}
 	if n := len(r.ID); n == 0 || n > maxID {
@@ -69,7 +69,7 @@ func readSubscribed(raw json.RawMessage, now time.Time, ttl time.Duration) (*sub
 		r.lifetime = min(ttl, defaultTTL)
 	}
 	var text string
-	if json.Unmarshal(r.RefreshBefore, &text) == nil {
+	if wire.Decode(r.RefreshBefore, &text) == nil {
 		if at := readTime(text); !at.IsZero() {
 			// A grant is never above what was asked for, but by the floor; more is a difference of
 			// the clocks.
@@ -113,23 +113,23 @@ func readTime(text string) time.Time {
 // readDeliveryStatus returns nil for none. Members of an unknown shape are passed over: they only
 // inform.
 func readDeliveryStatus(raw json.RawMessage) *DeliveryStatus {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(raw, &members) != nil || members == nil {
+	members, err := wire.DecodeMembers(raw)
+	if err != nil {
 		return nil
 	}
 	d := &DeliveryStatus{Active: true}
 	text := func(name string) (s string) {
-		_ = json.Unmarshal(members[name], &s)
+		_ = members.Read(name, &s)
 		return s
 	}
-	_ = json.Unmarshal(members["active"], &d.Active)
+	_ = members.Read("active", &d.Active)
 	d.LastDeliveryAt, d.FailedSince = readTime(text("lastDeliveryAt")), readTime(text("failedSince"))
 	if d.LastError = text("lastError"); d.LastError == "" && len(members["lastError"]) > 0 && string(members["lastError"]) != "null" {
 		d.LastError = string(members["lastError"])
 	}
-	_ = json.Unmarshal(members["throttled"], &d.Throttled)
+	_ = members.Read("throttled", &d.Throttled)
 	var ms float64
-	if json.Unmarshal(members["retryAfterMs"], &ms) == nil && ms > 0 {
+	if members.Read("retryAfterMs", &ms) == nil && ms > 0 {
 		d.RetryAfter = time.Duration(min(ms, float64(maxWait.Milliseconds()))) * time.Millisecond
 	}
 	return d

@@ -9,8 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
 // A subscription is the part of a Subscription that knows no types. One goroutine, run, receives
@@ -45,15 +46,22 @@ type subscription struct {
 	modeName string
 	accepted bool
 	failures int // legs in a row without progress
-	retries  int // sessions lost before the server accepted; of the loop only
+	pauses   pauses
+	hurried  time.Time // of the last short pause after a stream; of the loop only
+	retries  int       // sessions lost before the server accepted; of the loop only
 	refusals int
-	stale    int    // sessions in a row that the server did not know
-	stuck    string // the cursor that the server refused as of another schema; "" for none
-	broken   bool   // the delivery is interrupted
-	overrun  int64  // occurrences at the last overflow
-	told     bool   // the application knows that answers are unusable
-	refused  map[string]bool
-	status   Status
+	stale    int   // sessions in a row that the server did not know
+	staleErr error // what it said last; of the loop only
+	// eventless is since when the server is one without events; of the loop only, zero when it is not.
+	eventless time.Time
+	stuck     string // the cursor that the server refused as of another schema; "" for none
+	broken    bool   // the delivery is interrupted
+	overrun   int64  // occurrences at the last overflow
+	told      bool   // the application knows that answers are unusable
+	refused   map[string]bool
+	status    Status
+	meta      map[string]any    // of the descriptor
+	endpoint  *webhook.Endpoint // the newest one; nil in other modes
 }
 
 // run receives until the subscription ends.
@@ -91,15 +99,49 @@ func (s *subscription) receive() error {
 		if errors.As(err, &asked) {
 			atLeast = asked.after
 		}
+		brisk := isAway(err) || s.interrupted(err) && s.mayHurry()
 		s.mu.Lock()
-		n := s.failures
+		pause := s.pauses.next(brisk)
+		if s.callback != nil {
+			pause = s.callback.beforeLapse(pause)
+		}
+		pause = max(pause, atLeast)
 		s.failures++
 		s.broken = true
 		s.mu.Unlock()
-		if s.c.opts.Backoff.wait(s.ctx, n, atLeast) != nil {
+		if sleep(s.ctx, pause) != nil {
 			return context.Cause(s.ctx)
 		}
 	}
+}
+
+// interrupted reports whether err ended what had delivered, so that another server may go on with it.
+func (s *subscription) interrupted(err error) bool {
+	s.mu.Lock()
+	delivered := s.failures == 0
+	s.mu.Unlock()
+	return delivered && (errors.Is(err, errStreamEnded) || errors.Is(err, errSilent) || errors.Is(err, ErrSessionLost) && !s.c.shared())
+}
+
+// hurryEvery is how often the end of a stream that had delivered may be followed by another at once: a server
+// may end them all.
+const hurryEvery = 2 * time.Second
+
+func (s *subscription) mayHurry() bool {
+	if time.Since(s.hurried) < hurryEvery {
+		return false
+	}
+	s.hurried = time.Now()
+	return true
+}
+
+// isStuck reports whether the process at the other end of a shared carrier answers nothing any more.
+func (s *subscription) isStuck(ctx context.Context, sess *session) bool {
+	if !redialable(s.c.transport) {
+		return false
+	}
+	_, err := s.c.list(ctx, sess)
+	return errors.Is(err, context.DeadlineExceeded)
 }
 
 func (s *subscription) runLeg() error {
@@ -112,12 +154,17 @@ func (s *subscription) runLeg() error {
 	if s.opts.carrier != nil {
 		return s.runCarrier(ctx, sess)
 	}
+	if !sess.events && s.isAccepted() {
+		sess.suspect() // it had them; the next handshake may show them again
+		return ErrNoEvents
+	}
 	d, err := s.c.describe(ctx, sess, s.name)
 	if err != nil {
 		return err
 	}
 	s.compare(d)
 	s.mu.Lock()
+	s.meta = d.Meta
 	mode, err := selectMode(s.name, d.Delivery, s.opts.mode, s.refused)
 	if err == nil {
 		s.modeName = mode.name
@@ -130,9 +177,12 @@ func (s *subscription) runLeg() error {
 		s.releaseCallback()
 	}
 	err = mode.run(ctx, s, sess)
-	if errors.As(err, new(*staleError)) {
-		sess.lose()
+	switch {
+	case errors.As(err, new(*staleError)):
+		sess.suspect()
 		return err
+	case errors.Is(err, errSilent) && sess.board.shared && s.isStuck(ctx, sess):
+		sess.lose()
 	}
 	if told := (*TerminatedError)(nil); ctx.Err() != nil && s.ctx.Err() == nil && !errors.As(err, &told) {
 		return sess.board.loss()
@@ -145,7 +195,7 @@ func (s *subscription) established() (before bool) {
 	s.mu.Lock()
 	before = s.accepted
 	s.accepted = true
-	s.stale = 0
+	s.stale, s.staleErr, s.eventless = 0, nil, time.Time{}
 	again := s.broken
 	s.broken = false
 	s.mu.Unlock()
@@ -158,6 +208,13 @@ func (s *subscription) established() (before bool) {
 	return before
 }
 
+// described is the _meta of the descriptor that was read last.
+func (s *subscription) described() map[string]any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.meta
+}
+
 func (s *subscription) isAccepted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,6 +225,7 @@ func (s *subscription) isAccepted() bool {
 func (s *subscription) progress() {
 	s.mu.Lock()
 	s.failures, s.refusals, s.told = 0, 0, false
+	s.pauses.reset()
 	s.mu.Unlock()
 	s.heard()
 }
@@ -217,7 +275,7 @@ func (s *subscription) reach(cursor *string) {
 // counts on a stream only (OCC-3).
 func (s *subscription) takeRaw(ctx context.Context, raw json.RawMessage, streamed bool) error {
 	o := &wire.Occurrence{}
-	err := json.Unmarshal(raw, o)
+	err := wire.Decode(raw, o)
 	if err == nil && o.EventID == "" {
 		err = errors.New("/eventId is missing") // nothing could tell it from its repetition
 	}
@@ -316,8 +374,12 @@ func (s *subscription) failed(err error) {
 	s.log.Debug("leg ended", "err", err)
 }
 
-// next waits for the next item to show, after committing what was handed out before (CLI-6).
-func (s *subscription) next() (item, error) {
+// errQuit is what next returns once its caller has given up waiting.
+var errQuit = errors.New("client: nobody waits")
+
+// next waits for the next item to show, after committing what was handed out before (CLI-6), or until quit is
+// closed; then nothing is handed out.
+func (s *subscription) next(quit <-chan struct{}) (item, error) {
 	for {
 		if err := context.Cause(s.ctx); err != nil && err != errFinished {
 			return item{}, err
@@ -332,7 +394,7 @@ func (s *subscription) next() (item, error) {
 			}
 		}
 		if ok {
-			s.ledger.handOut(it)
+			it.place = s.ledger.handOut(it)
 			return it, nil
 		}
 		if err != nil {
@@ -345,6 +407,8 @@ func (s *subscription) next() (item, error) {
 		select {
 		case <-s.inbox.more:
 		case <-stop:
+		case <-quit:
+			return item{}, errQuit
 		}
 	}
 }

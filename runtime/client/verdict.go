@@ -1,11 +1,11 @@
 package client
 
 import (
-	"encoding/json"
 	"errors"
+	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // maxRefusals is how often in a row a server may refuse what its own list offers before the
@@ -30,16 +30,14 @@ func (s *subscription) decide(err error) (wait bool, end error) {
 	case errors.Is(err, errNoLongerOffered):
 		return false, nil
 	case errors.As(err, &stale):
-		// One fresh handshake tells whether the server was restarted or the call is bad.
-		if s.stale++; s.stale > 1 {
-			return false, stale.status
-		}
-		return false, nil
+		return s.decideStale(stale, accepted)
 	case errors.As(err, &answer):
 		if !accepted {
 			return false, err
 		}
 		return true, s.tell(answer)
+	case errors.Is(err, ErrNoEvents) && accepted && s.maySpeakAgain():
+		return true, nil
 	case errors.Is(err, ErrNoEvents), errors.As(err, &mode), errors.Is(err, ErrClosed):
 		return false, err
 	case errors.Is(err, ErrSessionLost):
@@ -69,6 +67,36 @@ func (s *subscription) decide(err error) (wait bool, end error) {
 	return true, nil
 }
 
+// maxStale is how many sessions in a row may be answered as if they were another server's.
+const maxStale = 5
+
+// decideStale goes on over a fresh handshake, and ends the subscription when that has not changed what the
+// server says.
+func (s *subscription) decideStale(stale *staleError, accepted bool) (wait bool, end error) {
+	s.stale++
+	again := stale.sameAs(s.staleErr) || s.stale > maxStale
+	s.staleErr = stale.err
+	switch {
+	case !again:
+		return s.stale > 1, nil
+	case accepted && errors.As(stale.err, new(*events.Error)):
+		return false, &TerminatedError{Event: s.name, Err: stale.err}
+	}
+	return false, stale.err
+}
+
+// eventlessFor is how long the servers that answer may be ones without events before that counts as their
+// last word: as long as it may take to replace them all.
+const eventlessFor = 2 * time.Minute
+
+// maySpeakAgain reports whether a server that had events and has none may have them again soon.
+func (s *subscription) maySpeakAgain() bool {
+	if s.eventless.IsZero() {
+		s.eventless = time.Now()
+	}
+	return redialable(s.c.transport) && time.Since(s.eventless) < eventlessFor
+}
+
 // overran reports whether a stream that came too fast is to wait before it is opened again: at once after
 // one that brought something, so that a burst is taken in one go.
 func (s *subscription) overran() (wait bool) {
@@ -94,8 +122,8 @@ func (s *subscription) tell(err error) error {
 	return s.note(s.ctx, &RecoverableError{Event: s.name, Err: err})
 }
 
-// Codes of the SDK and of JSON-RPC that the same request would get again.
-var hopeless = map[int64]bool{-32700: true, -32600: true, -32020: true, -32021: true, -32022: true}
+// codeUnreadable is that of a server that could not read the request: it would not the next time, either.
+const codeUnreadable = -32700
 
 func (s *subscription) decideRefusal(err error, refusal *events.Error, accepted bool) (wait bool, end error) {
 	stop := func() (bool, error) {
@@ -113,11 +141,11 @@ func (s *subscription) decideRefusal(err error, refusal *events.Error, accepted 
 		}
 		return accepted, nil
 	}
-	if hopeless[refusal.Code] || !accepted {
+	if refusal.Code == codeUnreadable || staleCodes[refusal.Code] || !accepted {
 		return stop()
 	}
-	if shuttingDown(refusal) {
-		return true, nil // as when it is not there at all
+	if isAway(err) {
+		return true, nil
 	}
 	if noted := s.note(s.ctx, &RecoverableError{Event: s.name, Err: refusal}); noted != nil {
 		return false, noted
@@ -138,8 +166,11 @@ func (s *subscription) reselect(reason error) bool {
 			return false
 		}
 	case wire.Unsupported:
-		var data struct{ Feature, Reason string }
-		if json.Unmarshal(e.Data, &data) == nil && data.Reason == "schema_changed" {
+		var data struct {
+			Feature string `json:"feature"`
+			Reason  string `json:"reason"`
+		}
+		if wire.Decode(e.Data, &data) == nil && data.Reason == "schema_changed" {
 			if s.restart() {
 				return true
 			}
@@ -161,7 +192,11 @@ func (s *subscription) reselect(reason error) bool {
 	if s.refusals > maxRefusals || s.refusals > 1 && !s.accepted {
 		return false
 	}
-	s.c.catalog.forget()
+	if s.accepted {
+		s.c.catalog.forgetAgain()
+	} else {
+		s.c.catalog.forget()
+	}
 	return true
 }
 

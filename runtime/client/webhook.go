@@ -8,10 +8,10 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 const (
@@ -79,13 +79,10 @@ func (cb *callback) refreshAfter(lifetime time.Duration) time.Duration {
 // relist looks whether the type is still there: a subscription without expiry has no other
 // occasion to find out.
 func (s *subscription) relist(ctx context.Context, sess *session) error {
-	all, err := s.c.list(ctx, sess)
+	s.c.catalog.forgetOld()
+	d, err := s.c.describe(ctx, sess, s.name)
 	if err != nil {
 		return err
-	}
-	d, ok := find(all, s.name)
-	if !ok {
-		return events.NewError(wire.NotFound, map[string]string{"kind": "event"})
 	}
 	for _, mode := range d.Delivery {
 		if mode == wire.ModeWebhook {
@@ -117,7 +114,19 @@ func (cb *callback) subscribe(ctx context.Context, sess *session) (time.Duration
 			return 0, err
 		}
 	}
+	cb.lapses = time.Time{}
+	if res.lifetime > 0 {
+		cb.lapses = time.Now().Add(res.lifetime)
+	}
 	return res.lifetime, cb.settle(ctx, res)
+}
+
+// beforeLapse is a pause that leaves time for a refresh before the grant ends.
+func (cb *callback) beforeLapse(pause time.Duration) time.Duration {
+	if left := time.Until(cb.lapses); left >= time.Second && pause > left {
+		return left * 4 / 5
+	}
+	return pause
 }
 
 // leaveFormer ends the subscription that an earlier process left, so that the next subscribe starts

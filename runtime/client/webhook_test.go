@@ -11,9 +11,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // CLI-5: path and secret are made before events/subscribe, so that a challenge within that call is
@@ -31,8 +31,8 @@ func TestCLI5Subscribe(t *testing.T) {
 		}
 		h.emit(1)
 		s := subscribe(t, cl, WithCursor("c0"))
-		if s.Mode() != wire.ModeWebhook {
-			t.Fatalf("mode %s", s.Mode())
+		if s.Subscription().Mode() != wire.ModeWebhook {
+			t.Fatalf("mode %s", s.Subscription().Mode())
 		}
 		p := h.calls()[0]
 		path, under := strings.CutPrefix(p.Delivery.URL, "https://receiver.example/base/mcp/webhooks/")
@@ -48,8 +48,8 @@ func TestCLI5Subscribe(t *testing.T) {
 		h.deliver()
 		r := read(t, s)
 		r.want("e1", "e2", "e3")
-		if s.Cursor() != "c3" {
-			t.Errorf("cursor %s", s.Cursor())
+		if s.Subscription().Cursor() != "c3" {
+			t.Errorf("cursor %s", s.Subscription().Cursor())
 		}
 		other := *sub
 		other.url += "x"
@@ -62,7 +62,7 @@ func TestCLI5Subscribe(t *testing.T) {
 			t.Errorf("another subscription: %d", status)
 		}
 		synctest.Wait()
-		if st := s.Status(); st.Received != 3 || st.RefreshBefore.IsZero() || st.Delivery != nil {
+		if st := s.Subscription().Status(); st.Received != 3 || st.RefreshBefore.IsZero() || st.Delivery != nil {
 			t.Errorf("status %+v", st)
 		}
 	})
@@ -75,15 +75,15 @@ func TestCLI1Webhook(t *testing.T) {
 		h, cl := hooked(t, carriers[1], Options{})
 		h.f.stream = func(st *fakeStream) (any, *jsonrpc.Error) { st.active("c0"); return hold(st) }
 		for mode, want := range map[string]string{"": "webhook", "auto": "webhook", "webhook": "webhook", "push": "push"} {
-			if s := subscribe(t, cl, WithMode(mode)); s.Mode() != want {
-				t.Errorf("%q: %s", mode, s.Mode())
+			if s := subscribe(t, cl, WithMode(mode)); s.Subscription().Mode() != want {
+				t.Errorf("%q: %s", mode, s.Subscription().Mode())
 			}
 		}
 		h.refuse = func(wire.SubscribeParams) *jsonrpc.Error {
 			return h.f.err(wire.Unsupported, `{"feature":"deliveryMode","value":"webhook"}`)
 		}
-		if s := subscribe(t, cl); s.Mode() != "push" {
-			t.Errorf("refused: %s", s.Mode())
+		if s := subscribe(t, cl); s.Subscription().Mode() != "push" {
+			t.Errorf("refused: %s", s.Subscription().Mode())
 		}
 		if _, err := Subscribe(t.Context(), cl, Dynamic("tick"), nil, WithMode("webhook")); !errors.Is(err, events.ErrUnsupported) {
 			t.Error(err)
@@ -127,7 +127,7 @@ func TestCLI5Close(t *testing.T) {
 		"Close":       func(_ func(), s *rawSub, _ *Client) { s.Close() },
 		"context":     func(cancel func(), _ *rawSub, _ *Client) { cancel() },
 		"kill switch": func(_ func(), _ *rawSub, cl *Client) { cl.Close() },
-		"End":         func(_ func(), s *rawSub, cl *Client) { cl.End(s.Status().ID) },
+		"End":         func(_ func(), s *rawSub, cl *Client) { cl.End(s.Subscription().Status().ID) },
 	}
 	for name, end := range ways {
 		for _, lost := range []bool{false, true} {
@@ -291,11 +291,11 @@ func TestCLI10Webhook(t *testing.T) {
 			synctest.Wait() // what the policy withholds is passed when the application asks for the next item
 			r := read(t, s)
 			r.want("e3")
-			if err := s.Ack(); err != nil || saved(t, cursors, "k") != "c4" {
+			if err := s.Subscription().Ack(); err != nil || saved(t, cursors, "k") != "c4" {
 				t.Errorf("saved %s, %v", saved(t, cursors, "k"), err)
 			}
-			if left, _ := received.Received(t.Context(), "k", 0, 10); len(left) != 0 || s.Status().Withheld != 3 {
-				t.Errorf("%d bodies left, status %+v", len(left), s.Status())
+			if left, _ := received.Received(t.Context(), "k", 0, 10); len(left) != 0 || s.Subscription().Status().Withheld != 3 {
+				t.Errorf("%d bodies left, status %+v", len(left), s.Subscription().Status())
 			}
 		})
 	}

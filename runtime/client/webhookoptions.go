@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // NoExpiry as a TTL asks for subscriptions that do not expire. A server may grant a finite time all

@@ -9,6 +9,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // Answers speaks the notification form with one server: messages go out as notifications, and the
@@ -67,7 +69,7 @@ func (a *Answers) exchange(ctx context.Context, method string, m Message) (*answ
 // take reads an answering notification; one that nobody waits for is late and discarded.
 func (a *Answers) take(params json.RawMessage) {
 	var p contextParams
-	if json.Unmarshal(params, &p) != nil {
+	if wire.Decode(params, &p) != nil {
 		return
 	}
 	a.mu.Lock()

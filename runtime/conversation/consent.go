@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/atomicfile"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/filelock"
 )
 
 // A Consent is what the user lets one server see. See CONV-5.
@@ -41,12 +42,14 @@ type Consents interface {
 }
 
 // FileConsents keeps consents in one JSON file that is replaced as a whole. One process at a time
-// may have it open.
+// has it open.
 type FileConsents struct {
-	path string // "" keeps them in memory only
+	path string         // "" keeps them in memory only
+	lock *filelock.Lock // nil then
 
-	mu  sync.Mutex
-	all map[string]Consent
+	mu     sync.Mutex
+	all    map[string]Consent
+	closed bool
 }
 
 const consentsVersion = 1
@@ -59,29 +62,60 @@ type consentsFile struct {
 // NewConsents keeps consents in memory, for tests and for programs that ask at every start.
 func NewConsents() *FileConsents { return &FileConsents{all: map[string]Consent{}} }
 
-// OpenConsents reads the file at path, which need not exist yet. A file that cannot be decoded is
-// an error that names it: a lost consent is never taken for a given one, nor the reverse.
-func OpenConsents(path string) (*FileConsents, error) {
-	f := &FileConsents{path: path, all: map[string]Consent{}}
-	data, err := os.ReadFile(path)
+// OpenConsents reads the file at path, which need not exist yet; its directory must. A file that cannot be decoded is
+// an error that names it: a lost consent is never taken for a given one, nor the reverse. It waits up to 10 s for
+// another process to close the file; then the error names both, since each would bring back what the other revokes.
+// Close it after use.
+func OpenConsents(path string) (_ *FileConsents, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("opening consents file %s: %w", path, err)
+		}
+	}()
+	f := &FileConsents{all: map[string]Consent{}}
+	if f.path, err = filelock.Resolve(path); err != nil {
+		return nil, err
+	}
+	if f.lock, err = filelock.Acquire(context.Background(), f.path, filelock.DefaultWait); err != nil {
+		return nil, err
+	}
+	if err := f.read(); err != nil {
+		return nil, errors.Join(err, f.lock.Release())
+	}
+	return f, nil
+}
+
+func (f *FileConsents) read() error {
+	data, err := os.ReadFile(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return f, nil
+		return nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open consents: %w", err)
+		return err
 	}
 	var c consentsFile
 	if err := json.Unmarshal(data, &c); err != nil {
-		return nil, fmt.Errorf("consents file %s is corrupted: %w", path, err)
+		return fmt.Errorf("corrupted: %w", err)
 	}
 	if c.Version != consentsVersion {
-		return nil, fmt.Errorf("consents file %s has version %d, want %d", path, c.Version, consentsVersion)
+		return fmt.Errorf("version %d, want %d", c.Version, consentsVersion)
 	}
 	for name, consent := range c.Consents {
 		consent.Server = name
 		f.all[name] = consent
 	}
-	return f, nil
+	return nil
+}
+
+// Close gives the file up. What is granted or revoked later fails.
+func (f *FileConsents) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lock == nil || f.closed {
+		return nil
+	}
+	f.closed = true
+	return f.lock.Release()
 }
 
 // Consent implements [Consents].
@@ -123,6 +157,9 @@ func (f *FileConsents) Revoke(_ context.Context, server string) error {
 func (f *FileConsents) change(apply func(map[string]Consent)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.closed {
+		return errors.New("write consents: the file is closed")
+	}
 	next := maps.Clone(f.all)
 	apply(next)
 	if f.path != "" {

@@ -1,10 +1,12 @@
 package conversation
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
@@ -56,6 +58,18 @@ func TestMemoryKeepsItsLine(t *testing.T) {
 	}
 }
 
+func reopenConsents(t *testing.T, f *FileConsents, path string) *FileConsents {
+	t.Helper()
+	err := f.Close()
+	if err == nil {
+		f, err = OpenConsents(path)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
 // CONV-5: consents survive a restart; a damaged file is an error and grants nothing.
 func TestFileConsents(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "consents.json")
@@ -68,9 +82,7 @@ func TestFileConsents(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if f, err = OpenConsents(path); err != nil {
-		t.Fatal(err)
-	}
+	f = reopenConsents(t, f, path)
 	list, err := f.List(t.Context())
 	if err != nil || len(list) != 2 || list[0].Server != "a" || !list[1].History || list[1].GrantedAt.IsZero() {
 		t.Errorf("after reopening: %+v, %v", list, err)
@@ -78,14 +90,23 @@ func TestFileConsents(t *testing.T) {
 	if err := f.Revoke(t.Context(), "b"); err != nil {
 		t.Fatal(err)
 	}
-	if f, err = OpenConsents(path); err != nil {
-		t.Fatal(err)
-	}
+	f = reopenConsents(t, f, path)
 	if _, ok, _ := f.Consent(t.Context(), "b"); ok {
 		t.Error("a revoked consent came back")
 	}
 	if err := f.Grant(t.Context(), Consent{}); err == nil {
 		t.Error("a consent for nobody was granted")
+	}
+	synctest.Test(t, func(t *testing.T) { // it waits
+		if _, err := OpenConsents(path); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "held by this process") {
+			t.Errorf("opened twice: %v", err)
+		}
+	})
+	if err := errors.Join(f.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Grant(t.Context(), Consent{Server: "c"}); err == nil {
+		t.Error("granted in a file that is closed")
 	}
 	for _, bad := range []string{"{", `{"version": 2}`} {
 		if err := os.WriteFile(path, []byte(bad), 0o600); err != nil {

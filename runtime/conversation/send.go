@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // An Injection is what the servers add to the model's prompt.
@@ -151,7 +153,7 @@ func read(a *answer) (context string, structured json.RawMessage, memories []Mem
 		return context, nil, nil, nil
 	}
 	var s Memories
-	if err := json.Unmarshal(a.StructuredContext, &s); err != nil {
+	if err := wire.Decode(a.StructuredContext, &s); err != nil {
 		return "", nil, nil, fmt.Errorf("%w: structuredContext: %w", ErrBadAnswer, err)
 	}
 	for i, m := range s.Memories {

@@ -11,9 +11,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/codec"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A Handler answers the messages of a conversation with context whose structured part is S. At
@@ -106,7 +107,7 @@ func call[S any](ctx context.Context, f func(context.Context, Message) (Answer[S
 	if out.Structured == nil {
 		return a, nil
 	}
-	if a.StructuredContext, err = events.Encode(out.Structured); err != nil {
+	if a.StructuredContext, err = codec.Encode(out.Structured); err != nil {
 		return nil, fmt.Errorf("encode structured context: %w", err)
 	}
 	// What a client would refuse is an error of the author's, seen here first.
@@ -171,8 +172,8 @@ func (s *service) answer(ctx context.Context, m Message, handle func(context.Con
 		return a, nil
 	case errors.As(err, &e):
 		return nil, jsonrpcError(e)
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
+	case ctx.Err() != nil: // nobody waits for it
+		return nil, jsonrpcError(events.NewError(wire.Internal, nil))
 	}
 	s.es.Logger().ErrorContext(ctx, "conversation: message not answered", "error", err)
 	return nil, jsonrpcError(events.NewError(wire.Internal, nil))

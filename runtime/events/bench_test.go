@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 )
 
 // benchPayload is a payload of about 200 bytes as the examples have them.
@@ -40,22 +40,22 @@ type generatedPerson struct {
 
 func (v *generatedPerson) UnmarshalJSON(data []byte) error {
 	type plain generatedPerson
-	return events.Decode(data, (*plain)(v))
+	return codec.Decode(data, (*plain)(v))
 }
 
 func (v generatedPerson) MarshalJSON() ([]byte, error) {
 	type plain generatedPerson
-	return events.Encode((plain)(v))
+	return codec.Encode((plain)(v))
 }
 
 func (v *generatedPayload) UnmarshalJSON(data []byte) error {
 	type plain generatedPayload
-	return events.Decode(data, (*plain)(v))
+	return codec.Decode(data, (*plain)(v))
 }
 
 func (v generatedPayload) MarshalJSON() ([]byte, error) {
 	type plain generatedPayload
-	return events.Encode((plain)(v))
+	return codec.Encode((plain)(v))
 }
 
 var benchText = []byte(`{"incidentId":"INC-20261120-0001","severity":"P1","service":"checkout-api","reporter":{"id":"user_1234","name":"Ann Example"},"openedAt":"2026-11-20T07:59:58.123Z","count":12,"tags":["payments","eu"]}`)
@@ -107,7 +107,7 @@ func BenchmarkEncode(b *testing.B) {
 	b.Run("generated", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := events.Encode(&generated); err != nil {
+			if _, err := codec.Encode(&generated); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -12,9 +12,11 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 )
 
-// maxDepth bounds nesting in what Decode accepts. Generated types decode nested ones through
+// maxDepth bounds nesting in what decode accepts. Generated types decode nested ones through
 // their own method, each on its own bytes, so that the cost grows with size times depth.
 const maxDepth = 1000
 
@@ -37,14 +39,10 @@ func (e *DecodeError) Error() string {
 // Unwrap returns Err.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
-// Decode reads JSON into v as generated types need it. Member names match in their exact case and
-// unknown ones are ignored, unless a field tagged `json:",embed,unknown"` keeps them; duplicate
-// names and invalid UTF-8 are refused; integers of any size accept 1.0 and 1e2 but not 1.5;
-// json.Number keeps the number's text; []byte is base64.
-//
-// Generated UnmarshalJSON methods call it with their type's twin that has no methods. Errors are
-// of type [*DecodeError].
-func Decode(data []byte, v any) error {
+func init() { codec.Decode, codec.Encode = decode, encode }
+
+// decode is [codec.Decode].
+func decode(data []byte, v any) error {
 	if err := checkDepth(data); err != nil {
 		return err
 	}
@@ -170,7 +168,7 @@ func writeNumber(enc *jsontext.Encoder, n stdjson.Number) error {
 	if val := jsontext.Value(n); val.Kind() == '0' && val.IsValid() {
 		return enc.WriteValue(val)
 	}
-	return fmt.Errorf("%q is not a JSON number", clip(string(n)))
+	return fmt.Errorf("%q is not a JSON number", codec.Clip(string(n)))
 }
 
 var (
@@ -216,7 +214,7 @@ func readWideInteger(dec *jsontext.Decoder, v any) error {
 	}
 	text, err := plainInteger(string(val))
 	if err != nil {
-		return fmt.Errorf("%s is %w", clip(string(val)), err)
+		return fmt.Errorf("%s is %w", codec.Clip(string(val)), err)
 	}
 	switch {
 	case t == bigIntType:
@@ -225,13 +223,13 @@ func readWideInteger(dec *jsontext.Decoder, v any) error {
 	case target.CanInt():
 		n, err := strconv.ParseInt(text, 10, t.Bits())
 		if err != nil {
-			return fmt.Errorf("%s is %w", clip(string(val)), errOutOfRange)
+			return fmt.Errorf("%s is %w", codec.Clip(string(val)), errOutOfRange)
 		}
 		target.SetInt(n)
 	default:
 		n, err := strconv.ParseUint(text, 10, t.Bits())
 		if err != nil {
-			return fmt.Errorf("%s is %w", clip(string(val)), errOutOfRange)
+			return fmt.Errorf("%s is %w", codec.Clip(string(val)), errOutOfRange)
 		}
 		target.SetUint(n)
 	}
@@ -296,9 +294,9 @@ func describe(sem *json.SemanticError) error {
 	integer := sem.GoType != nil && isInteger(sem.GoType.Kind())
 	switch {
 	case sem.Err == strconv.ErrSyntax && integer:
-		return fmt.Errorf("%s is %w", clip(string(sem.JSONValue)), errNotInteger)
+		return fmt.Errorf("%s is %w", codec.Clip(string(sem.JSONValue)), errNotInteger)
 	case sem.Err == strconv.ErrRange:
-		return fmt.Errorf("%s is %w", clip(string(sem.JSONValue)), errOutOfRange)
+		return fmt.Errorf("%s is %w", codec.Clip(string(sem.JSONValue)), errOutOfRange)
 	case sem.Err != nil:
 		return sem.Err
 	}
@@ -340,13 +338,4 @@ func jsonTypeOf(t reflect.Type) string {
 		return jsonTypeOf(t.Elem())
 	}
 	return "another type"
-}
-
-// clip keeps error messages short whatever was sent.
-func clip(s string) string {
-	const most = 64
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
 }

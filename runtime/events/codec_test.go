@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
@@ -25,7 +26,7 @@ func decode[T any](t *testing.T, text string) T {
 
 func encode(t *testing.T, v any) string {
 	t.Helper()
-	data, err := events.Encode(v)
+	data, err := codec.Encode(v)
 	if err != nil {
 		t.Fatalf("encode %+v: %v", v, err)
 	}
@@ -47,7 +48,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Errorf("round trip\n got %s\nwant %s", got, text)
 		}
 		var direct Incident
-		if err := events.Decode([]byte(text), &direct); err != nil {
+		if err := codec.Decode([]byte(text), &direct); err != nil {
 			t.Errorf("Decode: %v", err)
 		}
 	}
@@ -73,7 +74,7 @@ func TestIntegersInAnyNotation(t *testing.T) {
 		"9007199254740993.0": 9007199254740993, "9.223372036854775807e18": 9223372036854775807, "-9223372036854775808.0": -9223372036854775808,
 	} {
 		var n int64
-		if err := events.Decode([]byte(text), &n); err != nil || n != want {
+		if err := codec.Decode([]byte(text), &n); err != nil || n != want {
 			t.Errorf("%s: got %d, %v", text, n, err)
 		}
 	}
@@ -151,7 +152,7 @@ func TestExtra(t *testing.T) {
 	if got := encode(t, Open{A: "1"}); got != `{"a":"1"}` {
 		t.Errorf("got %s", got)
 	}
-	if _, err := events.Encode(Open{Extra: map[string]json.RawMessage{"a": json.RawMessage("1")}}); err == nil {
+	if _, err := codec.Encode(Open{Extra: map[string]json.RawMessage{"a": json.RawMessage("1")}}); err == nil {
 		t.Error("an Extra member that shadows a named one is written twice")
 	}
 	if got, err := json.Marshal(decode[Open](t, text)); err != nil || string(got) != text {
@@ -180,7 +181,7 @@ func TestEncodeErrors(t *testing.T) {
 		"a channel":      make(chan int),
 		"year 10000":     events.Time{Time: events.NewTime(decodeTime("2026-11-20T08:00:00Z").AddDate(9000, 0, 0)).Time},
 	} {
-		if got, err := events.Encode(v); err == nil {
+		if got, err := codec.Encode(v); err == nil {
 			t.Errorf("%s: encoded as %s", name, got)
 		}
 	}
@@ -203,7 +204,7 @@ func TestIntegerNotationsProperty(t *testing.T) {
 		}
 		for _, form := range []string{text, fmt.Sprintf("%d.%s", n, strings.Repeat("0", shift+1))} {
 			var got int64
-			if err := events.Decode([]byte(form), &got); err != nil || got != n {
+			if err := codec.Decode([]byte(form), &got); err != nil || got != n {
 				t.Fatalf("%s: got %d, %v", form, got, err)
 			}
 		}
@@ -217,7 +218,7 @@ func FuzzDecode(f *testing.F) {
 		if err := v.UnmarshalJSON(data); err != nil {
 			return
 		}
-		again, err := events.Encode(v)
+		again, err := codec.Encode(v)
 		if ee := (*events.EncodeError)(nil); errors.As(err, &ee) && strings.HasSuffix(ee.Pointer, "/openedAt") {
 			return // a required time that the document leaves out has nothing to be written
 		}

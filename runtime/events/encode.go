@@ -28,11 +28,8 @@ func (e *EncodeError) Error() string {
 // Unwrap returns Err.
 func (e *EncodeError) Unwrap() error { return e.Err }
 
-// Encode writes v as generated types need it: nil slices and maps as [] and {}, map members
-// sorted, no HTML escaping, json.Number as it is. A [Time] that was never set is refused. Generated
-// MarshalJSON methods call it with their type's twin that has no methods. Errors are of type
-// [*EncodeError].
-func Encode(v any) ([]byte, error) {
+// encode is codec.Encode.
+func encode(v any) ([]byte, error) {
 	opts := encodeOptions
 	if t := traitsOf(reflect.TypeOf(v)); t.number || t.open {
 		opts = encodeNumberOptions

@@ -47,9 +47,9 @@ var (
 	ErrIDReused = errors.New("events: eventId was used for other data")
 )
 
-// An UncertainError is returned by Emit when the store's answer was lost and did not come before the
-// context ended: the occurrence may have been emitted. To emit again with [WithID] of EventID and the
-// same data makes sure of it, and doubles nothing (REP-22).
+// An UncertainError is returned by Emit when the store's answer was lost and did not come before the context
+// ended: the occurrence may have been emitted. Emitting again with [WithID] of EventID and the same data makes
+// sure of it and never makes a second occurrence (REP-22).
 type UncertainError struct {
 	// EventID is the occurrence's, also where it was generated.
 	EventID string
@@ -62,7 +62,7 @@ func (e *UncertainError) Error() string {
 	return fmt.Sprintf("event %s may have been emitted: %v", e.EventID, e.Err)
 }
 
-// Unwrap gives what happened.
+// Unwrap returns Err.
 func (e *UncertainError) Unwrap() error { return e.Err }
 
 // Error gives the kind's name and the data.

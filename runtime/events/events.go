@@ -1,20 +1,17 @@
 // Package events holds what servers and clients of the MCP Events extension share: the typed
 // description of an event type ([Type]), a received occurrence ([Event]), what a check returns
-// ([Page]), typed errors ([Error]) and the types that generated code is made of: [Time],
-// [Optional], unions, exact-case decoding.
+// ([Page]), typed errors ([Error]), and two types of generated fields, [Time] and [Optional].
 //
-// Generated code refers to this package; authors meet it in hooks (errors such as [Forbidden])
-// and in the options of Emit ([WithID], [WithTimestamp]).
+// Authors of servers use it in hooks (errors such as [Forbidden]) and in the options of Emit ([WithID],
+// [WithTimestamp]). Clients read an [Event]. What only generated code calls is in package eventsimpl.
 package events
 
 import (
 	"encoding/json"
 	"time"
-)
 
-// IsAtLeastVersion0_1 is referred to by generated code, so that code generated for a newer
-// runtime does not compile against this one.
-const IsAtLeastVersion0_1 = true
+	"github.com/mcpe-gen/mcpe-gen/internal/published"
+)
 
 // A Source says how occurrences of a type come into being. See SRV-1.
 type Source string
@@ -45,8 +42,8 @@ type Info struct {
 	Name string
 	// Description is the human-readable text of events/list.
 	Description string
-	// Delivery restricts the delivery modes ([ModePoll] and its siblings); empty means all that the
-	// server can do. See LIST-3.
+	// Delivery restricts the delivery modes ([ModePoll] and its siblings); empty means all that the server offers.
+	// See LIST-3.
 	Delivery []string
 	// InputSchema and PayloadSchema are compact JSON Schemas exactly as published.
 	InputSchema, PayloadSchema json.RawMessage
@@ -63,12 +60,12 @@ type Info struct {
 	// MCPE is what the type says to the MCPE protocol; nil means enabled, normal, no tags.
 	MCPE *MCPE
 
-	err error // the schemas could not be read
+	published published.Description
 }
 
-// Err tells why the schemas of a generated package could not be read: its mcpe.schemas.json was changed or
-// does not belong to its Go files. It is nil for every other description. Registering the type returns it.
-func (i *Info) Err() error { return i.err }
+func init() {
+	published.Of = func(info any) *published.Description { return &info.(*Info).published }
+}
 
 // A MatchOp compares an argument with a place in the payload.
 type MatchOp string
@@ -145,8 +142,8 @@ type Page[P any] struct {
 	NextPoll time.Duration
 }
 
-// EmitOptions are what the [EmitOption] functions set, for who emits on behalf of others; authors give
-// Emit the functions.
+// EmitOptions are what the [EmitOption] functions set. Code that wraps an emitter, or takes its place, reads them;
+// authors pass the functions to Emit.
 type EmitOptions struct {
 	ID        string
 	Timestamp time.Time
@@ -158,16 +155,16 @@ type EmitOptions struct {
 // An EmitOption sets a detail of one emitted occurrence.
 type EmitOption func(*EmitOptions)
 
-// WithID sets the eventId: the upstream's stable id, visible ASCII, at most 256 bytes. An emit
-// that repeats one which is retained is not appended again, so that an author who is in doubt may
-// emit once more (OCC-5). Without WithID a UUIDv7 is generated. See OCC-2.
+// WithID sets the eventId: the upstream's stable id, visible ASCII, at most 256 bytes. An emit under the id of a
+// retained occurrence appends nothing, so that an author who is in doubt can emit again (OCC-5). Without WithID a
+// UUIDv7 is generated. See OCC-2.
 func WithID(id string) EmitOption { return func(o *EmitOptions) { o.ID = id } }
 
 // WithTimestamp sets when the event happened; the default is the time of Emit.
 func WithTimestamp(t time.Time) EmitOption { return func(o *EmitOptions) { o.Timestamp = t } }
 
 // To emits for the subscriptions of these ids only, as OnSubscribe and server.Server.Subscriptions give them.
-// Their arguments still filter. No ids: nothing is appended. See SRV-2.
+// Their arguments still filter. Without ids nothing is appended. See SRV-2.
 func To(subscriptionIDs ...string) EmitOption {
 	if subscriptionIDs == nil {
 		subscriptionIDs = []string{}

@@ -1,9 +1,11 @@
 package events_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
@@ -18,7 +20,7 @@ func ExampleOptional() {
 		Assignee events.Optional[string] `json:"assignee,omitzero"`
 	}
 	for _, u := range []update{{}, {events.Null[string]()}, {events.Some("ann")}} {
-		data, err := events.Encode(u)
+		data, err := json.Marshal(u)
 		fmt.Println(string(data), err)
 	}
 	// Output:
@@ -27,20 +29,15 @@ func ExampleOptional() {
 	// {"assignee":"ann"} <nil>
 }
 
-func ExampleDecode() {
-	var v struct {
-		Items []struct {
-			Count int64 `json:"count"`
-		} `json:"items"`
-	}
-	fmt.Println(events.Decode([]byte(`{"items":[{"count":2.0}]}`), &v), v.Items[0].Count)
-
-	err := events.Decode([]byte(`{"items":[{"count":2.5}]}`), &v)
+func ExampleDecodeError() {
+	var p tickets.TicketCreatedPayload
+	err := json.Unmarshal([]byte(`{"ticketId":"T-1","title":"","severity":"low","openedAt":"yesterday"}`), &p)
 	var where *events.DecodeError
-	fmt.Println(errors.As(err, &where), where.Pointer, where.Err)
+	fmt.Println(errors.As(err, &where), where.Pointer)
+	fmt.Println(where.Err)
 	// Output:
-	// <nil> 2
-	// true /items/0/count 2.5 is not an integer
+	// true /openedAt
+	// events: "yesterday" is not an RFC 3339 date-time
 }
 
 func ExampleForbidden() {

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"math/big"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 )
 
 // The types below have the shape that the generator gives them.
@@ -20,12 +22,12 @@ type Person struct {
 
 func (v *Person) UnmarshalJSON(data []byte) error {
 	type plain Person
-	return events.Decode(data, (*plain)(v))
+	return codec.Decode(data, (*plain)(v))
 }
 
 func (v Person) MarshalJSON() ([]byte, error) {
 	type plain Person
-	return events.Encode((plain)(v))
+	return codec.Encode((plain)(v))
 }
 
 type Incident struct {
@@ -57,12 +59,12 @@ type Incident struct {
 
 func (v *Incident) UnmarshalJSON(data []byte) error {
 	type plain Incident
-	return events.Decode(data, (*plain)(v))
+	return codec.Decode(data, (*plain)(v))
 }
 
 func (v Incident) MarshalJSON() ([]byte, error) {
 	type plain Incident
-	return events.Encode((plain)(v))
+	return codec.Encode((plain)(v))
 }
 
 type Open struct {
@@ -72,12 +74,12 @@ type Open struct {
 
 func (v *Open) UnmarshalJSON(data []byte) error {
 	type plain Open
-	return events.Decode(data, (*plain)(v))
+	return codec.Decode(data, (*plain)(v))
 }
 
 func (v Open) MarshalJSON() ([]byte, error) {
 	type plain Open
-	return events.Encode((plain)(v))
+	return codec.Encode((plain)(v))
 }
 
 type Scores struct {
@@ -87,12 +89,12 @@ type Scores struct {
 
 func (v *Scores) UnmarshalJSON(data []byte) error {
 	type plain Scores
-	return events.Decode(data, (*plain)(v))
+	return codec.Decode(data, (*plain)(v))
 }
 
 func (v Scores) MarshalJSON() ([]byte, error) {
 	type plain Scores
-	return events.Encode((plain)(v))
+	return codec.Encode((plain)(v))
 }
 
 type Method struct{ Value MethodVariant }
@@ -119,15 +121,15 @@ func (*MethodUnknown) isMethod() {}
 
 func (v *Bank) UnmarshalJSON(data []byte) error {
 	type plain Bank
-	return events.Decode(data, (*plain)(v))
+	return codec.Decode(data, (*plain)(v))
 }
 
 func (v Bank) MarshalJSON() ([]byte, error) {
 	type plain Bank
-	return events.Encode((plain)(v))
+	return codec.Encode((plain)(v))
 }
 
-var methodUnion = events.Union[MethodVariant]{
+var methodUnion = eventsimpl.Union[MethodVariant]{
 	Property: "type",
 	Variants: map[string]func() MethodVariant{
 		"card": func() MethodVariant { return new(Card) },

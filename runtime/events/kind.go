@@ -29,8 +29,8 @@ var kindNames = [...]string{
 	KindMethodNotFound:        "MethodNotFound",
 }
 
-// String returns the name with which an error's message begins on the wire, such as "NotFound"; it
-// is empty for what is none of the kinds.
+// String returns the name with which an error's message begins on the wire, such as "NotFound"; it is empty for an
+// unknown kind.
 func (k Kind) String() string {
 	if k < 0 || int(k) >= len(kindNames) {
 		return ""

@@ -43,22 +43,22 @@ func (o Optional[T]) IsNull() bool { return o.state == null }
 // IsZero reports whether the member is absent; encoders ask it because of `omitzero`.
 func (o Optional[T]) IsZero() bool { return o.state == absent }
 
-// MarshalJSON writes the value as [Encode] does, or null when there is none.
+// MarshalJSON writes the value, or null when there is none.
 func (o Optional[T]) MarshalJSON() ([]byte, error) {
 	if o.state != set {
 		return []byte("null"), nil
 	}
-	return Encode(o.value)
+	return encode(o.value)
 }
 
-// UnmarshalJSON reads null, or a value as [Decode] does. An Optional is replaced, not merged into.
+// UnmarshalJSON reads null, or a value. An Optional is replaced, not merged into.
 func (o *Optional[T]) UnmarshalJSON(data []byte) error {
 	if string(bytes.TrimSpace(data)) == "null" {
 		*o = Null[T]()
 		return nil
 	}
 	var v T
-	if err := Decode(data, &v); err != nil {
+	if err := decode(data, &v); err != nil {
 		return err
 	}
 	*o = Some(v)

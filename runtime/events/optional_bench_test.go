@@ -3,6 +3,7 @@ package events_test
 import (
 	"testing"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
@@ -43,19 +44,19 @@ func BenchmarkOptional(b *testing.B) {
 		b.Run("decode/"+name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := events.Decode(text, fresh()); err != nil {
+				if err := codec.Decode(text, fresh()); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
 		v := fresh()
-		if err := events.Decode(text, v); err != nil {
+		if err := codec.Decode(text, v); err != nil {
 			b.Fatal(err)
 		}
 		b.Run("encode/"+name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := events.Encode(v); err != nil {
+				if _, err := codec.Encode(v); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
@@ -19,7 +20,7 @@ func TestOptionalHasThreeStates(t *testing.T) {
 	}{
 		{`{}`, false, true, 0}, {`{"n":null}`, true, false, 0}, {`{"n":0}`, false, false, 0}, {`{"n":5}`, false, false, 5},
 	} {
-		for name, unmarshal := range map[string]func([]byte, any) error{"Decode": events.Decode, "encoding/json": json.Unmarshal} {
+		for name, unmarshal := range map[string]func([]byte, any) error{"Decode": codec.Decode, "encoding/json": json.Unmarshal} {
 			h := holder{}
 			if err := unmarshal([]byte(c.text), &h); err != nil {
 				t.Fatal(err)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 )
 
 // A Time is an instant that remembers how it was written, so that a relayed timestamp keeps its
@@ -34,7 +36,7 @@ func NewTime(t time.Time) Time {
 func ParseTime(text string) (Time, error) {
 	t, ok := parseRFC3339(text)
 	if !ok {
-		return Time{}, fmt.Errorf("events: %q is not an RFC 3339 date-time", clip(text))
+		return Time{}, fmt.Errorf("events: %q is not an RFC 3339 date-time", codec.Clip(text))
 	}
 	return Time{Time: t, text: text}, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
@@ -121,7 +122,7 @@ func TestTimeNotSet(t *testing.T) {
 		"/at/1":            list{At: []events.Time{now, {}}},
 		"/by/a~1b":         &list{By: map[string]events.Time{"a/b": {}}},
 	} {
-		_, err := events.Encode(v)
+		_, err := codec.Encode(v)
 		var ee *events.EncodeError
 		if !errors.As(err, &ee) || ee.Pointer != want || !strings.Contains(err.Error(), "is not set") {
 			t.Errorf("%s: %v", want, err)
@@ -134,7 +135,7 @@ func TestTimeNotSet(t *testing.T) {
 		t.Errorf("an optional time that was never set is written: %s", got)
 	}
 	for _, at := range []events.Time{decodeTime("0001-01-01T00:00:00Z"), events.NewTime(time.Time{}), {Time: now.Time}} {
-		if b, err := events.Encode(at); err != nil || string(b) != `"`+at.String()+`"` {
+		if b, err := codec.Encode(at); err != nil || string(b) != `"`+at.String()+`"` {
 			t.Errorf("%s, %v", b, err)
 		}
 	}

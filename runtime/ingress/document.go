@@ -13,6 +13,8 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // errBody is a body that is no JSON object: what JSON is, I-JSON is stricter about (RFC 7493): duplicate members
@@ -129,7 +131,7 @@ func (d *document) at(tokens []string) jsontext.Value {
 		default:
 			return nil
 		}
-		here += "/" + escapeToken.Replace(token)
+		here += wire.Pointer(token)
 	}
 	return value
 }
@@ -154,7 +156,7 @@ func (d *document) text(h http.Header, place string) string {
 	if !strings.HasPrefix(place, "/") {
 		return h.Get(place)
 	}
-	tokens, _ := splitPointer(place)
+	tokens, _ := wire.SplitPointer(place)
 	switch value := d.at(tokens); value.Kind() {
 	case '"':
 		var s string
@@ -170,7 +172,7 @@ func (d *document) text(h http.Header, place string) string {
 // checkPlace says what is wrong with a place: a JSON Pointer, or the name of a header.
 func checkPlace(place string) error {
 	if strings.HasPrefix(place, "/") {
-		if _, ok := splitPointer(place); !ok {
+		if _, ok := wire.SplitPointer(place); !ok {
 			return fmt.Errorf("%q is no JSON Pointer", place)
 		}
 		return nil
@@ -191,26 +193,4 @@ func isHeaderName(s string) bool {
 		}
 	}
 	return s != ""
-}
-
-var (
-	escapeToken   = strings.NewReplacer("~", "~0", "/", "~1")
-	unescapeToken = strings.NewReplacer("~1", "/", "~0", "~")
-)
-
-// splitPointer returns the tokens of a JSON Pointer (RFC 6901) that leads to a member.
-func splitPointer(pointer string) ([]string, bool) {
-	if !strings.HasPrefix(pointer, "/") {
-		return nil, false
-	}
-	tokens := strings.Split(pointer[1:], "/")
-	for i, t := range tokens {
-		for j := 0; j < len(t); j++ {
-			if t[j] == '~' && (j+1 == len(t) || t[j+1] != '0' && t[j+1] != '1') {
-				return nil, false
-			}
-		}
-		tokens[i] = unescapeToken.Replace(t)
-	}
-	return tokens, true
 }

@@ -14,7 +14,7 @@ type GitHubOptions struct {
 }
 
 // A GitHub verifies webhooks of GitHub by X-Hub-Signature-256, an HMAC-SHA-256 over the body. The older
-// X-Hub-Signature of SHA-1 counts for nothing. X-GitHub-Event is the event, the body's action the action,
+// X-Hub-Signature of SHA-1 is ignored. X-GitHub-Event is the event, the body's action the action,
 // X-GitHub-Delivery the id.
 //
 // GitHub signs neither a time nor these headers: whoever sees a message on its way could send it again under

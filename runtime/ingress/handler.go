@@ -11,15 +11,18 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
+	"github.com/mcpe-gen/mcpe-gen/internal/validate"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/telemetry"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // Options configure a [Handler]; the zero value works.
@@ -72,7 +75,9 @@ func NewHandler(s Service, o Options, routes ...Route) (*Handler, error) {
 		return nil, errors.New("ingress: no route is given, so that nothing could be emitted")
 	}
 	_, needsID := s.(*HMAC)
-	for _, r := range routes {
+	var schemas validate.Library
+	routes = slices.Clone(routes)
+	for i, r := range routes {
 		switch {
 		case r.err != nil:
 			return nil, r.err
@@ -83,6 +88,10 @@ func NewHandler(s Service, o Options, routes ...Route) (*Handler, error) {
 				r.event, r.from.Provider, s.Provider())
 		case needsID && r.from.ID == "":
 			return nil, fmt.Errorf("ingress: the route to %s does not say where the id of a delivery is", r.event)
+		}
+		var err error
+		if routes[i].check, err = schemas.Compile(r.schema); err != nil {
+			return nil, fmt.Errorf("ingress: the route to %s: payloadSchema: %w", r.event, err)
 		}
 	}
 	if o.MaxBody <= 0 {
@@ -118,6 +127,7 @@ func (r *refusal) Error() string { return r.reason }
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	inbound.Deadline(w, r, h.o.BodyTimeout)
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		h.refuse(r.Context(), w, &refusal{http.StatusMethodNotAllowed, "the method is not POST"})
@@ -160,6 +170,9 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request) (Delivery, []b
 	if !isPlainJSON(r.Header) {
 		return Delivery{}, nil, &refusal{http.StatusUnsupportedMediaType, "the content is not plain application/json"}
 	}
+	if err := hopeless(h.service, r.Header); err != nil {
+		return Delivery{}, nil, &refusal{http.StatusUnauthorized, err.Error()}
+	}
 	body, err := h.readBody(w, r)
 	if err != nil {
 		return Delivery{}, nil, err
@@ -188,8 +201,6 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, erro
 		w.Header().Set("Connection", "close") // rather than read on what is not wanted
 		return nil, tooLarge()
 	}
-	// Servers that have no deadlines say so; then the time is for whoever configures them.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.o.BodyTimeout))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.o.MaxBody))
 	switch _, large := errors.AsType[*http.MaxBytesError](err); {
 	case large:
@@ -199,7 +210,7 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, erro
 	case err != nil:
 		return nil, &refusal{http.StatusBadRequest, "the body broke off"}
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	inbound.Lift(w)
 	return body, nil
 }
 

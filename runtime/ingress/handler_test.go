@@ -171,6 +171,7 @@ func TestHugeBody(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", io.LimitReader(body, 100<<20))
 		r.ContentLength = length
 		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("X-Hub-Signature-256", "sha256=00")
 		w := httptest.NewRecorder()
 		f.ServeHTTP(w, r)
 		if w.Code != http.StatusRequestEntityTooLarge || body.read > 1<<20 {
@@ -188,7 +189,7 @@ func TestSlowBody(t *testing.T) {
 		served := make(chan struct{})
 		go func() { defer close(served); web.Serve(&oneConn{conn: server, done: make(chan struct{})}) }()
 		begun := time.Now()
-		io.WriteString(client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{")
+		io.WriteString(client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nX-Hub-Signature-256: sha256=00\r\nContent-Length: 10\r\n\r\n{")
 		answer := make([]byte, 64)
 		n, err := client.Read(answer)
 		if err != nil || !bytes.HasPrefix(answer[:n], []byte("HTTP/1.1 408 ")) {

@@ -17,12 +17,13 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/ingress"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // issue is the payload of the event type that the tests emit.
@@ -33,7 +34,7 @@ type issue struct {
 	Note   *string  `json:"note,omitzero"`
 }
 
-func (v *issue) UnmarshalJSON(b []byte) error { return events.DecodeStruct(b, v) }
+func (v *issue) UnmarshalJSON(b []byte) error { return eventsimpl.DecodeStruct(b, v) }
 
 var issueOpened = events.Info{
 	Name:        "issue.opened",

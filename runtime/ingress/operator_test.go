@@ -68,7 +68,7 @@ func (c *instrument) Add(_ context.Context, n int64, o ...metric.AddOption) {
 // What is wrong with routes is told before anything is served.
 func TestNewHandlerRefuses(t *testing.T) {
 	f := newFixture(t, gitHub(t), ingress.Options{}, fromIssues())
-	hmac, err := ingress.NewHMAC(ingress.HMACOptions{Secrets: []string{"s"}, Header: "X"})
+	hmac, err := ingress.NewHMAC(ingress.HMACOptions{Secrets: []string{"secret of eight"}, Header: "X"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,6 +117,33 @@ func TestNewHandlerRefuses(t *testing.T) {
 		if h, err := make(); err == nil || h != nil {
 			t.Errorf("%s is accepted", name)
 		}
+	}
+}
+
+// counting is a wrapper around an emitter, as programs write them.
+type counting struct {
+	*server.Emitter[issue]
+	emits int
+}
+
+func (c *counting) Emit(ctx context.Context, p issue, o ...events.EmitOption) error {
+	c.emits++
+	return c.Emitter.Emit(ctx, p, o...)
+}
+
+// What a program wraps around an emitter is called for each delivery.
+func TestWrappedEmitter(t *testing.T) {
+	f := newFixture(t, gitHub(t), ingress.Options{}, fromIssues())
+	wrapped := &counting{Emitter: f.emitter}
+	var err error
+	f.Handler, err = ingress.NewHandler(gitHub(t), ingress.Options{Logger: slog.New(slog.DiscardHandler)}, ingress.To(wrapped, issueOpened, fromIssues()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.post(gitHubHeader("d-1", opened), opened)
+	f.wants(1)
+	if wrapped.emits != 1 {
+		t.Errorf("%d emits by the wrapper", wrapped.emits)
 	}
 }
 

@@ -10,9 +10,11 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/codec"
+	"github.com/mcpe-gen/mcpe-gen/internal/published"
+	"github.com/mcpe-gen/mcpe-gen/internal/validate"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
 )
 
 // A From says which webhooks become occurrences of an event type, and how: the `from:` of an event file.
@@ -40,17 +42,24 @@ type Field struct {
 
 // A Route leads webhooks to an event type. [To] makes it.
 type Route struct {
-	event string
-	from  From
-	shape *object // nil when the body is the payload
-	check *validate.Schema
-	emit  func(ctx context.Context, payload jsontext.Value, o []events.EmitOption) error
-	err   error
+	event  string
+	from   From
+	shape  *object          // nil when the body is the payload
+	check  *validate.Schema // made by NewHandler of schema
+	schema *published.Schema
+	emit   func(ctx context.Context, payload jsontext.Value, o []events.EmitOption) error
+	err    error
+}
+
+// An Emitter emits payloads P: the emitters of package server and of generated packages do, and what a program wraps
+// around them.
+type Emitter[P any] interface {
+	Emit(ctx context.Context, p P, o ...events.EmitOption) error
 }
 
 // To makes the route from webhooks to an event type that is emitted by e, which is not nil. What is wrong with it
 // is told by [NewHandler].
-func To[P any](e server.Emits[P], info events.Info, from From) Route {
+func To[P any](e Emitter[P], info events.Info, from From) Route {
 	r := newRoute(info, from)
 	if v := reflect.ValueOf(e); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		r.err = fmt.Errorf("ingress: there is no emitter for %s", info.Name)
@@ -58,7 +67,7 @@ func To[P any](e server.Emits[P], info events.Info, from From) Route {
 	}
 	r.emit = func(ctx context.Context, payload jsontext.Value, o []events.EmitOption) error {
 		var p P
-		if err := events.Decode(payload, &p); err != nil {
+		if err := codec.Decode(payload, &p); err != nil {
 			return err
 		}
 		return e.Emit(ctx, p, o...)
@@ -72,18 +81,15 @@ func newRoute(info events.Info, from From) Route {
 		r.err = fmt.Errorf("ingress: the route to %s: %w", info.Name, err)
 		return r
 	}
-	var err error
-	if r.check, err = validate.Compile(info.PayloadSchema); err != nil {
-		return fail(fmt.Errorf("payloadSchema: %w", err))
-	}
+	_, r.schema = published.Of(&info).Schemas(info.InputSchema, info.PayloadSchema)
 	if from.ID != "" {
 		if err := checkPlace(from.ID); err != nil {
 			return fail(fmt.Errorf("ID: %w", err))
 		}
 	}
 	for _, f := range from.Fields {
-		target, ok := splitPointer(f.Target)
-		source, found := splitPointer(f.Source)
+		target, ok := wire.SplitPointer(f.Target)
+		source, found := wire.SplitPointer(f.Source)
 		if !ok || !found {
 			return fail(fmt.Errorf("%q from %q: both must be JSON Pointers", f.Target, f.Source))
 		}

@@ -5,9 +5,11 @@ import (
 	"crypto/hmac"
 	"crypto/sha512"
 	"encoding/base64"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -66,7 +68,7 @@ func messages() map[string]message {
 	return map[string]message{
 		"github": {
 			service: func(t *testing.T, s ...string) ingress.Service { return gitHub(t, s...) },
-			secrets: [2]string{secret, "another"}, body: opened, signature: "X-Hub-Signature-256", id: "d-1", event: "issues", action: "opened",
+			secrets: [2]string{secret, "another one"}, body: opened, signature: "X-Hub-Signature-256", id: "d-1", event: "issues", action: "opened",
 			sign: func(_ *testing.T, secret, body string, _ time.Duration) map[string]string {
 				return map[string]string{"X-GitHub-Event": "issues", "X-GitHub-Delivery": "d-1", "X-Hub-Signature-256": "sha256=" + sum(secret, body)}
 			},
@@ -87,7 +89,7 @@ func messages() map[string]message {
 			service: func(t *testing.T, s ...string) ingress.Service {
 				return must[*ingress.Slack](t)(ingress.NewSlack(ingress.SlackOptions{Secrets: s}))
 			},
-			secrets: [2]string{"8f742231b10e8888abcd99yyyzzz85a5", "another"}, timed: true, signature: "X-Slack-Signature", wantTime: true,
+			secrets: [2]string{"8f742231b10e8888abcd99yyyzzz85a5", "another one"}, timed: true, signature: "X-Slack-Signature", wantTime: true,
 			body: `{"type":"event_callback","event_id":"Ev1","event_time":1700000000,"event":{"type":"message","subtype":"channel_join"}}`,
 			id:   "Ev1", event: "message", action: "channel_join",
 			sign: func(_ *testing.T, secret, body string, at time.Duration) map[string]string {
@@ -99,7 +101,7 @@ func messages() map[string]message {
 			service: func(t *testing.T, s ...string) ingress.Service {
 				return must[*ingress.GitLab](t)(ingress.NewGitLab(ingress.GitLabOptions{Tokens: s}))
 			},
-			secrets: [2]string{"token", "another"}, signature: "X-Gitlab-Token", unsignedEnd: true,
+			secrets: [2]string{"one token", "another token"}, signature: "X-Gitlab-Token", unsignedEnd: true,
 			body: `{"object_kind":"issue","object_attributes":{"action":"open"}}`, id: "key-1", event: "issue", action: "open",
 			sign: func(_ *testing.T, secret, _ string, _ time.Duration) map[string]string {
 				return map[string]string{"X-Gitlab-Token": secret, "Idempotency-Key": "key-1"}
@@ -143,7 +145,7 @@ func messages() map[string]message {
 				return must[*ingress.HMAC](t)(ingress.NewHMAC(ingress.HMACOptions{Secrets: s, Header: "X-Signature", Prefix: "sha512=", Encoding: "base64",
 					Hash: crypto.SHA512, Event: "X-Topic", Action: "/what"}))
 			},
-			secrets: [2]string{"s1", "s2"}, signature: "X-Signature", body: `{"what":"made"}`, event: "order", action: "made",
+			secrets: [2]string{"secret 1", "secret 2"}, signature: "X-Signature", body: `{"what":"made"}`, event: "order", action: "made",
 			sign: func(_ *testing.T, secret, body string, _ time.Duration) map[string]string {
 				mac := hmac.New(sha512.New, []byte(secret))
 				mac.Write([]byte(body))
@@ -243,6 +245,75 @@ func TestServices(t *testing.T) {
 	}
 }
 
+// The first bytes of a right signature are none (M1).
+func TestCutSignatures(t *testing.T) {
+	all := messages()
+	plain := all["hmac"]
+	plain.service = func(t *testing.T, s ...string) ingress.Service {
+		return must[*ingress.HMAC](t)(ingress.NewHMAC(ingress.HMACOptions{Secrets: s, Header: "X-Signature"}))
+	}
+	plain.sign = func(_ *testing.T, secret, body string, _ time.Duration) map[string]string {
+		return map[string]string{"X-Signature": sum(secret, body)}
+	}
+	all["hmac in hex"] = plain
+	for name, m := range all {
+		if m.unsignedEnd { // a token
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			s := m.service(t, m.secrets[0])
+			h := m.sign(t, m.secrets[0], m.body, 0)
+			key := headerKey(h, m.signature)
+			value := h[key]
+			start := strings.LastIndexAny(value, "=,") + 1
+			decode, encode := hex.DecodeString, hex.EncodeToString
+			if name == "hmac" || strings.HasPrefix(value, "v1,") {
+				start = strings.IndexAny(value, "=,") + 1
+				decode, encode = base64.StdEncoding.DecodeString, base64.StdEncoding.EncodeToString
+			}
+			whole, err := decode(value[start:])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range []int{1, 2, 16, len(whole) - 1, len(whole)} {
+				h[key] = value[:start] + encode(whole[:n])
+				if err := s.Verify(headerOf(h), []byte(m.body)); (err == nil) != (n == len(whole)) {
+					t.Errorf("%d of %d bytes: %v", n, len(whole), err)
+				}
+			}
+		})
+	}
+}
+
+// What the headers alone decide is decided before a byte of the body is read (S2); a token needs none.
+func TestHeadersBeforeBodies(t *testing.T) {
+	for name, m := range messages() {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, m.service(t, m.secrets[0]), ingress.Options{}, ingress.From{Provider: m.service(t, m.secrets[0]).Provider(), ID: "/id"})
+			good := m.sign(t, m.secrets[0], m.body, 0)
+			key := headerKey(good, m.signature)
+			cases := map[string]map[string]string{"no signature": maps.Clone(good), "a malformed one": maps.Clone(good)}
+			delete(cases["no signature"], key)
+			cases["a malformed one"][key] = "?"
+			if m.timed {
+				cases["an old one"] = m.sign(t, m.secrets[0], m.body, -time.Hour)
+			}
+			for what, h := range cases {
+				body := &endless{}
+				r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", body)
+				r.Header = headerOf(h)
+				r.Header.Set("Content-Type", "application/json")
+				w := httptest.NewRecorder()
+				f.ServeHTTP(w, r)
+				signed := strings.HasPrefix(key, "webhook-") || strings.HasPrefix(key, "svix-") // "?" is passed over among signatures
+				if w.Code != http.StatusUnauthorized && !(signed && what == "a malformed one") || w.Code == http.StatusUnauthorized && body.read > 0 {
+					t.Errorf("%s: %d after %d bytes", what, w.Code, body.read)
+				}
+			}
+		})
+	}
+}
+
 func headerKey(h map[string]string, name string) string {
 	for k := range h {
 		if strings.EqualFold(k, name) {
@@ -277,7 +348,7 @@ func TestServicesNeedSecrets(t *testing.T) {
 			return ingress.NewHMAC(ingress.HMACOptions{Secrets: s, Header: "X-S"})
 		},
 	} {
-		for _, secrets := range [][]string{nil, {""}, {whsec, ""}} {
+		for _, secrets := range [][]string{nil, {""}, {whsec, ""}, {"s"}, {whsec, "7 bytes"}} { // S9
 			if _, err := make(secrets...); err == nil {
 				t.Errorf("%s: secrets %q are accepted", name, secrets)
 			}
@@ -289,7 +360,7 @@ func TestServicesNeedSecrets(t *testing.T) {
 	for _, o := range []ingress.HMACOptions{
 		{}, {Header: "X S"}, {Header: "X", Encoding: "base32"}, {Header: "X", Hash: crypto.SHA1}, {Header: "X", Hash: 99}, {Header: "X", Event: "/~2"}, {Header: "X", Action: "a b"},
 	} {
-		o.Secrets = []string{"s"}
+		o.Secrets = []string{secret}
 		if _, err := ingress.NewHMAC(o); err == nil {
 			t.Errorf("%+v is accepted", o)
 		}
@@ -325,7 +396,7 @@ func TestPublishedSignatures(t *testing.T) {
 // Stripe's thin events have their time as text, a GitLab without an Idempotency-Key an id of its body, and Slack's
 // messages about the subscription one as well.
 func TestOtherForms(t *testing.T) {
-	stripe := must[*ingress.Stripe](t)(ingress.NewStripe(ingress.StripeOptions{Secrets: []string{"s"}}))
+	stripe := must[*ingress.Stripe](t)(ingress.NewStripe(ingress.StripeOptions{Secrets: []string{secret}}))
 	d, err := stripe.Delivery(nil, []byte(`{"id":"evt_2","object":"v2.core.event","type":"v1.billing.meter.error_report_triggered","created":"2024-09-17T06:20:52.246Z"}`))
 	if err != nil || d.ID != "evt_2" || !d.Time.Equal(time.Date(2024, 9, 17, 6, 20, 52, 246e6, time.UTC)) {
 		t.Errorf("%+v %v", d, err)
@@ -335,7 +406,7 @@ func TestOtherForms(t *testing.T) {
 			t.Errorf("created %s: %+v %v", created, d, err)
 		}
 	}
-	gitlab := must[*ingress.GitLab](t)(ingress.NewGitLab(ingress.GitLabOptions{Tokens: []string{"s"}}))
+	gitlab := must[*ingress.GitLab](t)(ingress.NewGitLab(ingress.GitLabOptions{Tokens: []string{secret}}))
 	ids := map[string]bool{}
 	for _, body := range []string{`{"object_kind":"push"}`, `{"object_kind":"push","ref":"a"}`, `{"object_kind":"push"}`} {
 		d, err := gitlab.Delivery(headerOf(map[string]string{"X-Gitlab-Event-UUID": "u", "webhook-id": "unsigned"}), []byte(body))
@@ -347,7 +418,7 @@ func TestOtherForms(t *testing.T) {
 	if len(ids) != 2 {
 		t.Errorf("two different bodies have the ids %v", ids)
 	}
-	slack := must[*ingress.Slack](t)(ingress.NewSlack(ingress.SlackOptions{Secrets: []string{"s"}}))
+	slack := must[*ingress.Slack](t)(ingress.NewSlack(ingress.SlackOptions{Secrets: []string{secret}}))
 	if d, err := slack.Delivery(nil, []byte(`{"type":"app_rate_limited","minute_rate_limited":1518467820}`)); err != nil || d.Event != "app_rate_limited" || d.ID == "" {
 		t.Errorf("%+v %v", d, err)
 	}

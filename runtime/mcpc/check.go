@@ -3,15 +3,12 @@ package mcpc
 import (
 	"context"
 	"encoding/json"
-	"runtime"
 	"slices"
-	"weak"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/codec"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // support is the answer of a check tool. DirectUpdates was asked for until 0.2.4.
@@ -39,42 +36,21 @@ func (a *Adapter) checked(name string) *mcp.CallToolResult {
 		yes := true
 		s.DirectUpdates = &yes
 	}
-	b, err := events.Encode(&s)
+	b, err := codec.Encode(&s)
 	if err != nil {
 		return failed("Internal error.") // unreachable: strings and booleans
 	}
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(b)}}}
 }
 
-// middleware answers the check tools, which are no tools of the SDK's so that they are not listed,
-// and hides result schemas from sessions that get a message instead of a result: their clients may
-// check results against the schema.
+// middleware answers the check tools, which are no tools of the SDK's so that they are not listed.
 func (a *Adapter) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if call, ok := req.(*mcp.CallToolRequest); ok && call.Params != nil && slices.Contains(checkTools, call.Params.Name) {
 			a.greet(ctx, req)
 			return a.checked(call.Params.Name), nil
 		}
-		res, err := next(ctx, method, req)
-		page, ok := res.(*mcp.ListToolsResult)
-		if err != nil || !ok {
-			return res, err
-		}
-		if !a.speaks(req) {
-			a.showed(req, page)
-			return res, nil
-		}
-		shown := *page
-		shown.CacheScope = "private" // no cache may give it to another
-		shown.Tools = slices.Clone(page.Tools)
-		for i, t := range shown.Tools {
-			if a.isTask(t.Name) && t.OutputSchema != nil {
-				own := *t
-				own.OutputSchema = nil
-				shown.Tools[i] = &own
-			}
-		}
-		return &shown, nil
+		return next(ctx, method, req)
 	}
 }
 
@@ -98,47 +74,7 @@ func (a *Adapter) awaken(p *peer) {
 	if known {
 		return
 	}
-	a.forward(p)
-	if _, listed := a.listed.LoadAndDelete(weak.Make(p.server)); listed && p.connection != "" {
-		// What tools/list has shown is no longer true: the result schemas are gone, by which clients
-		// check results. It is on its way before the answer by which the client learns of MCPC.
-		a.es.Send(p.connection, port.Message{Method: wire.NotificationToolsChanged, Params: json.RawMessage(`{}`)})
-	}
-}
-
-// showed notes that a legacy session has seen result schemas of tasks.
-func (a *Adapter) showed(req mcp.Request, page *mcp.ListToolsResult) {
-	ss, _ := req.GetSession().(*mcp.ServerSession)
-	if ss == nil || !slices.ContainsFunc(page.Tools, func(t *mcp.Tool) bool { return t.OutputSchema != nil && a.isTask(t.Name) }) {
-		return
-	}
-	if init := ss.InitializeParams(); init == nil || init.ProtocolVersion >= wire.RevisionStateless {
-		return // a session of one request
-	}
-	key := weak.Make(ss)
-	if _, known := a.listed.LoadOrStore(key, struct{}{}); !known {
-		runtime.AddCleanup(ss, func(key weak.Pointer[mcp.ServerSession]) { a.listed.Delete(key) }, key)
-	}
-}
-
-// speaks reports whether who sent a request gets callbacks. Only calls of tools say by which
-// connection they came; the SDK's session tells it of others.
-func (a *Adapter) speaks(req mcp.Request) bool {
-	ss, _ := req.GetSession().(*mcp.ServerSession)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, p := range a.peers {
-		if p.aware && p.connection != "" && p.server == ss {
-			return true
-		}
-	}
-	return false
-}
-
-func (a *Adapter) isTask(tool string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.tools[tool]
+	a.forward(p).Wait() // who has the answer misses nothing from then on
 }
 
 func failed(message string) *mcp.CallToolResult {

@@ -92,12 +92,14 @@ func TestForward(t *testing.T) {
 		early.call("_mcpc_init", `{}`)
 		e := register(t, g.es) // after the session has come
 		late, unasked, plain := g.dial(legacy), g.dial(legacy), g.dial(legacy)
-		late.call("is_mcpc_enabled", `{}`)
 		unasked.call("count", withTask(0, "t")) // speaks MCPC without a check
 		synctest.Wait()
+		late.call("is_mcpc_enabled", `{}`)
+		// Whoever was answered is sent what occurs from then on.
 		if err := e.Emit(t.Context(), incident{"i1"}); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait()
 		for name, p := range map[string]*peer{"early": early, "late": late} {
 			equal(t, name, p.heard(), ` incident.created {"id":"i1"}`)
 		}

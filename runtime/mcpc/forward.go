@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // modeName is what hooks find as the mode of an adapter's subscriptions.
@@ -27,15 +28,16 @@ func (a *Adapter) forwardAll() {
 }
 
 // forward begins to send a session the event types that [Options.Forward] names and that it is not
-// sent yet.
-func (a *Adapter) forward(p *peer) {
+// sent yet. After begun what occurs is sent.
+func (a *Adapter) forward(p *peer) (begun *sync.WaitGroup) {
+	begun = &sync.WaitGroup{}
 	if a.o.Forward == nil || p.connection == "" {
-		return
+		return begun
 	}
 	infos, err := a.es.Types(a.ctx, p.principal)
 	if err != nil {
 		a.o.Logger.Error("mcpc: asking which event types are visible failed", "error", err)
-		return
+		return begun
 	}
 	infos = slices.DeleteFunc(infos, func(i events.Info) bool { return i.Name == wire.MCPCEvent || !a.o.Forward(i.Name) })
 	for _, info := range infos {
@@ -43,8 +45,9 @@ func (a *Adapter) forward(p *peer) {
 		if p.aware && !p.gone && !a.shut && p.forwards[info.Name] == nil {
 			ctx, cancel := context.WithCancel(a.ctx)
 			p.forwards[info.Name] = cancel
+			begun.Add(1)
 			a.work.Go(func() {
-				a.follow(ctx, p, info.Name)
+				a.follow(ctx, p, info.Name, begun.Done)
 				cancel()
 				a.mu.Lock()
 				delete(p.forwards, info.Name)
@@ -53,11 +56,14 @@ func (a *Adapter) forward(p *peer) {
 		}
 		a.mu.Unlock()
 	}
+	return begun
 }
 
-// follow sends the occurrences of one type from now on, until the session or the type ends.
-func (a *Adapter) follow(ctx context.Context, p *peer, event string) {
+// follow sends the occurrences of one type from now on, until the session or the type ends. It calls begun
+// when it is clear what "now" is.
+func (a *Adapter) follow(ctx context.Context, p *peer, event string, begun func()) {
 	f, err := a.es.Follow(ctx, port.FollowRequest{Event: event, Principal: p.principal, Mode: modeName})
+	begun()
 	if err != nil {
 		var refused *events.Error
 		if !errors.As(err, &refused) && ctx.Err() == nil {

@@ -86,6 +86,12 @@ func TestCollected(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			list, err := ann.Session().ListTools(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			listed, _ := json.Marshal(list)
+			schema := outputOf(t, string(listed), "count")
 			var got []string
 			for _, b := range res.Content {
 				m, ok, err := task.Parse(b.(*mcp.TextContent).Text)
@@ -95,7 +101,7 @@ func TestCollected(t *testing.T) {
 				got = append(got, m.Event+" "+string(m.Result))
 			}
 			equal(t, "collected", got, `created "Started count."`, `update {"step":1}`, `update {"step":2}`, `complete {"total":2}`)
-			if b, _ := json.Marshal(res.StructuredContent); string(b) != `{"total":2}` || way != mcpc.Collected {
+			if b, _ := json.Marshal(res.StructuredContent); string(b) != `{"total":2}` || way != mcpc.Collected || schema.Validate(b) != nil {
 				t.Errorf("structured %s by %v", b, way)
 			}
 			if res, _, err := ann.CallTool(t.Context(), &mcp.CallToolParams{Name: "count", Arguments: arguments{Fail: "No."}}, "t2"); err != nil || !res.IsError || len(res.Content) != 2 {

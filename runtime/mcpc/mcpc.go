@@ -34,10 +34,10 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // Options configure an [Adapter]; the zero value is usable.
@@ -81,9 +81,6 @@ type Adapter struct {
 	mu    sync.Mutex
 	shut  bool
 	peers map[string]*peer
-	tools map[string]bool // of RegisterTask
-
-	listed sync.Map // of weak.Pointer[mcp.ServerSession] that have seen result schemas
 }
 
 // errShutdown is why tasks end with the server.
@@ -114,7 +111,7 @@ func New(es *server.Server, o Options) (*Adapter, error) {
 	if o.Logger == nil {
 		o.Logger = port.Of(es).Logger()
 	}
-	a := &Adapter{es: port.Of(es), o: o, peers: map[string]*peer{}, tools: map[string]bool{}}
+	a := &Adapter{es: port.Of(es), o: o, peers: map[string]*peer{}}
 	a.ctx, a.cancel = context.WithCancelCause(context.Background())
 	var err error
 	if a.emitter, err = a.registerEvent(es); err != nil {

@@ -5,14 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/codec"
+	"github.com/mcpe-gen/mcpe-gen/internal/validate"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
-	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
 // A Func does the work of a task. ctx ends with the session, with StopTask, when a caller that
@@ -55,10 +58,11 @@ func RegisterTask[A, U, R any](a *Adapter, t task.Type[A, U, R], f Func[A, U, R]
 	if err != nil {
 		return fmt.Errorf("registering task %q: %w", t.Name, err)
 	}
-	a.mu.Lock()
-	a.tools[t.Name] = true
-	a.mu.Unlock()
-	tool := &mcp.Tool{Name: t.Name, Title: t.Title, Description: t.Description, InputSchema: t.InputSchema, OutputSchema: t.ResultSchema}
+	output, err := outputSchema(t.ResultSchema)
+	if err != nil {
+		return fmt.Errorf("registering task %q: resultSchema: %w", t.Name, err)
+	}
+	tool := &mcp.Tool{Name: t.Name, Title: t.Title, Description: t.Description, InputSchema: t.InputSchema, OutputSchema: output}
 	return add(a.es.MCP(), tool, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		own, m, err := takeMetadata(req.Params.Arguments)
 		if err != nil {
@@ -68,7 +72,7 @@ func RegisterTask[A, U, R any](a *Adapter, t task.Type[A, U, R], f Func[A, U, R]
 			return failed("Invalid arguments: " + err.Error() + "."), nil
 		}
 		var args A
-		if err := events.Decode(own, &args); err != nil {
+		if err := codec.Decode(own, &args); err != nil {
 			return failed("Invalid arguments: " + err.Error() + "."), nil
 		}
 		return a.start(ctx, req, t.Name, m, func(ctx context.Context, r *running) (json.RawMessage, error) {
@@ -126,9 +130,38 @@ func compile(t *task.Info) (s schemas, err error) {
 	return s, withoutMetadata(t.InputSchema)
 }
 
+// messageSchema is that of the message "created", which answers a call where the result comes by itself.
+const messageSchema = `{"type":"object","description":"The task goes on in the background.","properties":{` +
+	`"protocol":{"const":"` + wire.MCPCProtocol + `"},"type":{"const":"` + wire.MCPCTask + `"},"event":{"const":"` + wire.MCPCCreated + `"},` +
+	`"session_id":{"type":"string"},"task_id":{"type":"string"},"tool_name":{"type":"string"},"result":{"type":"string"}},` +
+	`"required":["protocol","type","event","session_id","task_id","tool_name","result"]}`
+
+// outputSchema is what tools/list says of a task's answer, to everybody alike: its result or the message. Clients keep
+// the schema that they have seen and refuse an answer that breaks it, also when they become clients of MCPC
+// after that (MCPC-SRV-2). References within the result's schema are moved to its new place.
+func outputSchema(result json.RawMessage) (json.RawMessage, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(result, &members); err != nil {
+		return nil, err
+	}
+	if _, own := members["$id"]; !own { // else references are within that document
+		result = readtool.RewriteRefs(result, func(ref string) string {
+			if ref == "#" || strings.HasPrefix(ref, "#/") {
+				return "#/anyOf/0" + ref[1:]
+			}
+			return ref
+		})
+	}
+	all := map[string]any{"type": "object", "anyOf": []json.RawMessage{result, json.RawMessage(messageSchema)}}
+	if dialect, ok := members["$schema"]; ok {
+		all["$schema"] = dialect
+	}
+	return json.Marshal(all)
+}
+
 // encode encodes v, a pointer, and checks it.
 func encode(s *validate.Schema, v any) (json.RawMessage, error) {
-	data, err := events.Encode(v)
+	data, err := codec.Encode(v)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", events.ErrInvalidPayload, err)
 	}
@@ -175,7 +208,7 @@ func (a *Adapter) start(ctx context.Context, req *mcp.CallToolRequest, tool stri
 				a.leave(r)
 			}
 		})
-		return &mcp.CallToolResult{Content: reply}, nil
+		return &mcp.CallToolResult{StructuredContent: created, Content: reply}, nil
 	}
 	if c.Stateless {
 		c.AfterReply(func() { r.cancel(context.Canceled) }) // the client went away, or has its result

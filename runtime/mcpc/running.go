@@ -11,10 +11,11 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/codec"
+	"github.com/mcpe-gen/mcpe-gen/internal/validate"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
-	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A Way is how the messages of a task reach its caller. See MCPC-WIRE-1, MCPC-WIRE-2.
@@ -282,7 +283,7 @@ func (r *running) safe(err error) string {
 }
 
 func quoted(text string) json.RawMessage {
-	b, err := events.Encode(text)
+	b, err := codec.Encode(text)
 	if err != nil {
 		return json.RawMessage(`"The task failed."`) // not valid UTF-8
 	}

@@ -3,15 +3,17 @@ package mcpc
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // content is a message as the content of a tool result (MCPC-WIRE-1).
@@ -69,11 +71,19 @@ func (a *Adapter) deliver(ctx context.Context, connection string, text []mcp.Con
 }
 
 // SendEvent sends a payload of an event type as a server event to a session. It waits as long as ctx
-// allows for a session that takes messages slowly. Errors: those of e's Emit for the
-// payload, [ErrUnreachable] for a session that is over or on HTTP, where clients read the event type
+// allows for a session that takes messages slowly. E is a pointer to a server.Emitter or to the emitter of a
+// generated package, not a wrapper around one: nothing is emitted, so its Emit would not be called. Errors: those of
+// Emit for the payload, [ErrUnreachable] for a session that is over or on HTTP, where clients read the event type
 // itself. See MCPC-SRV-4.
-func SendEvent[P any](ctx context.Context, a *Adapter, to Session, e server.Emits[P], p P) error {
-	event, data, err := port.Encode(e, &p)
+func SendEvent[P any, T server.AnyEmitter, E interface {
+	*T
+	Emit(ctx context.Context, p P, o ...events.EmitOption) error
+}](ctx context.Context, a *Adapter, to Session, e E, p P) error {
+	if e == nil {
+		return errors.New("mcpc: the emitter is nil")
+	}
+	emitter := server.Emitter[any](*e)
+	event, data, err := port.Encode(&emitter, &p)
 	if err != nil {
 		return fmt.Errorf("mcpc: %w", err)
 	}

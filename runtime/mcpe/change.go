@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // outcome is the result of pause and resume.

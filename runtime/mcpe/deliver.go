@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A receipt tells what became of a notification on all the ways that took it.
@@ -82,15 +82,15 @@ func (a *Adapter) notifyLocked(s *subscription, method string, params any, r *re
 	took := 0
 	if s.session == "" {
 		took = listeners()
-	} else if a.isBound(s.owner, s.session) {
+	} else if slices.Contains(s.owner.bound, s.session) {
 		took = send(s.session)
 	}
-	for _, b := range s.owner.bound {
+	for _, session := range s.owner.bound {
 		if took > 0 {
 			break
 		}
-		if b.session != s.session {
-			took = send(b.session)
+		if session != s.session {
+			took = send(session)
 		}
 	}
 	if took == 0 && s.session != "" {
@@ -103,15 +103,6 @@ func (a *Adapter) notifyLocked(s *subscription, method string, params any, r *re
 		r.offered(took)
 	}
 	return took > 0
-}
-
-func (a *Adapter) isBound(o *owner, session string) bool {
-	for _, b := range o.bound {
-		if b.session == session {
-			return true
-		}
-	}
-	return false
 }
 
 // message is a notification in the form that the options ask for (MCPE-NOTE-1).
@@ -184,10 +175,8 @@ func (a *Adapter) notifyBatch(s *subscription, batch []mcpewire.Event, aggregate
 // slowLocked is how long to leave a peer alone that is there and takes nothing now; 0 when it is not
 // there, since its coming back is told. a.mu is held.
 func (a *Adapter) slowLocked(s *subscription) time.Duration {
-	for _, b := range s.owner.bound {
-		if a.es.Reachable(b.session) {
-			return retryDelivery
-		}
+	if slices.ContainsFunc(s.owner.bound, a.es.Reachable) {
+		return retryDelivery
 	}
 	return 0
 }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A runner runs the handlers of one kind.
@@ -161,14 +161,9 @@ func (a *Adapter) runNext(s *subscription) bool {
 	}
 	next := q.jobs[0]
 	q.jobs = q.jobs[1:]
-	r := &run{subscription: s.id, client: s.owner.clientID, handler: s.handler, events: next.events, event: next.events[0]}
+	r := &run{subscription: s.id, client: s.owner.clientID, handler: s.handler, events: next.events, event: next.events[0], session: s.server}
 	if next.batch {
 		r.event = batchEvent(s.id, next.events)
-	}
-	for _, b := range s.owner.bound {
-		if b.session == s.session {
-			r.session = b.server
-		}
 	}
 	a.mu.Unlock()
 

@@ -18,7 +18,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -366,8 +365,8 @@ func TestAgent(t *testing.T) {
 
 // MCPE-HAN-3: sampling on the subscriber's session.
 func TestSampling(t *testing.T) {
-	answers := make(chan string, 1)
-	o := mcpe.Options{Agent: &mcpe.AgentOptions{Sampling: true, Sampled: func(_ context.Context, _ mcpe.AgentRequest, answer string) { answers <- answer }}}
+	var answer string
+	o := mcpe.Options{Agent: &mcpe.AgentOptions{Sampling: true, Sampled: func(_ context.Context, _ mcpe.AgentRequest, said string) { answer = said }}}
 	bubble(t, o, func(g *rig) {
 		p := g.dial(legacy)
 		var asked string
@@ -377,10 +376,10 @@ func TestSampling(t *testing.T) {
 		}
 		p.subscribe(`{"handler":{"type":"agent","systemPrompt":"Be brief.","instructions":"Say it.","model":"small"}}`)
 		g.emit("github.push", 1)
-		if got := <-answers; got != "noted" {
-			t.Errorf("answer %q", got)
+		sleep(time.Second)
+		if answer != "noted" {
+			t.Errorf("answer %q, %+v", answer, g.a.Stats())
 		}
-		synctest.Wait()
 		for _, text := range []string{"sampling/createMessage", "Be brief.", "Say it.", "github.push", "small"} {
 			if !strings.Contains(asked, text) {
 				t.Errorf("asked %s without %q", asked, text)

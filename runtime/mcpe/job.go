@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // A job delivers a subscription's queue of one channel at its times. Its fields are guarded by
@@ -30,13 +30,13 @@ type jobRecord struct {
 }
 
 // row is the job's row. a.mu is held.
-func (j *job) row(s *subscription) store.Schedule {
-	return store.Schedule{ID: j.key, Owner: s.owner.principal, NextRun: j.next, Record: encode(&jobRecord{j.due, j.handled, j.done})}
+func (j *job) row(s *subscription) engine.Schedule {
+	return engine.Schedule{ID: j.key, Owner: s.owner.principal, NextRun: j.next, Record: encode(&jobRecord{j.due, j.handled, j.done})}
 }
 
 // load takes the state of the last run of the process: a time that has passed since is due now, one
 // run for all that were missed (MCPE-DEL-6).
-func (j *job) load(row store.Schedule) {
+func (j *job) load(row engine.Schedule) {
 	var r jobRecord
 	if json.Unmarshal(row.Record, &r) == nil {
 		j.due, j.handled, j.done = r.Due, r.Handled, r.Done
@@ -80,7 +80,7 @@ func (a *Adapter) wake(s *subscription) {
 	}
 	expired := !s.expires.IsZero() && !now.Before(s.expires)
 	var run []*job
-	var rows []store.Schedule
+	var rows []engine.Schedule
 	if s.status == wire.MCPEActive && !expired {
 		for _, j := range s.jobs {
 			if !j.retry.IsZero() && !now.Before(j.retry) {
@@ -198,7 +198,7 @@ func (a *Adapter) deliverQueue(s *subscription, j *job) {
 	}
 }
 
-func decodeQueue(queue []store.Queued) []mcpewire.Event {
+func decodeQueue(queue []engine.Queued) []mcpewire.Event {
 	batch := make([]mcpewire.Event, len(queue))
 	for i, q := range queue {
 		_ = json.Unmarshal(q.Body, &batch[i]) // written by this package
@@ -208,7 +208,7 @@ func decodeQueue(queue []store.Queued) []mcpewire.Event {
 
 // handleBatch gives the handler what of a batch it has not got yet: once, whatever becomes of the
 // notification (MCPE-HAN-4).
-func (a *Adapter) handleBatch(s *subscription, j *job, queue []store.Queued, batch []mcpewire.Event, aggregate bool) {
+func (a *Adapter) handleBatch(s *subscription, j *job, queue []engine.Queued, batch []mcpewire.Event, aggregate bool) {
 	a.mu.Lock()
 	if s.handler == nil || queue[len(queue)-1].Sequence <= j.handled {
 		a.mu.Unlock()
@@ -222,7 +222,7 @@ func (a *Adapter) handleBatch(s *subscription, j *job, queue []store.Queued, bat
 	row := j.row(s)
 	a.mu.Unlock()
 	// Stored before the handler begins: after a crash it is rather not run again.
-	if err := a.save(a.ctx, s.owner, []store.Schedule{row}, nil); err != nil {
+	if err := a.save(a.ctx, s.owner, []engine.Schedule{row}, nil); err != nil {
 		a.logError("storing what was handled", s, err)
 	}
 	a.mu.Lock()
@@ -257,7 +257,7 @@ func (a *Adapter) finish(s *subscription, j *job) {
 	}
 	row := j.row(s)
 	a.mu.Unlock()
-	if err := a.save(a.ctx, s.owner, []store.Schedule{row}, nil); err != nil {
+	if err := a.save(a.ctx, s.owner, []engine.Schedule{row}, nil); err != nil {
 		a.logError("storing the end of a run", s, err)
 	}
 	if expire {
@@ -296,7 +296,7 @@ func (a *Adapter) expire(s *subscription) {
 	row := s.stored()
 	principal := s.owner.principal
 	a.mu.Unlock()
-	if err := a.save(a.ctx, s.owner, []store.Schedule{row}, drop); err != nil {
+	if err := a.save(a.ctx, s.owner, []engine.Schedule{row}, drop); err != nil {
 		a.logError("storing the expiry", s, err)
 	}
 	a.background(func() { a.reconcile(a.ctx, principal, nil) })
@@ -326,7 +326,7 @@ func (a *Adapter) tellExpiredLocked(s *subscription) {
 		}
 		row := s.stored()
 		a.mu.Unlock()
-		if err := a.save(a.ctx, s.owner, []store.Schedule{row}, nil); err != nil {
+		if err := a.save(a.ctx, s.owner, []engine.Schedule{row}, nil); err != nil {
 			a.logError("storing the expiry", s, err)
 		}
 	})

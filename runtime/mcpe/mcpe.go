@@ -19,8 +19,8 @@
 //
 // Inside, a watch (watch.go) follows the event types that a principal's subscriptions match and
 // gives occurrences to realtime notifications (deliver.go), to the queues of scheduled deliveries
-// (job.go) and to handlers (handle.go). Queues and subscriptions of principals are in a
-// store.ScheduleStore.
+// (job.go) and to handlers (handle.go). Queues and subscriptions of principals are in an
+// engine.Schedules.
 package mcpe
 
 import (
@@ -29,17 +29,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // An Adapter serves MCPE on one event server. Its methods are safe for concurrent use.
@@ -47,8 +48,8 @@ type Adapter struct {
 	es      *port.Port
 	srv     *mcp.Server
 	o       Options
-	durable store.ScheduleStore // of principals
-	passing store.ScheduleStore // of sessions, which end with the process
+	durable engine.Schedules // of principals
+	passing engine.Schedules // of sessions, which end with the process
 	tell    metrics
 	kinds   map[string]runner // of handlers that are allowed
 
@@ -174,19 +175,13 @@ type owner struct {
 	principal string
 	session   string // of an owner that is a session
 	subs      map[string]*subscription
-	bound     []binding     // its sessions, the latest first
+	bound     []string      // its sessions, the latest first
 	slots     chan struct{} // handlers that run at a time
 	limits    limits
 }
 
-// A binding is a session by which a client has called.
-type binding struct {
-	session string
-	server  *mcp.ServerSession
-}
-
 // store is where the owner's subscriptions are kept.
-func (a *Adapter) storeOf(o *owner) store.ScheduleStore {
+func (a *Adapter) storeOf(o *owner) engine.Schedules {
 	if o.session != "" {
 		return a.passing
 	}
@@ -255,10 +250,10 @@ func (a *Adapter) forget(o *owner) {
 func (a *Adapter) bind(o *owner, c port.Caller) {
 	a.mu.Lock()
 	if c.Session != "" {
-		kept := []binding{{c.Session, c.ServerSession}}
-		for _, b := range o.bound {
-			if b.session != c.Session && a.es.Reachable(b.session) {
-				kept = append(kept, b)
+		kept := []string{c.Session}
+		for _, session := range o.bound {
+			if session != c.Session && a.es.Reachable(session) {
+				kept = append(kept, session)
 			}
 		}
 		o.bound = kept
@@ -282,10 +277,8 @@ func (a *Adapter) outletOpened(out port.Outlet) {
 			return
 		}
 		for _, o := range a.owners {
-			for _, b := range o.bound {
-				if b.session == out.Session {
-					a.flushLocked(o)
-				}
+			if slices.Contains(o.bound, out.Session) {
+				a.flushLocked(o)
 			}
 		}
 	})

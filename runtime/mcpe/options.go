@@ -8,8 +8,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"golang.org/x/time/rate"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // Options configure an [Adapter]. The zero value serves everything but handlers, in memory.
@@ -18,7 +18,7 @@ type Options struct {
 	Name, Version string
 	// Store keeps the subscriptions of principals, their queues and schedules; nil keeps them
 	// in memory. Those of sessions without a principal end with the session. See MCPE-DEL-6.
-	Store store.ScheduleStore
+	Store engine.Schedules
 
 	// MaxActive is how many active subscriptions one client may have; default 100. In any state it
 	// may have ten times as many. See MCPE-TOOL-5.

@@ -6,9 +6,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/cron"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A schema is a JSON Schema; its members come out sorted, so that equal ones are equal text.

@@ -8,10 +8,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/cron"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // A subscription is one subscription of a client. Its fields are guarded by Adapter.mu but for
@@ -26,10 +28,11 @@ type subscription struct {
 	status  string
 	created time.Time
 	updated time.Time
-	expires time.Time // zero for never
-	session string    // by which it was made; "" in the stateless era
-	told    bool      // the client has been told of the expiry
-	telling bool      // that is on its way
+	expires time.Time          // zero for never
+	session string             // by which it was made; "" in the stateless era
+	server  *mcp.ServerSession // the SDK's, which handlers may ask
+	told    bool               // the client has been told of the expiry
+	telling bool               // that is on its way
 
 	jobs  map[string]*job // by channel
 	timer *time.Timer
@@ -59,8 +62,8 @@ type record struct {
 }
 
 // stored is the subscription's row. a.mu is held.
-func (s *subscription) stored() store.Schedule {
-	return store.Schedule{ID: s.id, Owner: s.owner.principal, Record: encode(&record{Filter: s.filter, Delivery: s.plan.wire,
+func (s *subscription) stored() engine.Schedule {
+	return engine.Schedule{ID: s.id, Owner: s.owner.principal, Record: encode(&record{Filter: s.filter, Delivery: s.plan.wire,
 		Handler: s.handler, Status: s.status, Created: s.created, Updated: s.updated, Expires: s.expires, Told: s.told})}
 }
 
@@ -83,7 +86,7 @@ func (s *subscription) stopTimer() {
 
 // setPlan gives the subscription other schedules; jobs whose schedule stays keep their state. It
 // returns the rows to be written and those to be removed. a.mu is held.
-func (s *subscription) setPlan(p *plan, now time.Time) (put []store.Schedule, drop []string) {
+func (s *subscription) setPlan(p *plan, now time.Time) (put []engine.Schedule, drop []string) {
 	old := s.jobs
 	s.plan, s.jobs = p, map[string]*job{}
 	for _, channel := range []string{wire.MCPECron, wire.MCPEScheduled} {
@@ -110,7 +113,7 @@ func (s *subscription) setPlan(p *plan, now time.Time) (put []store.Schedule, dr
 }
 
 // save writes rows and removes others.
-func (a *Adapter) save(ctx context.Context, o *owner, put []store.Schedule, drop []string) error {
+func (a *Adapter) save(ctx context.Context, o *owner, put []engine.Schedule, drop []string) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	st := a.storeOf(o)
@@ -151,7 +154,7 @@ func (a *Adapter) remove(ctx context.Context, s *subscription) error {
 
 // restore reads the subscriptions of principals from the store.
 func (a *Adapter) restore(ctx context.Context) error {
-	rows := map[string]store.Schedule{}
+	rows := map[string]engine.Schedule{}
 	for after := ""; ; {
 		page, err := a.durable.Schedules(ctx, after, 500)
 		if err != nil {
@@ -176,7 +179,7 @@ func (a *Adapter) restore(ctx context.Context) error {
 	return nil
 }
 
-func (a *Adapter) restoreOne(row store.Schedule, rows map[string]store.Schedule) error {
+func (a *Adapter) restoreOne(row engine.Schedule, rows map[string]engine.Schedule) error {
 	var r record
 	if err := json.Unmarshal(row.Record, &r); err != nil {
 		return err
@@ -233,4 +236,4 @@ func (a *Adapter) resumeAll() {
 	}
 }
 
-func rowsOf(rows ...store.Schedule) []store.Schedule { return rows }
+func rowsOf(rows ...engine.Schedule) []engine.Schedule { return rows }

@@ -9,10 +9,10 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A call is one call of a tool by a client.
@@ -167,6 +167,9 @@ func (a *Adapter) subscribe(ctx context.Context, c *call) (any, *refusal) {
 	now := time.Now()
 	s := &subscription{id: newID(), owner: c.owner, filter: *ch.filter, handler: ch.handler, status: wire.MCPEActive,
 		created: now, updated: now, expires: ch.expires, session: c.caller.Session}
+	if s.session != "" {
+		s.server = c.caller.ServerSession
+	}
 	a.mu.Lock()
 	if c.owner.active() >= a.o.MaxActive || len(c.owner.subs) >= anyStatus*a.o.MaxActive {
 		a.mu.Unlock()

@@ -10,11 +10,11 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // modeName is what hooks find as the mode of an adapter's subscriptions.
@@ -219,7 +219,7 @@ func (f *follower) keepCursor(a *Adapter) {
 	if cursor := f.Passed(); cursor != "" {
 		ctx, cancel := context.WithTimeout(a.ctx, storeTimeout)
 		defer cancel()
-		if _, err := a.durable.Intake(ctx, store.Intake{Source: f.source, Cursor: cursor}); err != nil {
+		if _, err := a.durable.Intake(ctx, engine.Intake{Source: f.source, Cursor: cursor}); err != nil {
 			a.o.Logger.Error("mcpe: storing how far an event type was read failed", "event", f.info.Name, "error", err)
 		}
 	}
@@ -277,7 +277,7 @@ func (a *Adapter) lost(w *watch, f *follower) {
 func (a *Adapter) take(w *watch, f *follower, found port.Followed) {
 	f.taking.Lock()
 	defer f.taking.Unlock()
-	var kept, passing store.Intake
+	var kept, passing engine.Intake
 	into := &kept
 	if w.principal == "" {
 		into = &passing
@@ -291,7 +291,7 @@ func (a *Adapter) take(w *watch, f *follower, found port.Followed) {
 		}
 		body := encode(&e)
 		for _, key := range schedules {
-			into.Items = append(into.Items, store.Queued{Schedule: key, Body: body})
+			into.Items = append(into.Items, engine.Queued{Schedule: key, Body: body})
 		}
 	}
 	if f.saving && found.Cursor != "" {
@@ -329,7 +329,7 @@ func (a *Adapter) offer(w *watch, f *follower, e *mcpewire.Event) (schedules []s
 }
 
 // intake queues events; a store that fails is tried again, since what follows waits in the log.
-func (a *Adapter) intake(st store.ScheduleStore, f *follower, in store.Intake) {
+func (a *Adapter) intake(st engine.Schedules, f *follower, in engine.Intake) {
 	if len(in.Items) == 0 && in.Source == "" {
 		return
 	}

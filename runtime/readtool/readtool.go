@@ -6,6 +6,8 @@ package readtool
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -13,7 +15,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/published"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 )
 
 // A Tool ties a tool's descriptor to the event type that it reads.
@@ -26,8 +30,9 @@ type Tool struct {
 	// WaitArgument names the argument by which a call waits for an occurrence, usually "waitSeconds";
 	// "" for a tool that never waits.
 	WaitArgument string
-	// Tool is the descriptor as tools/list publishes it. InputSchema and OutputSchema hold
-	// json.RawMessage; Annotations.ReadOnlyHint is true.
+	// Tool is the descriptor as tools/list publishes it. InputSchema holds json.RawMessage, and so does
+	// OutputSchema, or an [Output] where definitions of payloadSchema are shared with other event types;
+	// Annotations.ReadOnlyHint is true.
 	Tool mcp.Tool
 }
 
@@ -62,9 +67,21 @@ func (n ArgumentNames) withDefaults() ArgumentNames {
 	}
 }
 
+// MaxName is the most characters that the name of a tool may have.
+const MaxName = 64
+
 // Name returns the name that the read tool of an event type has by default: read_ and the event's
-// name, other characters than letters, digits, _ and - replaced by _.
-func Name(event string) string { return "read_" + strings.Map(toolRune, event) }
+// name, other characters than letters, digits, _ and - replaced by _. One that is longer than MaxName is cut, and
+// ends in the first 8 hexadecimal digits of the SHA-256 of the event's name.
+func Name(event string) string {
+	name := "read_" + strings.Map(toolRune, event)
+	if len(name) <= MaxName {
+		return name
+	}
+	sum := sha256.Sum256([]byte(event))
+	end := "_" + hex.EncodeToString(sum[:4])
+	return name[:MaxName-len(end)] + end
+}
 
 // ValidName reports whether name is made of letters, digits, _ and - alone.
 func ValidName(name string) bool { return strings.Map(toolRune, name) == name }
@@ -76,12 +93,16 @@ func toolRune(r rune) rune {
 	return '_'
 }
 
-// All returns the read tools of a generated package, in the order of its event types. Where the description
-// of an event type is damaged its tool has no schemas, and registering the type reports it.
-func All(s *events.Schemas) []Tool {
+// All returns the read tools of a generated package, in the order of its event types. An event type to whose arguments
+// none can be added ([SchemaError.Keyword]) has no tool, as the generator says. Where the description of an event type
+// is damaged its tool has no schemas, and registering the type reports it.
+func All(s *eventsimpl.Schemas) []Tool {
 	var tools []Tool
 	for _, event := range s.Events() {
 		info := s.Describe(event)
+		if hasNone(info) {
+			continue
+		}
 		var chosen Names
 		if err := json.Unmarshal(s.Event(event, "tool"), &chosen); err != nil { // there is none
 			tools = append(tools, Of(info))
@@ -95,6 +116,12 @@ func All(s *events.Schemas) []Tool {
 		tools = append(tools, NewNamed(info, name, n))
 	}
 	return tools
+}
+
+func hasNone(info events.Info) bool {
+	var refused *SchemaError
+	_, err := InputSchema(info.InputSchema, ArgumentNames{}.withDefaults())
+	return errors.As(err, &refused) && refused.Keyword != ""
 }
 
 // Of returns the read tool of an event type under its default names.
@@ -121,11 +148,25 @@ func NewNamed(info events.Info, name string, n ArgumentNames) Tool {
 	t := Tool{Event: info.Name, CursorArgument: n.Cursor, MaxEventsArgument: n.MaxEvents, WaitArgument: n.Wait, Tool: mcp.Tool{
 		Name:         name,
 		Description:  strings.TrimSpace("Reads the next occurrences of the event type " + info.Name + ". " + info.Description),
-		OutputSchema: OutputSchema(info.PayloadSchema),
+		OutputSchema: outputOf(&info),
 		Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
 	}}
 	t.describe(info)
 	return t
+}
+
+// An Output is an OutputSchema that is written when it is marshalled, because many tools may hold the same
+// definitions.
+type Output struct{ payload *published.Schema }
+
+// MarshalJSON implements [json.Marshaler].
+func (o Output) MarshalJSON() ([]byte, error) { return OutputSchema(o.payload.JSON()), nil }
+
+func outputOf(info *events.Info) any {
+	if _, payload := published.Of(info).Schemas(info.InputSchema, info.PayloadSchema); len(payload.Refs) > 0 {
+		return Output{payload}
+	}
+	return OutputSchema(info.PayloadSchema)
 }
 
 // describe completes the descriptor with the tool's arguments.

@@ -26,12 +26,9 @@ func init() {
 		return nil
 	}
 	port.Encode = func(emitter, payload any) (string, json.RawMessage, error) {
-		e, err := untyped(emitter)
-		if err != nil {
-			return "", nil, err
-		}
-		data, err := e.et.encode(payload)
-		return e.et.name, data, err
+		et := emitter.(*Emitter[any]).et
+		data, err := et.encode(payload)
+		return et.name, data, err
 	}
 }
 
@@ -42,6 +39,8 @@ func (s inside) MCP() *mcp.Server { return s.mcp }
 func (s inside) Shared() bool { return s.shared() }
 
 func (s inside) Logger() *slog.Logger { return s.options.Logger }
+
+func (s inside) MaxParams() int { return s.options.MaxParams }
 
 func (s inside) Authenticate(ctx context.Context, extra *mcp.RequestExtra) (principal string, expires time.Time) {
 	return s.authenticate(ctx, extra)

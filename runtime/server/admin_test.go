@@ -11,8 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
 // TestSRV8Admin lists, looks up, resumes, replays and revokes (SRV-8).
@@ -37,17 +38,17 @@ func TestSRV8Admin(t *testing.T) {
 		if err != nil || len(rest) != 1 || rest[0].ID != all[1].ID {
 			t.Errorf("%+v %v", rest, err)
 		}
-		i, err := a.Lookup(t.Context(), SubscriptionKey{Principal: "alice", URL: plain, Event: "e", Arguments: json.RawMessage(`{"minLevel":1e0}`)})
-		if err != nil || i.ID != s.ID || i.State != StateActive || string(i.Arguments) != `{"minLevel":1}` || i.LastDeliveryAt.IsZero() || i.Cursor == nil {
+		i, err := a.Lookup(t.Context(), operator.SubscriptionKey{Principal: "alice", URL: plain, Event: "e", Arguments: json.RawMessage(`{"minLevel":1e0}`)})
+		if err != nil || i.ID != s.ID || i.State != operator.StateActive || string(i.Arguments) != `{"minLevel":1}` || i.LastDeliveryAt.IsZero() || i.Cursor == nil {
 			t.Errorf("%+v %v", i, err)
 		}
-		if _, err := a.Lookup(t.Context(), SubscriptionKey{Principal: "carol", URL: plain, Event: "e"}); !errors.Is(err, events.ErrNotFound) {
+		if _, err := a.Lookup(t.Context(), operator.SubscriptionKey{Principal: "carol", URL: plain, Event: "e"}); !errors.Is(err, events.ErrNotFound) {
 			t.Error(err)
 		}
-		if _, err := a.Lookup(t.Context(), SubscriptionKey{Principal: "alice", Arguments: json.RawMessage(`{"a":1,"a":1}`)}); !errors.Is(err, events.ErrInvalidParams) {
+		if _, err := a.Lookup(t.Context(), operator.SubscriptionKey{Principal: "alice", Arguments: json.RawMessage(`{"a":1,"a":1}`)}); !errors.Is(err, events.ErrInvalidParams) {
 			t.Error(err)
 		}
-		state := func(want State) {
+		state := func(want operator.State) {
 			t.Helper()
 			if st, err := a.State(t.Context(), s.ID); st != want || err != nil {
 				t.Errorf("%s %v, want %s", st, err, want)
@@ -59,13 +60,13 @@ func TestSRV8Admin(t *testing.T) {
 		w.r.on(refuseAll)
 		emit(t, e, incident{ID: "i2", Level: 5})
 		w.settle(time.Minute)
-		state(StateSuspended)
+		state(operator.StateSuspended)
 		w.r.on(nil)
 		if err := a.Resume(t.Context(), s.ID); err != nil {
 			t.Fatal(err)
 		}
 		w.settle(time.Minute)
-		state(StateActive)
+		state(operator.StateActive)
 		if got := w.r.all()[len(w.r.all())-1]; got.short() != "i2" || before == len(w.r.all()) {
 			t.Errorf("%q", w.r.shorts())
 		}
@@ -93,6 +94,20 @@ func TestSRV8Admin(t *testing.T) {
 		if got := w.r.shorts(); !slices.Contains(got[len(got)-3:], "gap") {
 			t.Errorf("a stale cursor: %q", got)
 		}
+		// From one that was given out before an older copy of the log was put back (CUR-8).
+		lost, err := wire.ParseCursor(*pollFrom(t, w.Server, nil, "").Cursor)
+		if err != nil || lost.Proof == 0 {
+			t.Fatal(lost, err)
+		}
+		lost.Proof ^= 2
+		before = len(w.r.all())
+		if err := a.Replay(t.Context(), s.ID, lost.String()); err != nil {
+			t.Error(err)
+		}
+		w.settle(time.Minute)
+		if got := slices.Sorted(slices.Values(w.r.shorts()[before:])); !slices.Equal(got, []string{"gap", "i1", "i2"}) {
+			t.Errorf("a cursor of a lost entry: %q", got)
+		}
 
 		if err := a.End(t.Context(), s.ID, nil); err != nil {
 			t.Fatal(err)
@@ -101,7 +116,7 @@ func TestSRV8Admin(t *testing.T) {
 		if got := w.r.last().short(); got != `terminated -32012 Forbidden {"reason":"access revoked"}` {
 			t.Error(got)
 		}
-		state(StateAbsent)
+		state(operator.StateAbsent)
 		for name, err := range map[string]error{"End": a.End(t.Context(), s.ID, nil), "Resume": a.Resume(t.Context(), s.ID), "Replay": a.Replay(t.Context(), s.ID, "")} {
 			if !errors.Is(err, events.ErrNotFound) {
 				t.Errorf("%s of an unknown id: %v", name, err)
@@ -146,11 +161,11 @@ func TestSRV8Raise(t *testing.T) {
 		other := w.subscribe("bob", params(plain, secretA, ""))
 		synctest.Wait()
 
-		if n, err := a.RaiseError(t.Context(), Target{Event: "e"}, events.Upstream("maintenance")); n != 1 || err != nil {
+		if n, err := a.RaiseError(t.Context(), operator.Target{Event: "e"}, events.Upstream("maintenance")); n != 1 || err != nil {
 			t.Error(n, err)
 		}
 		synctest.Wait()
-		if n, err := a.RaiseGap(t.Context(), Target{Event: "e"}); n != 3 || err != nil {
+		if n, err := a.RaiseGap(t.Context(), operator.Target{Event: "e"}); n != 3 || err != nil {
 			t.Error(n, err)
 		}
 		w.settle(time.Second)
@@ -169,7 +184,7 @@ func TestSRV8Raise(t *testing.T) {
 			t.Errorf("webhooks: %s", got)
 		}
 
-		if n, err := a.RaiseGap(t.Context(), Target{ID: s.ID}); n != 1 || err != nil {
+		if n, err := a.RaiseGap(t.Context(), operator.Target{ID: s.ID}); n != 1 || err != nil {
 			t.Error(n, err)
 		}
 		w.settle(time.Second)
@@ -177,7 +192,7 @@ func TestSRV8Raise(t *testing.T) {
 		if i, _ := a.Get(t.Context(), s.ID); d.short() != "gap" || d.header.Get("X-MCP-Subscription-Id") != s.ID || d.body.Cursor == nil || *d.body.Cursor != *i.Cursor || !i.Truncated {
 			t.Errorf("%s, %+v", d.raw, i)
 		}
-		if n, err := a.Terminate(t.Context(), Target{ID: s.ID}, events.NewError(wire.NotFound, map[string]string{"kind": "subscription"})); n != 1 || err != nil {
+		if n, err := a.Terminate(t.Context(), operator.Target{ID: s.ID}, events.NewError(wire.NotFound, map[string]string{"kind": "subscription"})); n != 1 || err != nil {
 			t.Error(n, err)
 		}
 		w.settle(time.Second)
@@ -186,7 +201,7 @@ func TestSRV8Raise(t *testing.T) {
 		}
 
 		// A type stays closed, after the check of the mode.
-		n, err := a.Terminate(t.Context(), Target{Event: "e"}, nil)
+		n, err := a.Terminate(t.Context(), operator.Target{Event: "e"}, nil)
 		if n != 2 || err != nil {
 			t.Error(n, err)
 		}
@@ -209,7 +224,7 @@ func TestSRV8Raise(t *testing.T) {
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		w.subscribe("alice", params(plain, secretA, ""))
 
-		for _, err := range []error{second(a.RaiseGap(t.Context(), Target{Event: "nope"})), second(a.RaiseError(t.Context(), Target{ID: "sub_0"}, nil)), second(a.Terminate(t.Context(), Target{}, nil))} {
+		for _, err := range []error{second(a.RaiseGap(t.Context(), operator.Target{Event: "nope"})), second(a.RaiseError(t.Context(), operator.Target{ID: "sub_0"}, nil)), second(a.Terminate(t.Context(), operator.Target{}, nil))} {
 			if !errors.Is(err, events.ErrNotFound) {
 				t.Error(err)
 			}
@@ -226,7 +241,7 @@ func TestSRV8Register(t *testing.T) {
 		t := w.t
 		a := w.Admin()
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-		id, err := a.Register(t.Context(), Registration{SubscriptionKey: SubscriptionKey{Principal: "alice", URL: secure, Event: "e"}})
+		id, err := a.Subscribe(t.Context(), operator.SubscribeRequest{SubscriptionKey: operator.SubscriptionKey{Principal: "alice", URL: secure, Event: "e"}})
 		if err != nil || id != wire.SubscriptionID("webhook", "alice", secure, "e", []byte("{}")) {
 			t.Fatal(id, err)
 		}
@@ -239,14 +254,14 @@ func TestSRV8Register(t *testing.T) {
 		emit(t, e, incident{ID: "i1"})
 		w.settle(time.Second)
 		wantStrings(t, "delivered", w.r.shorts(), "i1")
-		for _, r := range []Registration{
-			{SubscriptionKey: SubscriptionKey{Principal: "alice", URL: secure, Event: "nope"}},
-			{SubscriptionKey: SubscriptionKey{URL: secure, Event: "e"}},
-			{SubscriptionKey: SubscriptionKey{Principal: "alice", URL: "http://other.test/", Event: "e"}},
-			{SubscriptionKey: SubscriptionKey{Principal: "alice", URL: secure, Event: "e", Arguments: json.RawMessage(`{"x":1}`)}},
-			{SubscriptionKey: SubscriptionKey{Principal: "alice", URL: secure, Event: "e"}, Secret: "short"},
+		for _, r := range []operator.SubscribeRequest{
+			{SubscriptionKey: operator.SubscriptionKey{Principal: "alice", URL: secure, Event: "nope"}},
+			{SubscriptionKey: operator.SubscriptionKey{URL: secure, Event: "e"}},
+			{SubscriptionKey: operator.SubscriptionKey{Principal: "alice", URL: "http://other.test/", Event: "e"}},
+			{SubscriptionKey: operator.SubscriptionKey{Principal: "alice", URL: secure, Event: "e", Arguments: json.RawMessage(`{"x":1}`)}},
+			{SubscriptionKey: operator.SubscriptionKey{Principal: "alice", URL: secure, Event: "e"}, Secret: "short"},
 		} {
-			if _, err := a.Register(t.Context(), r); err == nil {
+			if _, err := a.Subscribe(t.Context(), r); err == nil {
 				t.Errorf("%+v is accepted", r)
 			}
 		}
@@ -290,10 +305,10 @@ func TestAdminWithoutWebhooks(t *testing.T) {
 	if l, err := a.List(t.Context(), "", 1); len(l) != 0 || err != nil {
 		t.Error(l, err)
 	}
-	if st, err := a.State(t.Context(), "sub_0"); st != StateAbsent || err != nil {
+	if st, err := a.State(t.Context(), "sub_0"); st != operator.StateAbsent || err != nil {
 		t.Error(st, err)
 	}
-	if _, err := a.Register(t.Context(), Registration{}); err == nil {
+	if _, err := a.Subscribe(t.Context(), operator.SubscribeRequest{}); err == nil {
 		t.Error("registered")
 	}
 	if _, err := a.AllowOrigin("http://127.0.0.1:1"); err == nil {

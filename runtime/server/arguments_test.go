@@ -11,10 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // ofSize are arguments of n bytes of JSON.
@@ -120,7 +120,7 @@ func TestStoredArgumentsAreExempt(t *testing.T) {
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		p := params(plain, secretA, `,"arguments":`+ofSize(9000)+`,"ttlMs":36000000`)
 		s := w.subscribe("ada", p)
-		w.restart(func(o *Options) { o.MaxArguments, o.Memory.PerPrincipal = 100, 50 })
+		w.restart(func(o *Options) { o.MaxArguments, o.MemoryQuota.PerPrincipal = 100, 50 })
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		w.settle(time.Second)
 		id := strings.Repeat("p", 9000)
@@ -155,7 +155,7 @@ func (w *world) unsubscribeWith(principal, url, args string) {
 // is given back.
 func TestMemoryShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, Options{Memory: Memory{PerPrincipal: 20_000, Total: 100_000}})
+		s := newServer(t, Options{MemoryQuota: Quota{PerPrincipal: 20_000, Total: 100_000}})
 		open := &journal{}
 		register(t, s, "e", Hooks[filterArgs, incident]{
 			OnSubscribe: func(_ context.Context, sub Subscription, _ *filterArgs) error {
@@ -233,7 +233,7 @@ func TestMemoryShares(t *testing.T) {
 
 // CAP-5: webhook subscriptions have the same budget, and whatever ends one gives its charge back.
 func TestMemoryOfWebhooks(t *testing.T) {
-	bubble(t, func(o *Options) { durably(o); o.Memory.PerPrincipal = 20_000 }, func(w *world) {
+	bubble(t, func(o *Options) { durably(o); o.MemoryQuota.PerPrincipal = 20_000 }, func(w *world) {
 		t := w.t
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		args := func(i int) string { return fmt.Sprintf(`{"prefix":"%s%d"}`, strings.Repeat("p", 2000), i) }
@@ -322,7 +322,7 @@ func TestRetainedArguments(t *testing.T) {
 			"everything": `"list":[` + numbered(size/3) + `],"text":"` + strings.Repeat("y", size/3) + `","wide":[` + fill(`{}`, size/3) + `]`,
 		} {
 			t.Run(fmt.Sprint(name, " of ", size), func(t *testing.T) {
-				s := newServer(t, Options{Memory: Memory{PerPrincipal: -1}})
+				s := newServer(t, Options{MemoryQuota: Quota{PerPrincipal: -1}})
 				if _, err := Register(s, typ, Hooks[args, incident]{Match: func(context.Context, *incident, *args) bool { return true },
 					OnUnsubscribe: func(context.Context, Subscription, *args) {}}); err != nil {
 					t.Fatal(err)

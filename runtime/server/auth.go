@@ -9,11 +9,11 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // PrincipalOf returns the principal that a check or hook runs for, "" for nobody. A check declared
@@ -53,7 +53,7 @@ func (s *Server) authorized(ctx context.Context, principal string, a arguments) 
 			return fault.AsForbidden(ctx, err)
 		}
 	}
-	if f := a.def.authorize; f != nil {
+	if f := a.def.hooks.Authorize; f != nil {
 		if err := a.def.guard("Authorize", func() error { return f(ctx, principal, a.Typed()) }); err != nil {
 			return fault.AsForbidden(ctx, err)
 		}
@@ -81,13 +81,13 @@ func (s *Server) refused(ctx context.Context, principal string, a arguments) *ev
 	return nil
 }
 
-// Revoke ends the principal's live subscriptions to the named events, or to all when none are named: streams
-// and webhooks are terminated with Forbidden, or with what Authorize says now; poll leases end. It forbids
-// nothing: whether the principal may subscribe again is what the hooks say then. On a store that processes
-// share it is done in all of them; the error tells that they may not know (REP-13). See AUTH-2.
+// Revoke ends the principal's live subscriptions to the named events, or to all when none are named: streams and
+// webhooks are terminated with Forbidden, or with what Authorize says now; poll leases end. It forbids nothing:
+// whether the principal may subscribe again is what the hooks say then. On a store that processes share, all of
+// them do so; an error says that some may not know of it (REP-13). See AUTH-2.
 func (s *Server) Revoke(ctx context.Context, principal string, names ...string) error {
 	s.revoke(ctx, principal, names)
-	return wrapped("revoking", s.tell(ctx, order{Kind: orderRevoke, Principal: principal, Names: names}))
+	return wrapped("revoking", s.cluster.tell(ctx, order{Kind: orderRevoke, Principal: principal, Names: names}))
 }
 
 // wrapped says what failed, if anything did.
@@ -132,12 +132,12 @@ func (s *Server) revokeWebhooks(ctx context.Context, which func(*subscriber.Live
 // revoked is what a revoked subscription ends with.
 func revoked() *events.Error { return events.Forbidden("access revoked") }
 
-// Recheck asks the hooks again, now, for the principal's live streams and webhook subscriptions to
-// the named events, or to all when none are named, and ends those that are refused. Of other
-// processes it is as [Server.Revoke]. See AUTH-2.
-func (s *Server) Recheck(ctx context.Context, principal string, names ...string) error {
+// Reauthorize asks the hooks again, now, for the principal's live streams and webhook subscriptions to the named
+// events, or to all when none are named, and ends those that are refused. Other processes on the same store do the
+// same, as with [Server.Revoke]. See AUTH-2.
+func (s *Server) Reauthorize(ctx context.Context, principal string, names ...string) error {
 	s.recheck(ctx, principal, names)
-	return wrapped("checking again", s.tell(ctx, order{Kind: orderRecheck, Principal: principal, Names: names}))
+	return wrapped("checking again", s.cluster.tell(ctx, order{Kind: orderRecheck, Principal: principal, Names: names}))
 }
 
 func (s *Server) recheck(ctx context.Context, principal string, names []string) {
@@ -159,12 +159,12 @@ func (s *Server) forStreams(principal string, names []string, f func(*pushStream
 	}
 }
 
-// RefreshVisibility asks the Visible hook again for every live stream and webhook subscription, ends those
-// whose type is now hidden with NotFound, and tells clients that their lists may have changed. Of other
-// processes it is as [Server.Revoke]. See LIST-4, LIST-5.
+// RefreshVisibility asks the Visible hook again for every live stream and webhook subscription, ends those whose
+// type is now hidden with NotFound, and tells clients that their lists may have changed. Other processes on the
+// same store do the same, as with [Server.Revoke]. See LIST-4, LIST-5.
 func (s *Server) RefreshVisibility(ctx context.Context) error {
 	s.refreshVisibility(ctx)
-	return wrapped("refreshing what is visible", s.tell(ctx, order{Kind: orderVisibility}))
+	return wrapped("refreshing what is visible", s.cluster.tell(ctx, order{Kind: orderVisibility}))
 }
 
 func (s *Server) refreshVisibility(ctx context.Context) {
@@ -197,10 +197,10 @@ func (s *Server) takeSlot(principal string, d *definition) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := s.options.MaxStreams; n > 0 && s.quota[all] >= n {
-		return fault.Exhausted("subscriptions", n)
+		return fault.Exhausted("streams", n)
 	}
 	if n := d.options.maxStreams; n > 0 && s.quota[one] >= n {
-		return fault.Exhausted("subscriptions", n)
+		return fault.Exhausted("streams", n)
 	}
 	s.quota[all]++
 	s.quota[one]++

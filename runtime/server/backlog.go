@@ -11,7 +11,9 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // A placed order has its position in the control log.
@@ -83,7 +85,7 @@ func (b *backlog) pass(at store.Position) {
 func (b *backlog) add(p placed, own bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if p.lasting() {
+	if p.lasting() && p.at > b.read {
 		if b.recent = append(b.recent, p); len(b.recent) > maxRecent {
 			over := len(b.recent) - maxRecent/2
 			b.since = b.recent[over-1].at
@@ -161,7 +163,7 @@ func (b *backlog) after(ctx context.Context, from store.Position) ([]placed, err
 	defer b.mu.Unlock()
 	byPlace := func(p placed, at store.Position) int { return cmp.Compare(p.at, at) }
 	i, _ := slices.BinarySearchFunc(b.recent, from+1, byPlace)
-	return slices.Clone(b.recent[i:]), nil
+	return slices.Clip(b.recent[i:]), nil // what is there is never changed
 }
 
 // earlier reads the lasting orders from one position to another. Those that retention has deleted are none:
@@ -190,39 +192,32 @@ func (c *control) earlier(ctx context.Context, from, to store.Position) (found [
 	return found, err
 }
 
-// now is the store's time.
-func (c *control) now(ctx context.Context) (time.Time, error) {
-	if own := c.server.clock; own != nil {
-		return own.now(), nil
-	}
-	if c.clock.older(markOrders) {
-		if err := c.clock.ask(ctx); err != nil {
-			return time.Time{}, err
-		}
-	}
-	return c.clock.now(), nil
-}
-
 // heard reports whether it is known up to a moment ago what the other processes have done.
 func (c *control) heard() bool {
 	seen := c.upToNow.Load()
 	return seen != nil && time.Since(*seen) <= maxUnheard
 }
 
-// A handoff are the orders that the earlier owners of a shard may not have done.
+// A handoff are the orders that the earlier owners of a shard may not have done, and those that are given while
+// it is owned: a record may go live after an order that ends it was done (REP-13).
 type handoff struct {
-	c    *control
-	from store.Position
-	list []placed
+	c *control
 
 	mu       sync.Mutex
+	from     store.Position // orders up to it have nothing more to find
 	marked   store.Position
 	markedAt time.Time
+	next     store.Position // what from becomes, lateRecord after it was done
+	nextAt   time.Time
 }
 
+// lateRecord is how long after it was made a record certainly has an owner that knows of it: until then orders of
+// after it are looked through when it goes live. An owner compares what is stored every other minute.
+const lateRecord = 10 * time.Minute
+
 // orders reads what was ordered since the owners of a shard have stored how far they were.
-func (c *control) orders(ctx context.Context, owned store.OwnedStore, none bool) (subscriber.Orders, error) {
-	from, _, err := owned.Resume(ctx, store.ControlLog)
+func (c *control) orders(ctx context.Context, owned engine.Owned, none bool) (subscriber.Orders, error) {
+	from, _, err := owned.Resume(ctx, engine.ControlLog)
 	if err != nil {
 		return nil, err
 	}
@@ -231,42 +226,54 @@ func (c *control) orders(ctx context.Context, owned store.OwnedStore, none bool)
 		to, _ := c.backlog.done()
 		from = max(from, to)
 	}
-	list, err := c.backlog.after(ctx, from)
-	if err != nil {
+	if _, err := c.backlog.after(ctx, from); err != nil {
 		return nil, err
 	}
-	return &handoff{c: c, from: from, list: list, marked: marked, markedAt: time.Now()}, nil
+	now := time.Now()
+	return &handoff{c: c, from: from, marked: marked, markedAt: now, next: from, nextAt: now}, nil
+}
+
+// list are the orders that there are now.
+func (h *handoff) list(ctx context.Context) ([]placed, error) {
+	h.mu.Lock()
+	from := h.from
+	h.mu.Unlock()
+	return h.c.backlog.after(ctx, from)
 }
 
 // Ends implements [subscriber.Orders].
-func (h *handoff) Ends(r *store.Subscription) *events.Error {
-	for i := range h.list {
-		o := &h.list[i]
+func (h *handoff) Ends(ctx context.Context, r *store.Subscription) (*events.Error, error) {
+	list, err := h.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		o := &list[i]
 		if r.CreatedAt.After(o.At) {
 			continue
 		}
 		switch o.Kind {
 		case orderRevoke:
 			if o.Principal == r.Principal && (len(o.Names) == 0 || slices.Contains(o.Names, r.Event)) {
-				return revoked()
+				return revoked(), nil
 			}
 		case orderTerminate:
 			if o.Target.ID == r.ID {
-				return errorFrom(o.Error)
+				return errorFrom(o.Error), nil
 			}
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // Finish implements [subscriber.Orders].
 func (h *handoff) Finish(ctx context.Context, pick func(*subscriber.Live) bool) error {
-	list, err := h.c.backlog.after(ctx, h.from)
+	list, err := h.list(ctx)
 	if err != nil {
 		return err
 	}
 	for i := range list {
-		if err := h.c.server.orderWebhooks(ctx, list[i].order, pick); err != nil && !errors.Is(err, events.ErrNotFound) {
+		if err := h.c.orderWebhooks(ctx, list[i].order, pick); err != nil && !errors.Is(err, events.ErrNotFound) {
 			h.c.server.log.Internal(ctx, "doing what another process was asked for", err)
 		}
 	}
@@ -274,27 +281,49 @@ func (h *handoff) Finish(ctx context.Context, pick func(*subscriber.Live) bool) 
 }
 
 // Mark implements [subscriber.Orders].
-func (h *handoff) Mark(ctx context.Context, owned store.OwnedStore, atOnce bool) error {
+func (h *handoff) Mark(ctx context.Context, owned engine.Owned, atOnce bool) error {
 	to, lasting := h.c.backlog.done()
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if time.Since(h.nextAt) >= lateRecord {
+		h.from, h.next, h.nextAt = max(h.from, h.next), to, time.Now()
+	}
 	if to <= h.marked || !atOnce && lasting <= h.marked && time.Since(h.markedAt) < markOrders {
 		return nil
 	}
-	if err := owned.Dispatched(ctx, store.ControlLog, to, nil); err != nil {
+	if err := owned.Dispatched(ctx, engine.ControlLog, to, nil); err != nil {
 		return err
 	}
 	h.marked, h.markedAt = to, time.Now()
 	return nil
 }
 
-// orderWebhooks does what an order says to the webhook subscriptions that live here and that pick picks.
-func (s *Server) orderWebhooks(ctx context.Context, o order, pick func(*subscriber.Live) bool) error {
+// stopWebhooks lets no delivery begin to what the order ends, until its turn comes: orders wait for hooks of the
+// author that others need (REP-11). It returns how many subscriptions that are.
+func (s *Server) stopWebhooks(o order) int {
 	w := s.webhooks
+	if w == nil {
+		return 0
+	}
+	var ends func(h *subscriber.Live) bool
+	switch {
+	case o.Kind == orderRevoke:
+		ends = subscriber.OfPrincipal(o.Principal, o.Names)
+	case o.Kind == orderTerminate && o.Target != nil && o.Target.ID != "":
+		ends = func(h *subscriber.Live) bool { return h.ID == o.Target.ID }
+	default:
+		return 0
+	}
+	return w.Each(func(h *subscriber.Live) bool { return ends(h) && !h.BegunAfter(o.At) }, func(h *subscriber.Live) { h.Handle.Stop() })
+}
+
+// orderWebhooks does what an order says to the webhook subscriptions that live here and that pick picks.
+func (c *control) orderWebhooks(ctx context.Context, o order, pick func(*subscriber.Live) bool) error {
+	s, w := c.server, c.server.webhooks
 	if w == nil {
 		return nil
 	}
-	target := Target{}
+	target := operator.Target{}
 	if o.Target != nil {
 		target = *o.Target
 	}
@@ -324,17 +353,21 @@ func (s *Server) orderWebhooks(ctx context.Context, o order, pick func(*subscrib
 		}
 	case orderAgain:
 		if found != nil {
-			s.control.backlog.tasks.Go(func() { s.sendAgainHere(target.ID, o.EventID) })
+			c.backlog.tasks.Go(func() { c.sendAgainHere(target.ID, o.EventID) })
 		}
 	}
 	return nil
 }
 
 // sendAgainHere makes an attempt for an operator who has asked another process.
-func (s *Server) sendAgainHere(id, eventID string) {
-	ctx, cancel := context.WithTimeout(s.control.ctx, orderTime)
+func (c *control) sendAgainHere(id, eventID string) {
+	s := c.server
+	ctx, cancel := context.WithTimeout(c.ctx, orderTime)
 	defer cancel()
 	_, err := s.Admin().SendAgain(ctx, id, eventID)
+	if errors.Is(err, operator.ErrUnderWay) {
+		return // the other one gets what that attempt comes to
+	}
 	if err == nil {
 		err = s.webhooks.Flush(ctx) // the other one waits for it
 	}

@@ -4,15 +4,18 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 func (s inside) Call(ctx context.Context, r port.Request) (json.RawMessage, error) {
 	var res json.RawMessage
-	var err error
+	err := fault.Bounded(r.Params, s.options.MaxParams) // most carriers have done so
+	if err != nil {
+		return nil, s.refusal(ctx, &r, err)
+	}
 	switch r.Method {
 	case wire.MethodList:
 		res, err = s.listEvents(ctx, &r)

@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/time/rate"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
 )
 
 // A Resolver finds the addresses of a host name; *net.Resolver is one.
@@ -24,8 +24,8 @@ type Resolver = interface {
 // Callbacks says which addresses requests to callbacks may reach, and how. The zero value reaches
 // public addresses over https.
 type Callbacks struct {
-	// AllowHosts are host names or addresses, without port, whose address is not judged. Whoever
-	// controls such a name's DNS decides where requests go.
+	// AllowHosts are host names or addresses, without port, whose address is not judged. Whoever controls the DNS
+	// of such a name decides where requests go.
 	AllowHosts []string
 	// AllowOrigins are origins such as https://receiver.test:8443 whose address is not judged.
 	// An http origin is allowed to be plain http as well.
@@ -87,7 +87,7 @@ type Retry struct {
 	PerSubscription int
 	// SubscriptionLimit and HostLimit bound the rate of attempts. What has to wait stays in the
 	// log; if the log forgets it meanwhile, a gap is signalled. See HOOK-9.
-	SubscriptionLimit, HostLimit Limit
+	SubscriptionLimit, HostLimit RateLimit
 
 	// Suspend says when deliveries are held back.
 	Suspend Suspension
@@ -101,15 +101,15 @@ type Retry struct {
 	FlushInterval time.Duration
 }
 
-// A Limit bounds attempts per second; the zero Limit does not.
-type Limit struct {
+// A RateLimit bounds attempts per second; the zero RateLimit does not.
+type RateLimit struct {
 	Rate rate.Limit
 	// Burst is how many may follow each other at once; default 1.
 	Burst int
 }
 
-// Suspension says when a subscription's deliveries are held back: when too many of its attempts
-// failed of late. See HOOK-5.
+// Suspension says when a subscription's deliveries are held back: when too many of its attempts have failed
+// recently. See HOOK-5.
 type Suspension struct {
 	// Rate is the share of failed attempts that must be exceeded; default 0.95.
 	Rate float64

@@ -10,9 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/validate"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
 type listResult struct {
@@ -83,6 +86,89 @@ func TestList(t *testing.T) {
 	for _, params := range []string{`{"cursor":null,"more":1}`, `null`, ``} {
 		if _, err := call(s, "", wire.MethodList, params); err != nil {
 			t.Errorf("%s: %v", params, err)
+		}
+	}
+}
+
+// LIST-1, Q2: a page ends before it becomes larger than a megabyte, but a descriptor that is larger has one by itself;
+// following the cursors gives each type once.
+func TestListPagesByBytes(t *testing.T) {
+	s := newServer(t, Options{})
+	for name, size := range map[string]int{"a": 400 << 10, "b": 500 << 10, "c": 300 << 10, "d": 2 << 20, "e": 10} {
+		typ := incidentType(name)
+		typ.PayloadSchema = json.RawMessage(fmt.Sprintf(`{"type":"object","description":%q}`, strings.Repeat("x", size)))
+		if _, err := Register(s, typ, Hooks[filterArgs, incident]{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := map[string]int{}
+	pages, cursor := 0, ""
+	for {
+		page := listAs(t, s, "", cursor, true)
+		size := 0
+		for _, d := range page.Events {
+			seen[d.Name]++
+			size += len(d.PayloadSchema)
+		}
+		if len(page.Events) == 0 || len(page.Events) > 1 && size > 1<<20 {
+			t.Fatalf("a page of %d event types has %d bytes of schemas", len(page.Events), size)
+		}
+		pages++
+		if cursor = page.NextCursor; cursor == "" {
+			break
+		}
+	}
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		if seen[name] != 1 {
+			t.Errorf("%s is listed %d times", name, seen[name])
+		}
+	}
+	if pages < 3 {
+		t.Errorf("%d pages of 3.2 MB", pages)
+	}
+}
+
+// Q2: event types of a generated package hold each definition once; what is listed is written when it is asked for,
+// byte for byte as described, and so is the outputSchema of their read tools.
+func TestSharedDefinitions(t *testing.T) {
+	described := eventsimpl.NewSchemas(`{"$defs":{"A":{"type":"object","properties":{"b":{"$ref":"#/$defs/B"}}},"B":{"type":"object","properties":{"n":{"type":"integer"},"a":{"$ref":"#/$defs/A"}}}},
+		"refs":{"A":["B"],"B":["A"]},"events":{
+		"a":{"description":"D","fingerprint":"f1","inputSchema":{"type":"object"},"payloadSchema":{"$ref":"#/$defs/A","$defs":["A"]}},
+		"b":{"description":"D","fingerprint":"f2","inputSchema":{"type":"object"},"payloadSchema":{"$ref":"#/$defs/B","$defs":["B"]}}}}`)
+	s := newServer(t, Options{})
+	emitters := map[string]*Emitter[json.RawMessage]{}
+	for _, name := range described.Events() {
+		e, err := Register(s, events.Type[json.RawMessage, json.RawMessage]{Info: described.Describe(name)}, Hooks[json.RawMessage, json.RawMessage]{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		emitters[name] = e
+	}
+	for _, d := range listAs(t, s, "", "", true).Events {
+		if want := described.Describe(d.Name).PayloadSchema; string(d.PayloadSchema) != string(want) {
+			t.Errorf("%s is listed with\n%s, want\n%s", d.Name, d.PayloadSchema, want)
+		}
+	}
+	emit := func(name, payload string) error {
+		return emitters[name].Emit(context.Background(), json.RawMessage(payload))
+	}
+	if err := emit("a", `{"b":{"n":1,"a":{"b":{"n":2}}}}`); err != nil {
+		t.Error(err)
+	}
+	for name, payload := range map[string]string{"a": `{"b":{"n":1,"a":{"b":{"n":"x"}}}}`, "b": `{"a":{"b":{"n":1.5}}}`} {
+		var bad *validate.Error
+		if err := emit(name, payload); !errors.As(err, &bad) || !strings.HasSuffix(bad.Fields[0].Path, "/n") {
+			t.Errorf("%s of %s: %v", payload, name, err)
+		}
+	}
+	tools := readtool.All(described)
+	if err := s.AddReadTools(tools...); err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range tools {
+		got, err := json.Marshal(tool.Tool.OutputSchema)
+		if want := readtool.OutputSchema(described.Describe(tool.Event).PayloadSchema); err != nil || string(got) != string(want) {
+			t.Errorf("%s has the outputSchema\n%s, want\n%s (%v)", tool.Tool.Name, got, want, err)
 		}
 	}
 }
@@ -300,11 +386,11 @@ func TestVisibilityAndAuthorization(t *testing.T) {
 				t.Errorf("stream %d ended with %q, want %q", i, got, want)
 			}
 		}
-		s.Recheck(context.Background(), "dan")
+		s.Reauthorize(context.Background(), "dan")
 		s.Revoke(context.Background(), "dan", "other")
 		synctest.Wait()
 		if last := all[3].frames(); last[len(last)-1].method == wire.NotificationTerminated {
-			t.Error("Recheck ended an allowed stream")
+			t.Error("Reauthorize ended an allowed stream")
 		}
 		for _, tc := range []struct {
 			principal, params string
@@ -351,10 +437,10 @@ func TestStreamCaps(t *testing.T) {
 		register(t, s, "f", Hooks[filterArgs, incident]{})
 		a, _ := streamAs(t, s, "ann", `{"name":"e"}`), streamAs(t, s, "ann", `{"name":"e"}`)
 		_, err := openStream(s, "ann", `{"name":"e"}`)
-		wantError(t, err, -32013, `{"limit":"subscriptions","max":2}`)
+		wantError(t, err, -32013, `{"limit":"streams","max":2}`)
 		streamAs(t, s, "ann", `{"name":"f"}`)
 		_, err = openStream(s, "ann", `{"name":"f"}`)
-		wantError(t, err, -32013, `{"limit":"subscriptions","max":3}`)
+		wantError(t, err, -32013, `{"limit":"streams","max":3}`)
 		streamAs(t, s, "bob", `{"name":"e"}`)
 		a.cancel()
 		<-a.done

@@ -10,8 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // Trap 11, CUR-1, POLL-4: whatever the page sizes, caps and arrivals, a poller gets every item

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // closingKey names the lasting state of an event type that an operator has terminated.
@@ -42,7 +44,7 @@ func (c *control) close(ctx context.Context, event string, e *events.Error) erro
 		case e != nil:
 			var value []byte
 			if value, err = json.Marshal(objectOf(e)); err == nil {
-				_, err = c.store.PutState(ctx, store.State{Key: closingKey(event), Value: value, Revision: revision})
+				_, err = c.store.PutState(ctx, engine.State{Key: closingKey(event), Value: value, Revision: revision})
 			}
 		case revision > 0:
 			err = c.store.DeleteState(ctx, closingKey(event), revision)
@@ -55,10 +57,7 @@ func (c *control) close(ctx context.Context, event string, e *events.Error) erro
 
 // recallClosing makes the type as open or closed as the store says.
 func (s *Server) recallClosing(ctx context.Context, et *eventType) error {
-	if s.control == nil {
-		return nil
-	}
-	e, _, err := s.control.closingOf(ctx, et.name)
+	e, err := s.cluster.closing(ctx, et.name)
 	if err != nil {
 		return fmt.Errorf("reading whether it was terminated: %w", err)
 	}
@@ -68,24 +67,17 @@ func (s *Server) recallClosing(ctx context.Context, et *eventType) error {
 		et.terminated = nil
 		return nil
 	}
-	s.Admin().shut(et, e)
+	(&admin{s}).shut(et, e)
 	return nil
-}
-
-// recallLater makes up for what was ordered while the type was being registered.
-func (s *Server) recallLater(et *eventType) {
-	if s.control != nil && !s.options.emitOnly {
-		s.control.recallLater(et.name)
-	}
 }
 
 // reopen ends the termination of a type that is registered again, for all processes.
 func (s *Server) reopen(ctx context.Context, et *eventType) error {
-	if s.control == nil || et.Refuses() == nil {
+	if et.Refuses() == nil {
 		return nil
 	}
-	if err := s.control.close(ctx, et.name, nil); err != nil {
+	if err := s.cluster.close(ctx, et.name, nil); err != nil {
 		return fmt.Errorf("opening it again: %w", err)
 	}
-	return s.control.tell(ctx, order{Kind: orderReopened, Target: &Target{Event: et.name}}, true)
+	return s.cluster.tell(ctx, order{Kind: orderReopened, Target: &operator.Target{Event: et.name}})
 }

@@ -8,11 +8,15 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/shard"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A Replica configures a server on a store that several processes share (store.Shared), such as
+// A Replica configures a server on a store that several processes share, such as
 // PostgreSQL. The zero value is ready to use.
 type Replica struct {
 	// Name is what logs call the process; default the host's name and the process id.
@@ -27,58 +31,129 @@ type Replica struct {
 // minReplicaLease leaves room for renewals.
 const minReplicaLease = time.Second
 
+// processes are the processes that serve the store as one of them sees them: a [cluster] of several, or one [alone].
+type processes interface {
+	// records are the store's with what their deliveries need to know of the processes.
+	records(ctx context.Context) (subscriber.Records, *subscriber.Cluster, error)
+	// join makes the server one of them.
+	join() error
+	// hurry lets the others know soon of what is registered.
+	hurry()
+	// serve has the webhook subscriptions of a type delivered that is registered. restored is called when those
+	// have been restored that were stored.
+	serve(et *eventType, restored func()) error
+	// shutdown gives everything away, as long as ctx allows.
+	shutdown(ctx context.Context) error
+	observe(m *metrics, o metric.Observer)
+
+	// now is the time of all of them, and refresh asks for it where it may have become wrong.
+	now() time.Time
+	refresh(ctx context.Context)
+
+	// tell tells the others of what was done here, and ask somebody to do what was not, as for a target that
+	// does not live here.
+	tell(ctx context.Context, o order) error
+	ask(ctx context.Context, o order) error
+	// close makes the termination of an event type last, or ends it where e is nil; closing is the one that lasts.
+	// recallLater has it looked at again.
+	close(ctx context.Context, event string, e *events.Error) error
+	closing(ctx context.Context, event string) (*events.Error, error)
+	recallLater(event string)
+}
+
+// processes are those of the server's store.
+func (s *Server) processes(ctx context.Context) (processes, error) {
+	shared, ok := s.options.Store.(engine.Shared)
+	if !ok {
+		return newAlone(s), nil
+	}
+	c := &cluster{server: s, store: shared, clock: &storeClock{store: shared}}
+	return c, c.clock.ask(ctx)
+}
+
 // A cluster is a server's part in the work that only one of the processes on a shared store may do:
 // moving the outbox and deleting what is too old, for the shards that it owns (REP-6).
 type cluster struct {
-	server *Server
-	store  store.Shared
-	owner  *shard.Owner
-	stop   context.CancelFunc // as a crash would
-	done   chan struct{}      // closed when the logs are looked at no more
-	builds builds
+	server  *Server
+	store   engine.Shared
+	clock   *storeClock
+	control *control
+	owner   *shard.Owner       // nil in a process that only emits
+	stop    context.CancelFunc // as a crash would
+	done    chan struct{}      // closed when the logs are looked at no more
+	builds  builds
 }
 
-// joinCluster begins the server's part; nil where the store serves one process.
-func (s *Server) joinCluster() (*cluster, error) {
-	shared, ok := s.options.Store.(store.Shared)
-	if !ok {
-		return nil, nil
+func (c *cluster) join() (err error) {
+	s, r := c.server, c.server.options.Replica
+	if c.control, err = openControl(context.Background(), s, c.store, c.clock); err != nil || s.options.emitOnly {
+		return err
 	}
-	r := s.options.Replica
 	if r.Lease != 0 && r.Lease < minReplicaLease {
-		return nil, fmt.Errorf("Options.Replica.Lease is %v, at least %v", r.Lease, minReplicaLease)
+		c.control.shutdown()
+		return fmt.Errorf("Options.Replica.Lease is %v, at least %v", r.Lease, minReplicaLease)
 	}
 	if r.Name == "" {
 		host, _ := os.Hostname()
 		r.Name = fmt.Sprintf("%s/%d", host, os.Getpid())
 	}
-	c := &cluster{server: s, store: shared}
-	duties := []string{store.RetentionTopic}
-	if _, ok := shared.(store.Outbox); ok {
-		duties = append(duties, store.OutboxTopic)
+	duties := []string{engine.RetentionTopic}
+	if _, ok := c.store.(engine.Outbox); ok {
+		duties = append(duties, engine.OutboxTopic)
 	}
-	o := shard.Options{Leases: shared, Name: r.Name, TTL: r.Lease, Duties: duties, Run: c.run, Logger: s.options.Logger}
+	o := shard.Options{Leases: c.store, Name: r.Name, TTL: r.Lease, Duties: duties, Run: c.run, Logger: s.options.Logger}
 	if s.webhooks != nil {
 		o.Types, o.Shards, o.Orphans, o.Looked = c.types, shardsOfType, s.options.Replica.orphans(), c.builds.looked
 	}
-	c.builds.init(s, r.Lease)
+	c.builds.init(s, c.store, r.Lease)
 	c.owner = shard.New(o)
-	if s.clock != nil {
-		s.clock.owner.Store(c.owner)
-	}
+	c.clock.owner.Store(c.owner)
 	ctx, stop := context.WithCancel(context.Background())
 	c.stop, c.done = stop, make(chan struct{})
 	c.owner.Start(ctx)
 	go c.renew(ctx)
-	return c, nil
+	return nil
 }
 
-// shutdown gives everything away, as long as ctx allows.
+// serve makes the type's shards; whoever owns one takes up what is stored.
+func (c *cluster) serve(et *eventType, restored func()) error {
+	err := c.server.webhooks.Establish(context.Background(), et.name)
+	restored()
+	return err
+}
+
 func (c *cluster) shutdown(ctx context.Context) error {
+	c.control.shutdown()
+	if c.owner == nil {
+		return nil
+	}
 	err := c.owner.Shutdown(ctx)
 	c.stop()
 	<-c.done
 	return err
+}
+
+func (c *cluster) now() time.Time { return c.clock.now() }
+
+func (c *cluster) refresh(ctx context.Context) { c.clock.refresh(ctx) }
+
+func (c *cluster) tell(ctx context.Context, o order) error { return c.control.tell(ctx, o, true) }
+
+func (c *cluster) ask(ctx context.Context, o order) error { return c.control.tell(ctx, o, false) }
+
+func (c *cluster) close(ctx context.Context, event string, e *events.Error) error {
+	return c.control.close(ctx, event, e)
+}
+
+func (c *cluster) closing(ctx context.Context, event string) (*events.Error, error) {
+	e, _, err := c.control.closingOf(ctx, event)
+	return e, err
+}
+
+func (c *cluster) recallLater(event string) {
+	if !c.server.options.emitOnly {
+		c.control.recallLater(event)
+	}
 }
 
 // renewEvery is how often it is looked whether the logs have begun new epochs.
@@ -116,9 +191,9 @@ func (c *cluster) renew(ctx context.Context) {
 // run does what the owner of a shard does.
 func (c *cluster) run(t *shard.Tenure) {
 	switch t.Hold().Shard.Topic {
-	case store.OutboxTopic:
-		shard.Sequencing(c.store.(store.Outbox), c.server.options.Logger).Run(t)
-	case store.RetentionTopic:
+	case engine.OutboxTopic:
+		c.sequencing(c.store.(engine.Outbox)).Run(t)
+	case engine.RetentionTopic:
 		shard.Retaining(c.store, c.server.options.Logger).Run(t)
 	default:
 		c.server.webhooks.Own(t)

@@ -13,11 +13,13 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // An order is what an operator asked one process for and all have to do (REP-13).
@@ -25,7 +27,7 @@ type order struct {
 	Kind      string            `json:"kind"`
 	Principal string            `json:"principal,omitempty"`
 	Names     []string          `json:"names,omitempty"`
-	Target    *Target           `json:"target,omitempty"`
+	Target    *operator.Target  `json:"target,omitempty"`
 	Error     *wire.ErrorObject `json:"error,omitempty"`
 	// Shard is that of the subscription, of the type of Target.
 	Shard   int    `json:"shard,omitempty"`
@@ -68,7 +70,8 @@ const (
 // is a state of the store before its order is told.
 type control struct {
 	server *Server
-	store  store.Shared
+	store  engine.Shared
+	clock  *storeClock
 	wake   topic.Wake
 	ctx    context.Context
 	stop   context.CancelFunc
@@ -83,18 +86,12 @@ type control struct {
 	closing map[string]struct{} // event types whose lasting state is to be read
 	backlog backlog
 
-	clock   storeClock                // of what has no other
 	upToNow atomic.Pointer[time.Time] // when the last look began after which everything was read
 }
 
-// openControl begins to follow the control log from its present end; nil where the store serves one
-// process. What only emits gives orders and follows none.
-func (s *Server) openControl(ctx context.Context) (*control, error) {
-	shared, ok := s.options.Store.(store.Shared)
-	if !ok {
-		return nil, nil
-	}
-	c := &control{server: s, store: shared, clock: storeClock{store: shared}, wake: topic.NewWake(),
+// openControl begins to follow the control log from its present end. What only emits gives orders and follows none.
+func openControl(ctx context.Context, s *Server, st engine.Shared, clock *storeClock) (*control, error) {
+	c := &control{server: s, store: st, clock: clock, wake: topic.NewWake(),
 		own: map[string]struct{}{}, closing: map[string]struct{}{}, done: make(chan struct{})}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	if s.options.emitOnly {
@@ -110,25 +107,47 @@ func (s *Server) openControl(ctx context.Context) (*control, error) {
 	return c, nil
 }
 
-// open opens the log at its end.
+// open opens the log at its end, and again after what was done of it.
 func (c *control) open(ctx context.Context) error {
-	log, err := c.store.OpenLog(ctx, store.ControlLog, store.LogOptions{MaxAge: controlAge, Appended: func([]store.Entry) { c.wake.Ring() }})
+	log, err := c.store.OpenLog(ctx, engine.ControlLog, store.LogOptions{MaxAge: controlAge, Appended: func([]store.Entry) { c.wake.Ring() }})
 	if err != nil {
 		return err
 	}
-	if _, ok := log.(store.SharedLog); !ok {
-		return fmt.Errorf("a log of the shared store is a %T, which is no store.SharedLog", log)
+	if _, ok := log.(engine.Log); !ok {
+		return fmt.Errorf("a log of the shared store is a %T, which does not implement engine.Log", log)
 	}
-	_, head, err := log.Bounds(ctx)
+	_, pos, err := log.Bounds(ctx)
 	if err != nil {
 		return err
+	}
+	if seen := c.upToNow.Load(); seen != nil {
+		if pos, err = before(ctx, log, pos, c.server.now().Add(-time.Since(*seen)-maxUnheard)); err != nil {
+			return err
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lost, c.opened = c.lost || c.opened, true
-	c.backlog.begin(head)
-	c.log, c.pos = log, head
+	c.backlog.begin(pos)
+	c.log, c.pos = log, pos
 	return nil
+}
+
+// before is the position after which orders were given since a time, or earlierChunk before the head if there are more:
+// a log that begins a new epoch has some already when a process hears of that.
+func before(ctx context.Context, log store.EventLog, head store.Position, since time.Time) (store.Position, error) {
+	for pos := head - min(head, earlierChunk); pos < head; {
+		b, err := log.Read(ctx, pos, earlierChunk)
+		if err != nil || len(b.Entries) == 0 {
+			return head, err
+		}
+		for i := range b.Entries {
+			if pos = b.Entries[i].Position; !b.Entries[i].Timestamp.Before(since) {
+				return pos - 1, nil
+			}
+		}
+	}
+	return head, nil
 }
 
 // at is the log as far as it is open.
@@ -156,9 +175,8 @@ func (c *control) shutdown() {
 // tell appends an order for the others. Its answer is asked for until ctx ends, as an emit's is. done tells
 // that it was done in this process.
 func (c *control) tell(ctx context.Context, o order, done bool) (err error) {
-	if o.At, err = c.now(ctx); err != nil {
-		return fmt.Errorf("telling the other processes: %w", err)
-	}
+	c.clock.refresh(ctx)
+	o.At = c.server.now()
 	data, err := json.Marshal(o)
 	if err != nil {
 		return err
@@ -177,7 +195,7 @@ func (c *control) tell(ctx context.Context, o order, done bool) (err error) {
 			delete(c.own, id)
 		}
 	}()
-	e := store.Entry{EventID: id, Timestamp: events.NewTime(time.Now().UTC()), Data: data}
+	e := store.Entry{EventID: id, Timestamp: events.NewTime(c.server.now()), Data: data}
 	for pause := againPause; ; pause = min(2*pause, maxAgainPause) {
 		log, _, err := c.at(ctx)
 		if err == nil {
@@ -186,7 +204,7 @@ func (c *control) tell(ctx context.Context, o order, done bool) (err error) {
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, store.ErrNewEpoch):
+		case errors.Is(err, engine.ErrNewEpoch):
 			c.renew(log)
 		case !errors.Is(err, store.ErrUncertain):
 			return fmt.Errorf("telling the other processes: %w", err)
@@ -250,9 +268,9 @@ func (c *control) read() (more bool, err error) {
 	if err := c.recall(); err != nil {
 		return false, err
 	}
-	shared := log.(store.SharedLog) // open has seen to it
+	shared := log.(engine.Log) // open has seen to it
 	if time.Since(shared.Seen()) >= lookEvery {
-		if _, err := shared.CatchUp(c.ctx, pos+1); errors.Is(err, store.ErrNewEpoch) {
+		if _, err := shared.CatchUp(c.ctx, pos+1); errors.Is(err, engine.ErrNewEpoch) {
 			c.renew(log)
 			return true, nil
 		} else if err != nil {
@@ -261,7 +279,7 @@ func (c *control) read() (more bool, err error) {
 	}
 	seen := shared.Seen()
 	b, err := log.Read(c.ctx, pos, controlChunk)
-	if errors.Is(err, store.ErrNewEpoch) {
+	if errors.Is(err, engine.ErrNewEpoch) {
 		c.renew(log)
 		return true, nil
 	}
@@ -336,18 +354,23 @@ func (c *control) take(e *store.Entry) {
 	if o.Kind == orderSubscription {
 		c.backlog.pass(e.Position)
 		if o.Target != nil {
-			c.server.webhooks.Changed(o.Target.ID, store.Shard{Topic: o.Target.Event, Number: o.Shard})
+			c.server.webhooks.Changed(o.Target.ID, engine.Shard{Topic: o.Target.Event, Number: o.Shard})
 		}
 		return
 	}
-	c.backlog.add(placed{e.Position, o}, own) // own ones were done where they were asked for
+	// Own ones were done where they were asked for, and what goes live from now on finds it in the backlog. What went
+	// live in between did neither.
+	c.backlog.add(placed{e.Position, o}, own)
+	if stopped := c.server.stopWebhooks(o); own && stopped > 0 {
+		c.backlog.add(placed{e.Position, o}, false)
+	}
 }
 
 // do does an order.
 func (c *control) do(o order) {
 	ctx, cancel := context.WithTimeout(c.ctx, orderTime)
 	defer cancel()
-	if err := c.server.obey(ctx, o); err != nil {
+	if err := c.obey(ctx, o); err != nil {
 		c.server.log.Internal(ctx, "doing what another process was asked for", err)
 	}
 }
@@ -386,9 +409,10 @@ func (c *control) recheckAll() {
 }
 
 // obey does the order to what lives in this process.
-func (s *Server) obey(ctx context.Context, o order) error {
-	a := s.Admin()
-	target := Target{}
+func (c *control) obey(ctx context.Context, o order) error {
+	s := c.server
+	a := &admin{s}
+	target := operator.Target{}
 	if o.Target != nil {
 		target = *o.Target
 	}
@@ -396,7 +420,7 @@ func (s *Server) obey(ctx context.Context, o order) error {
 	switch o.Kind {
 	case orderRevoke:
 		s.revokeStreams(ctx, o.Principal, o.Names)
-		err = s.orderWebhooks(ctx, o, anyWebhook)
+		err = c.orderWebhooks(ctx, o, anyWebhook)
 	case orderRecheck:
 		s.recheck(ctx, o.Principal, o.Names)
 	case orderVisibility:
@@ -409,32 +433,21 @@ func (s *Server) obey(ctx context.Context, o order) error {
 		_, err = a.raiseGap(ctx, target, target.ID != "") // where it was asked for it may not live
 	case orderTerminate, orderReopened:
 		if target.ID == "" {
-			s.control.recallLater(target.Event)
+			c.recallLater(target.Event)
 			break
 		}
 		if _, streams, _, findErr := a.find(target); findErr == nil {
 			a.end(streams, nil, errorFrom(o.Error))
 		}
-		err = s.orderWebhooks(ctx, o, anyWebhook)
+		err = c.orderWebhooks(ctx, o, anyWebhook)
 	case orderResume, orderReplay, orderAgain:
-		err = s.orderWebhooks(ctx, o, anyWebhook)
+		err = c.orderWebhooks(ctx, o, anyWebhook)
 	}
 	if errors.Is(err, events.ErrNotFound) {
 		return nil // it lives elsewhere
 	}
 	return err
 }
-
-// tell tells the other processes on the store, if there can be some.
-func (s *Server) tell(ctx context.Context, o order) error {
-	if s.control == nil {
-		return nil
-	}
-	return s.control.tell(ctx, o, true)
-}
-
-// ask tells the processes on the store, this one too, of something that is not done here.
-func (s *Server) ask(ctx context.Context, o order) error { return s.control.tell(ctx, o, false) }
 
 // objectOf and errorFrom carry an error between processes.
 func objectOf(e *events.Error) *wire.ErrorObject {

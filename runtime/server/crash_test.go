@@ -22,11 +22,12 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // The child's orders are in these variables.
@@ -94,6 +95,12 @@ func (s *crashingStore) SaveProgress(ctx context.Context, u []store.Update) erro
 	s.c.at("save", "before")
 	defer s.c.at("save", "after")
 	return s.Store.SaveProgress(ctx, u)
+}
+
+func (s *crashingStore) SaveAttempts(ctx context.Context, u []store.Update, made [][]operator.Attempt) error {
+	s.c.at("save", "before")
+	defer s.c.at("save", "after")
+	return s.Store.SaveAttempts(ctx, u, made)
 }
 
 func (s *crashingStore) Dispatched(ctx context.Context, log string, to store.Position, c []store.Concern) error {

@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/published"
+	"github.com/mcpe-gen/mcpe-gen/internal/validate"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
-	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A definition is one registration of an event type with its Go types erased. It never changes;
@@ -22,21 +23,26 @@ type definition struct {
 	info       events.Info
 	options    typeOptions
 	emits      bool
-	descriptor wire.Descriptor  // without delivery
+	meta       map[string]any   // of the descriptor
 	payload    *validate.Schema // nil when payloads are not validated
 	hooked     bool             // webhook is offered to callers with a principal
+
+	// The schemas, which info has not: many types may share most of them.
+	inputSchema, payloadSchema *published.Schema
 
 	// lineage differs from that of the definition before it when the change was incompatible;
 	// changed then is the feature (EVOL-2). Set before the definition is current.
 	lineage uint64
 	changed string
 
-	*UntypedHooks
+	hooks *untypedHooks
 	check *feed.Check // nil for a type without a check
 }
 
-func newDefinition(o Options, info *events.Info, h *UntypedHooks, check checkFunc, emits bool, opts []TypeOption) (*definition, error) {
-	d := &definition{info: *info, options: o.forType(opts), emits: emits, UntypedHooks: h}
+func (s *Server) newDefinition(info *events.Info, h *untypedHooks, check feed.Ask, emits bool, opts []TypeOption) (*definition, error) {
+	d := &definition{info: *info, options: s.options.forType(opts), emits: emits, hooks: h}
+	d.inputSchema, d.payloadSchema = published.Of(info).Schemas(info.InputSchema, info.PayloadSchema)
+	d.info.InputSchema, d.info.PayloadSchema = nil, nil
 	if check != nil {
 		d.check = &feed.Check{Emits: emits, Shared: d.options.sharedCheck, Interval: d.options.nextPoll,
 			Ask: func(ctx context.Context, a any, cursor string) (p feed.Page, err error) {
@@ -48,28 +54,28 @@ func newDefinition(o Options, info *events.Info, h *UntypedHooks, check checkFun
 				return p, err
 			}}
 	}
-	if err := d.prepare(o); err != nil {
+	if err := d.prepare(s.options, &s.schemas); err != nil {
 		return nil, fmt.Errorf("registering event %q: %w", info.Name, err)
 	}
 	return d, nil
 }
 
 // prepare compiles what does not depend on the Go types and refuses what cannot be served.
-func (d *definition) prepare(o Options) error {
+func (d *definition) prepare(o Options, schemas *validate.Library) error {
 	if err := wire.CheckEventName(d.info.Name); err != nil {
 		return err
 	}
-	if err := d.info.Err(); err != nil {
+	if err := published.Of(&d.info).Err; err != nil {
 		return err
 	}
 	if d.info.NoReplay && d.check != nil {
 		return errors.New("a check source has cursors and cannot be without replay")
 	}
 	var err error
-	if d.Input, err = validate.Compile(d.info.InputSchema); err != nil {
+	if d.Input, err = schemas.Compile(d.inputSchema); err != nil {
 		return fmt.Errorf("inputSchema: %w", err)
 	}
-	payload, err := validate.Compile(d.info.PayloadSchema)
+	payload, err := schemas.Compile(d.payloadSchema)
 	if err != nil {
 		return fmt.Errorf("payloadSchema: %w", err)
 	}
@@ -95,7 +101,7 @@ func (d *definition) prepare(o Options) error {
 	d.NameJSON, _ = json.Marshal(d.info.Name)
 	fingerprint := d.info.Fingerprint
 	if fingerprint == "" {
-		if fingerprint, err = wire.Fingerprint(d.info.InputSchema, d.info.PayloadSchema); err != nil {
+		if fingerprint, err = wire.Fingerprint(d.inputSchema.JSON(), d.payloadSchema.JSON()); err != nil {
 			return err
 		}
 	}
@@ -110,30 +116,35 @@ func (d *definition) prepare(o Options) error {
 	if o.EchoFingerprint {
 		d.Echo = fmt.Appendf(nil, "%q:%q", wire.MetaFingerprint, fingerprint)
 	}
-	d.descriptor = wire.Descriptor{Name: d.info.Name, Description: d.info.Description,
-		InputSchema: d.info.InputSchema, PayloadSchema: d.info.PayloadSchema, Meta: meta}
+	d.meta = meta
 	return nil
+}
+
+// descriptor is what events/list says of the type, without delivery. Its schemas are written anew.
+func (d *definition) descriptor() wire.Descriptor {
+	return wire.Descriptor{Name: d.info.Name, Description: d.info.Description,
+		InputSchema: d.inputSchema.JSON(), PayloadSchema: d.payloadSchema.JSON(), Meta: d.meta}
 }
 
 // kernel tells the log kernel what it has to know, the author's functions guarded.
 func (d *definition) kernel() {
 	d.Name, d.NoReplay = d.info.Name, d.info.NoReplay
 	d.ReplayCeiling, d.MaxArguments = d.options.replayCeiling, d.options.maxArguments
-	d.DecodeArguments, d.DecodePayload = d.decodeArguments, d.decodePayload
+	d.DecodeArguments, d.DecodePayload = d.hooks.DecodeArguments, d.hooks.DecodePayload
 	d.Encodable = func(data json.RawMessage) error {
 		_, err := d.encodable(data)
 		return err
 	}
-	if d.match != nil {
+	if d.hooks.Match != nil {
 		d.Match = func(ctx context.Context, p, a any) (ok bool, err error) {
-			err = d.guard("Match", func() error { ok = d.match(ctx, p, a); return nil })
+			err = d.guard("Match", func() error { ok = d.hooks.Match(ctx, p, a); return nil })
 			return ok, err
 		}
 	}
-	if d.transform != nil {
+	if d.hooks.Transform != nil {
 		d.Transform = func(ctx context.Context, p, a any) error {
 			// What it makes goes to whoever has equal arguments: it runs for nobody.
-			return d.guard("Transform", func() error { return d.transform(hook.Impersonal{Context: ctx}, p, a) })
+			return d.guard("Transform", func() error { return d.hooks.Transform(hook.Impersonal{Context: ctx}, p, a) })
 		}
 	}
 }

@@ -13,10 +13,12 @@ import (
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/propagation"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/codec"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // emit validates, encodes once and appends. p is a pointer to the payload.
@@ -29,7 +31,7 @@ func (et *eventType) emit(ctx context.Context, p any, opts []events.EmitOption) 
 	if err != nil {
 		return fail(err)
 	}
-	if o.entry.ForNobody() { // SRV-2
+	if engine.ForNobody(&o.entry) { // SRV-2
 		return nil
 	}
 	first := o.checked && et.feeds.Emitted(o.entry.EventID)
@@ -78,7 +80,8 @@ func (et *eventType) occurrence(ctx context.Context, p any, opts []events.EmitOp
 	}
 	at := o.Timestamp
 	if at.IsZero() {
-		at = time.Now().UTC()
+		et.server.cluster.refresh(ctx)
+		at = et.server.now()
 	}
 	e.Timestamp = events.NewTime(at)
 	if _, err := e.Timestamp.MarshalText(); err != nil {
@@ -87,7 +90,7 @@ func (et *eventType) occurrence(ctx context.Context, p any, opts []events.EmitOp
 	if e.Meta, err = encodeMeta(o.Meta); err != nil {
 		return x, err
 	}
-	if e.Data, err = events.Encode(p); err != nil {
+	if e.Data, err = codec.Encode(p); err != nil {
 		return x, fmt.Errorf("%w: %w", events.ErrInvalidPayload, err)
 	}
 	if x.decoded, err = d.encodable(e.Data); err != nil {
@@ -95,7 +98,7 @@ func (et *eventType) occurrence(ctx context.Context, p any, opts []events.EmitOp
 	}
 	fits := func(meta json.RawMessage) bool { return !d.Webhooks() || len(e.Data)+len(meta) <= wire.MaxPayload }
 	if !fits(e.Meta) {
-		return x, fmt.Errorf("%w: %d bytes with _meta, at most %d where webhook is offered", events.ErrTooLarge, len(e.Data)+len(e.Meta), wire.MaxPayload)
+		return x, tooLarge(len(e.Data) + len(e.Meta))
 	}
 	if et.server.options.PropagateTrace {
 		if traced, err := encodeMeta(traceOf(ctx, o.Meta)); err == nil && fits(traced) {
@@ -104,6 +107,10 @@ func (et *eventType) occurrence(ctx context.Context, p any, opts []events.EmitOp
 	}
 	x.entry = e
 	return x, nil
+}
+
+func tooLarge(n int) error {
+	return fmt.Errorf("%w: %d bytes with _meta, at most %d where webhook is offered", events.ErrTooLarge, n, wire.MaxPayload)
 }
 
 // append appends what an author emitted, unless it repeats what the log holds (OCC-5): then it is not
@@ -174,7 +181,7 @@ func encodeMeta(meta map[string]any) (json.RawMessage, error) {
 	if len(own) == 0 {
 		return nil, nil
 	}
-	b, err := events.Encode(own)
+	b, err := codec.Encode(own)
 	if err != nil {
 		return nil, fmt.Errorf("_meta: %w", err)
 	}

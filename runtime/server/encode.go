@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 )
@@ -18,7 +19,7 @@ func (s *Server) encodePayload(event string, p any) (json.RawMessage, error) {
 		return nil, fmt.Errorf("encoding %s: %w", event, fault.NotFound("event"))
 	}
 	if d := et.current(); d != nil {
-		if want := reflect.PointerTo(d.payloadType); reflect.TypeOf(p) != want {
+		if want := reflect.PointerTo(d.hooks.Payload); reflect.TypeOf(p) != want {
 			return nil, fmt.Errorf("encoding %s: %w: its payload is a %v, not a %T", event, events.ErrInvalidPayload, want, p)
 		}
 	}
@@ -32,7 +33,7 @@ func (et *eventType) encode(p any) (json.RawMessage, error) {
 	if d == nil {
 		return fail(fault.NotFound("event"))
 	}
-	data, err := events.Encode(p)
+	data, err := codec.Encode(p)
 	if err != nil {
 		return fail(fmt.Errorf("%w: %w", events.ErrInvalidPayload, err))
 	}

@@ -8,10 +8,11 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/codec"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // dialect is the family of codes for a caller (D2).
@@ -28,9 +29,7 @@ func (s *Server) refusal(ctx context.Context, r *port.Request, err error) *jsonr
 	if errors.As(err, &j) {
 		return j
 	}
-	if err != error(fault.ErrShuttingDown) {
-		s.log.Internal(ctx, r.Method, err)
-	}
+	s.log.Internal(ctx, r.Method, err)
 	var e *events.Error
 	if s.isClosed() && (!errors.As(err, &e) || e.Kind == 0 || e.Kind == wire.Internal) {
 		err = fault.ErrShuttingDown // a hook's context is over by now, or a store is closed
@@ -41,7 +40,7 @@ func (s *Server) refusal(ctx context.Context, r *port.Request, err error) *jsonr
 
 // marshalResult encodes a result that is built from values of ours.
 func marshalResult(v any) (json.RawMessage, error) {
-	b, err := events.Encode(v)
+	b, err := codec.Encode(v)
 	if err != nil {
 		return nil, fmt.Errorf("encoding result: %w", err)
 	}

@@ -35,13 +35,6 @@ func (f *failingStore) DeleteSubscription(ctx context.Context, id string, genera
 	return f.Store.DeleteSubscription(ctx, id, generation)
 }
 
-func (f *failingStore) Dispatched(ctx context.Context, log string, to store.Position, c []store.Concern) error {
-	if err := f.ask("dispatched"); err != nil {
-		return err
-	}
-	return f.Store.Dispatched(ctx, log, to, c)
-}
-
 func (f *failingStore) Verification(ctx context.Context, principal, url string) (store.Verification, bool, error) {
 	if err := f.ask("verification"); err != nil {
 		return store.Verification{}, false, err

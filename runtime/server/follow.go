@@ -19,6 +19,7 @@ type follower struct {
 	run    run
 	cancel context.CancelFunc
 	next   sync.Mutex // held by Next
+	lost   bool       // it did not begin where it was to, which Next tells; guarded by next
 	closed chan struct{}
 	once   sync.Once
 
@@ -48,7 +49,7 @@ func (s inside) Follow(ctx context.Context, r port.FollowRequest) (port.Follower
 	if err := s.admit(ctx, st, et.Head, topic.ReplayOf(r.Cursor, nil)); err != nil {
 		return nil, err
 	}
-	f := &follower{st: st, closed: make(chan struct{})}
+	f := &follower{st: st, lost: st.truncated, closed: make(chan struct{})}
 	hooks, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	f.cancel = cancel
 	f.run = run{st: st, ctx: hooks, hooks: hooks}
@@ -87,18 +88,18 @@ func (f *follower) Next(ctx context.Context) (port.Followed, error) {
 	defer f.next.Unlock()
 	var found port.Followed
 	var err error
-	loop{source: f.st.source, wake: f.st.wake, stop: f.closed}.run(ctx, func() (turn, time.Time) {
+	topic.Loop{Source: f.st.source, Wake: f.st.wake, Stop: f.closed}.Run(ctx, func() (topic.Turn, time.Time) {
 		if err = f.ended(ctx); err != nil {
-			return over, time.Time{}
+			return topic.Over, time.Time{}
 		}
 		if !f.run.circumstances(time.Now()) {
-			return again, time.Time{}
+			return topic.Again, time.Time{}
 		}
 		var more bool
 		var wait time.Duration
 		if found, more, wait = f.pull(); len(found.Occurrences) > 0 || found.Gap {
 			f.pass(found.Cursor)
-			return over, time.Time{}
+			return topic.Over, time.Time{}
 		}
 		until := f.run.nextAuth
 		if until.IsZero() {
@@ -106,14 +107,14 @@ func (f *follower) Next(ctx context.Context) (port.Followed, error) {
 		}
 		switch {
 		case more:
-			return again, time.Time{}
+			return topic.Again, time.Time{}
 		case wait == 0:
-			return rest, until
+			return topic.Rest, until
 		}
 		if at := time.Now().Add(wait); at.Before(until) {
 			until = at
 		}
-		return pause, until
+		return topic.Pause, until
 	})
 	if err != nil {
 		return port.Followed{}, err
@@ -155,7 +156,8 @@ func (f *follower) pull() (found port.Followed, more bool, wait time.Duration) {
 	for _, failed := range p.Failed {
 		st.server.log.Internal(f.run.hooks, "checking "+st.sub.Event, failed)
 	}
-	found.Gap, found.Cursor = p.Gap, f.cursor()
+	found.Gap, found.Cursor = p.Gap || f.lost, f.cursor()
+	f.lost = false
 	if err != nil && f.run.hooks.Err() == nil {
 		st.server.log.Internal(f.run.hooks, "reading "+st.sub.Event, err)
 		return found, false, retryRead

@@ -19,10 +19,10 @@ const (
 	tailFresh = 5 * time.Second
 )
 
-// Healthy returns nil while this process works, or an error when it has to be replaced: it does not come
-// to its own state within ctx, at most 5 s. What another process could not do either is no reason, such
-// as reaching a store that is away, nor is Shutdown. Package transport has a handler of it for liveness
-// probes.
+// Healthy returns nil while this process works. It returns an error when the process has to be replaced, because
+// it cannot take its own locks within ctx, at most 5 s. A problem that another process would have too, such as a
+// store that cannot be reached, is no error, and neither is Shutdown. Package transport has a handler of it for
+// liveness probes.
 func (s *Server) Healthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTime)
 	defer cancel()
@@ -56,12 +56,12 @@ func (s *Server) Ready(ctx context.Context) error {
 			continue
 		}
 		if err := et.topic.Caught(ctx, tailFresh); err != nil {
-			return fmt.Errorf("server: what other processes have appended to %s has not been seen: %w", et.name, err)
+			return fmt.Errorf("server: %s has not caught up with what other processes appended: %w", et.name, err)
 		}
 	}
 	if s.webhooks != nil {
 		if n := s.webhooks.Restoring(); n > 0 {
-			return fmt.Errorf("server: webhook subscriptions of %d event types wait to be taken up", n)
+			return fmt.Errorf("server: webhook subscriptions of %d event types are still being restored", n)
 		}
 	}
 	return nil
@@ -109,7 +109,7 @@ func (s *Server) alive(ctx context.Context) error {
 	case <-seen:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("it does not come to its own state: %w", ctx.Err())
+		return fmt.Errorf("the server cannot take its own locks in time: %w", ctx.Err())
 	}
 }
 

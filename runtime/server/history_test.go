@@ -4,11 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 
@@ -65,7 +64,7 @@ func TestREP16BuildsSideBySide(t *testing.T) {
 			t.Fatal("the older build's stream is truncated")
 		}
 	}
-	known, err := first.options.Store.(store.Shared).History(t.Context(), "e")
+	known, err := first.options.Store.(engine.Shared).History(t.Context(), "e")
 	if err != nil || len(known) != 2 || known[1].Floor != 0 {
 		t.Fatalf("history %+v, %v", known, err)
 	}
@@ -99,28 +98,6 @@ func TestREP16IncompatibleBuildBesideTheOlder(t *testing.T) {
 		}
 		a = newMember(t, schema, deaf, Options{}).Server // restarted, or rolled back to
 		buildOf(t, a, oldPayload)
-	}
-}
-
-// REP-16: replicas of a new build that start together judge by what stands: its schemas are entered once.
-func TestREP16StartingTogether(t *testing.T) {
-	schema := pgtest.Schema(t)
-	first := newMember(t, schema, postgres.Options{}, Options{})
-	emit(t, buildOf(t, first.Server, oldPayload), incident{ID: "0"})
-	members := []member{newMember(t, schema, postgres.Options{}, Options{}), newMember(t, schema, postgres.Options{}, Options{}), newMember(t, schema, postgres.Options{}, Options{})}
-	var wg sync.WaitGroup
-	for _, m := range members {
-		wg.Go(func() { buildOf(t, m.Server, narrowPayload) })
-	}
-	wg.Wait()
-	known, err := first.store.History(t.Context(), "e")
-	if err != nil || len(known) != 2 || known[1].Floor != 1 {
-		t.Fatalf("history %+v, %v", known, err)
-	}
-	for _, m := range members {
-		if f := m.types["e"].topic.Floor(); f != 1 {
-			t.Errorf("floor %d", f)
-		}
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // leases lapse, webhook subscriptions until they end (CAP-5). Live streams and held polls are bounded
 // by their connections.
 type holdings struct {
-	limits Memory
+	limits Quota
 
 	mu    sync.Mutex
 	by    map[string]int // principal → bytes

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 )
 
 // A Subscription identifies one subscription to hooks and to [Server.Subscriptions].
@@ -11,7 +12,7 @@ type Subscription struct {
 	// ID is derived from principal, event, arguments, mode and callback URL, so that a reconnected
 	// stream and a later poll have the same; it is what events.To takes. See SRV-2.
 	ID string
-	// Principal is whose it is, "" for nobody.
+	// Principal is the subscriber, "" for nobody.
 	Principal string
 	// Event is the event type's name.
 	Event string
@@ -22,17 +23,16 @@ type Subscription struct {
 	Restored bool
 }
 
-// Hooks are the author's part of an event type with arguments A and payload P. Its members are those of
-// [HooksOf].
-type Hooks[A, P any] = HooksOf[*A, *P]
+// Hooks are the author's part of an event type with arguments A and payload P: see [PointerHooks] for its fields.
+type Hooks[A, P any] = PointerHooks[*A, *P]
 
-// HooksOf are the author's part of an event type, which get its arguments and payloads as the pointers PA
-// and PP: pointers share one shape to the compiler, so that a package of a thousand event types does not
-// compile what handles hooks a thousand times. Each hook may be nil.
+// PointerHooks are [Hooks] by the pointers PA and PP to arguments and payload. Each hook may be nil. Pointers share one
+// shape to the compiler, so that a package of a thousand event types does not compile what handles hooks a thousand
+// times.
 //
 // They run concurrently, under a context that ends with the request or subscription that they
 // serve. A panic is logged and becomes an internal error of that request or stream (ERR-4).
-type HooksOf[PA, PP any] struct {
+type PointerHooks[PA, PP any] struct {
 	// Match is asked after the x-match rules whether the occurrence is for these arguments, anew
 	// for each subscription, so that it may ask PrincipalOf. It must not change p or a, which are
 	// shared.
@@ -65,37 +65,47 @@ type Check[A, P any] func(ctx context.Context, args A, cursor string) (events.Pa
 // changes the type in place: live subscriptions go on when the change is additive and end
 // otherwise (EVOL-2, EVOL-3, LIST-5).
 func Register[A, P any](s *Server, t events.Type[A, P], h Hooks[A, P], o ...TypeOption) (*Emitter[P], error) {
-	e, err := s.registerEmitter(&t.Info, NewUntypedHooks(&h), nil, o)
-	return (*Emitter[P])(e), err
+	et, err := s.registerEmitter(&t.Info, erase(&h), nil, o)
+	return newEmitter[P](et), err
 }
 
 // RegisterCheck adds an event type whose occurrences a check finds upstream. Registering a name
 // again is as in [Register]. See SRV-1.
 func RegisterCheck[A, P any](s *Server, t events.Type[A, P], c Check[A, P], h Hooks[A, P], o ...TypeOption) error {
-	return s.registerCheck(&t.Info, NewUntypedHooks(&h), eraseCheck(c), o)
+	return s.registerCheck(&t.Info, erase(&h), feed.Erase(c), o)
 }
 
 // RegisterBoth adds an event type that has a check and an emitter; an occurrence that comes both
 // ways under one eventId is delivered once. See SRV-1.
 func RegisterBoth[A, P any](s *Server, t events.Type[A, P], c Check[A, P], h Hooks[A, P], o ...TypeOption) (*Emitter[P], error) {
-	e, err := s.registerBoth(&t.Info, NewUntypedHooks(&h), eraseCheck(c), o)
-	return (*Emitter[P])(e), err
-}
-
-// Emits is what an [Emitter] and the emitters of generated packages have in common, for functions that take any
-// of them.
-type Emits[P any] interface {
-	Emit(ctx context.Context, p P, o ...events.EmitOption) error
+	et, err := s.registerBoth(&t.Info, erase(&h), feed.Erase(c), o)
+	return newEmitter[P](et), err
 }
 
 // An Emitter emits occurrences of one event type. It is safe for concurrent use and stays valid
 // when its type is registered again.
-type Emitter[P any] UntypedEmitter
+type Emitter[P any] struct {
+	et *eventType
+}
 
-// Emit appends an occurrence for all subscribers, or with events.To for some of them. It returns after
-// validation and append and never waits for a subscriber. Errors: events.ErrInvalidPayload,
-// events.ErrTooLarge, events.ErrClosed, an eventId or _meta that cannot go on the wire, or the log's. Where
-// the log's answer is lost, Emit asks again until ctx ends; then it is an *events.UncertainError (REP-22).
+func newEmitter[P any](et *eventType) *Emitter[P] {
+	if et == nil {
+		return nil
+	}
+	return &Emitter[P]{et}
+}
+
+// AnyEmitter is the constraint of what registering an event type returns: an [Emitter] or the emitter of a
+// generated package. No type of a program's own satisfies it. Code that only emits takes an interface with Emit
+// instead, such as ingress.Emitter. A wrapper around an emitter satisfies that too.
+type AnyEmitter interface {
+	~struct{ et *eventType }
+}
+
+// Emit appends an occurrence for all subscribers, or with events.To for some of them. It returns after validation
+// and append and never waits for a subscriber. Errors: events.ErrInvalidPayload, events.ErrTooLarge,
+// events.ErrClosed, an eventId or _meta that cannot go on the wire, or the log's. If the log's answer is lost,
+// Emit asks again until ctx ends, and then returns an *events.UncertainError (REP-22).
 func (e *Emitter[P]) Emit(ctx context.Context, p P, o ...events.EmitOption) error {
-	return (*UntypedEmitter)(e).Emit(ctx, &p, o)
+	return e.et.emit(ctx, &p, o)
 }

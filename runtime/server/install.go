@@ -10,8 +10,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // install registers the methods and the middleware.
@@ -52,7 +52,7 @@ func (s *Server) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 		case *mcp.DiscoverResult:
 			return &discoverResult{r, s.capabilities(true), s}, nil
 		case *mcp.ListToolsResult:
-			return s.shownTools(ctx, req, r), nil
+			return s.tools.Shown(ctx, req, r), nil
 		}
 		return res, nil
 	}
@@ -97,6 +97,11 @@ func (s *Server) serve(ctx context.Context, method string, ss *mcp.ServerSession
 		ctx = bound
 	}
 	r.Principal, r.Expires = s.authenticate(ctx, info.extra)
+	if method == wire.MethodPoll { // the SDK ends a session only when its calls are over
+		bound, cancel := s.port.UntilGone(ctx, info.extra, r.Principal)
+		defer cancel()
+		ctx = bound
+	}
 	if method != wire.MethodStream || t == nil || t.Claim == nil {
 		res, err := inside{s}.Call(ctx, r)
 		if err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // rawSession speaks JSON-RPC to s through the SDK, over its in-memory transport.

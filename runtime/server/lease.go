@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // hookTime bounds OnUnsubscribe, which runs after its request or stream has ended.
@@ -34,7 +34,7 @@ type membership struct {
 
 // join makes the caller a holder; on an error it is none.
 func (m *memberships) join(ctx context.Context, sub Subscription, a arguments) error {
-	if a.def.onSubscribe == nil && a.def.onUnsubscribe == nil {
+	if a.def.hooks.OnSubscribe == nil && a.def.hooks.OnUnsubscribe == nil {
 		return nil
 	}
 	m.mu.Lock()
@@ -58,7 +58,7 @@ func (m *memberships) join(ctx context.Context, sub Subscription, a arguments) e
 		if ms.on {
 			return nil
 		}
-		if f := a.def.onSubscribe; f != nil {
+		if f := a.def.hooks.OnSubscribe; f != nil {
 			if err := a.def.guard("OnSubscribe", func() error { return f(ctx, sub, a.Typed()) }); err != nil {
 				return err
 			}
@@ -101,7 +101,7 @@ func (m *memberships) part(sub Subscription, a arguments, ends bool) {
 	}
 	if ms.on {
 		ms.on = false
-		if f := a.def.onUnsubscribe; f != nil && ends {
+		if f := a.def.hooks.OnUnsubscribe; f != nil && ends {
 			ctx, cancel := m.server.hookContext(hookTime)
 			defer cancel()
 			if err := a.def.guard("OnUnsubscribe", func() error { f(hook.WithPrincipal(ctx, sub.Principal), sub, a.Typed()); return nil }); err != nil {
@@ -174,7 +174,7 @@ func (ls *leases) renew(ctx context.Context, et *eventType, sub Subscription, a 
 		charge: leaseOverhead + len(sub.Principal) + len(a.JSON)}
 	if err := ls.server.holdings.take(sub.Principal, l.charge); err != nil {
 		ls.mu.Unlock()
-		if sub.Principal == "" && a.def.onSubscribe == nil && a.def.onUnsubscribe == nil {
+		if sub.Principal == "" && a.def.hooks.OnSubscribe == nil && a.def.hooks.OnUnsubscribe == nil {
 			return nil // nobody needs it to be remembered
 		}
 		return err

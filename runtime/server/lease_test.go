@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // POLL-8: a poll that asks for less does not shorten what a held poll of the same subscription has.
@@ -18,7 +18,7 @@ func TestPOLL8LeasesAreNotShortened(t *testing.T) {
 		register(t, s, "e", Hooks[filterArgs, incident]{
 			OnSubscribe:   func(context.Context, Subscription, *filterArgs) error { hooks.add("on"); return nil },
 			OnUnsubscribe: func(context.Context, Subscription, *filterArgs) { hooks.add("off") },
-		}, WithLease(5*time.Second))
+		}, WithPollLease(5*time.Second))
 		c := pollFrom(t, s, nil, "").Cursor
 		time.Sleep(time.Second)
 		done := make(chan struct{})

@@ -55,12 +55,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	var webhooksErr error
 	go func() {
 		defer close(done)
-		if s.control != nil {
-			s.control.shutdown()
-		}
-		if s.cluster != nil {
-			webhooksErr = s.cluster.shutdown(ctx)
-		}
+		webhooksErr = s.cluster.shutdown(ctx)
 		if s.webhooks != nil {
 			webhooksErr = errors.Join(webhooksErr, s.webhooks.Shutdown(ctx))
 		}

@@ -14,15 +14,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/recent"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-// A limit is a row of the table in docs/server.md.
+// A limit is a row of the table in docs/limits.md.
 type limit struct {
 	// value is what the row has to say, made from the code's own constant.
 	value string
@@ -39,7 +40,7 @@ var limits = map[string]limit{
 		if _, err := Register(s, incidentType(strings.Repeat("e", wire.MaxEventName+1)), Hooks[filterArgs, incident]{}); err == nil {
 			t.Error("it is registered")
 		}
-		_, rerr := call(s, "", wire.MethodPoll, `{"name":"`+strings.Repeat("e", 1<<20)+`"}`)
+		_, rerr := call(s, "", wire.MethodPoll, `{"name":"`+strings.Repeat("e", 200<<10)+`"}`)
 		wantError(t, rerr, -32011, `{"kind":"event"}`)
 	}},
 	"eventId": {value: fmt.Sprint(wire.MaxEventID, " bytes"), exceed: func(t *testing.T) {
@@ -65,6 +66,16 @@ var limits = map[string]limit{
 	"Arguments": {value: bytesText(defaultMaxArguments), exceed: func(t *testing.T) {
 		wantInvalid(t, ofSize(defaultMaxArguments), "", "")
 		wantInvalid(t, ofSize(defaultMaxArguments+1), "/arguments", "is 65537 bytes of JSON, at most 65536")
+	}},
+	"Params of a request": {value: bytesText(defaultMaxParams), exceed: func(t *testing.T) {
+		s := newServer(t, Options{})
+		register(t, s, "e", Hooks[filterArgs, incident]{})
+		params := func(n int) string { return `{"name":"e","x":"` + strings.Repeat("x", n-19) + `"}` }
+		if _, rerr := call(s, "", wire.MethodPoll, params(defaultMaxParams)); rerr != nil {
+			t.Error(rerr)
+		}
+		_, rerr := call(s, "", wire.MethodPoll, params(defaultMaxParams+1))
+		wantError(t, rerr, -32602, `{"errors":[{"path":"","message":"have 262145 bytes of JSON, at most 262144"}]}`)
 	}},
 	"Depth of arguments": {value: fmt.Sprint(wire.MaxDepth, " levels"), exceed: func(t *testing.T) {
 		deep := `{"any":` + strings.Repeat("[", wire.MaxDepth) + strings.Repeat("]", wire.MaxDepth) + `}`
@@ -130,7 +141,7 @@ var limits = map[string]limit{
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, n := range []int{topic.MaxCursor, 4 << 20} {
+		for _, n := range []int{topic.MaxCursor, 150 << 10} {
 			own.Upstream = strings.Repeat("c", n)
 			long := own.String()
 			for _, name := range []string{"e", "c"} {
@@ -164,9 +175,11 @@ var limits = map[string]limit{
 		_, rerr := call(s, "", wire.MethodPoll, `{"name":"e"}`)
 		wantError(t, rerr, -32603, "*")
 	}},
-	"Retained occurrences of a type": {value: "10,000", test: "server.TestStrangeCursors"},
-	"Retained time":                  {value: "1 h", test: "server.TestLimitRetainedTime"},
-	"Page of events/list": {value: "100", exceed: func(t *testing.T) {
+	"Retained occurrences of a type":                 {value: "10,000", test: "server.TestStrangeCursors"},
+	"Memory for those of a type, in a log in memory": {value: bytesText(defaultBytes), test: "server.TestRetentionInBytes"},
+	"Entries of a durable log kept in memory":        {value: bytesText(2 * recent.Bytes), test: "internal/recent.TestBounds"},
+	"Retained time": {value: "1 h", test: "server.TestLimitRetainedTime"},
+	"Page of events/list": {value: "100, and about 1 MiB", exceed: func(t *testing.T) {
 		s := newServer(t, Options{})
 		for i := range 101 {
 			register(t, s, fmt.Sprint("e", i), Hooks[filterArgs, incident]{})
@@ -183,13 +196,16 @@ var limits = map[string]limit{
 	"Live streams of a principal and type": {value: "none", exceed: func(t *testing.T) {
 		exceedStreams(t, Options{MaxStreamsPerType: 2})
 	}},
+	"Requests of a principal open at once over HTTP": {value: "4,096", test: "transport.TestCAP7OpenRequests"},
+	"Legacy sessions of a principal":                 {value: "1,024", test: "transport.TestCAP7Sessions"},
+	"The same without a principal":                   {value: "16 times as many, all together", test: "transport.TestCAP7Nobody"},
 	"Interval of heartbeats": {value: "30 s", exceed: func(t *testing.T) {
 		if o := (Options{Heartbeat: time.Hour}).withDefaults(); o.Heartbeat != 30*time.Second {
 			t.Errorf("every %v", o.Heartbeat)
 		}
 	}},
-	"Given to a stream at once":            {value: bytesText(topic.PullBytes), test: "server.TestPassesInBytes"},
-	"Results of Transform kept for a type": {value: bytesText(topic.MaxVariantBytes), test: "internal/topic.TestVariantsAreBounded"},
+	"Given to a stream at once":                                    {value: bytesText(topic.PullBytes), test: "server.TestPassesInBytes"},
+	"Encoded occurrences and results of Transform kept for a type": {value: bytesText(topic.MaxRecordBytes), test: "internal/topic.TestVariantsAreBounded"},
 	"Webhook subscriptions of a principal": {value: "100", exceed: func(t *testing.T) {
 		exceedWebhooks(t, func(o *Options) {}, 100, func(int) string { return "ada" })
 	}},
@@ -210,25 +226,25 @@ var limits = map[string]limit{
 	"Caller's text in a message":          {value: fmt.Sprint(wire.MaxShown, " bytes"), test: "internal/fault.TestRefusalMessages"},
 
 	// Of webhooks.
-	"Callback URL":                       {value: "2,048 bytes", test: "netguard.TestSUB3ParseURL"},
+	"Callback URL":                       {value: "2,048 bytes", test: "internal/netguard.TestSUB3ParseURL"},
 	"Webhook secret":                     {value: fmt.Sprint(wire.MinSecret, " to ", wire.MaxSecret, " bytes"), test: "server.TestWrongCalls"},
 	"Lifetime of a webhook subscription": {value: "1 min to 24 h", test: "server.TestSUB6TTL"},
 	"Verified callbacks of a principal":  {value: "2,000", test: "server.TestVER3Quota"},
 	"Verified callbacks":                 {value: "200,000", test: "server.TestVER3Quota"},
 	"Failed verifications a minute, of a host and of a principal": {value: "10", test: "server.TestVER3Budget"},
 	"Document of a receiver's consent":                            {value: fmt.Sprint("8 KiB and ", verify.MaxReceivers, " entries"), test: "server.TestVER1DocumentBounds"},
-	"Answer of an endpoint":                                       {value: "8 KiB", test: "netguard.TestSSRF2BoundedBodies"},
-	"Retry-After of an endpoint":                                  {value: "15 min", test: "delivery.TestHOOK3Schedule"},
+	"Answer of an endpoint":                                       {value: "8 KiB", test: "internal/netguard.TestSSRF2BoundedBodies"},
+	"Retry-After of an endpoint":                                  {value: "15 min", test: "internal/delivery.TestHOOK3Schedule"},
 	"Found by a check for a webhook subscription and unsettled":   {value: fmt.Sprintf("2,048 occurrences, %s", bytesText(subscriber.MaxFoundBytes)), test: "server.TestFoundIsBounded"},
-	"Unsettled occurrences of a subscription":                     {value: "1,024", test: "delivery.TestHOOK8UnsettledBound"},
+	"Unsettled occurrences of a subscription":                     {value: "1,024", test: "internal/delivery.TestHOOK8UnsettledBound"},
 	"Waiting for a check in events/subscribe":                     {value: secondsText(feed.AskTime), test: "server.TestSUB1HangingCheck"},
 	"Waiting for the response before the first delivery":          {value: secondsText(subscriber.MaxReplyTime), test: "server.TestSUB1ResponseFirst"},
 }
 
-// Every limit that docs/server.md gives is the code's, and going beyond it is answered as a test
+// Every limit that docs/limits.md gives is the code's, and going beyond it is answered as a test
 // says; every test has its row.
 func TestLimits(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/server.md")
+	doc, err := os.ReadFile("../../docs/limits.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,8 +288,8 @@ func TestLimits(t *testing.T) {
 	o := Options{Webhook: &WebhookOptions{}}.withDefaults()
 	w, err := o.Webhook.withDefaults(o.Store)
 	if err != nil || o.MaxEventsCap != 1000 || o.ScanLimit != 4096 || o.MaxWait != 30*time.Second || o.PageSize != 100 || o.MaxStreams != 0 ||
-		o.Retention != (Retention{time.Hour, 10_000}) || w.Quota != (Quota{100, 100_000}) || o.Heartbeat != 15*time.Second ||
-		o.MaxPayload != defaultMaxBytes || o.MaxArguments != defaultMaxArguments || o.MaxPage != defaultMaxPage || o.Memory != (Memory{defaultShare, defaultTotal}) {
+		o.Retention != (Retention{MaxAge: time.Hour, MaxCount: 10_000}) || w.Quota != (Quota{100, 100_000}) || o.Heartbeat != 15*time.Second ||
+		o.MaxPayload != defaultMaxBytes || o.MaxArguments != defaultMaxArguments || o.MaxPage != defaultMaxPage || o.MemoryQuota != (Quota{defaultShare, defaultTotal}) {
 		t.Errorf("the options' defaults are others than those of the table: %+v", o)
 	}
 }
@@ -283,7 +299,7 @@ func secondsText(d time.Duration) string { return fmt.Sprint(d.Seconds(), " s") 
 // testExists looks for a test function in the sources of a package below runtime.
 func testExists(t *testing.T, name string) bool {
 	pkg, function, _ := strings.Cut(name, ".")
-	files, err := filepath.Glob(filepath.Join("..", pkg, "*_test.go"))
+	files, err := filepath.Glob(filepath.Join("..", filepath.FromSlash(pkg), "*_test.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -333,7 +349,7 @@ func exceedStreams(t *testing.T, o Options) {
 	first := streamAs(t, s, "ada", `{"name":"e"}`)
 	streamAs(t, s, "ada", `{"name":"e"}`)
 	_, rerr := openStream(s, "ada", `{"name":"e"}`)
-	wantError(t, rerr, -32013, `{"limit":"subscriptions","max":2}`)
+	wantError(t, rerr, -32013, `{"limit":"streams","max":2}`)
 	streamAs(t, s, "ben", `{"name":"e"}`)
 	first.cancel()
 	<-first.done

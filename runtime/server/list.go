@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"sort"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
+
+// maxListBytes is about how large a page of events/list becomes: one with more than a descriptor has less.
+const maxListBytes = 1 << 20
 
 // listEvents answers events/list (LIST-1 to LIST-4).
 func (s *Server) listEvents(ctx context.Context, r *port.Request) (json.RawMessage, error) {
@@ -38,6 +41,7 @@ func (s *Server) listEvents(ctx context.Context, r *port.Request) (json.RawMessa
 		res.ResultType = wire.ResultComplete
 	}
 	var shown *eventType // the last one on the page
+	size := 0
 	for _, et := range order {
 		d := et.current()
 		if d == nil {
@@ -54,11 +58,12 @@ func (s *Server) listEvents(ctx context.Context, r *port.Request) (json.RawMessa
 		if !ok {
 			continue
 		}
-		if len(res.Events) == s.options.PageSize {
+		desc := d.descriptor()
+		size += len(desc.Description) + len(desc.InputSchema) + len(desc.PayloadSchema)
+		if n := len(res.Events); n == s.options.PageSize || n > 0 && size > maxListBytes {
 			res.NextCursor = wire.Cursor{Kind: wire.ListCursor, Name: wire.NameHash(shown.name), Position: shown.order}.String()
 			break
 		}
-		desc := d.descriptor
 		desc.Delivery = modes
 		res.Events = append(res.Events, desc)
 		shown = et

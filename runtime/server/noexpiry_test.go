@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
 // TestSUB6NoExpiry grants a subscription without expiry where it is allowed, keeps it over a
@@ -56,11 +58,11 @@ func TestSUB6NoExpiry(t *testing.T) {
 		w.restart(nil)
 		e = register(t, w.Server, "e", h)
 		keepFailing(2 * time.Hour)
-		if st, err := w.Admin().State(t.Context(), s.ID); st == StateAbsent || err != nil {
+		if st, err := w.Admin().State(t.Context(), s.ID); st == operator.StateAbsent || err != nil {
 			t.Fatalf("dropped too early: %s %v", st, err)
 		}
 		keepFailing(90 * time.Minute)
-		if st, err := w.Admin().State(t.Context(), s.ID); st != StateAbsent || err != nil {
+		if st, err := w.Admin().State(t.Context(), s.ID); st != operator.StateAbsent || err != nil {
 			t.Errorf("%s %v", st, err)
 		}
 		if got := w.r.last().short(); got != `terminated -32015 CallbackEndpointError {"reason":"http_5xx"}` {

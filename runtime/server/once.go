@@ -5,19 +5,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-)
-
-var (
-	// ErrKeyReused is returned by [Admin.Once] for a key under which something else was asked for.
-	ErrKeyReused = errors.New("server: this key was used for something else")
-	// ErrUnderWay is returned by [Admin.Once] when the first call of a key has not ended, or its process
-	// has died: whether it did anything is not known.
-	ErrUnderWay = errors.New("server: what was first asked for under this key has not ended")
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // Waits for the first call of a key.
@@ -27,40 +19,35 @@ const (
 	maxOncePause = time.Second
 )
 
-// Once calls do unless it was called under the same key within 10 minutes, and returns its outcome, that
-// of the first call when there was one. The store remembers it, for all processes that share it; a custom
-// store that is no [store.ActionStore] leaves it to this process's memory. request says what is asked
-// for: another one under the same key is [ErrKeyReused]. When do fails nothing is remembered. An outcome
-// has at most [store.MaxAction] bytes.
-func (a *Admin) Once(ctx context.Context, key string, request []byte, do func() (outcome []byte, err error)) (outcome []byte, err error) {
+func (a *admin) Once(ctx context.Context, key string, request []byte, do func() (outcome []byte, err error)) (outcome []byte, err error) {
 	actions := a.s.actions()
 	hashedKey, hashed := sha256.Sum256([]byte(key)), sha256.Sum256(request)
 	name := hex.EncodeToString(hashedKey[:])
 	deadline := time.Now().Add(onceWait)
 	for pause := oncePause; ; pause = min(2*pause, maxOncePause) {
-		stands, fresh, err := actions.ClaimAction(ctx, store.Action{Key: name, Request: hashed[:]})
+		stands, fresh, err := actions.ClaimAction(ctx, engine.Action{Key: name, Request: hashed[:]})
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("server: remembering an operator's action: %w", err)
 		case fresh:
 			return a.s.doOnce(ctx, actions, name, do)
 		case !bytes.Equal(stands.Request, hashed[:]):
-			return nil, ErrKeyReused
+			return nil, operator.ErrKeyReused
 		case stands.Outcome != nil:
 			return stands.Outcome, nil
 		case time.Until(deadline) < pause:
-			return nil, ErrUnderWay
+			return nil, operator.ErrUnderWay
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return nil, ErrUnderWay
+			return nil, operator.ErrUnderWay
 		}
 	}
 }
 
 // doOnce is for who has claimed the action.
-func (s *Server) doOnce(ctx context.Context, actions store.ActionStore, name string, do func() ([]byte, error)) ([]byte, error) {
+func (s *Server) doOnce(ctx context.Context, actions engine.Actions, name string, do func() ([]byte, error)) ([]byte, error) {
 	outcome, err := do()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
 	defer cancel()
@@ -81,8 +68,8 @@ func (s *Server) doOnce(ctx context.Context, actions store.ActionStore, name str
 const storeTime = 10 * time.Second
 
 // actions remembers operators' actions.
-func (s *Server) actions() store.ActionStore {
-	if kept, ok := s.options.Store.(store.ActionStore); ok {
+func (s *Server) actions() engine.Actions {
+	if kept, ok := s.options.Store.(engine.Actions); ok {
 		return kept
 	}
 	return &s.own

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/metertest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
@@ -121,7 +122,7 @@ func TestEmitOnceAndGapMarks(t *testing.T) {
 				t.Fatal("a cursor came again")
 			}
 			seen[c] = true
-			if _, err := s.Admin().RaiseGap(t.Context(), Target{Event: "e"}); err != nil {
+			if _, err := s.Admin().RaiseGap(t.Context(), operator.Target{Event: "e"}); err != nil {
 				t.Fatal(err)
 			}
 		}

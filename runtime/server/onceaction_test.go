@@ -9,9 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 
 // An action is done once in 10 minutes; a second call waits for the first one and gets its outcome. What
@@ -26,7 +25,7 @@ func TestOnce(t *testing.T) {
 				t.Errorf("%q %v, done %d times", got, err, n)
 			}
 		}
-		if _, err := a.Once(t.Context(), "k", []byte("another"), do); !errors.Is(err, ErrKeyReused) || n != 1 {
+		if _, err := a.Once(t.Context(), "k", []byte("another"), do); !errors.Is(err, operator.ErrKeyReused) || n != 1 {
 			t.Errorf("%v, done %d times", err, n)
 		}
 		if _, err := a.Once(t.Context(), "failing", nil, func() ([]byte, error) { return nil, errTest }); !errors.Is(err, errTest) {
@@ -46,7 +45,7 @@ func TestOnce(t *testing.T) {
 func TestOnceWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newServer(t, Options{Store: unpinged{&pinged{}}}).Admin()
-		if _, ok := a.s.actions().(store.Store); ok {
+		if _, ok := a.(*admin).s.actions().(store.Store); ok {
 			t.Fatal("its store remembers actions")
 		}
 		var n atomic.Int32
@@ -63,7 +62,7 @@ func TestOnceWaits(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := a.Once(ctx, "k", nil, do); !errors.Is(err, ErrUnderWay) {
+		if _, err := a.Once(ctx, "k", nil, do); !errors.Is(err, operator.ErrUnderWay) {
 			t.Error(err)
 		}
 		close(goOn)
@@ -79,34 +78,10 @@ func TestOnceWaits(t *testing.T) {
 		}()
 		synctest.Wait()
 		began := time.Now()
-		if _, err := a.Once(t.Context(), "dead", nil, do); !errors.Is(err, ErrUnderWay) || time.Since(began) > onceWait {
+		if _, err := a.Once(t.Context(), "dead", nil, do); !errors.Is(err, operator.ErrUnderWay) || time.Since(began) > onceWait {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		close(never)
 		<-gone
 	})
-}
-
-// REP-13: what is asked for at two processes under one key is done once.
-func TestREP13OnceOverReplicas(t *testing.T) {
-	schema := pgtest.Schema(t)
-	members := []member{newMember(t, schema, postgres.Options{}, Options{}), newMember(t, schema, postgres.Options{}, Options{})}
-	var n atomic.Int32
-	var wg sync.WaitGroup
-	for i := range 10 {
-		wg.Go(func() {
-			got, err := members[i%2].Admin().Once(t.Context(), "k", []byte("r"), func() ([]byte, error) {
-				n.Add(1)
-				time.Sleep(20 * time.Millisecond)
-				return []byte("outcome"), nil
-			})
-			if err != nil || string(got) != "outcome" {
-				t.Errorf("%q %v", got, err)
-			}
-		})
-	}
-	wg.Wait()
-	if n.Load() != 1 {
-		t.Errorf("done %d times", n.Load())
-	}
 }

@@ -6,18 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
+	"strconv"
+	"strings"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-// Attempts returns the kept attempts to deliver to a webhook subscription, the latest first. Those of
-// the last moments may not be stored yet. They are none where Options.Store keeps none.
-func (a *Admin) Attempts(ctx context.Context, id string) ([]store.Attempt, error) {
+func (a *admin) Attempts(ctx context.Context, id string) ([]operator.Attempt, error) {
 	if _, err := a.Get(ctx, id); err != nil {
 		return nil, err
 	}
@@ -32,59 +32,40 @@ func (a *Admin) Attempts(ctx context.Context, id string) ([]store.Attempt, error
 	return found, nil
 }
 
-// SendAgain makes one attempt at an occurrence of which attempts are kept, whatever became of them,
-// and returns what it came to. The endpoint gets it under the same webhook-id; the subscription's
-// watermark and state do not change. Without such an attempt, or when the log has the occurrence no
-// more, it is events.ErrNotFound.
-func (a *Admin) SendAgain(ctx context.Context, id, eventID string) (store.Attempt, error) {
+func (a *admin) SendAgain(ctx context.Context, id, eventID string) (operator.Attempt, error) {
 	h, unlock, err := a.lock(ctx, id)
 	if away, _ := a.away(ctx, id, err); away != nil {
 		return a.sendAgainAway(ctx, id, eventID)
 	}
 	if err != nil {
-		return store.Attempt{}, err
+		return operator.Attempt{}, err
 	}
 	unlock() // whatever ends it meanwhile is not held up by an endpoint
 	if err := a.s.webhooks.Flush(ctx); err != nil {
-		return store.Attempt{}, fmt.Errorf("storing attempts: %w", err)
+		return operator.Attempt{}, fmt.Errorf("storing attempts: %w", err)
 	}
 	made, err := a.Attempts(ctx, id)
 	if err != nil {
-		return store.Attempt{}, err
+		return operator.Attempt{}, err
 	}
-	i := slices.IndexFunc(made, func(m store.Attempt) bool { return m.EventID == eventID })
+	i := slices.IndexFunc(made, func(m operator.Attempt) bool { return m.EventID == eventID })
 	if i < 0 {
-		return store.Attempt{}, fmt.Errorf("no attempt at it is kept: %w", fault.NotFound("occurrence"))
+		return operator.Attempt{}, fmt.Errorf("no delivery attempt of it is stored: %w", fault.NotFound("occurrence"))
 	}
 	again, err := h.Handle.SendAgain(ctx, made[i])
 	switch {
 	case errors.Is(err, delivery.ErrLost):
-		return store.Attempt{}, fmt.Errorf("the log has it no more: %w", fault.NotFound("occurrence"))
+		return operator.Attempt{}, fmt.Errorf("it is no longer in the log: %w", fault.NotFound("occurrence"))
 	case errors.Is(err, delivery.ErrClosed):
-		return store.Attempt{}, fault.NotFound("subscription")
+		return operator.Attempt{}, fault.NotFound("subscription")
+	case errors.Is(err, delivery.ErrUnderWay):
+		return operator.Attempt{}, fmt.Errorf("%w: an attempt at this occurrence", operator.ErrUnderWay)
 	}
 	return again, err
 }
 
-// A Connection is a stream, or a poller that may come again.
-type Connection struct {
-	// ID names the connection to [Admin.EndConnection] while it lasts.
-	ID           string `json:"id"`
-	Subscription string `json:"subscription"`
-	Principal    string `json:"principal"`
-	Event        string `json:"event"`
-	// Mode is "push" or "poll".
-	Mode  string    `json:"mode"`
-	Since time.Time `json:"since"`
-	// Behind is how many entries of the type's log it has not passed yet, a poller by its last poll; nil
-	// for checks.
-	Behind *int64 `json:"behind,omitempty"`
-}
-
-// Connections returns who is connected: open streams and pollers whose lease runs, in order of their
-// ids.
-func (a *Admin) Connections() []Connection {
-	var all []Connection
+func (a *admin) Connections() []operator.Connection {
+	var all []operator.Connection
 	for _, st := range a.s.streamsOf(nil) {
 		all = append(all, st.connection())
 	}
@@ -108,13 +89,26 @@ func (a *Admin) Connections() []Connection {
 			all[i].Behind = &n
 		}
 	}
-	slices.SortFunc(all, func(a, b Connection) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(all, func(a, b operator.Connection) int { return cmp.Compare(a.ID, b.ID) })
 	return all
 }
 
-func (st *pushStream) connection() Connection {
-	c := Connection{ID: fmt.Sprintf("stream-%016d", st.number), Subscription: st.sub.ID, Principal: st.sub.Principal, Event: st.sub.Event,
+// Prefixes of the ids of connections.
+const (
+	streamPrefix = "stream-"
+	pollPrefix   = "poll-"
+)
+
+func streamID(number uint64) string { return fmt.Sprintf(streamPrefix+"%016d", number) }
+
+// named is the connection without what is asked of its log.
+func (st *pushStream) named() operator.Connection {
+	return operator.Connection{ID: streamID(st.number), Subscription: st.sub.ID, Principal: st.sub.Principal, Event: st.sub.Event,
 		Mode: st.sub.Mode, Since: st.since}
+}
+
+func (st *pushStream) connection() operator.Connection {
+	c := st.named()
 	c.Behind = st.behind()
 	return c
 }
@@ -145,37 +139,59 @@ func (st *pushStream) wrote() {
 	}
 }
 
-func (l *lease) connection() Connection {
-	return Connection{ID: "poll-" + l.sub.ID, Subscription: l.sub.ID, Principal: l.sub.Principal, Event: l.sub.Event, Mode: wire.ModePoll, Since: l.since}
+func (l *lease) connection() operator.Connection {
+	return operator.Connection{ID: pollPrefix + l.sub.ID, Subscription: l.sub.ID, Principal: l.sub.Principal, Event: l.sub.Event, Mode: wire.ModePoll, Since: l.since}
 }
 
-// EndConnection ends a stream with the error, nil for Forbidden, or a poller's lease; the poller may
-// come again. One that has ended is events.ErrNotFound.
-func (a *Admin) EndConnection(id string, e *events.Error) error {
+// connected is the stream or the lease of an id, neither where there is none. No list is made.
+func (a *admin) connected(id string) (*pushStream, *lease) {
+	if sub, ok := strings.CutPrefix(id, pollPrefix); ok {
+		a.s.leases.mu.Lock()
+		defer a.s.leases.mu.Unlock()
+		return nil, a.s.leases.byID[sub]
+	}
+	n, err := strconv.ParseUint(strings.TrimPrefix(id, streamPrefix), 10, 64)
+	if err != nil || id != streamID(n) {
+		return nil, nil
+	}
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	for st := range a.s.streams {
+		if st.number == n {
+			return st, nil
+		}
+	}
+	return nil, nil
+}
+
+func (a *admin) Connection(id string) (operator.Connection, error) {
+	st, l := a.connected(id)
+	switch {
+	case st != nil:
+		return st.named(), nil
+	case l != nil:
+		return l.connection(), nil
+	}
+	return operator.Connection{}, fault.NotFound("connection")
+}
+
+func (a *admin) EndConnection(id string, e *events.Error) error {
 	if e == nil {
 		e = events.Forbidden("ended by an operator")
 	}
-	for _, st := range a.s.streamsOf(nil) {
-		if st.connection().ID == id {
-			st.end(e)
-			return nil
-		}
-	}
-	found := false
-	a.s.leases.endWhere(func(l *lease) bool {
-		is := l.connection().ID == id
-		found = found || is
-		return is
-	})
-	if !found {
+	st, l := a.connected(id)
+	switch {
+	case st != nil:
+		st.end(e)
+	case l != nil:
+		a.s.leases.end(l)
+	default:
 		return fault.NotFound("connection")
 	}
 	return nil
 }
 
-// RevokePrincipal is [Server.Revoke] for operators; it returns how many subscriptions there were in this
-// process.
-func (a *Admin) RevokePrincipal(ctx context.Context, principal string, names ...string) (int, error) {
+func (a *admin) RevokePrincipal(ctx context.Context, principal string, names ...string) (int, error) {
 	n := 0
 	for _, sub := range a.s.Subscriptions() {
 		if sub.Principal == principal && (len(names) == 0 || slices.Contains(names, sub.Event)) {
@@ -185,16 +201,11 @@ func (a *Admin) RevokePrincipal(ctx context.Context, principal string, names ...
 	return n, a.s.Revoke(ctx, principal, names...)
 }
 
-// Pause holds the deliveries of a webhook subscription back until [Admin.Unpause], over restarts and
-// whatever the subscriber refreshes: only an operator ends it. Its expiry goes on, retries do not age,
-// and deliveryStatus says that it is not active. Pausing what is paused changes nothing.
-func (a *Admin) Pause(ctx context.Context, id string) error { return a.setPaused(ctx, id, true) }
+func (a *admin) Pause(ctx context.Context, id string) error { return a.setPaused(ctx, id, true) }
 
-// Unpause lets the deliveries go on where they stood; what the log has forgotten meanwhile is
-// signalled as a gap. A suspension stays.
-func (a *Admin) Unpause(ctx context.Context, id string) error { return a.setPaused(ctx, id, false) }
+func (a *admin) Unpause(ctx context.Context, id string) error { return a.setPaused(ctx, id, false) }
 
-func (a *Admin) setPaused(ctx context.Context, id string, paused bool) error {
+func (a *admin) setPaused(ctx context.Context, id string, paused bool) error {
 	if a.s.webhooks == nil {
 		return fault.NotFound("subscription")
 	}

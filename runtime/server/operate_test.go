@@ -2,11 +2,13 @@ package server
 
 import (
 	"errors"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
 // TestAttemptsOfSubscription shows what was sent and what came back, and sends one event again under
@@ -175,7 +177,7 @@ func TestPause(t *testing.T) {
 			t.Errorf("%d deliveries while paused", n)
 		}
 		i, err := a.Get(t.Context(), s.ID)
-		if err != nil || i.State != StatePaused || *i.Behind != 1 || !i.ExpiresAt.After(time.Now()) {
+		if err != nil || i.State != operator.StatePaused || *i.Behind != 1 || !i.ExpiresAt.After(time.Now()) {
 			t.Errorf("%+v %v", i, err)
 		}
 		if err := a.Pause(t.Context(), s.ID); err != nil {
@@ -190,7 +192,7 @@ func TestPause(t *testing.T) {
 		if got := w.r.shorts(); len(got) != 1 || got[0] != "i1" {
 			t.Errorf("%q", got)
 		}
-		if i, err := a.Get(t.Context(), s.ID); err != nil || i.State != StateActive {
+		if i, err := a.Get(t.Context(), s.ID); err != nil || i.State != operator.StateActive {
 			t.Errorf("%+v %v", i, err)
 		}
 
@@ -209,6 +211,56 @@ func TestPause(t *testing.T) {
 		w.settle(time.Minute)
 		if got := w.r.shorts(); got[len(got)-1] != "i2" {
 			t.Errorf("%q", got)
+		}
+	})
+}
+
+// TestSendAgainBesideARetry takes the retry that is due for what an operator asks, and tells which attempt is
+// whose (E12).
+func TestSendAgainBesideARetry(t *testing.T) {
+	bubble(t, nil, func(w *world) {
+		t := w.t
+		a := w.Admin()
+		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		s := w.subscribe("alice", params(plain, secretA, ""))
+		release := make(chan struct{})
+		w.r.on(func(rw http.ResponseWriter, d *delivered) bool {
+			<-release
+			return refuseAll(rw, d)
+		})
+		emit(t, e, incident{ID: "i1"}, events.WithID("evt_1"))
+		release <- struct{}{}
+		w.settle(time.Second)
+		refused := make(chan error)
+		go func() {
+			_, err := a.SendAgain(t.Context(), s.ID, "evt_1")
+			refused <- err
+		}()
+		w.settle(time.Millisecond)
+		if _, err := a.SendAgain(t.Context(), s.ID, "evt_1"); !errors.Is(err, operator.ErrUnderWay) {
+			t.Errorf("beside another one: %v", err)
+		}
+		close(release)
+		if err := <-refused; err != nil {
+			t.Error(err)
+		}
+		w.r.on(nil)
+		made, err := a.SendAgain(t.Context(), s.ID, "evt_1")
+		if err != nil || made.Number != 3 || made.Category != "" {
+			t.Fatalf("%+v, %v", made, err)
+		}
+		w.settle(15 * time.Minute)
+		got, err := a.Attempts(t.Context(), s.ID)
+		if err != nil || len(got) != 3 || len(w.r.all()) != 3 {
+			t.Fatalf("%d requests, %+v, %v", len(w.r.all()), got, err)
+		}
+		for i, m := range got {
+			if m.Number != 3-i || m.ByHand != (m.Number > 1) {
+				t.Errorf("%+v", m)
+			}
+		}
+		if i, err := a.Get(t.Context(), s.ID); err != nil || *i.Behind != 0 {
+			t.Errorf("%+v, %v", i, err)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -35,16 +36,17 @@ type Retention struct {
 	MaxAge time.Duration
 	// MaxCount is how many are kept; default 10,000, negative for no bound.
 	MaxCount int
+	// MaxBytes is how much memory they take together, where the log is in memory; default 64 MiB,
+	// negative for no bound. The last one is kept whatever its size. With a durable store it is an error.
+	MaxBytes int
 }
 
-// Memory bounds what is kept for pollers, from one poll to the next, and for webhook subscriptions,
-// in bytes; above it they are refused with ResourceExhausted and the limit "bytes". A zero field means
-// the default, a negative one no bound (CAP-5).
-type Memory struct {
-	// PerPrincipal is the share of one principal; default 1 MiB. Callers without a principal are not
-	// one caller: together they may have a quarter of Total.
+// A Quota bounds what one principal has and what all have together. Zero means the default, a negative number no
+// bound. The option says what it counts and what the defaults are.
+type Quota struct {
+	// PerPrincipal is how much one principal may have.
 	PerPrincipal int
-	// Total is for all callers together; default 256 MiB.
+	// Total is how much all may have.
 	Total int
 }
 
@@ -56,8 +58,8 @@ type Options struct {
 	Store store.Store
 	// Codes chooses the family of error codes; default [CodesSketch].
 	Codes Codes
-	// PageSize is the number of descriptors on one page of events/list; 0 means 100. See
-	// LIST-1.
+	// PageSize is the number of descriptors on one page of events/list; 0 means 100. A page of more than one
+	// has at most about 1 MiB whatever this says. See LIST-1.
 	PageSize int
 	// Heartbeat is the interval of heartbeats on a stream; default 15 s, at most 30 s. See
 	// PUSH-4.
@@ -71,19 +73,19 @@ type Options struct {
 	// DefaultWait is how long a poll without timeoutMs is held (default 0), MaxWait the longest
 	// (default 30 s; negative: polls are never held). See POLL-9.
 	DefaultWait, MaxWait time.Duration
-	// MaxToolWait is the longest that a read tool or the wait tool waits for an occurrence; default 55 s,
-	// which is also the most (negative: tools never wait). Clients commonly give a call up after a minute.
+	// MaxToolWait is the longest that a read tool or the wait tool waits for an occurrence; default 55 s, which is
+	// also the most (negative: tools never wait). Clients commonly give up a call after a minute.
 	MaxToolWait time.Duration
 	// Retention bounds each event type's log.
 	Retention Retention
 	// ReplayCeiling is the largest age of an occurrence that is replayed; 0 means none. See
 	// CUR-6.
 	ReplayCeiling time.Duration
-	// Lease is how long after its last poll a poller counts as subscribed; default the larger of
+	// PollLease is how long after its last poll a poller counts as subscribed; default the larger of
 	// three times nextPollMs and 5 min. See POLL-8.
-	Lease time.Duration
-	// Principal derives the caller; default the user id of the SDK's token info, or "". See
-	// AUTH-3.
+	PollLease time.Duration
+	// Principal returns the caller of a request, "" for nobody. It may be called more than once for a request. The
+	// default is the user id of the SDK's token info, or "". See AUTH-3.
 	Principal func(ctx context.Context, extra *mcp.RequestExtra) string
 	// Visible hides event types from a principal; default all are visible. See LIST-4.
 	Visible func(ctx context.Context, principal, event string) bool
@@ -104,11 +106,18 @@ type Options struct {
 	// MaxArguments bounds a subscription's arguments, in bytes of JSON. The default is 64 KiB;
 	// what was stored before is exempt (CAP-5).
 	MaxArguments int
+	// MaxParams bounds the params of a request of events/*, in bytes of JSON; those beyond it are
+	// refused before anything looks into them. The default is 256 KiB, and it is at least 64 KiB
+	// more than MaxArguments (CAP-5).
+	MaxParams int
 	// MaxPage bounds the result of one poll in bytes, unless a single occurrence is larger. The
 	// default is 8 MiB (CAP-5).
 	MaxPage int
-	// Memory bounds what is kept for pollers and webhook subscriptions. See CAP-5.
-	Memory Memory
+	// MemoryQuota bounds, in bytes, what is kept for pollers, from one poll to the next, and for webhook
+	// subscriptions; above it they are refused with ResourceExhausted and the limit "bytes". The default is 1 MiB
+	// for one principal and 256 MiB in all. Callers without a principal are not one caller: together they may have
+	// a quarter of the total. See CAP-5.
+	MemoryQuota Quota
 	// SkipPayloadValidation emits and transforms without checking payloadSchema.
 	SkipPayloadValidation bool
 	// EchoFingerprint puts the schemas' fingerprint into the _meta of every occurrence. See
@@ -118,7 +127,7 @@ type Options struct {
 	// traceparent and tracestate, for clients and endpoints; never its baggage. What an author sets
 	// there by events.WithMeta stays, and an occurrence that is too large with it goes without.
 	PropagateTrace bool
-	// Replica says what this process is among those that share Store; it is for a store.Shared.
+	// Replica configures this process when several share Store, such as one of package postgres.
 	Replica Replica
 	// Webhook switches on delivery by webhook for callers with a principal; nil is off. See
 	// LIST-3.
@@ -145,10 +154,13 @@ const (
 	minLease        = 5 * time.Minute
 	leaseMultiple   = 3
 	defaultCount    = 10_000
+	defaultBytes    = 64 << 20
 	defaultAge      = time.Hour
 	defaultMaxBytes = 1 << 20
 
 	defaultMaxArguments = 64 << 10
+	defaultMaxParams    = 256 << 10
+	besideArguments     = 64 << 10 // in params
 	defaultMaxPage      = 8 << 20
 	defaultShare        = 1 << 20
 	defaultTotal        = 256 << 20
@@ -180,12 +192,14 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.ScanLimit, 4096)
 	setDefault(&o.MaxPayload, defaultMaxBytes)
 	setDefault(&o.MaxArguments, defaultMaxArguments)
+	setDefault(&o.MaxParams, defaultMaxParams)
+	o.MaxParams = max(o.MaxParams, o.MaxArguments+besideArguments)
 	setDefault(&o.MaxPage, defaultMaxPage)
-	if o.Memory.PerPrincipal == 0 {
-		o.Memory.PerPrincipal = defaultShare
+	if o.MemoryQuota.PerPrincipal == 0 {
+		o.MemoryQuota.PerPrincipal = defaultShare
 	}
-	if o.Memory.Total == 0 {
-		o.Memory.Total = defaultTotal
+	if o.MemoryQuota.Total == 0 {
+		o.MemoryQuota.Total = defaultTotal
 	}
 	if o.Retention.MaxAge == 0 {
 		o.Retention.MaxAge = defaultAge
@@ -203,8 +217,18 @@ func setDefault[T int | time.Duration](v *T, d T) {
 	}
 }
 
-func (r Retention) logOptions() store.LogOptions {
-	return store.LogOptions{MaxAge: max(r.MaxAge, 0), MaxCount: max(r.MaxCount, 0)}
+// logOptions are those of a log in memory, or of one that is durable.
+func (r Retention) logOptions(durable bool) (store.LogOptions, error) {
+	o := store.LogOptions{MaxAge: max(r.MaxAge, 0), MaxCount: max(r.MaxCount, 0)}
+	switch {
+	case !durable && r.MaxBytes == 0:
+		o.MaxBytes = defaultBytes
+	case !durable:
+		o.MaxBytes = max(r.MaxBytes, 0)
+	case r.MaxBytes > 0:
+		return o, fmt.Errorf("Retention.MaxBytes is %d: a durable store has no bound in bytes", r.MaxBytes)
+	}
+	return o, nil
 }
 
 // A TypeOption sets a detail of one event type at registration.
@@ -248,9 +272,9 @@ func WithReplayCeiling(d time.Duration) TypeOption {
 	return func(o *typeOptions) { o.replayCeiling = d }
 }
 
-// WithLease sets how long after its last poll a poller of the type counts as subscribed. See
+// WithPollLease sets how long after its last poll a poller of the type counts as subscribed. See
 // POLL-8.
-func WithLease(d time.Duration) TypeOption { return func(o *typeOptions) { o.lease = d } }
+func WithPollLease(d time.Duration) TypeOption { return func(o *typeOptions) { o.lease = d } }
 
 // WithMaxPayload bounds the type's encoded payloads in bytes. See OCC-4.
 func WithMaxPayload(n int) TypeOption { return func(o *typeOptions) { o.maxPayload = n } }
@@ -266,7 +290,7 @@ func WithoutWebhook() TypeOption { return func(o *typeOptions) { o.noWebhook = t
 
 func (o Options) forType(opts []TypeOption) typeOptions {
 	t := typeOptions{nextPoll: o.NextPoll, maxStreams: o.MaxStreamsPerType, retention: o.Retention,
-		replayCeiling: o.ReplayCeiling, lease: o.Lease, maxPayload: o.MaxPayload, maxArguments: o.MaxArguments}
+		replayCeiling: o.ReplayCeiling, lease: o.PollLease, maxPayload: o.MaxPayload, maxArguments: o.MaxArguments}
 	for _, opt := range opts {
 		opt(&t)
 	}
@@ -277,6 +301,9 @@ func (o Options) forType(opts []TypeOption) typeOptions {
 	}
 	if t.retention.MaxCount == 0 {
 		t.retention.MaxCount = o.Retention.MaxCount
+	}
+	if t.retention.MaxBytes == 0 {
+		t.retention.MaxBytes = o.Retention.MaxBytes
 	}
 	if t.lease <= 0 {
 		t.lease = max(leaseMultiple*t.nextPoll, minLease)

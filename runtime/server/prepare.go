@@ -7,10 +7,11 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A Prepared is an occurrence that was validated and not emitted. A store emits it within a
-// transaction of the author, as postgres.Store.EmitPgx does (REP-20). It never changes.
+// A Prepared is an occurrence that was validated but not emitted. A store emits it within a transaction of the
+// author, as postgres.Store.EmitPgx does (REP-20). It never changes.
 type Prepared struct {
 	out store.Outgoing
 }
@@ -22,18 +23,25 @@ func (p *Prepared) Outgoing() store.Outgoing { return p.out }
 func (p *Prepared) EventID() string { return p.out.Entry.EventID }
 
 // Prepare validates an occurrence of the event type that e emits, as Emit does, and emits nothing: a store that
-// takes occurrences in transactions of the author emits what it returns, such as postgres.Store.EmitPgx.
-// Errors are Emit's, but for the log's. See REP-20.
-func Prepare[P any](ctx context.Context, e Emits[P], p P, o ...events.EmitOption) (*Prepared, error) {
-	u, err := untyped(e)
-	if err != nil {
-		return nil, err
+// takes occurrences in transactions of the author emits what it returns, such as postgres.Store.EmitPgx. E is a
+// pointer to an [Emitter] or to the emitter of a generated package; it follows from the arguments, and a wrapper
+// around an emitter, whose Emit would not be called, does not compile. It returns the errors of Emit, except those
+// of the log. See REP-20.
+func Prepare[P any, T AnyEmitter, E interface {
+	*T
+	Emit(ctx context.Context, p P, o ...events.EmitOption) error
+}](ctx context.Context, e E, p P, o ...events.EmitOption) (*Prepared, error) {
+	if e == nil {
+		return nil, errNoEmitter
 	}
-	return u.et.prepared(ctx, &p, o)
+	return Emitter[P](*e).et.prepared(ctx, &p, o)
 }
 
+// errNoEmitter refuses the nil that stands beside an error of registering.
+var errNoEmitter = errors.New("server: the emitter is nil")
+
 // errNoOutbox refuses what no transaction could take.
-var errNoOutbox = errors.New("the server's store takes no occurrences in transactions (store.Outbox): use Emit")
+var errNoOutbox = errors.New("the server's store takes no occurrences in transactions (engine.Outbox): use Emit")
 
 // prepared validates a payload for a transaction. p is a pointer to the payload.
 func (et *eventType) prepared(ctx context.Context, p any, opts []events.EmitOption) (*Prepared, error) {
@@ -41,7 +49,7 @@ func (et *eventType) prepared(ctx context.Context, p any, opts []events.EmitOpti
 	if err := ctx.Err(); err != nil {
 		return fail(err)
 	}
-	if _, ok := et.server.options.Store.(store.Outbox); !ok {
+	if _, ok := et.server.options.Store.(engine.Outbox); !ok {
 		return fail(errNoOutbox)
 	}
 	o, err := et.occurrence(ctx, p, opts)
@@ -61,8 +69,8 @@ func (et *eventType) prepared(ctx context.Context, p any, opts []events.EmitOpti
 // share. Of the options, those that bound payloads and logs count. A check cannot be registered, and
 // [RegisterBoth] only emits.
 func NewEmitOnly(o Options) (*Server, error) {
-	if _, ok := o.Store.(store.Shared); !ok {
-		return nil, errors.New("server.NewEmitOnly: Options.Store is not shared between processes (store.Shared): nobody would get what is emitted")
+	if _, ok := o.Store.(engine.Shared); !ok {
+		return nil, errors.New("server.NewEmitOnly: Options.Store is not shared between processes (engine.Shared): nobody would get what is emitted")
 	}
 	if o.Webhook != nil {
 		return nil, errors.New("server.NewEmitOnly: Options.Webhook is set: a process that only emits delivers nothing")

@@ -199,7 +199,7 @@ func TestREP20TheSequencerMovesOn(t *testing.T) {
 // a store of one process nobody would get what it emits.
 func TestREP21EmitOnly(t *testing.T) {
 	for _, o := range []Options{{}, {Store: memory.New()}} {
-		if _, err := NewEmitOnly(o); err == nil || !strings.Contains(err.Error(), "store.Shared") {
+		if _, err := NewEmitOnly(o); err == nil || !strings.Contains(err.Error(), "engine.Shared") {
 			t.Errorf("on a store of one process: %v", err)
 		}
 	}
@@ -229,7 +229,7 @@ func TestREP21EmitOnly(t *testing.T) {
 	check := func(context.Context, filterArgs, string) (events.Page[incident], error) {
 		return events.Page[incident]{}, nil
 	}
-	if err := RegisterCheck(worker, incidentType("c"), check, Hooks[filterArgs, incident]{}); err == nil || !strings.Contains(err.Error(), "only emits") {
+	if err := RegisterCheck(worker, incidentType("c"), check, Hooks[filterArgs, incident]{}); err == nil || !strings.Contains(err.Error(), "emit-only") {
 		t.Errorf("a check: %v", err)
 	}
 	if err := worker.Shutdown(t.Context()); err != nil {
@@ -244,7 +244,7 @@ func TestREP21EmitOnly(t *testing.T) {
 	}
 	// No transaction takes what a memory store could not append.
 	one := register(t, newServer(t, Options{}), "e", Hooks[filterArgs, incident]{})
-	if _, err := Prepare(t.Context(), one, incident{ID: "1"}); err == nil || !strings.Contains(err.Error(), "store.Outbox") {
+	if _, err := Prepare(t.Context(), one, incident{ID: "1"}); err == nil || !strings.Contains(err.Error(), "engine.Outbox") {
 		t.Errorf("Prepare on a memory store: %v", err)
 	}
 }

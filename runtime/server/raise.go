@@ -5,27 +5,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-// A Target is whom an operator's signal is for: all live subscriptions to an event type, or the
-// ones of an id, which may be several streams.
-type Target struct {
-	// Event names the type; used when ID is empty.
-	Event string
-	// ID is a subscription's id.
-	ID string
-}
-
 // order is what other processes are told of a target; what they find is theirs.
-func (t Target) order(kind string, e *events.Error) order {
+func orderTo(t operator.Target, kind string, e *events.Error) order {
 	o := order{Kind: kind, Target: &t}
 	if e != nil {
 		o.Error = objectOf(e)
@@ -33,13 +24,19 @@ func (t Target) order(kind string, e *events.Error) order {
 	return o
 }
 
-// elsewhere reports whether the target may live in another process alone.
-func (a *Admin) elsewhere(t Target, err error) bool {
-	return t.ID != "" && a.s.control != nil && errors.Is(err, events.ErrNotFound)
+// tell tells the other processes of what was done here. What was not found here may live in one of them alone.
+func (a *admin) tell(ctx context.Context, what string, o order, err error) error {
+	switch {
+	case err == nil:
+		return wrapped(what, a.s.cluster.tell(ctx, o))
+	case o.Target.ID != "" && errors.Is(err, events.ErrNotFound):
+		return wrapped(what, a.s.cluster.ask(ctx, o))
+	}
+	return err
 }
 
 // find returns the live streams and webhook subscriptions of the target, and its type.
-func (a *Admin) find(t Target) (et *eventType, streams []*pushStream, webhooks []*subscriber.Live, err error) {
+func (a *admin) find(t operator.Target) (et *eventType, streams []*pushStream, webhooks []*subscriber.Live, err error) {
 	if t.ID == "" {
 		a.s.mu.Lock()
 		et = a.s.types[t.Event]
@@ -63,18 +60,12 @@ func (a *Admin) find(t Target) (et *eventType, streams []*pushStream, webhooks [
 	return et, streams, webhooks, nil
 }
 
-// RaiseError sends the error as notifications/events/error on the target's streams, which stay open;
-// webhooks know no such signal. It returns the number of streams. On a store that processes share, this
-// and what follows is done in all of them, and the number is of this one (REP-13). See PUSH-5.
-func (a *Admin) RaiseError(ctx context.Context, t Target, e *events.Error) (int, error) {
+func (a *admin) RaiseError(ctx context.Context, t operator.Target, e *events.Error) (int, error) {
 	n, err := a.raiseError(t, e)
-	if err == nil || a.elsewhere(t, err) {
-		err = wrapped("raising an error", a.s.tell(ctx, t.order(orderError, e)))
-	}
-	return n, err
+	return n, a.tell(ctx, "raising an error", orderTo(t, orderError, e), err)
 }
 
-func (a *Admin) raiseError(t Target, e *events.Error) (int, error) {
+func (a *admin) raiseError(t operator.Target, e *events.Error) (int, error) {
 	_, streams, _, err := a.find(t)
 	if err != nil {
 		return 0, fmt.Errorf("raising an error: %w", err)
@@ -85,21 +76,14 @@ func (a *Admin) raiseError(t Target, e *events.Error) (int, error) {
 	return len(streams), nil
 }
 
-// RaiseGap tells the target's subscriptions that occurrences may be missing before a cursor that
-// is new: streams by a fresh active with truncated true, webhooks by a gap envelope. It returns
-// the number of subscriptions. A type without replay has no gaps: it is events.ErrUnsupported,
-// and nobody is told anything (CUR-7). See PUSH-7, HOOK-7.
-func (a *Admin) RaiseGap(ctx context.Context, t Target) (int, error) {
+func (a *admin) RaiseGap(ctx context.Context, t operator.Target) (int, error) {
 	n, err := a.raiseGap(ctx, t, true)
-	if err == nil || a.elsewhere(t, err) {
-		err = wrapped("raising a gap", a.s.tell(ctx, t.order(orderGap, nil)))
-	}
-	return n, err
+	return n, a.tell(ctx, "raising a gap", orderTo(t, orderGap, nil), err)
 }
 
 // raiseGap is RaiseGap for what lives here. The log is marked once; without that it is read up to the
 // mark of whoever was asked.
-func (a *Admin) raiseGap(ctx context.Context, t Target, marks bool) (int, error) {
+func (a *admin) raiseGap(ctx context.Context, t operator.Target, marks bool) (int, error) {
 	et, streams, webhooks, err := a.find(t)
 	if err != nil {
 		return 0, fmt.Errorf("raising a gap: %w", err)
@@ -162,34 +146,27 @@ const nobody = "-"
 // mark appends an entry that concerns nobody, so that the cursor after it is a new one. Marks are
 // no occurrences: every one is appended, and no author can emit under their id, which is none.
 func (et *eventType) mark(ctx context.Context) error {
-	_, err := et.topic.Append(ctx, store.Entry{Timestamp: events.NewTime(time.Now().UTC()), Data: json.RawMessage(`{}`), Targets: []string{nobody}}, nil, false)
+	_, err := et.topic.Append(ctx, store.Entry{Timestamp: events.NewTime(et.server.now()), Data: json.RawMessage(`{}`), Targets: []string{nobody}}, nil, false)
 	return err
 }
 
-// Terminate ends the target's live subscriptions with the error, nil for Forbidden: streams by
-// terminated, webhooks by an envelope. A type stays closed: until it is registered again its
-// methods answer the same error after the check of the mode. It returns the number of
-// subscriptions.
-func (a *Admin) Terminate(ctx context.Context, t Target, e *events.Error) (int, error) {
+func (a *admin) Terminate(ctx context.Context, t operator.Target, e *events.Error) (int, error) {
 	if e == nil {
 		e = events.Forbidden("terminated")
 	}
-	if t.ID == "" && a.s.control != nil {
+	if t.ID == "" {
 		if _, _, _, err := a.find(t); err != nil {
 			return 0, fmt.Errorf("terminating: %w", err)
 		}
-		if err := a.s.control.close(ctx, t.Event, e); err != nil {
+		if err := a.s.cluster.close(ctx, t.Event, e); err != nil {
 			return 0, fmt.Errorf("terminating: %w", err)
 		}
 	}
 	n, err := a.terminate(t, e)
-	if err == nil || a.elsewhere(t, err) {
-		err = wrapped("terminating", a.s.tell(ctx, t.order(orderTerminate, e)))
-	}
-	return n, err
+	return n, a.tell(ctx, "terminating", orderTo(t, orderTerminate, e), err)
 }
 
-func (a *Admin) terminate(t Target, e *events.Error) (int, error) {
+func (a *admin) terminate(t operator.Target, e *events.Error) (int, error) {
 	et, streams, webhooks, err := a.find(t)
 	if err != nil {
 		return 0, fmt.Errorf("terminating: %w", err)
@@ -201,7 +178,7 @@ func (a *Admin) terminate(t Target, e *events.Error) (int, error) {
 }
 
 // shut closes the type and ends what is live.
-func (a *Admin) shut(et *eventType, e *events.Error) int {
+func (a *admin) shut(et *eventType, e *events.Error) int {
 	et.mu.Lock()
 	et.terminated = e
 	et.mu.Unlock()
@@ -211,14 +188,14 @@ func (a *Admin) shut(et *eventType, e *events.Error) int {
 }
 
 // of returns the type's live streams and webhook subscriptions.
-func (a *Admin) of(et *eventType) (streams []*pushStream, webhooks []*subscriber.Live) {
+func (a *admin) of(et *eventType) (streams []*pushStream, webhooks []*subscriber.Live) {
 	if w := a.s.webhooks; w != nil {
 		w.Each(subscriber.OfType(et), func(h *subscriber.Live) { webhooks = append(webhooks, h) })
 	}
 	return a.s.streamsOf(et), webhooks
 }
 
-func (a *Admin) end(streams []*pushStream, webhooks []*subscriber.Live, e *events.Error) int {
+func (a *admin) end(streams []*pushStream, webhooks []*subscriber.Live, e *events.Error) int {
 	for _, st := range streams {
 		st.end(e)
 	}

@@ -19,9 +19,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 const (
@@ -151,28 +152,19 @@ func (r *receiver) last() *delivered {
 	return all[len(all)-1]
 }
 
-// A network is in memory: it works in a bubble and remembers every connection asked for.
+// A network remembers every connection asked for.
 type network struct {
-	conns  chan net.Conn
-	closed chan struct{}
+	*memnet.Network
 	lock   sync.Mutex
 	dialed []string
 	answer func(host string) ([]string, error) // of lookups
 }
 
-func (n *network) dial(ctx context.Context, _, address string) (net.Conn, error) {
+func (n *network) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	n.lock.Lock()
 	n.dialed = append(n.dialed, address)
 	n.lock.Unlock()
-	ours, theirs := net.Pipe()
-	select {
-	case n.conns <- theirs:
-		return ours, nil
-	case <-n.closed:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return n.DialContext(ctx, network, address)
 }
 
 func (n *network) packets() int {
@@ -199,31 +191,9 @@ func (n *network) LookupNetIP(ctx context.Context, _, host string) ([]netip.Addr
 	return addrs, err
 }
 
-type pipes struct{ *network }
-
-func (l pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-func (l pipes) Close() error {
-	l.lock.Lock()
-	defer l.lock.Unlock()
-	select {
-	case <-l.closed:
-	default:
-		close(l.closed)
-	}
-	return nil
-}
-func (l pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 443} }
-
 // sniffer serves TLS to who begins with a handshake and plain HTTP to the others.
 type sniffer struct {
-	pipes
+	net.Listener
 	config *tls.Config
 }
 
@@ -242,7 +212,7 @@ func (c *sniffed) Read(b []byte) (int, error) {
 }
 
 func (l sniffer) Accept() (net.Conn, error) {
-	c, err := l.pipes.Accept()
+	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
@@ -304,7 +274,7 @@ func newWorld(t testing.TB, change func(*Options)) *world {
 // newReceiver serves the callbacks of servers with those options.
 func newReceiver(t testing.TB) (*receiver, Options) {
 	t.Helper()
-	r := &receiver{network: network{conns: make(chan net.Conn), closed: make(chan struct{})}}
+	r := &receiver{network: network{Network: memnet.New()}}
 	s := httptest.NewUnstartedServer(nil) // for its certificate
 	s.StartTLS()
 	config, certificate := s.TLS.Clone(), s.Certificate()
@@ -314,7 +284,7 @@ func newReceiver(t testing.TB) (*receiver, Options) {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		hs.Serve(sniffer{pipes{&r.network}, config})
+		hs.Serve(sniffer{&r.network, config})
 	}()
 	roots := x509.NewCertPool()
 	roots.AddCert(certificate)

@@ -12,9 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // durable is a memory store that claims to survive.
@@ -231,7 +232,7 @@ func TestHOOK8DeliveryStatus(t *testing.T) {
 		w.r.on(fails)
 		emit(t, e, incident{ID: "i1"})
 		w.settle(time.Minute)
-		if st, err := w.Admin().State(t.Context(), s.ID); st != StateSuspended || err != nil {
+		if st, err := w.Admin().State(t.Context(), s.ID); st != operator.StateSuspended || err != nil {
 			t.Fatalf("%s %v", st, err)
 		}
 		before := len(w.r.all())
@@ -397,7 +398,7 @@ func TestStoreFailures(t *testing.T) {
 		failing := func(op string) {
 			f.fail.Store(&op)
 		}
-		for _, op := range []string{"verification", "put verification", "put", "dispatched"} {
+		for _, op := range []string{"verification", "put verification", "put"} {
 			failing(op)
 			_, rerr := call(w.Server, "alice", wire.MethodSubscribe, params(plain, secretA, ""))
 			wantError(t, rerr, -32603, "")

@@ -15,10 +15,12 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/solo"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // state is all that the server keeps for callers, by what keeps it, in a form that can be compared.
@@ -56,11 +58,9 @@ func (w *world) state() map[string]string {
 	put("live", s.Subscriptions())
 	h := s.webhooks.Holding()
 	put("webhooks", h.Live)
-	put("quota of webhooks", h.Owned)
-	put("quota of webhooks in all", h.Total)
 	put("locks of subscriptions", h.Locks)
 	put("verifications", h.Verification)
-	st := s.webhooks.Store().(*failingStore).Store
+	st := s.webhooks.Store().(*solo.Records).SubscriptionStore.(*failingStore).Store
 	records, err := st.Subscriptions(context.Background(), "", 100)
 	if err != nil {
 		w.t.Fatal(err)
@@ -70,7 +70,13 @@ func (w *world) state() map[string]string {
 	}
 	put("records", records)
 	for _, p := range []string{"alice", "bob"} {
-		own, total, err := st.CountVerifications(context.Background(), p)
+		own, total, err := st.CountSubscriptions(context.Background(), p)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		put("quota of webhooks for "+p, own)
+		put("quota of webhooks in all", total)
+		own, total, err = st.CountVerifications(context.Background(), p)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -144,7 +150,6 @@ var refusals = []refusalCase{
 	{name: "a store without the verification", fail: "verification", only: wire.MethodSubscribe, kind: wire.Internal},
 	{name: "a store that forgets the verification", fail: "put verification", only: wire.MethodSubscribe, kind: wire.Internal},
 	{name: "a store without room", fail: "put", only: wire.MethodSubscribe, kind: wire.Internal},
-	{name: "a store without room for progress", fail: "dispatched", only: wire.MethodSubscribe, kind: wire.Internal},
 	{name: "SUB-2 nobody", principal: "nobody", only: wire.MethodSubscribe, kind: wire.Forbidden},
 	{name: "SUB-3 a blocked address", members: `,"delivery":{"mode":"webhook","url":"https://10.0.0.1/","secret":"` + secretA + `"}`, only: wire.MethodSubscribe, kind: wire.InvalidParams},
 	{name: "SUB-3 a short secret", members: `,"delivery":{"mode":"webhook","url":"` + plain + `","secret":"whsec_AAAA"}`, only: wire.MethodSubscribe, kind: wire.InvalidParams},
@@ -204,7 +209,7 @@ func refusing(t *testing.T, f func(w *world, st *failingStore, hooks *journal)) 
 	st, hooks := &failingStore{Store: memory.New()}, &journal{}
 	bubble(t, func(o *Options) {
 		o.Store, o.MaxStreams = st, 1
-		o.Memory.PerPrincipal = 32 << 10
+		o.MemoryQuota.PerPrincipal = 32 << 10
 		o.Webhook.Quota.PerPrincipal = 1
 		o.Webhook.Verify.CacheFor = 10 * time.Minute
 		o.Visible = func(_ context.Context, _, event string) bool { return event != "hidden" }
@@ -239,7 +244,7 @@ func refusing(t *testing.T, f func(w *world, st *failingStore, hooks *journal)) 
 			},
 			OnUnsubscribe: func(_ context.Context, s Subscription, _ *filterArgs) { hooks.add("off " + s.ID) },
 		}
-		register(t, w.Server, "e", h, WithLease(24*time.Hour))
+		register(t, w.Server, "e", h, WithPollLease(24*time.Hour))
 		register(t, w.Server, "hidden", h)
 		register(t, w.Server, "closed", h)
 		register(t, w.Server, "pollonly", h, WithoutWebhook(), WithoutPush())
@@ -247,13 +252,13 @@ func refusing(t *testing.T, f func(w *world, st *failingStore, hooks *journal)) 
 		fails := func(context.Context, filterArgs, string) (events.Page[incident], error) {
 			return events.Page[incident]{}, errTest
 		}
-		if err := RegisterCheck(w.Server, incidentType("failing"), fails, h, WithLease(time.Minute)); err != nil {
+		if err := RegisterCheck(w.Server, incidentType("failing"), fails, h, WithPollLease(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := RegisterBoth(w.Server, incidentType("failing.both"), fails, h, WithLease(time.Minute)); err != nil {
+		if _, err := RegisterBoth(w.Server, incidentType("failing.both"), fails, h, WithPollLease(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.Admin().Terminate(t.Context(), Target{Event: "closed"}, events.Forbidden("closed")); err != nil {
+		if _, err := w.Admin().Terminate(t.Context(), operator.Target{Event: "closed"}, events.Forbidden("closed")); err != nil {
 			t.Fatal(err)
 		}
 		w.r.on(func(rw http.ResponseWriter, d *delivered) bool {

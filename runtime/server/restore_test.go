@@ -6,16 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 func durably(o *Options) { o.Store = durable{memory.New()} }
@@ -72,7 +75,7 @@ func TestSUB11Restart(t *testing.T) {
 			}
 		}
 		wantStrings(t, "hooks", hooks.lines(), "on P1", "on P1", "delivery", "delivery")
-		if i, err := w.Admin().Get(t.Context(), s.ID); err != nil || i.State != StateActive || i.ExpiresAt.Sub(i.RefreshedAt) != 10*time.Hour {
+		if i, err := w.Admin().Get(t.Context(), s.ID); err != nil || i.State != operator.StateActive || i.ExpiresAt.Sub(i.RefreshedAt) != 10*time.Hour {
 			t.Errorf("%+v %v", i, err)
 		}
 		w.subscribe("alice", p1)
@@ -209,8 +212,8 @@ func TestSUB11RefreshWhileRestoring(t *testing.T) {
 		if n := len(w.Subscriptions()); n != 19 {
 			t.Errorf("%d subscriptions", n)
 		}
-		if n := w.webhooks.Holding().Total; n != 19 {
-			t.Errorf("counted %d", n)
+		if _, n, err := w.webhooks.Store().CountSubscriptions(t.Context(), "alice"); n != 19 || err != nil {
+			t.Errorf("counted %d, %v", n, err)
 		}
 	})
 }
@@ -376,4 +379,41 @@ type forgetfulStore struct{ *memory.Store }
 
 func (*forgetfulStore) OpenLog(_ context.Context, _ string, o store.LogOptions) (store.EventLog, error) {
 	return memory.NewLog(o), nil
+}
+
+// A bareStore is a store of a user's own: it has what the interfaces ask for and nothing else.
+type bareStore struct {
+	store.Store
+	store.SubscriptionStore
+}
+
+// SUB-11, EVOL-1: webhooks of a server on a store of a user's own go on after a restart, and end with their event type.
+func TestSUB11StoreOfOnesOwn(t *testing.T) {
+	bubble(t, func(o *Options) {
+		kept := memory.New()
+		o.Store = bareStore{durable{kept}, kept}
+	}, func(w *world) {
+		t := w.t
+		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		register(t, w.Server, "gone", Hooks[filterArgs, incident]{})
+		w.subscribe("alice", params(plain, secretA, ""))
+		w.subscribe("alice", strings.Replace(params(plain, secretA, ""), `"name":"e"`, `"name":"gone"`, 1))
+		w.r.on(refuseAll)
+		emit(t, e, incident{ID: "i1"})
+		w.settle(time.Second)
+		w.restart(nil)
+		w.r.on(nil)
+		before := len(w.r.all())
+		e = register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		emit(t, e, incident{ID: "i2"})
+		w.settle(30 * time.Second)
+		wantStrings(t, "after a restart", slices.Sorted(slices.Values(w.r.shorts()[before:])), "i1", "i2")
+		w.settle(orphanTime)
+		if got := w.r.last().short(); !strings.Contains(got, "NotFound") {
+			t.Errorf("of an event type that nobody registers: %s", got)
+		}
+		if r, err := w.Admin().List(t.Context(), "", 10); err != nil || len(r) != 1 || r[0].Event != "e" {
+			t.Errorf("%+v %v", r, err)
+		}
+	})
 }

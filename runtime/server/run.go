@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // retryRead is how long a stream waits after its log failed.
@@ -72,22 +72,22 @@ func (r *run) loop() (json.RawMessage, error) {
 	if err := r.flush(); err != nil {
 		return nil, err
 	}
-	loop{source: st.source, wake: st.wake}.run(r.ctx, r.turn)
+	topic.Loop{Source: st.source, Wake: st.wake}.Run(r.ctx, r.turn)
 	return r.final, r.err
 }
 
 // turn writes what there is to write.
-func (r *run) turn() (turn, time.Time) {
+func (r *run) turn() (topic.Turn, time.Time) {
 	st := r.st
 	if ended, reason := st.outcome(); ended {
 		r.final, r.err = r.finish(reason)
-		return over, time.Time{}
+		return topic.Over, time.Time{}
 	}
 	if r.err = r.ctx.Err(); r.err != nil {
-		return over, time.Time{}
+		return topic.Over, time.Time{}
 	}
 	if !r.circumstances(time.Now()) {
-		return again, time.Time{}
+		return topic.Again, time.Time{}
 	}
 	more := r.collect()
 	r.frames = st.signals(r.frames)
@@ -99,22 +99,22 @@ func (r *run) turn() (turn, time.Time) {
 		}
 	}
 	if ended, _ := st.outcome(); ended && len(r.frames) == 0 {
-		return again, time.Time{}
+		return topic.Again, time.Time{}
 	}
 	if r.err = r.ctx.Err(); r.err != nil {
-		return over, time.Time{}
+		return topic.Over, time.Time{}
 	}
 	if r.err = r.flush(); r.err != nil {
-		return over, time.Time{}
+		return topic.Over, time.Time{}
 	}
 	st.wrote()
 	switch {
 	case more:
-		return again, time.Time{}
+		return topic.Again, time.Time{}
 	case r.failing:
-		return pause, r.deadline()
+		return topic.Pause, r.deadline()
 	}
-	return rest, r.deadline()
+	return topic.Rest, r.deadline()
 }
 
 // circumstances looks at what may end or change the stream; false when it did.

@@ -3,12 +3,12 @@
 // clients set up with events/subscribe.
 //
 // Authors meet [New], [Register] and its siblings (called by generated code), [Hooks] and
-// [Emitter]; [WebhookOptions] switches webhooks on, and operators look after them with [Admin].
+// [Emitter]; [WebhookOptions] switches webhooks on, and operators look after them with [operator.Admin].
 // Package transport carries what the server answers; docs/architecture.md shows the rooms inside.
 //
 // Inside, every event type has a log and every consumer is a reader with a position (package
 // internal/topic). Occurrences that a check finds go through a feed (package internal/feed), whose log
-// is read in the same way. Streams, followers and held polls read in one loop (loop.go). Webhook
+// is read in the same way. Streams, followers and held polls read in a [topic.Loop]. Webhook
 // subscriptions are kept by package internal/subscriber, and package delivery turns their readers;
 // webhook.go and subscribe.go are what they meet of the server.
 package server
@@ -20,17 +20,22 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/evolve"
+	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/evolve"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/history"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/waittool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
@@ -43,7 +48,8 @@ type Server struct {
 	closing chan struct{}
 	running sync.WaitGroup // streams and feeds
 
-	registering sync.Mutex // one registration at a time
+	registering sync.Mutex       // one registration at a time
+	schemas     validate.Library // of the event types
 
 	mu        sync.Mutex
 	closed    bool
@@ -62,12 +68,10 @@ type Server struct {
 	leases   leases
 	holdings holdings
 	webhooks *subscriber.Subscriptions // nil without webhook delivery
-	clock    *storeClock               // of a store of several processes with webhooks; else nil
-	cluster  *cluster                  // nil on a store of one process, and where nothing is served
-	control  *control                  // nil on a store of one process
+	cluster  processes
 	log      fault.Log
-	reads    sync.Map    // name of a read tool → name of its event
-	waits    atomic.Bool // the wait tool is there
+	tools    waittool.Tools
+	history  *history.Memory
 	vitals   vitals
 	own      memory.Actions // where the store remembers none
 	metrics  *metrics
@@ -108,15 +112,20 @@ func build(srv *mcp.Server, o Options) (*Server, error) {
 		types: map[string]*eventType{}, retired: map[string]*eventType{}, streams: map[*pushStream]struct{}{},
 		quota: map[quotaKey]int{}, listeners: map[int]func(){}}
 	s.log.Logger = s.options.Logger
-	s.members.server, s.leases.server, s.holdings.limits = s, s, s.options.Memory
+	s.history = history.Of(s.options.Store, s.now)
+	s.tools.Options = waittool.Options{Host: toolHost{s}, MCP: srv, Log: &s.log, MaxWait: s.options.MaxToolWait, MaxParams: s.options.MaxParams,
+		Private: s.options.Visible != nil}
+	s.members.server, s.leases.server, s.holdings.limits = s, s, s.options.MemoryQuota
 	var err error
 	if s.metrics, err = newMetrics(s.options.meter()); err != nil {
 		return nil, err
 	}
 	s.port = &port.Port{Hub: new(port.Hub), Inside: inside{s}}
+	if s.cluster, err = s.processes(context.Background()); err != nil {
+		return nil, err
+	}
 	if srv == nil {
-		s.control, err = s.openControl(context.Background())
-		return s, err
+		return s, s.cluster.join()
 	}
 	if o.Webhook != nil {
 		if s.webhooks, err = newWebhooks(s); err != nil {
@@ -126,19 +135,19 @@ func build(srv *mcp.Server, o Options) (*Server, error) {
 	if err := s.install(); err != nil {
 		return nil, err
 	}
-	if s.control, err = s.openControl(context.Background()); err != nil {
-		return nil, err
-	}
-	if s.cluster, err = s.joinCluster(); err != nil {
-		s.control.shutdown()
+	if err = s.cluster.join(); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
+// now is the time by which occurrences are stamped and ages counted: the store's, where several processes share
+// one (REP-8).
+func (s *Server) now() time.Time { return s.cluster.now().UTC() }
+
 // shared tells that other processes may use the store.
 func (s *Server) shared() bool {
-	_, ok := s.options.Store.(store.Shared)
+	_, ok := s.options.Store.(engine.Shared)
 	return ok
 }
 
@@ -194,26 +203,28 @@ func (s *Server) register(d *definition) (*eventType, error) {
 	if closed {
 		return nil, fmt.Errorf("registering event %q: %w", d.info.Name, events.ErrClosed)
 	}
-	m, err := s.recall(context.Background(), d)
-	if err != nil {
-		return nil, fmt.Errorf("registering event %q: %w", d.info.Name, err)
-	}
+	d.Clock = s.now
 	switch {
 	case et != nil:
-		return et, s.redefine(et, d, m)
+		return et, s.redefine(et, d)
 	case back != nil && back.sameSource(d):
-		return back, s.revive(back, d, m)
+		return back, s.revive(back, d)
 	}
 	et = &eventType{server: s, name: d.info.Name, def: d, counting: newCounting(d.info.Name)}
 	et.feeds.Init(et)
 	et.feeds.Adopt(d.check)
 	if d.emits {
 		logs := s.options.Store
-		if d.info.NoReplay && !s.shared() {
+		apart := d.info.NoReplay && !s.shared()
+		if apart {
 			logs = memory.New() // what is never replayed need not outlive the process
 		}
-		lo, asked := d.options.retention.logOptions(), s.asked()
-		et.topic, err = topic.Open(&d.Type, topic.Options{Slots: recordSlots, Asked: asked, Open: func(appended func([]store.Entry)) (store.EventLog, error) {
+		asked := s.asked()
+		lo, err := d.options.retention.logOptions(logs.Durable())
+		if err != nil {
+			return nil, fmt.Errorf("registering event %q: %w", d.info.Name, err)
+		}
+		et.topic, err = topic.Open(&d.Type, topic.Options{Slots: recordSlots, Apart: apart, Asked: asked, Open: func(appended func([]store.Entry)) (store.EventLog, error) {
 			lo.Appended = appended
 			return logs.OpenLog(context.Background(), d.info.Name, lo)
 		}})
@@ -221,17 +232,18 @@ func (s *Server) register(d *definition) (*eventType, error) {
 			return nil, fmt.Errorf("registering event %q: opening its log: %w", d.info.Name, err)
 		}
 	}
-	if err := s.recordSchemas(context.Background(), d, et.topic); err != nil {
+	m, err := s.recall(d, et.topic)
+	if err != nil {
 		return nil, fmt.Errorf("registering event %q: %w", d.info.Name, err)
 	}
-	if err := s.restore(et, m); err != nil {
+	if err := s.restore(et, d, m); err != nil {
 		return nil, fmt.Errorf("registering event %q: %w", d.info.Name, err)
 	}
 	if err := s.recallClosing(context.Background(), et); err != nil {
 		return nil, fmt.Errorf("registering event %q: %w", d.info.Name, err)
 	}
 	s.list(et)
-	s.recallLater(et)
+	s.cluster.recallLater(et.name)
 	return et, nil
 }
 
@@ -261,18 +273,19 @@ func (et *eventType) sameSource(d *definition) bool {
 }
 
 // redefine changes a type in place (EVOL-2, EVOL-3).
-func (s *Server) redefine(et *eventType, d *definition, m *recollection) error {
+func (s *Server) redefine(et *eventType, d *definition) error {
 	if !et.sameSource(d) {
 		return fmt.Errorf("registering event %q again: source and replay cannot change in place; remove the type first", et.name)
 	}
 	old := et.current()
-	if err := s.recordSchemas(context.Background(), d, et.topic); err != nil {
+	m, err := s.recall(d, et.topic)
+	if err != nil {
 		return fmt.Errorf("registering event %q again: %w", et.name, err)
 	}
 	if err := s.reopen(context.Background(), et); err != nil {
 		return fmt.Errorf("registering event %q again: %w", et.name, err)
 	}
-	changes := evolve.Compare(old.descriptor, d.descriptor)
+	changes := evolve.Compare(old.descriptor(), d.descriptor())
 	var reset bool
 	for _, c := range changes {
 		reset = reset || c.Feature == fault.FeaturePayload
@@ -281,14 +294,15 @@ func (s *Server) redefine(et *eventType, d *definition, m *recollection) error {
 	if len(changes) > 0 {
 		d.lineage, d.changed = old.lineage+1, changes[0].Feature
 	}
-	et.adopt(d, reset && !s.shared()) // there the history says what is not replayed
+	et.adopt(d, reset && !s.shared())
 	if s.webhooks != nil {
-		if err := s.webhooks.Redefined(et, d); err != nil {
+		s.webhooks.Redefined(et)
+		if err := s.cluster.serve(et, func() {}); err != nil {
 			return fmt.Errorf("registering event %q again: %w", et.name, err)
 		}
 	}
 	s.cluster.hurry()
-	m.commit(et.topic)
+	s.commit(d, m)
 	for _, st := range s.streamsOf(et) {
 		if len(changes) > 0 {
 			st.end(fault.SchemaChanged(changes[0].Feature))
@@ -314,15 +328,16 @@ func (et *eventType) adopt(d *definition, reset bool) {
 }
 
 // revive registers a removed type again; its log goes on, since logs are opened once.
-func (s *Server) revive(et *eventType, d *definition, m *recollection) error {
-	if err := s.recordSchemas(context.Background(), d, et.topic); err != nil {
+func (s *Server) revive(et *eventType, d *definition) error {
+	m, err := s.recall(d, et.topic)
+	if err != nil {
 		return fmt.Errorf("registering event %q again: %w", et.name, err)
 	}
 	if err := s.reopen(context.Background(), et); err != nil {
 		return fmt.Errorf("registering event %q again: %w", et.name, err)
 	}
 	et.adopt(d, !s.shared())
-	if err := s.restore(et, m); err != nil {
+	if err := s.restore(et, d, m); err != nil {
 		return fmt.Errorf("registering event %q again: %w", et.name, err)
 	}
 	s.list(et)
@@ -351,10 +366,7 @@ func (s *Server) Remove(name string) error {
 	for _, st := range s.streamsOf(et) {
 		st.end(fault.NotFound("event"))
 	}
-	if s.webhooks != nil && !s.shared() { // else another process may serve it
-		s.webhooks.EndAll(subscriber.OfType(et), fault.NotFound("event"))
-		s.webhooks.CloseLog(et)
-	}
+	s.webhooks.Review(et)
 	if et.topic != nil {
 		et.topic.SignalAll()
 	}

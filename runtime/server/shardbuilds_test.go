@@ -17,7 +17,7 @@ var narrowInput = strings.Replace(filterSchema, `,"tag":{"type":"string"}`, ``, 
 // REP-16: an additive build beside the older one, handovers in both directions, the older one restarted beside
 // it, and a rollback end nothing and lose nothing.
 func TestREP16WebhooksOverAdditiveBuilds(t *testing.T) {
-	f := newFleet(t, 1, func(f *fleet) { f.payload, f.options.Replica.Lease = oldPayload, time.Second })
+	f := newFleet(t, 1, func(f *fleet) { f.payload, f.options.Replica.Lease = oldPayload, 3*time.Second })
 	f.settled()
 	var sent []string
 	for i := range 6 {
@@ -60,9 +60,9 @@ func TestREP16EndingsWaitForTheLastOlderBuild(t *testing.T) {
 	f.payload = narrowPayload
 	newer := f.join()
 	const grace = 8 * time.Second // a restart takes its time
-	newer.cluster.builds.mu.Lock()
-	newer.cluster.builds.lease = grace
-	newer.cluster.builds.mu.Unlock()
+	newer.cluster.(*cluster).builds.mu.Lock()
+	newer.cluster.(*cluster).builds.lease = grace
+	newer.cluster.(*cluster).builds.mu.Unlock()
 	f.settled()
 	fresh := newer.subscribe(t, "bob", params(plain, secretA, ""))
 	f.payload = oldPayload
@@ -110,9 +110,9 @@ func TestREP16UnreadableArgumentsAreLeftToOthers(t *testing.T) {
 	waitUntil(t, "the first", func() bool { return len(f.r.to(plain)) == 1 })
 	f.input = narrowInput
 	newer := f.join()
-	newer.cluster.builds.mu.Lock()
-	newer.cluster.builds.lease = time.Hour // as if an older build had just been there
-	newer.cluster.builds.mu.Unlock()
+	newer.cluster.(*cluster).builds.mu.Lock()
+	newer.cluster.(*cluster).builds.lease = time.Hour // as if an older build had just been there
+	newer.cluster.(*cluster).builds.mu.Unlock()
 	f.settled()
 	f.leave(f.members[0])
 	f.settled()

@@ -9,13 +9,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/evolve"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/history"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/shard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 const (
@@ -35,42 +38,47 @@ func (r *Replica) orphans() time.Duration {
 	return orphanTime
 }
 
-// sharing is what webhook subscriptions need where several processes serve the store; nil elsewhere.
-func (s *Server) sharing(ctx context.Context) (*subscriber.Sharing, error) {
-	shared, ok := s.options.Store.(store.Shared)
-	if !ok {
-		return nil, nil
-	}
-	s.clock = &storeClock{store: shared}
-	if err := s.clock.ask(ctx); err != nil {
-		return nil, err
-	}
-	return &subscriber.Sharing{
-		Store: shared, Now: s.clock.now, Shards: shardsOfType,
-		Heard: func() bool { return s.control != nil && s.control.heard() },
-		Tell: func(ctx context.Context, id string, of store.Shard) error {
-			o := order{Kind: orderSubscription, Target: &Target{ID: id}}
+// Changes of what nobody knows are told at most so often.
+const (
+	unknownRate  = 20
+	unknownBurst = 50
+)
+
+func (c *cluster) records(context.Context) (subscriber.Records, *subscriber.Cluster, error) {
+	unknown := rate.NewLimiter(unknownRate, unknownBurst)
+	return c.store, &subscriber.Cluster{
+		Now: c.clock.now, Shards: shardsOfType,
+		May: func(t subscriber.Tenure) func() bool {
+			return func() bool { return c.control.heard() && t.Valid() }
+		},
+		Tell: func(ctx context.Context, id string, of engine.Shard) error {
+			o := order{Kind: orderSubscription, Target: &operator.Target{ID: id}}
 			if of.Topic != "" {
 				o.Target.Event, o.Shard = of.Topic, of.Number
+			} else if err := unknown.Wait(ctx); err != nil {
+				return err
 			}
-			return s.ask(ctx, o)
+			return c.ask(ctx, o)
 		},
-		Orders: func(ctx context.Context, owned store.OwnedStore, none bool) (subscriber.Orders, error) {
-			return s.control.orders(ctx, owned, none)
+		Orders: func(ctx context.Context, owned engine.Owned, none bool) (subscriber.Orders, error) {
+			return c.control.orders(ctx, owned, none)
 		},
-		Obsolete: func(event, schema string) *events.Error { return s.cluster.builds.obsolete(event, schema) },
+		Obsolete: func(et subscriber.EventType, schema string, _ bool) *events.Error {
+			return c.builds.obsolete(et.Name(), schema)
+		},
 	}, nil
 }
 
 // A storeClock is the store's time: by the offset that the last renewal of the lease measured, and until
 // there is one by a question of its own (REP-8).
 type storeClock struct {
-	store store.Shared
+	store engine.Shared
 	owner atomic.Pointer[shard.Owner]
 
-	mu   sync.Mutex
-	read time.Time // by the store
-	at   time.Time // when, by this process
+	asking sync.Mutex // held by who refreshes
+	mu     sync.Mutex
+	read   time.Time // by the store
+	at     time.Time // when, by this process
 }
 
 func (c *storeClock) ask(ctx context.Context) error {
@@ -86,11 +94,38 @@ func (c *storeClock) ask(ctx context.Context) error {
 	return nil
 }
 
-// older reports whether the store was last asked longer ago.
-func (c *storeClock) older(than time.Duration) bool {
+const (
+	// clockAge is how old an answer may become where no lease is renewed, in a process that only emits: clocks drift
+	// apart.
+	clockAge = time.Minute
+	// clockTime bounds a question for a newer one.
+	clockTime = 2 * time.Second
+)
+
+// refresh asks again where the last answer is old. Without a new one the old one goes on.
+func (c *storeClock) refresh(ctx context.Context) {
+	if c.renewed() || !c.asking.TryLock() {
+		return
+	}
+	defer c.asking.Unlock()
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at.IsZero() || time.Since(c.at) > than
+	old := time.Since(c.at) > clockAge
+	c.mu.Unlock()
+	if old {
+		ctx, cancel := context.WithTimeout(ctx, clockTime)
+		defer cancel()
+		_ = c.ask(ctx)
+	}
+}
+
+// renewed tells that the time comes with renewals of the lease.
+func (c *storeClock) renewed() bool {
+	o := c.owner.Load()
+	if o == nil {
+		return false
+	}
+	_, known := o.Now()
+	return known
 }
 
 func (c *storeClock) now() time.Time {
@@ -114,15 +149,14 @@ func (c *cluster) types() map[string]string {
 	types := make(map[string]string, len(all))
 	for _, et := range all {
 		if d := et.current(); d != nil && d.hooked {
-			types[et.name] = d.fingerprint()
+			types[et.name] = d.Fingerprint()
 		}
 	}
 	return types
 }
 
-// hurry lets the others know soon of what is registered.
 func (c *cluster) hurry() {
-	if c != nil {
+	if !c.server.options.emitOnly {
 		c.owner.Hurry()
 	}
 }
@@ -131,12 +165,13 @@ func (c *cluster) hurry() {
 // any more (REP-16).
 type builds struct {
 	server  *Server
+	store   engine.Shared
 	lease   time.Duration
 	started time.Time
 
 	mu        sync.Mutex
 	seen      map[schemaOf]time.Time // when another process last had it
-	histories map[string][]store.SchemaVersion
+	histories map[string][]engine.SchemaVersion
 	// event, older and newer fingerprint → the feature that changed incompatibly, "" for none
 	verdicts map[[3]string]string
 }
@@ -144,16 +179,16 @@ type builds struct {
 // A schemaOf is an event type with the fingerprint of its schemas.
 type schemaOf struct{ event, fingerprint string }
 
-func (b *builds) init(s *Server, lease time.Duration) {
+func (b *builds) init(s *Server, st engine.Shared, lease time.Duration) {
 	if lease == 0 {
 		lease = replicaLease
 	}
-	b.server, b.lease, b.started = s, lease, time.Now()
-	b.seen, b.histories, b.verdicts = map[schemaOf]time.Time{}, map[string][]store.SchemaVersion{}, map[[3]string]string{}
+	b.server, b.store, b.lease, b.started = s, st, lease, time.Now()
+	b.seen, b.histories, b.verdicts = map[schemaOf]time.Time{}, map[string][]engine.SchemaVersion{}, map[[3]string]string{}
 }
 
 // looked notes what the other processes serve.
-func (b *builds) looked(c store.Cluster, own uint64) {
+func (b *builds) looked(c engine.Cluster, own uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -179,7 +214,7 @@ func (b *builds) obsolete(event, schema string) *events.Error {
 		return nil
 	}
 	d := et.current()
-	if d == nil || d.fingerprint() == schema {
+	if d == nil || d.Fingerprint() == schema {
 		return nil
 	}
 	known, feature, err := b.judge(event, schema, d)
@@ -195,10 +230,10 @@ func (b *builds) obsolete(event, schema string) *events.Error {
 
 // judge returns the schemas from the older ones on to d's, without those, and what has changed
 // incompatibly between them; "" when nothing has, and when d is not the newer one.
-func (b *builds) judge(event, older string, d *definition) (between []store.SchemaVersion, feature string, err error) {
-	newer := d.fingerprint()
-	place := func(known []store.SchemaVersion, of string) int {
-		return slices.IndexFunc(known, func(v store.SchemaVersion) bool { return v.Fingerprint == of })
+func (b *builds) judge(event, older string, d *definition) (between []engine.SchemaVersion, feature string, err error) {
+	newer := d.Fingerprint()
+	place := func(known []engine.SchemaVersion, of string) int {
+		return slices.IndexFunc(known, func(v engine.SchemaVersion) bool { return v.Fingerprint == of })
 	}
 	b.mu.Lock()
 	known := b.histories[event]
@@ -210,14 +245,13 @@ func (b *builds) judge(event, older string, d *definition) (between []store.Sche
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), hookTime)
 		defer cancel()
-		if known, err = b.server.options.Store.(store.Shared).History(ctx, event); err != nil {
+		if known, err = b.store.History(ctx, event); err != nil {
 			return nil, "", err
 		}
 	}
 	from, to := place(known, older), place(known, newer)
 	if !judged && from >= 0 && from < to {
-		before := wire.Descriptor{Name: event, InputSchema: known[from].InputSchema, PayloadSchema: known[from].PayloadSchema}
-		if changes := evolve.Compare(before, d.descriptor); len(changes) > 0 {
+		if changes := history.Changes(known[from], d.descriptor()); len(changes) > 0 {
 			feature = changes[0].Feature
 		}
 	}
@@ -232,14 +266,14 @@ func (b *builds) judge(event, older string, d *definition) (between []store.Sche
 }
 
 // present reports whether a process may still serve one of the schemas.
-func (b *builds) present(event string, schemas []store.SchemaVersion) bool {
+func (b *builds) present(event string, schemas []engine.SchemaVersion) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
 	if now.Sub(b.started) < b.lease {
 		return true // not known yet
 	}
-	return slices.ContainsFunc(schemas, func(v store.SchemaVersion) bool {
+	return slices.ContainsFunc(schemas, func(v engine.SchemaVersion) bool {
 		seen, ok := b.seen[schemaOf{event, v.Fingerprint}]
 		return ok && now.Sub(seen) < b.lease
 	})
@@ -247,8 +281,8 @@ func (b *builds) present(event string, schemas []store.SchemaVersion) bool {
 
 // away returns the record of a webhook subscription that another process delivers to, where err says
 // that it is not live in this one; nil for none.
-func (a *Admin) away(ctx context.Context, id string, err error) (*store.Subscription, error) {
-	if !a.s.shared() || a.s.webhooks == nil || !errors.Is(err, events.ErrNotFound) || a.s.webhooks.Get(id) != nil {
+func (a *admin) away(ctx context.Context, id string, err error) (*store.Subscription, error) {
+	if a.s.webhooks == nil || !errors.Is(err, events.ErrNotFound) || a.s.webhooks.Get(id) != nil {
 		return nil, nil
 	}
 	r, ok, err := a.s.webhooks.Store().Subscription(ctx, id)
@@ -269,35 +303,35 @@ const (
 )
 
 // sendAgainAway is SendAgain for a subscription that another process delivers to.
-func (a *Admin) sendAgainAway(ctx context.Context, id, eventID string) (store.Attempt, error) {
-	of := func(made []store.Attempt) *store.Attempt { // the latest
-		if i := slices.IndexFunc(made, func(m store.Attempt) bool { return m.EventID == eventID }); i >= 0 {
+func (a *admin) sendAgainAway(ctx context.Context, id, eventID string) (operator.Attempt, error) {
+	of := func(made []operator.Attempt) *operator.Attempt { // the latest
+		if i := slices.IndexFunc(made, func(m operator.Attempt) bool { return m.EventID == eventID }); i >= 0 {
 			return &made[i]
 		}
 		return nil
 	}
 	made, err := a.Attempts(ctx, id)
 	if err != nil {
-		return store.Attempt{}, err
+		return operator.Attempt{}, err
 	}
 	before := of(made)
 	if before == nil {
-		return store.Attempt{}, fmt.Errorf("no attempt at it is kept: %w", fault.NotFound("occurrence"))
+		return operator.Attempt{}, fmt.Errorf("no delivery attempt of it is stored: %w", fault.NotFound("occurrence"))
 	}
-	if err := a.s.ask(ctx, order{Kind: orderAgain, Target: &Target{ID: id}, EventID: eventID}); err != nil {
-		return store.Attempt{}, err
+	if err := a.s.cluster.ask(ctx, order{Kind: orderAgain, Target: &operator.Target{ID: id}, EventID: eventID}); err != nil {
+		return operator.Attempt{}, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, againTime, errAgainTime)
 	defer cancel()
 	for {
 		select {
 		case <-ctx.Done():
-			return store.Attempt{}, context.Cause(ctx)
+			return operator.Attempt{}, context.Cause(ctx)
 		case <-time.After(againEvery):
 		}
 		made, err := a.Attempts(ctx, id)
 		if err != nil && ctx.Err() == nil {
-			return store.Attempt{}, err
+			return operator.Attempt{}, err
 		}
 		if now := of(made); now != nil && now.At.After(before.At) {
 			return *now, nil
@@ -306,4 +340,4 @@ func (a *Admin) sendAgainAway(ctx context.Context, id, eventID string) (store.At
 }
 
 // errAgainTime says that another process was asked for an attempt and has not stored what came of it.
-var errAgainTime = fmt.Errorf("the process that delivers was asked, and has stored no attempt within %s", againTime)
+var errAgainTime = fmt.Errorf("the delivering process recorded no attempt within %s", againTime)

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
@@ -15,7 +16,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A pushStream is a [port.Stream], or what a follower reads.
@@ -62,6 +62,9 @@ func (s inside) Open(ctx context.Context, r port.Request) (port.Stream, error) {
 }
 
 func (s *Server) open(ctx context.Context, r *port.Request) (*pushStream, error) {
+	if err := fault.Bounded(r.Params, s.options.MaxParams); err != nil {
+		return nil, err
+	}
 	p, err := wire.DecodeStreamParams(r.Params)
 	if err != nil {
 		return nil, fault.InvalidParams(err)
@@ -141,7 +144,7 @@ func (st *pushStream) position(ctx context.Context, a arguments, head store.Posi
 		return err
 	}
 	st.truncated = start.Truncated
-	st.source = &logSource{st.et.topic.Reader(a.Arguments, st.sub.ID, st.wake, start.Position)}
+	st.source = &logSource{st.et.topic.ReaderFrom(a.Arguments, st.sub.ID, st.wake, start)}
 	st.wrote()
 	return nil
 }

@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // PUSH-1, PUSH-2, PUSH-3, OCC-3: the frames of a stream, byte for byte.
@@ -393,3 +393,36 @@ func TestEmitRefuses(t *testing.T) {
 		t.Fatalf("SRV-6: %v", err)
 	}
 }
+
+// PUSH-8 (M17): when its context has ended, nothing more is written to a stream, also where the end comes while the
+// stream looks for something to write.
+func TestPUSH8NothingIsWrittenAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		var found, late atomic.Int32
+		e := register(t, s, "e", Hooks[filterArgs, incident]{Transform: func(context.Context, *incident, *filterArgs) error {
+			found.Add(1)
+			cancel()
+			return nil
+		}})
+		st, rerr := openStream(s, "ann", `{"name":"e"}`)
+		if rerr != nil {
+			t.Fatal(rerr)
+		}
+		time.AfterFunc(time.Second, func() { emit(t, e, incident{ID: "1"}) })
+		_, err := st.Run(ctx, carrierFunc(func([]frame.Frame) error {
+			if ctx.Err() != nil {
+				late.Add(1)
+			}
+			return nil
+		}))
+		if !errors.Is(err, context.Canceled) || late.Load() != 0 || found.Load() != 1 {
+			t.Errorf("%v after %d occurrences; %d writes after the end", err, found.Load(), late.Load())
+		}
+	})
+}
+
+type carrierFunc func([]frame.Frame) error
+
+func (f carrierFunc) Write(frames []frame.Frame) error { return f(frames) }

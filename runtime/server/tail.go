@@ -3,13 +3,14 @@ package server
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -24,35 +25,16 @@ const (
 	tailBehind = 1000
 )
 
-// A Tailed is an occurrence that passed.
-type Tailed struct {
-	Event     string      `json:"event"`
-	EventID   string      `json:"eventId"`
-	Timestamp events.Time `json:"timestamp"`
-	// Position counts the occurrences of the event type.
-	Position store.Position `json:"position"`
-	// Bytes is the size of its payload.
-	Bytes int `json:"bytes"`
-	// Targeted tells that it is for named subscriptions only.
-	Targeted bool `json:"targeted,omitempty"`
-	// Data is the payload, before any Transform.
-	Data json.RawMessage `json:"data"`
-}
-
-// A Tail shows occurrences as they become visible in this process, whoever emitted them; what checks find
-// is not among them. It keeps a position for each event type and nothing else, so that nobody waits for
-// who reads it slowly. It is for one goroutine.
-type Tail struct {
+// A tail implements [operator.Tail].
+type tail struct {
 	s     *Server
 	event string
 	at    map[*eventType]store.Position
 	first int // with which event type the next look begins
 }
 
-// Tail begins at the present end of an event type's log, or of all. An unknown type is
-// events.ErrNotFound.
-func (a *Admin) Tail(event string) (*Tail, error) {
-	t := &Tail{s: a.s, event: event, at: map[*eventType]store.Position{}}
+func (a *admin) Tail(event string) (operator.Tail, error) {
+	t := &tail{s: a.s, event: event, at: map[*eventType]store.Position{}}
 	types := t.types()
 	if event != "" && len(types) == 0 {
 		return nil, fmt.Errorf("following %s: %w", event, fault.NotFound("event"))
@@ -64,7 +46,7 @@ func (a *Admin) Tail(event string) (*Tail, error) {
 }
 
 // types are those that it follows, in order of their names.
-func (t *Tail) types() (all []*eventType) {
+func (t *tail) types() (all []*eventType) {
 	t.s.mu.Lock()
 	for name, et := range t.s.types {
 		if et.topic != nil && (t.event == "" || t.event == name) {
@@ -76,9 +58,8 @@ func (t *Tail) types() (all []*eventType) {
 	return all
 }
 
-// Next waits for occurrences, at most until ctx ends or the server is shut down (events.ErrClosed). Those
-// of one event type are in order. skipped is how many were passed over because this tail was too slow.
-func (t *Tail) Next(ctx context.Context) (found []Tailed, skipped int64, err error) {
+// Next implements [operator.Tail].
+func (t *tail) Next(ctx context.Context) (found []operator.Occurrence, skipped int64, err error) {
 	for {
 		if found, skipped, err = t.look(ctx); err != nil || len(found) > 0 || skipped > 0 {
 			return found, skipped, err
@@ -93,7 +74,7 @@ func (t *Tail) Next(ctx context.Context) (found []Tailed, skipped int64, err err
 	}
 }
 
-func (t *Tail) look(ctx context.Context) (found []Tailed, skipped int64, err error) {
+func (t *tail) look(ctx context.Context) (found []operator.Occurrence, skipped int64, err error) {
 	types := t.types()
 	for i := range types {
 		if len(found)+tailBatch > tailPage {
@@ -125,8 +106,12 @@ func (t *Tail) look(ctx context.Context) (found []Tailed, skipped int64, err err
 			}
 			skipped += int64(e.Position - at - 1)
 			at = e.Position
-			found = append(found, Tailed{Event: et.name, EventID: e.EventID, Timestamp: e.Timestamp, Position: e.Position,
-				Bytes: len(e.Data), Targeted: e.Targets != nil, Data: e.Data})
+			data := e.Data
+			if topic.Sound(e) != nil {
+				data = nil // it would break the answer
+			}
+			found = append(found, operator.Occurrence{Event: et.name, EventID: e.EventID, Timestamp: e.Timestamp, Position: e.Position,
+				Bytes: len(e.Data), Targeted: e.Targets != nil, Data: data})
 		}
 		if len(b.Entries) == 0 && b.Oldest > head { // evicted before they could be read
 			skipped += int64(head - at)

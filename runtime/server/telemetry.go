@@ -24,6 +24,7 @@ const (
 // metrics are what a server measures (docs/observability.md).
 type metrics struct {
 	emits, polls, frames metric.Int64Counter
+	rejected             metric.Int64Counter
 	store                metric.Float64Histogram
 	asked                [len(operations)][]metric.RecordOption // of what went well
 
@@ -59,6 +60,7 @@ func newMetrics(m metric.Meter) (*metrics, error) {
 	x.store = i.Seconds("store.duration", "Time that a durable store took to answer.")
 	x.tail = i.Age("tail.delay", "Time since the log of an event type was last looked at for what other processes append.")
 	x.shards = i.Present("shard.owned", "{shard}", "Shards of a shared store that this process owns.")
+	x.rejected = i.Counter("outbox.rejected", "{occurrence}", "Occurrences of transactions that were put aside, since they are none.")
 	x.lease = i.Present("lease.held", "{lease}", "1 while this process has its lease on a shared store, else 0.")
 	for op, name := range operations {
 		x.asked[op] = []metric.RecordOption{telemetry.With(telemetry.Operation.String(name))}
@@ -177,15 +179,16 @@ func (m *metrics) observe(s *Server) (err error) {
 			o.ObserveInt64(m.streams, streams[et.name], name...)
 			o.ObserveInt64(m.lag, lag[et.name], name...)
 		}
-		if s.cluster != nil {
-			s.cluster.observe(m, o)
-		}
+		s.cluster.observe(m, o)
 		return nil
 	})
 	return err
 }
 
 func (c *cluster) observe(m *metrics, o metric.Observer) {
+	if c.owner == nil {
+		return
+	}
 	leased, owned := c.owner.Status()
 	n := int64(0)
 	if leased {

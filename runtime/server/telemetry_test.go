@@ -12,13 +12,13 @@ import (
 	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/metertest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 const ofE = "mcp.events.type=e"
@@ -257,7 +257,7 @@ func TestSharedMetrics(t *testing.T) {
 	if age, ok := m.Observed(t)["mcp.events.tail.delay "+ofE]; !ok || age < 0 || age > 30 {
 		t.Errorf("tail delay %v, %v", age, ok)
 	}
-	s.cluster.stop()
+	s.cluster.(*cluster).stop()
 	waitUntil(t, "the lease is lost", func() bool { return m.Observed(t)["mcp.events.lease.held"] == 0 })
 }
 

@@ -14,9 +14,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // Trap 10 is carried by pushStream.end, where the first reason counts, by run.finish, and by run.loop, which asks

@@ -14,10 +14,10 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // Trap 2: concurrent emitters and a poller: the poller sees every event once, each emitter's in
@@ -114,7 +114,7 @@ func TestResumeFromAnyFrame(t *testing.T) {
 	})
 }
 
-// Trap 5, CUR-1, CUR-7: old, foreign, random and future cursors: a fresh cursor, truncated, and
+// Trap 5, CUR-1, CUR-7, CUR-8: old, foreign, random and future cursors, and those of other entries: a fresh cursor, truncated, and
 // never an error or a wait for ever. The trap is carried by resolveCursor, case by case, and by
 // memory.NewLog, whose epoch is random.
 func TestStrangeCursors(t *testing.T) {
@@ -132,8 +132,10 @@ func TestStrangeCursors(t *testing.T) {
 	earlier := pollFrom(t, before, nil, "").Cursor
 	foreign := poll(t, before, `{"name":"other"}`).Cursor
 	s, e := newLog()
+	var given []string
 	for i := range 8 {
 		emit(t, e, incident{ID: fmt.Sprint("x", i)})
+		given = append(given, *pollFrom(t, s, nil, "").Cursor)
 	}
 	head := pollFrom(t, s, nil, "").Cursor
 	now, err := wire.ParseCursor(*head)
@@ -142,7 +144,15 @@ func TestStrangeCursors(t *testing.T) {
 	}
 	at := func(epoch, pos uint64) string {
 		c := now
-		c.Epoch, c.Position = epoch, pos
+		c.Epoch, c.Position, c.Proof = epoch, pos, 0 // as builds of before proofs gave them out
+		return c.String()
+	}
+	proven := func(pos uint64, change uint32) string {
+		c, err := wire.ParseCursor(given[pos-1])
+		if err != nil || c.Position != pos || c.Proof == 0 {
+			t.Fatalf("the cursor after %d is %+v, %v", pos, c, err)
+		}
+		c.Proof ^= change
 		return c.String()
 	}
 	retained := []string{"x3", "x4", "x5", "x6", "x7"}
@@ -158,7 +168,12 @@ func TestStrangeCursors(t *testing.T) {
 		{"before all", at(now.Epoch, 0), true, retained},
 		{"an earlier life", *earlier, true, retained},
 		{"the beginning of an earlier life", *evicted, true, retained},
-		{"ahead of the head", at(now.Epoch, 9), true, nil},
+		{"ahead of the head", at(now.Epoch, 9), true, retained},
+		{"proven in the log", proven(6, 0), false, retained[3:]},
+		{"proven, the last evicted", proven(3, 0), false, retained},
+		{"in the log, of another entry", proven(6, 2), true, retained},
+		{"the last evicted, of another entry", proven(3, 2), true, retained},
+		{"the head, of another entry", proven(8, 2), true, retained},
 		{"far ahead", at(now.Epoch, 1<<63), true, nil},
 		{"another type", *foreign, true, nil},
 		{"empty", "", true, nil},

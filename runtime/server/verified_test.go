@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
 // verifications are how many records there are.
@@ -28,7 +29,7 @@ func TestVER3Swept(t *testing.T) {
 		t := w.t
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		stays := w.subscribe("alice", params(plain, secretA, `,"ttlMs":86400000`))
-		if _, err := w.Admin().Register(t.Context(), Registration{SubscriptionKey: SubscriptionKey{Principal: "op", URL: plain, Event: "e"}}); err != nil {
+		if _, err := w.Admin().Subscribe(t.Context(), operator.SubscribeRequest{SubscriptionKey: operator.SubscriptionKey{Principal: "op", URL: plain, Event: "e"}}); err != nil {
 			t.Fatal(err)
 		}
 		const many = 2*verify.SweepBatch + 10

@@ -14,9 +14,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // TestVER2Challenge looks at the handshake: one signed POST like any delivery, with a nonce of its
@@ -141,7 +141,7 @@ func TestVER2NoConnection(t *testing.T) {
 		w.r.answer = func(string) ([]string, error) { return nil, &net.DNSError{Err: "LEAK", IsNotFound: true} }
 		ask(t, w, secure, wire.ConnectionRefused)
 		w.r.answer = nil
-		pipes{&w.r.network}.Close()
+		w.r.network.Close()
 		ask(t, w, secure, wire.ConnectionRefused)
 	})
 	bubble(t, func(o *Options) { o.Webhook.Callbacks.TLS = nil }, func(w *world) {

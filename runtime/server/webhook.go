@@ -2,16 +2,16 @@ package server
 
 import (
 	"context"
-	"errors"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/history"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
-	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // newWebhooks takes up the stored webhook subscriptions, or says which option cannot be used.
@@ -21,9 +21,9 @@ func newWebhooks(s *Server) (*subscriber.Subscriptions, error) {
 	if err != nil {
 		return nil, err
 	}
-	records, ok := st.(store.SubscriptionStore)
-	if !ok {
-		return nil, errors.New("webhooks: Options.Store keeps no subscriptions (store.SubscriptionStore)")
+	records, cluster, err := s.cluster.records(context.Background())
+	if err != nil {
+		return nil, err
 	}
 	guard, err := netguard.New(netguard.Options(o.Callbacks))
 	if err != nil {
@@ -33,15 +33,10 @@ func newWebhooks(s *Server) (*subscriber.Subscriptions, error) {
 	deliveries.Identity = o.Identity
 	s.options.Webhook = &o
 	if attempts, n := s.attempts(); n > 0 {
-		deliveries.Attempts, deliveries.AttemptBounds = attempts, store.AttemptBounds(o.Attempts)
+		deliveries.Attempts, deliveries.AttemptBounds = attempts, engine.AttemptBounds(o.Attempts)
 	}
-	sharing, err := s.sharing(context.Background())
-	if err != nil {
-		guard.Close()
-		return nil, err
-	}
-	w, err := subscriber.New(context.Background(), subscriber.Options{
-		Sharing: sharing, Host: webhookHost{s}, Store: records, Durable: st.Durable(), Guard: guard,
+	w, err := subscriber.New(subscriber.Options{
+		Host: webhookHost{s}, Store: records, Cluster: cluster, Durable: st.Durable(), Guard: guard,
 		Terms: o.terms(), Grace: o.Grace, Quota: subscriber.Quota(o.Quota),
 		Verify:   verify.Options{Limits: verify.Limits(o.Verify), Allow: o.AllowReceivers, Identity: o.Identity, Meter: s.options.meter()},
 		Delivery: deliveries, Reauthorize: s.options.Reauthorize, Log: &s.log,
@@ -56,8 +51,8 @@ func newWebhooks(s *Server) (*subscriber.Subscriptions, error) {
 
 // attempts is where attempts to deliver are kept, and how many of one subscription; nil and 0 where
 // none are.
-func (s *Server) attempts() (store.AttemptStore, int) {
-	kept, ok := s.options.Store.(store.AttemptStore)
+func (s *Server) attempts() (engine.Attempts, int) {
+	kept, ok := s.options.Store.(engine.Attempts)
 	if n := s.options.Webhook.Attempts.PerSubscription; ok && n > 0 {
 		return kept, n
 	}
@@ -66,24 +61,33 @@ func (s *Server) attempts() (store.AttemptStore, int) {
 
 // restore takes up the stored webhook subscriptions of a type that is registered, and ends them
 // when its schemas have changed incompatibly while nobody served it (SUB-11, EVOL-2).
-func (s *Server) restore(et *eventType, m *recollection) error {
-	m.apply(et.topic)
-	done := func() { m.commit(et.topic) }
+func (s *Server) restore(et *eventType, d *definition, m *history.Recollection) error {
+	done := func() { s.commit(d, m) }
 	if s.webhooks == nil {
 		done()
 		return nil
 	}
-	return s.webhooks.Restore(context.Background(), et, done)
+	return s.cluster.serve(et, done)
+}
+
+// recall notes in d, which nobody else sees yet, whether it was changed incompatibly.
+func (s *Server) recall(d *definition, t *topic.Topic) (*history.Recollection, error) {
+	m, err := s.history.Recall(context.Background(), d.descriptor(), t)
+	d.changed = m.Changed
+	return m, err
+}
+
+// commit makes the store remember d.
+func (s *Server) commit(d *definition, m *history.Recollection) {
+	ctx, cancel := s.hookContext(hookTime)
+	defer cancel()
+	if err := m.Commit(ctx); err != nil {
+		s.log.Internal(ctx, "remembering the schemas of "+d.info.Name, err)
+	}
 }
 
 // A webhookHost is the server as its webhook subscriptions see it. It implements [subscriber.Host].
 type webhookHost struct{ s *Server }
-
-func (h webhookHost) Known(event string) bool {
-	h.s.mu.Lock()
-	defer h.s.mu.Unlock()
-	return h.s.types[event] != nil
-}
 
 func (h webhookHost) Type(event string) (subscriber.EventType, bool) {
 	h.s.mu.Lock()
@@ -110,7 +114,7 @@ func (h webhookHost) Refused(ctx context.Context, principal string, a subscriber
 
 func (h webhookHost) Asks(a subscriber.Arguments) bool {
 	o := &h.s.options
-	return o.Visible != nil || o.Authorize != nil || argumentsOf(a).def.authorize != nil
+	return o.Visible != nil || o.Authorize != nil || argumentsOf(a).def.hooks.Authorize != nil
 }
 
 func (h webhookHost) Take(principal string, n int) error { return h.s.holdings.take(principal, n) }
@@ -136,11 +140,13 @@ func (d *definition) Check() *feed.Check { return d.check }
 
 func (d *definition) Webhooks() bool { return d.hooked }
 
-func (d *definition) Lineage() uint64 { return d.lineage }
-
 func (d *definition) Changed() string { return d.changed }
 
-func (d *definition) Fingerprint() string { return d.fingerprint() }
+// Fingerprint identifies the definition's schemas. See EVOL-4.
+func (d *definition) Fingerprint() string {
+	text, _ := d.meta[wire.MetaFingerprint].(string)
+	return text
+}
 
 // argumentsOf are a webhook subscription's, and subscriber is the way back.
 func argumentsOf(a subscriber.Arguments) arguments {

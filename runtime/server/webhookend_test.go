@@ -16,10 +16,11 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // TestEVOLByEnvelope changes a type while subscriptions live: exactly one terminated envelope, or
@@ -135,7 +136,7 @@ func TestAUTH2Webhooks(t *testing.T) {
 		want []string
 	}{
 		{"periodically", gate{err: events.Forbidden("expired")}, func(w *world) { w.settle(5 * time.Minute) }, []string{`terminated -32012 Forbidden {"reason":"expired"}`}},
-		{"Recheck", gate{err: events.Forbidden("")}, func(w *world) { w.Recheck(context.Background(), "alice", "e") }, []string{`terminated -32012 Forbidden `}},
+		{"Recheck", gate{err: events.Forbidden("")}, func(w *world) { w.Reauthorize(context.Background(), "alice", "e") }, []string{`terminated -32012 Forbidden `}},
 		{"a failing hook", gate{err: fmt.Errorf("database away: %w", events.NewError(wire.Internal, nil))}, func(w *world) { w.settle(20 * time.Minute) }, nil},
 		{"LIST-4 hidden", gate{hidden: true}, func(w *world) { w.RefreshVisibility(context.Background()) }, []string{`terminated -32011 NotFound {"kind":"event"}`}},
 		{"hidden, found by the next look", gate{hidden: true}, func(w *world) { w.settle(5 * time.Minute) }, []string{`terminated -32011 NotFound {"kind":"event"}`}},
@@ -293,7 +294,7 @@ func TestTrap6UnsubscribeResubscribe(t *testing.T) {
 		}
 		w.settle(time.Minute)
 		wantStrings(t, "delivered", w.r.shorts(), "i1", "i1")
-		if i, err := w.Admin().Get(t.Context(), s.ID); err != nil || i.State != StateActive {
+		if i, err := w.Admin().Get(t.Context(), s.ID); err != nil || i.State != operator.StateActive {
 			t.Errorf("%+v %v", i, err)
 		}
 	})

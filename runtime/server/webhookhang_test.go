@@ -190,7 +190,7 @@ func TestFoundIsBounded(t *testing.T) {
 
 // HOOK-4: a Transform that hangs holds the worker that runs it, one for a subscription, and no more:
 // who has other arguments and was delivered to before has the workers that are left, and what was held
-// up goes on when it answers. docs/server.md, Hooks, says so.
+// up goes on when it answers. docs/hooks.md says so.
 func TestHOOK4HangingTransform(t *testing.T) {
 	const workers = 4
 	few := func(o *Options) {

@@ -23,17 +23,16 @@ type WebhookOptions struct {
 	// lies below it. Callbacks still says whether requests get there. See VER-1.
 	AllowReceivers []string
 
-	// MinTTL, DefaultTTL and MaxTTL bound the time until a subscription must be refreshed; default
-	// 1 min, 30 min and, as the most that is possible, 24 h with a durable store and 1 h without.
-	// See SUB-6.
+	// MinTTL, DefaultTTL and MaxTTL bound the time until a subscription must be refreshed; default 1 min, 30 min,
+	// and 24 h with a durable store or 1 h without, which is also the largest MaxTTL. See SUB-6.
 	MinTTL, DefaultTTL, MaxTTL time.Duration
-	// AllowNoExpiry grants subscriptions without expiry to who asks with ttlMs null; it needs a
-	// durable store. See SUB-6.
+	// AllowNoExpiry grants subscriptions without expiry to callers that send ttlMs: null; it needs a durable
+	// store. See SUB-6.
 	AllowNoExpiry bool
 	// Grace is how long after a refresh with another secret deliveries are signed with the old one
 	// too; default 5 min, negative for not at all. See SUB-5.
 	Grace time.Duration
-	// Quota bounds how many subscriptions there are. See SUB-8.
+	// Quota bounds how many subscriptions there are; default 100 for one principal and 100,000 in all. See SUB-8.
 	Quota Quota
 	// Verify says how callbacks are verified. See VER-2, VER-3.
 	Verify Verify
@@ -50,17 +49,8 @@ type WebhookOptions struct {
 	Identity *webhook.Identity
 }
 
-// A Quota bounds webhook subscriptions; a negative number is no bound.
-type Quota struct {
-	// PerPrincipal is how many one principal may have; default 100.
-	PerPrincipal int
-	// Total is how many there may be in all; default 100,000.
-	Total int
-}
-
-// Attempts say how many attempts to deliver are kept, with what came of them but nothing of what was
-// sent or answered. Options.Store has to be a [store.AttemptStore], which those of this module are that
-// keep subscriptions; others keep none.
+// Attempts bounds the delivery attempts that are kept for operators: their results, and nothing that was sent or
+// answered. The stores of this module that keep subscriptions keep attempts; a store of your own keeps none.
 type Attempts struct {
 	// PerSubscription is how many of one subscription are kept; default 100 with a durable store and
 	// 10 without. Negative keeps none.
@@ -84,7 +74,7 @@ type Verify struct {
 	CacheFor time.Duration
 	// PerPrincipal and Total bound how many verified callbacks are remembered for one principal and
 	// in all, in use or not; default 2,000 and 200,000, negative for no bound. Over them a subscribe
-	// to another callback is ResourceExhausted with the limit "verifications". What Admin.Register
+	// to another callback is ResourceExhausted with the limit "verifications". What operator.Admin.Subscribe
 	// records counts and is never refused.
 	PerPrincipal, Total int
 }

@@ -10,12 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A hangingMailbox is a mailbox whose check does not answer one principal, "slow", while it hangs.
@@ -95,7 +96,7 @@ func TestSRV8ReplayHangs(t *testing.T) {
 					t.Errorf("Replay: %v after %s", err, time.Since(began)+time.Second)
 				}
 				m.answer()
-				if i, err := w.Admin().Get(t.Context(), s.ID); err != nil || i.State != StateActive {
+				if i, err := w.Admin().Get(t.Context(), s.ID); err != nil || i.State != operator.StateActive {
 					t.Errorf("%+v %v", i, err)
 				}
 				m.put("slow", mail("m1"))
@@ -299,7 +300,7 @@ func TestCUR7NoReplayNoGap(t *testing.T) {
 		l := streamAs(t, w.Server, "alice", `{"name":"e"}`)
 		s := w.subscribe("alice", params(plain, secretA, ""))
 		a := w.Admin()
-		for _, target := range []Target{{Event: "e"}, {ID: s.ID}} {
+		for _, target := range []operator.Target{{Event: "e"}, {ID: s.ID}} {
 			if n, err := a.RaiseGap(t.Context(), target); n != 0 || !errors.Is(err, events.ErrUnsupported) || !strings.Contains(err.Error(), "replay") {
 				t.Errorf("RaiseGap of %+v: %d %v", target, n, err)
 			}

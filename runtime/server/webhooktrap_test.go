@@ -9,10 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A replacedStore keeps subscriptions; its logs are others after each opening, with entries in them.
@@ -91,7 +92,7 @@ func TestTrap6LateExpiry(t *testing.T) {
 		w.settle(time.Second)
 		wantStrings(t, "delivered", w.r.shorts(), "i1")
 		wantStrings(t, "hooks", hooks.lines(), "on", "off", "on")
-		if i, err := w.Admin().Get(t.Context(), s.ID); err != nil || i.State != StateActive {
+		if i, err := w.Admin().Get(t.Context(), s.ID); err != nil || i.State != operator.StateActive {
 			t.Errorf("%+v %v", i, err)
 		}
 	})

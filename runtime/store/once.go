@@ -11,9 +11,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// Audience is a text that is equal for equal sets of targets, whatever their order and repeats: ""
-// for nil, which is everybody, else a JSON array. Implementations of [EventLog.AppendOnce] find
-// entries by it (OCC-5).
+// Audience returns a text that is equal for equal sets of targets, whatever their order and repeats: "" for nil,
+// which is everybody, else a JSON array. Implementations of [EventLog.AppendOnce] find entries by it (OCC-5).
 func Audience(targets []string) string {
 	if targets == nil {
 		return ""
@@ -26,9 +25,9 @@ func Audience(targets []string) string {
 	return string(b)
 }
 
-// Repeats judges an entry that was appended under the id and for the targets of another: nil when
-// its data is the same JSON, else an error that matches [events.ErrIDReused]. Numbers are the same
-// when their text is (OCC-5).
+// Repeats compares an occurrence that is appended again with the entry that stands under its id and for its
+// targets. It returns nil when their data, again and old, are the same JSON, else an error that matches
+// [events.ErrIDReused]. Numbers are the same when their text is (OCC-5).
 func Repeats(stands Position, old, again json.RawMessage) error {
 	if bytes.Equal(old, again) || sameJSON(old, again) {
 		return nil

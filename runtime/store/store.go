@@ -1,14 +1,17 @@
 // Package store holds the interfaces behind which the runtime keeps its state: the log of an
-// event type ([EventLog], opened from a [Store]), webhook subscriptions ([SubscriptionStore]), a client's
-// cursors ([CursorStore]), and what several processes share ([Shared]).
+// event type ([EventLog], opened from a [Store]), webhook subscriptions ([SubscriptionStore]) and a client's
+// cursors ([CursorStore]).
 //
 // The packages memory, file, sqlite and postgres below implement them; storetest is the one suite that
-// every implementation passes. Start with [EventLog]: its rules about positions are what replay and the
-// delivery guarantees rest on.
+// every implementation passes. What these stores offer to the runtime beyond it, such as leases of processes
+// that share one, is in package engine. Start with [EventLog]: its rules about positions are what replay and
+// the delivery guarantees rest on.
 package store
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"time"
@@ -16,8 +19,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// ErrClosed is returned by a log or store after its store was closed.
-var ErrClosed = errors.New("store: closed")
+var (
+	// ErrClosed is returned by a log or store after its store was closed.
+	ErrClosed = errors.New("store: closed")
+	// ErrUncertain is matched by errors of writes whose answer was lost: what was written may stand.
+	// AppendOnce under the same id tells (REP-22).
+	ErrUncertain = errors.New("store: the answer was lost, it may have been written")
+)
 
 // A Position is the place of an entry in its log: 1 for the first entry, then without holes. 0 is
 // the place before the first entry.
@@ -41,8 +49,20 @@ type Entry struct {
 	Cursor string
 }
 
-// ForNobody reports whether the occurrence has targets, and none of them: it is not to be appended.
-func (e *Entry) ForNobody() bool { return e.Targets != nil && len(e.Targets) == 0 }
+// maxProven bounds the data that a proof is made of, so that it costs little whatever the payload.
+const maxProven = 256
+
+// Proof returns a number by which a cursor tells the entry from another one at the same position, as there may be
+// after an older copy of a log was restored: the first four bytes of the SHA-256 of EventID, Timestamp and the
+// first 256 bytes of Data, with a zero byte between them. It is never 0. See CUR-8.
+func (e *Entry) Proof() uint32 {
+	b := make([]byte, 0, 512)
+	b = append(append(b, e.EventID...), 0)
+	b = append(append(b, e.Timestamp.String()...), 0)
+	b = append(b, e.Data[:min(len(e.Data), maxProven)]...)
+	sum := sha256.Sum256(b)
+	return max(binary.BigEndian.Uint32(sum[:]), 1)
+}
 
 // A Batch is what Read found.
 type Batch struct {
@@ -72,12 +92,17 @@ type EventLog interface {
 	// cost does not grow with the log. What it reports is as durable as an append: fresh is false
 	// only when the entry that stands is. See OCC-5.
 	AppendOnce(ctx context.Context, e Entry, above Position) (p Position, fresh bool, err error)
-	// Read returns up to limit entries after the given position. After the head it returns an
-	// empty batch with the bounds.
+	// Read returns up to limit entries after the given position: fewer where they are large, at least
+	// one. After the head it returns an empty batch with the bounds.
 	Read(ctx context.Context, after Position, limit int) (Batch, error)
 	// Bounds returns the first retained position (head+1 when nothing is retained) and the last
 	// visible one. A store that has to ask for the first may fail, and honours ctx.
 	Bounds(ctx context.Context) (oldest, head Position, err error)
+	// Proof returns what [Entry.Proof] of the entry at p says, of every retained entry and of the last
+	// one that was evicted, which the log remembers. It is 0 where that is not known: of position 0, of
+	// what was evicted before, beyond the head, and of what was evicted before the log remembered. Of
+	// entries that were appended last it is answered from memory. See CUR-8.
+	Proof(ctx context.Context, p Position) (uint32, error)
 	// Epoch identifies this life of the log: random when the log lives in memory, stored with a
 	// durable one. It is never 0. See CUR-1.
 	Epoch() uint64
@@ -89,6 +114,9 @@ type LogOptions struct {
 	MaxAge time.Duration
 	// MaxCount evicts the oldest entries beyond that many; 0 means no such bound.
 	MaxCount int
+	// MaxBytes evicts the oldest entries while all together take more memory; the last one stays. 0 means no such
+	// bound. It is for stores in memory: a durable one refuses it.
+	MaxBytes int
 	// Appended, when set, is called with newly visible entries in position order, inside the step
 	// that makes them visible and before their Append returns; a group commit may pass several at
 	// once. It must not block and must not call the log.

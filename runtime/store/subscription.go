@@ -56,11 +56,11 @@ type Subscription struct {
 	ID, Principal, URL, Event string
 	// Arguments are canonical JSON.
 	Arguments json.RawMessage
-	// Shard is the number of the shard of Event that it belongs to. Only a [Shared] store keeps
-	// it. See REP-6.
+	// Shard is the number of the shard of Event that it belongs to. Only a
+	// store that processes share keeps it. See REP-6.
 	Shard int
 	// Schema is the fingerprint of the schemas that Arguments were last accepted under; "" where that is
-	// not known. Only a [Shared] store keeps it. See REP-16.
+	// not known. Only a store that processes share keeps it. See REP-16.
 	Schema string
 	// Secrets begin with the current one.
 	Secrets []Secret
@@ -94,9 +94,6 @@ type Update struct {
 	// Idle tells that nothing that concerns the subscription is unsettled: its [Concern] is
 	// forgotten.
 	Idle bool
-	// Attempts are those made since the last update, the first one first. Stores that are no
-	// [AttemptStore] pass them over.
-	Attempts []Attempt
 }
 
 // A Concern says that a log holds something for a subscription that is not settled yet.
@@ -141,9 +138,8 @@ type SubscriptionStore interface {
 	// SaveProgress stores the updates in one step; those of unknown ids or other generations are
 	// passed over. The revision does not change.
 	SaveProgress(ctx context.Context, updates []Update) error
-	// Dispatched records that everything up to position to of the named log was offered to the
-	// subscriptions, and whom it concerns; an existing concern of a subscription keeps its lower
-	// position.
+	// Dispatched records that everything up to position to of the named log was offered to the subscriptions, and
+	// which of them it concerns; an existing concern of a subscription keeps its lower position.
 	Dispatched(ctx context.Context, log string, to Position, concerned []Concern) error
 	// Resume returns what Dispatched recorded: a subscription without a concern begins at the
 	// larger of its base and to, one with a concern at its base.
@@ -166,14 +162,15 @@ type SubscriptionStore interface {
 type Received struct {
 	// Sequence is assigned by PutReceived, ascending per key.
 	Sequence uint64
-	// EventID is the eventId of an occurrence; of an envelope, "envelope " and its webhook-id.
+	// EventID is the eventId of an occurrence, any text of up to 256 bytes; of an envelope, "envelope " and
+	// its webhook-id; of an occurrence whose eventId begins with "envelope " or "event ", "event " and that.
 	EventID string
 	// Body is the body as it was signed.
 	Body json.RawMessage
 }
 
-// A ReceivedStore keeps webhook bodies between the answer to the server and the application, so
-// that a 2xx promises something. See CLI-5, CLI-6.
+// A ReceivedStore keeps webhook bodies between the answer to the server and the application, so that an answer of
+// 2xx is a promise. See CLI-5, CLI-6.
 type ReceivedStore interface {
 	// PutReceived stores r under key and returns true, or returns false when its EventID is there
 	// already.

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
@@ -54,66 +53,65 @@ type earlyCancel struct {
 
 // A liveCall is one unanswered request.
 type liveCall struct {
-	gone atomic.Bool // cancelled: nothing more is written
-	stop context.CancelFunc
+	key   callKey
+	gone  atomic.Bool // cancelled: nothing more is written
+	stop  func()      // ends it here, once; may be nil
+	sdk   bool        // the SDK has to end it, too
+	stays bool        // no cancel ends it
 }
 
-// cancel ends the call; a call that only the SDK can end has no stop.
 func (c *liveCall) cancel() {
-	if c.stop != nil {
-		c.gone.Store(true)
+	if !c.stays && !c.gone.Swap(true) && c.stop != nil {
 		c.stop()
 	}
 }
 
-// begin notes the calls of a request, all or none: false when one of the ids is in use. With stop the
-// request is one that a cancel ends here, and one that came before counts.
-func (s *calls) begin(keys []callKey, stop context.CancelFunc) (c *liveCall, ok bool) {
-	c = &liveCall{stop: stop}
+// begin notes the calls of a request, all or none: false when one of the ids is in use. A cancel that came before
+// counts.
+func (s *calls) begin(live []*liveCall) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, key := range keys {
-		if s.live[key] != nil {
-			return nil, false
+	for _, c := range live {
+		if s.live[c.key] != nil {
+			return false
 		}
 	}
 	if s.live == nil {
 		s.live = map[callKey]*liveCall{}
 	}
-	for _, key := range keys {
-		s.live[key] = c
-		if stop != nil && s.takeEarly(key) {
+	for _, c := range live {
+		s.live[c.key] = c
+		if !c.stays && s.takeEarly(c.key) {
 			c.cancel()
 		}
 	}
-	return c, true
+	return true
 }
 
 // end forgets the calls of a request.
-func (s *calls) end(keys []callKey) {
+func (s *calls) end(live []*liveCall) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, key := range keys {
-		delete(s.live, key)
+	for _, c := range live {
+		delete(s.live, c.key)
 	}
 }
 
-// endsHere reports whether a cancel of the call is for this package to carry out.
-func (s *calls) endsHere(key callKey) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.live[key]
-	return c != nil && c.stop != nil
-}
-
-// cancel ends a call, or keeps the cancel for one that is still on its way.
-func (s *calls) cancel(key callKey) {
+// cancel ends a call, or keeps the cancel for one that is still on its way. It reports whether the SDK has to end the
+// call, too. It must not hear of others: it carries a cancel out a little later, when the id may be another call's.
+func (s *calls) cancel(key callKey) (sdk bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := s.live[key]; c != nil {
 		c.cancel()
-		return
+		return c.sdk
 	}
+	s.keepEarly(key)
+	return false
+}
+
+// keepEarly keeps a cancel that came before its request. s.mu is held.
+func (s *calls) keepEarly(key callKey) {
 	now := time.Now()
 	kept := s.current(key.session, now)
 	if s.count >= maxEarly {

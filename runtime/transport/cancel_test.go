@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 func cancelOf(id string) string { return `{"requestId":` + id + `,"reason":"done"}` }
@@ -152,12 +152,11 @@ func TestEarlyCancelsAreBounded(t *testing.T) {
 			return newCallKey("alice", fmt.Sprint(session), json.RawMessage(fmt.Sprint(id)))
 		}
 		cancelled := func(k callKey) bool {
-			_, stop := context.WithCancel(t.Context())
-			c, ok := s.begin([]callKey{k}, stop)
-			if !ok {
+			c := &liveCall{key: k}
+			if !s.begin([]*liveCall{c}) {
 				t.Fatal("in use")
 			}
-			s.end([]callKey{k})
+			s.end([]*liveCall{c})
 			return c.gone.Load()
 		}
 		for i := range 3 * maxEarlySession {
@@ -361,6 +360,30 @@ func TestResumedIDs(t *testing.T) {
 	}
 	if env := readMessage(t, resp); string(env.id) != `1.50` || env.result == nil {
 		t.Errorf("resumed: %s %s", env.id, env.error)
+	}
+}
+
+// V10: a POST with Last-Event-ID, as libraries of event sources repeat one, is as one without; a GET resumes.
+func TestLastEventIDOnPOST(t *testing.T) {
+	for _, m := range []mode{modes[2], modes[3]} {
+		for _, o := range []HandlerOptions{{}, {Direct: true}, {Streamable: resumable()}} {
+			g := newRig(t, server.Options{})
+			c := g.connect(m, o).(*httpClient)
+			c.header.Set(headerLastEventID, "a_1")
+			for id, method := range map[string]string{`1`: wire.MethodList, `2`: "tools/list"} {
+				if got := c.rpc(id, method, ""); got.result == nil || string(got.id) != id {
+					t.Errorf("%s %s: %s %s", m.name, method, got.id, got.error)
+				}
+			}
+			f := c.stream(`3`, `{"name":"tick"}`)
+			f.want(wire.NotificationActive)
+			f.cancel()
+			resp := c.post(t.Context(), m.request("", methodCancelled, cancelOf(`9`)), nil)
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusAccepted {
+				t.Errorf("%s: %s", m.name, resp.Status)
+			}
+		}
 	}
 }
 

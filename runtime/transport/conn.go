@@ -13,9 +13,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A conn stands between the SDK's session and a message-based connection. It hands out tickets for
@@ -44,7 +44,7 @@ type conn struct {
 	outlet     bool                  // adapters can reach it
 	local      bool                  // the peer is the process that started this one, or this one
 	owned      bool                  // by Run, which closes the connection when the server is shut down
-	replies    map[jsonrpc.ID]func() // of tool calls, unanswered
+	replies    map[jsonrpc.ID]func() // of calls of other methods, unanswered; told of their end where not nil
 	announcing bool                  // list_changed is on its way to a legacy client
 	ending     bool
 	drained    chan struct{} // closed when ending and no call is left
@@ -133,6 +133,8 @@ func (c *conn) accept(req *jsonrpc.Request) {
 		c.acceptListen(req)
 	case strings.HasPrefix(req.Method, wire.MethodPrefix):
 		c.acceptCall(req)
+	default:
+		c.expectReply(req.ID, nil)
 	}
 }
 
@@ -184,7 +186,11 @@ func (c *conn) acceptCall(req *jsonrpc.Request) {
 	} else {
 		ticket, k.release = c.es.Issue(k.ctx, raw, nil)
 	}
-	req.Extra = &mcp.RequestExtra{Header: http.Header{port.TicketHeader: {ticket}}}
+	made := &mcp.RequestExtra{Header: http.Header{port.TicketHeader: {ticket}}}
+	if own, ok := req.Extra.(*mcp.RequestExtra); ok && own != nil {
+		made.TokenInfo = own.TokenInfo // of a transport that authenticates by itself
+	}
+	req.Extra = made
 }
 
 // run carries the stream of a call. It is called by the method's handler, whose own result nobody
@@ -259,7 +265,7 @@ func (k *lineCarrier) Write(frames []frame.Frame) error {
 }
 
 // cancelled ends a call at once (PUSH-8, POLL-9): what it was about to write is dropped, and so is
-// the error that the SDK answers later.
+// the error that the SDK answers later, whatever was called.
 func (c *conn) cancelled(params json.RawMessage) {
 	id := sdkID(member(params, memberRequestID))
 	if !id.IsValid() {
@@ -271,6 +277,9 @@ func (c *conn) cancelled(params json.RawMessage) {
 		k.gone.Store(true)
 		c.muted[id]++
 		c.settle(k)
+	}
+	if _, open := c.replies[id]; open && c.muted[id] == 0 { // else it is cancelled already
+		c.muted[id]++
 	}
 	if l := c.listens[id]; l != nil {
 		c.dropListen(id)

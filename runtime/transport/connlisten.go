@@ -6,7 +6,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // A listenCall is a subscriptions/listen request on a message-based connection that asked for
@@ -25,11 +25,9 @@ type listenCall struct {
 
 func (c *conn) acceptListen(req *jsonrpc.Request) {
 	asked := wishes(c.es, req.Params)
-	if asked.none() {
-		return
-	}
 	raw, batched := c.rawID(req.ID)
-	if batched {
+	if asked.none() || batched {
+		c.expectReply(req.ID, nil)
 		return
 	}
 	c.mu.Lock()

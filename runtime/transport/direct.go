@@ -18,8 +18,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // direct answers events/list and events/poll of the stateless revision without the SDK's handler,
@@ -111,7 +111,7 @@ func acceptable(r *http.Request, opts *mcp.StreamableHTTPOptions) bool {
 		return false
 	}
 	return mediaType(r.Header.Get("Content-Type")) == contentTypeJSON &&
-		accepts(r.Header["Accept"]) && len(r.Header[headerLastEventID]) == 0
+		accepts(r.Header["Accept"])
 }
 
 // learn asks the SDK, with the credentials of the request at hand, what it tells of its server.

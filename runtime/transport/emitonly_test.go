@@ -1,19 +1,28 @@
 package transport
 
 import (
+	"context"
 	"errors"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
+
+// timed is a shared store that has the time, which is all that a process is asked for that emits nothing.
+type timed struct{ engine.Shared }
+
+func (timed) Cluster(context.Context) (engine.Cluster, error) {
+	return engine.Cluster{Now: time.Now()}, nil
+}
 
 // REP-21: what only emits is refused by carriers, without a panic.
 func TestREP21EmitOnlyServesNothing(t *testing.T) {
-	es, err := server.NewEmitOnly(server.Options{Store: struct{ store.Shared }{}})
+	es, err := server.NewEmitOnly(server.Options{Store: timed{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -14,8 +16,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // maxDepth is how deeply the SDK lets JSON nest.
@@ -43,10 +45,22 @@ type malformed struct {
 	id     json.RawMessage
 }
 
+// tooLong refuses params beyond the bound before anything looks into them (CAP-5).
+func (e envelope) tooLong(bound int) *malformed {
+	if len(e.params) <= bound || !strings.HasPrefix(e.method, wire.MethodPrefix) {
+		return nil
+	}
+	return &malformed{code: jsonrpc.CodeInvalidParams, id: e.id,
+		reason: "have " + strconv.Itoa(len(e.params)) + " bytes of JSON, at most " + strconv.Itoa(bound)}
+}
+
 // Error begins with the name of the code, as the message of every error of ours does.
 func (m *malformed) Error() string {
-	if m.code == jsonrpc.CodeParseError {
+	switch m.code {
+	case jsonrpc.CodeParseError:
 		return "ParseError: " + m.reason
+	case jsonrpc.CodeInvalidParams:
+		return "InvalidParams: " + m.reason
 	}
 	return "InvalidRequest: " + m.reason
 }
@@ -57,7 +71,11 @@ func (m *malformed) response() []byte {
 	if id == nil {
 		id = json.RawMessage(`null`)
 	}
-	value, _ := jsonv2.Marshal(&jsonrpc.Error{Code: m.code, Message: m.Error()})
+	e := &jsonrpc.Error{Code: m.code, Message: m.Error()}
+	if m.code == jsonrpc.CodeInvalidParams {
+		e.Data, _ = jsonv2.Marshal(wire.FieldErrors{Errors: []wire.FieldError{{Message: m.reason}}})
+	}
+	value, _ := jsonv2.Marshal(e)
 	return appendResponse(nil, id, "error", value)
 }
 
@@ -71,7 +89,7 @@ func invalidRequest(reason string) *malformed {
 
 // parseEnvelope is parseMessage for who does not ask what is wrong.
 func parseEnvelope(data []byte) (envelope, bool) {
-	env, bad := parseMessage(data)
+	env, bad := parseMessage(data, math.MaxInt)
 	return env, bad == nil
 }
 
@@ -112,18 +130,19 @@ func tooDeep(data []byte) bool {
 }
 
 // parseMessage splits a message without decoding its params. What it accepts, the SDK understands in
-// the same way; what it refuses is refused for every method alike, before anybody acts on it.
-func parseMessage(data []byte) (envelope, *malformed) {
+// the same way; what it refuses is refused for every method alike, before anybody acts on it, but for params
+// of the extension's methods beyond the bound.
+func parseMessage(data []byte, bound int) (envelope, *malformed) {
 	if bad := checkText(data); bad != nil {
 		return envelope{}, bad
 	}
 	w := newWalker(data)
 	defer w.free()
-	return w.message()
+	return w.message(bound)
 }
 
 // message takes the text as one message.
-func (w *walker) message() (env envelope, bad *malformed) {
+func (w *walker) message(bound int) (env envelope, bad *malformed) {
 	if w.dec.PeekKind() != '{' {
 		if _, ok := w.value(); !ok || !w.atEnd() {
 			return env, parseError("the message is not valid JSON")
@@ -143,7 +162,7 @@ func (w *walker) message() (env envelope, bad *malformed) {
 			fault("member /" + wire.Shown(string(name)) + " stands twice")
 		}
 		var value json.RawMessage
-		if string(name) == "params" && w.dec.PeekKind() == '{' {
+		if string(name) == "params" && len(w.data) <= bound && w.dec.PeekKind() == '{' {
 			env.params, ok = w.object(func(w *walker, name []byte) (ok bool) {
 				if value, ok = w.value(); string(name) == "_meta" {
 					env.meta = value
@@ -195,6 +214,15 @@ func (w *walker) message() (env envelope, bad *malformed) {
 		bad = invalidRequest(`/jsonrpc is not "2.0"`)
 	case bad == nil && !method && env.error == nil && (env.id == nil || env.result == nil):
 		bad = invalidRequest("the message is neither a request nor a response")
+	case bad == nil && method && ids > 0 && env.id == nil:
+		bad = invalidRequest("/id is null")
+	case bad == nil:
+		if bad = env.tooLong(bound); bad == nil && len(w.data) > bound && isObject(env.params) {
+			env.meta = metaOf(env.params)
+		}
+		if bad != nil {
+			return envelope{}, bad
+		}
 	}
 	if bad != nil {
 		if method && ids == 1 {
@@ -203,6 +231,20 @@ func (w *walker) message() (env envelope, bad *malformed) {
 		return envelope{}, bad
 	}
 	return env, nil
+}
+
+// metaOf returns the _meta of params.
+func metaOf(params json.RawMessage) (meta json.RawMessage) {
+	w := newWalker(params)
+	defer w.free()
+	w.object(func(w *walker, name []byte) bool {
+		value, ok := w.value()
+		if string(name) == "_meta" {
+			meta = value
+		}
+		return ok
+	})
+	return meta
 }
 
 // A walker goes through one JSON text once. What it gives are parts of the text.

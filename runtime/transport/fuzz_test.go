@@ -17,9 +17,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A nowhere is a network without anybody.
@@ -161,7 +161,7 @@ func answered(t *testing.T, r *recorder, body []byte) {
 		}
 		return
 	}
-	if _, bad := parseMessage(last); bad != nil { // the SDK's decoder does not take all ids of JSON
+	if _, bad := parseMessage(last, 256<<10); bad != nil { // the SDK's decoder does not take all ids of JSON
 		t.Fatalf("%q: %s is no JSON-RPC: %v", body, last, bad)
 	}
 	env, readable := parseEnvelope(body)

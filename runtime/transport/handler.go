@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -11,9 +12,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // Headers that decide where a request goes.
@@ -49,8 +51,9 @@ type HandlerOptions struct {
 	// negative value no limit. It wins over Streamable.MaxRequestBodyBytes.
 	MaxBody int64
 	// ReadTimeout is how long the body of a request may take to arrive; what the request then holds
-	// open is not bounded by it. 0 means 30 seconds and a negative value no bound. Later bytes are
-	// answered with 408. A shorter ReadTimeout of the http.Server stays in force.
+	// open is not bounded by it, nor by a ReadTimeout of the http.Server. 0 means 30 seconds and a
+	// negative value no bound. Later bytes are answered with 408. A shorter ReadTimeout of the
+	// http.Server stays in force for the body.
 	ReadTimeout time.Duration
 	// WriteTimeout is how long one batch of frames may take to reach a client before its stream
 	// is cut; 0 means 30 seconds. See PUSH-7.
@@ -58,6 +61,16 @@ type HandlerOptions struct {
 	// SessionTimeout ends a legacy session that is idle for so long; 0 means never. A session
 	// with an open stream is not idle. It wins over Streamable.SessionTimeout.
 	SessionTimeout time.Duration
+	// Origins are those whose web pages may call the server from a browser, beside the server's own: each as
+	// scheme://host or scheme://host:port, or "*" for every origin. Pages of all others are refused with 403; requests
+	// without an Origin, as programs send them, are not concerned. Behind authentication use [AllowOrigins] around it.
+	Origins []string
+	// MaxOpen is how many requests of one principal may be open at once: streams, held polls, waits, listen
+	// requests, and bodies that are on their way. 0 means 4,096 and a negative value no bound; callers without
+	// a principal have 16 times as many, all together. More are answered with 429 (CAP-7).
+	MaxOpen int
+	// MaxSessions is the same for sessions of the legacy revisions; 0 means 1,024.
+	MaxSessions int
 	// Streamable is passed on to the SDK's handlers. JSONResponse is ignored: which form an answer
 	// has is decided here. Stateless makes the legacy revisions sessionless too, which costs them
 	// list_changed.
@@ -74,13 +87,15 @@ type handler struct {
 	stateless    http.Handler // 2026-07-28 and later
 	direct       *direct      // nil unless HandlerOptions.Direct
 	options      *mcp.StreamableHTTPOptions
+	gate         *gate
 	maxBody      int64         // negative: no limit
 	readTimeout  time.Duration // negative: no limit
 	writeTimeout time.Duration
 	calls        calls
 	callers      callers // of the stateless revision
 	sessions     *sessions
-	sessioned    bool // legacy revisions have sessions
+	open, begun  *openCount // requests, and legacy sessions
+	sessioned    bool       // legacy revisions have sessions
 	log          *slog.Logger
 
 	mu        sync.Mutex
@@ -103,7 +118,8 @@ func NewHandler(es *server.Server, o HandlerOptions) http.Handler {
 	inside := port.Of(es)
 	srv := inside.MCP()
 	if srv == nil {
-		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			inbound.Deadline(w, r, defaultReadTimeout)
 			http.Error(w, errEmitOnly.Error(), http.StatusNotImplemented)
 		})
 	}
@@ -128,17 +144,21 @@ func NewHandler(es *server.Server, o HandlerOptions) http.Handler {
 
 	get := func(*http.Request) *mcp.Server { return srv }
 	h := &handler{
-		srv:          srv,
-		es:           inside,
-		legacy:       mcp.NewStreamableHTTPHandler(get, &base),
-		stateless:    mcp.NewStreamableHTTPHandler(get, &modern),
-		options:      &base,
+		srv:       srv,
+		es:        inside,
+		legacy:    mcp.NewStreamableHTTPHandler(get, &base),
+		stateless: mcp.NewStreamableHTTPHandler(get, &modern),
+		options:   &base,
+		//lint:ignore SA1019 honoured here for as long as the SDK honours it
+		gate:         newGate("HandlerOptions.Origins", o.Origins, base.CrossOriginProtection),
 		maxBody:      base.MaxRequestBodyBytes,
 		readTimeout:  o.ReadTimeout,
 		writeTimeout: o.WriteTimeout,
 		log:          o.Logger,
 		listeners:    map[*announcer]struct{}{},
 		sessioned:    !base.Stateless,
+		open:         newOpenCount(o.MaxOpen, defaultMaxOpen),
+		begun:        newOpenCount(o.MaxSessions, defaultMaxSessions),
 	}
 	if h.readTimeout == 0 {
 		h.readTimeout = defaultReadTimeout
@@ -160,6 +180,15 @@ func NewHandler(es *server.Server, o HandlerOptions) http.Handler {
 
 // ServeHTTP routes by protocol revision and method.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	inbound.Deadline(w, r, h.readTimeout)
+	if !h.gate.admits(w, r) {
+		return
+	}
+	principal, _ := h.caller(r)
+	if !h.open.enter(w, principal, "requests") {
+		return
+	}
+	defer h.open.leave(principal)
 	r.Header.Del(port.TicketHeader) // only this package may hand out tickets
 	r.Header.Del(port.ReplyHeader)
 	modern := r.Header.Get(headerVersion) >= wire.RevisionStateless
@@ -175,7 +204,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodDelete && h.sessioned:
 		// The SDK ends a session only when its calls are over.
 		principal, _ := h.caller(r)
-		h.es.EndSession(httpSession(r), principal)
+		defer h.es.EndSession(httpSession(r), principal)()
 		h.legacy.ServeHTTP(w, r)
 	default:
 		h.legacy.ServeHTTP(w, r)
@@ -190,6 +219,16 @@ func (h *handler) servePOST(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	method := r.Header.Get(headerMethod)
+	if p.env.method == method {
+		if deeds := h.standIns(r, "", p); deeds != nil {
+			c := r.Clone(r.Context())
+			c.Header.Set(headerMethod, methodCancelled)
+			accepted := &acceptance{w, deeds}
+			h.toSDK(h.stateless, accepted, c, p)
+			accepted.judged(http.StatusOK) // with nothing written
+			return
+		}
+	}
 	switch {
 	case method == methodListen:
 		h.serveListen(w, r, p)
@@ -229,42 +268,63 @@ func (h *handler) serveLegacyPOST(w http.ResponseWriter, r *http.Request) {
 		session = httpSession(r)
 	}
 	defer h.expectReply(r, session)()
-	if p.batch == nil && !p.env.isCall() {
-		h.serveNotification(w, r, h.legacy, session, p)
+	accepted := &acceptance{w, h.standIns(r, session, p)}
+	if accepted.deeds != nil {
+		defer accepted.judged(http.StatusOK) // with nothing written
+		w = accepted
+	}
+	principal, _ := h.caller(r)
+	switch {
+	case session != "" && p.batch != nil:
+		h.serveBatch(w, r, p, principal, session, accepted)
+		return
+	case session == "" || !p.env.isCall():
+		h.serveLegacy(w, r, p, nil)
 		return
 	}
-	var call *liveCall
-	if session != "" {
-		principal, _ := h.caller(r)
-		keys := p.keys(principal, session)
-		var stop context.CancelFunc
-		if p.env.method == wire.MethodStream || p.env.method == wire.MethodPoll {
-			var ctx context.Context
-			ctx, stop = context.WithCancel(r.Context())
-			defer stop()
-			r = r.WithContext(ctx)
-		}
-		if call, ok = h.calls.begin(keys, stop); !ok {
-			refuseMalformed(w, &malformed{code: jsonrpc.CodeInvalidRequest, id: p.env.id, reason: "/id is that of a request without an answer yet"})
-			return
-		}
-		defer h.calls.end(keys)
-		if call.gone.Load() {
-			unanswered(w)
-			return
-		}
+	call := &liveCall{key: newCallKey(principal, session, p.env.id), sdk: !strings.HasPrefix(p.env.method, wire.MethodPrefix)}
+	if p.env.method == methodInitialize {
+		call.stays = true
+	} else {
+		ctx, stop := context.WithCancel(r.Context())
+		defer stop()
+		r, call.stop = r.WithContext(ctx), stop
 	}
+	live := []*liveCall{call}
+	if !h.calls.begin(live) {
+		refuseMalformed(w, idInUse(p.env.id), false)
+		return
+	}
+	defer h.calls.end(live)
+	if call.gone.Load() {
+		unanswered(w)
+		return
+	}
+	h.serveLegacy(w, r, p, call)
+}
+
+func idInUse(id json.RawMessage) *malformed {
+	return &malformed{code: jsonrpc.CodeInvalidRequest, id: id, reason: "/id is that of a request without an answer yet"}
+}
+
+// serveLegacy serves a POST of a legacy revision; call is nil outside of a session and for notifications.
+func (h *handler) serveLegacy(w http.ResponseWriter, r *http.Request, p *posted, call *liveCall) {
 	switch {
-	case p.env.method == wire.MethodStream:
+	case p.env.isCall() && p.env.method == wire.MethodStream:
 		h.serveStream(w, r, h.legacy, p, call)
-	case strings.HasPrefix(p.env.method, wire.MethodPrefix):
-		if call != nil {
-			w = &muteWriter{w, call}
-		}
-		h.serveCall(w, r, h.legacy, p)
-	default:
-		h.toSDK(h.legacy, w, r, p)
+		return
+	case call != nil:
+		w = &muteWriter{w, call}
 	}
+	if p.env.isCall() && strings.HasPrefix(p.env.method, wire.MethodPrefix) {
+		h.serveCall(w, r, h.legacy, p)
+		return
+	}
+	if call == nil && p.env.isCall() && p.env.method == methodInitialize && h.sessioned {
+		h.initialize(w, r, p)
+		return
+	}
+	h.toSDK(h.legacy, w, r, p)
 }
 
 // serveCall passes a call of the extension to the SDK with a ticket, so that what it holds open

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
@@ -45,6 +46,7 @@ func newProbe(es *server.Server, what string, check func(context.Context) error)
 }
 
 func (p *probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	inbound.Deadline(w, r, probeTime)
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")

@@ -15,8 +15,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A lineConn is a connection of newline-delimited JSON, as the SDK's stdio and io transports are.
@@ -27,12 +27,14 @@ import (
 // Every call reaches the SDK under an alias of its own, so that calls whose ids differ for the client
 // only, or follow each other, never meet there.
 type lineConn struct {
-	r        io.ReadCloser
-	w        io.WriteCloser
-	limit    int // of a line in bytes; negative for none
-	incoming chan line
-	closed   chan struct{}
-	close    func() error
+	r     io.ReadCloser
+	w     io.WriteCloser
+	limit int // of a line in bytes; negative for none
+	// maxParams bounds the params of the extension's methods, in bytes.
+	maxParams int
+	incoming  chan line
+	closed    chan struct{}
+	close     func() error
 
 	queue []jsonrpc.Message // the rest of a batch; used by Read only
 
@@ -70,18 +72,24 @@ type lineError struct{ *malformed }
 
 // newLineConn reads from r and writes to w; limit bounds one message, 0 for the SDK's default, < 0
 // for none.
-func newLineConn(r io.ReadCloser, w io.WriteCloser, limit int) *lineConn {
+func newLineConn(r io.ReadCloser, w io.WriteCloser, limit, maxParams int) *lineConn {
+	c := makeLineConn(r, w, limit, maxParams)
+	go c.readLines()
+	return c
+}
+
+// makeLineConn makes a connection whose lines come some other way than from r.
+func makeLineConn(r io.ReadCloser, w io.WriteCloser, limit, maxParams int) *lineConn {
 	if limit == 0 {
 		limit = mcp.DefaultMaxLineLength
 	}
-	c := &lineConn{r: r, w: w, limit: limit, incoming: make(chan line), closed: make(chan struct{}),
+	c := &lineConn{r: r, w: w, limit: limit, maxParams: maxParams, incoming: make(chan line), closed: make(chan struct{}),
 		calls: map[string]*lineCall{}, open: map[string]*lineCall{}}
 	c.close = sync.OnceValue(func() error {
 		err := errors.Join(r.Close(), w.Close())
 		close(c.closed)
 		return err
 	})
-	go c.readLines()
 	return c
 }
 
@@ -160,7 +168,7 @@ func (c *lineConn) take(l line) *malformed {
 	c.mu.Lock()
 	batches := c.revision < revisionUnbatched
 	c.mu.Unlock()
-	p, bad := parsePosted(l.data, batches)
+	p, bad := parsePosted(l.data, batches, c.maxParams)
 	if bad != nil {
 		if p.batch == nil && p.env.error != nil && p.env.method == "" {
 			return nil // an error without an id: to answer it would answer an answer

@@ -13,14 +13,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // script gives a line connection that reads text and writes into the result.
 func script(text string, limit int) (*lineConn, *strings.Builder) {
 	var out strings.Builder
-	return newLineConn(io.NopCloser(strings.NewReader(text)), keepOpen{&out}, limit), &out
+	return newLineConn(io.NopCloser(strings.NewReader(text)), keepOpen{&out}, limit, 256<<10), &out
 }
 
 func readAll(t *testing.T, c *lineConn) (msgs []jsonrpc.Message, err error) {

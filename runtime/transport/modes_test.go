@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // recv waits for a value.
@@ -141,7 +141,7 @@ func TestRefusals(t *testing.T) {
 			{`{"name":"nope"}`, "-32011", `{"kind":"event"}`},
 			{`{"name":"tick","arguments":{"bad":1}}`, "-32602", ``},
 			{`{"name":5}`, "-32602", ``},
-			{`{"name":"tick"}`, "-32013", `{"limit":"subscriptions","max":1}`},
+			{`{"name":"tick"}`, "-32013", `{"limit":"streams","max":1}`},
 		} {
 			f := c.stream(fmt.Sprint(10+i), row.params)
 			e := errorOf(t, f.want(""))

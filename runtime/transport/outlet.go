@@ -12,8 +12,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // Bounds of what waits for one peer outside of any call. What comes beyond is refused, so that a
@@ -217,20 +217,26 @@ func (c *conn) acceptToolCall(req *jsonrpc.Request) {
 	c.mu.Unlock()
 	c.openOutlet()
 	ticket, replied := c.es.ExpectReply(c.ctx, session, c.session, c.local)
-	c.mu.Lock()
-	if c.replies == nil {
-		c.replies = map[jsonrpc.ID]func(){}
-	}
-	before := c.replies[req.ID] // refused by the SDK, which has that id in flight
-	if before == nil {
-		c.replies[req.ID] = replied
-	}
-	c.mu.Unlock()
-	if before != nil {
+	if !c.expectReply(req.ID, replied) {
 		replied()
 		return
 	}
 	req.Extra = port.WithReply(req.Extra, ticket)
+}
+
+// expectReply notes a call of a method that is not the extension's. It is false for an id that is in flight, which the
+// SDK refuses.
+func (c *conn) expectReply(id jsonrpc.ID, replied func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, open := c.replies[id]; open {
+		return false
+	}
+	if c.replies == nil {
+		c.replies = map[jsonrpc.ID]func(){}
+	}
+	c.replies[id] = replied
+	return true
 }
 
 // replied tells that the call is answered: what adapters send from now on comes after it.
@@ -316,81 +322,8 @@ func (c *conn) dropSession() {
 	c.replies = nil
 	c.mu.Unlock()
 	for _, f := range replies {
-		f()
-	}
-}
-
-// serveNotification passes what is no call to the SDK and acts on it when that has accepted it: a
-// cancel, or a notification for an adapter. The SDK's checks of host, session and caller come first
-// that way.
-func (h *handler) serveNotification(w http.ResponseWriter, r *http.Request, sdk http.Handler, session string, p *posted) {
-	env := p.env
-	cancels := env.method == methodCancelled && session != ""
-	if !cancels && (env.method == "" || !h.es.Awaits(env.method)) {
-		h.toSDK(sdk, w, r, p)
-		return
-	}
-	principal, _ := h.caller(r)
-	var key callKey
-	if cancels {
-		if key, cancels = h.cancelOf(p, principal, session); !cancels {
-			h.toSDK(sdk, w, r, p)
-			return
+		if f != nil {
+			f()
 		}
 	}
-	status := &statusWriter{ResponseWriter: w}
-	h.toSDK(sdk, status, r, p)
-	switch {
-	case status.code < 200 || status.code >= 300:
-	case cancels:
-		h.calls.cancel(key)
-	default:
-		// The request is over; what comes of the notification is not.
-		h.es.Notified(context.WithoutCancel(r.Context()), port.Notification{Method: env.method, Params: env.params, Principal: principal, Session: session})
-	}
 }
-
-// cancelOf returns the call that a cancel is about, and gives the SDK that call's id as it knows it:
-// its alias, or one of no call where the cancel is carried out here, so that the SDK does not end the
-// call before its response is muted.
-func (h *handler) cancelOf(p *posted, principal, session string) (callKey, bool) {
-	start, end, ok := locate(p.env.params, memberRequestID)
-	if !ok || !isID(p.env.params[start:end]) {
-		return callKey{}, false
-	}
-	id := p.env.params[start:end]
-	key := newCallKey(principal, session, id)
-	switch {
-	case h.calls.endsHere(key):
-		id = aliasValue(aliasOf(id, noCall))
-	case !survives(id):
-		id = aliasValue(aliasOf(id, 0))
-	default:
-		return key, true
-	}
-	if at, to, ok := locate(p.body, "params", memberRequestID); ok {
-		p.body = splice(p.body, at, to, id)
-		p.env.idAt = -1 // offsets no longer hold; a notification has no id
-	}
-	return key, true
-}
-
-// A statusWriter remembers the status of a response.
-type statusWriter struct {
-	http.ResponseWriter
-	code int
-}
-
-func (w *statusWriter) WriteHeader(code int) {
-	w.code = code
-	w.ResponseWriter.WriteHeader(code)
-}
-
-func (w *statusWriter) Write(b []byte) (int, error) {
-	if w.code == 0 {
-		w.code = http.StatusOK
-	}
-	return w.ResponseWriter.Write(b)
-}
-
-func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -10,9 +10,13 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // Bounds of what a POST may ask for, beside HandlerOptions.
@@ -39,19 +43,6 @@ type posted struct {
 	parts []json.RawMessage
 }
 
-// keys are those of the calls, in the session of a principal.
-func (p *posted) keys(principal, session string) (keys []callKey) {
-	if p.env.isCall() {
-		return []callKey{newCallKey(principal, session, p.env.id)}
-	}
-	for _, env := range p.batch {
-		if env.isCall() {
-			keys = append(keys, newCallKey(principal, session, env.id))
-		}
-	}
-	return keys
-}
-
 // readPOST reads and judges the body of a POST. On false the request is answered: by the SDK where it
 // refuses the request whatever the body says, or says that the body is too large, else with the
 // JSON-RPC error of a malformed message, for every method alike (CAP-6).
@@ -62,6 +53,8 @@ func (h *handler) readPOST(w http.ResponseWriter, r *http.Request, sdk http.Hand
 			return nil, false
 		}
 	}
+	// Fetch-based libraries of event sources send it when they repeat a POST, which no revision resumes.
+	r.Header.Del(headerLastEventID)
 	body, err := h.readBody(w, r)
 	switch {
 	case err == nil:
@@ -78,30 +71,47 @@ func (h *handler) readPOST(w http.ResponseWriter, r *http.Request, sdk http.Hand
 		sdk.ServeHTTP(w, r)
 		return nil, false
 	}
-	p, bad := parsePosted(body, !modern && r.Header.Get(headerVersion) < revisionUnbatched)
+	p, bad := parsePosted(body, !modern && r.Header.Get(headerVersion) < revisionUnbatched, h.es.MaxParams())
 	if bad != nil {
-		refuseMalformed(w, bad)
+		refuseMalformed(w, bad, modern)
 		return nil, false
 	}
 	return p, true
 }
 
-func refuseMalformed(w http.ResponseWriter, bad *malformed) {
+// refuseMalformed answers what is refused before the SDK sees it. Wrong params have in the older revisions the status
+// of an answer.
+func refuseMalformed(w http.ResponseWriter, bad *malformed, modern bool) {
 	w.Header().Set("Content-Type", contentTypeJSON)
-	w.WriteHeader(http.StatusBadRequest)
+	if bad.code == jsonrpc.CodeInvalidParams && !modern {
+		w.WriteHeader(http.StatusOK)
+	} else {
+		w.WriteHeader(http.StatusBadRequest)
+	}
 	_, _ = w.Write(bad.response())
 }
 
-// parsePosted judges a body: one message, or a batch where the revision has them.
-func parsePosted(body []byte, batches bool) (*posted, *malformed) {
+// parsePosted judges a body: one message, or a batch where the revision has them. bound is that of params of the
+// extension's methods.
+func parsePosted(body []byte, batches bool, bound int) (*posted, *malformed) {
 	p := &posted{body: body}
 	var bad *malformed
 	if isBatch(body) {
-		p.parts, p.batch, bad = parseBatch(body, batches)
-	} else if p.env, bad = parseMessage(body); bad == nil && p.env.method == "" && p.env.id == nil {
+		p.parts, p.batch, bad = parseBatch(body, batches, bound)
+	} else if p.env, bad = parseMessage(body, bound); bad == nil && p.env.method == "" && p.env.id == nil {
 		bad = invalidRequest("the message is an error without an id")
+	} else if bad == nil {
+		bad = p.env.needsID()
 	}
 	return p, bad
+}
+
+// needsID refuses a call of the extension that has no id: HTTP wants an answer to it, and the SDK's would be plain text.
+func (e envelope) needsID() *malformed {
+	if e.id == nil && strings.HasPrefix(e.method, wire.MethodPrefix) {
+		return invalidRequest("/id is missing: " + wire.Shown(e.method) + " is no notification")
+	}
+	return nil
 }
 
 // isBatch reports whether a text begins as an array.
@@ -112,7 +122,7 @@ func isBatch(data []byte) bool {
 
 // parseBatch judges all messages of a batch. One that is malformed refuses the whole, so that nothing
 // of it is done.
-func parseBatch(data []byte, allowed bool) (parts []json.RawMessage, envs []envelope, bad *malformed) {
+func parseBatch(data []byte, allowed bool, bound int) (parts []json.RawMessage, envs []envelope, bad *malformed) {
 	if bad = checkText(data); bad != nil {
 		return nil, nil, bad
 	}
@@ -145,7 +155,10 @@ func parseBatch(data []byte, allowed bool) (parts []json.RawMessage, envs []enve
 	}
 	seen := map[string]bool{}
 	for i, part := range parts {
-		env, bad := parseMessage(part)
+		env, bad := parseMessage(part, bound)
+		if bad == nil {
+			bad = env.needsID()
+		}
 		if bad == nil && env.metaVersion() >= revisionUnbatched {
 			bad = invalidRequest("the protocol revision has no batches")
 		}
@@ -172,7 +185,7 @@ func (p *posted) forSDK() (body []byte, aliased bool) {
 	if p.batch == nil {
 		return withAlias(p.body, p.env)
 	}
-	parts := make([][]byte, len(p.parts))
+	parts := make([]json.RawMessage, len(p.parts))
 	for i, env := range p.batch {
 		part, swapped := withAlias(p.parts[i], env)
 		parts[i], aliased = part, aliased || swapped
@@ -180,7 +193,7 @@ func (p *posted) forSDK() (body []byte, aliased bool) {
 	if !aliased {
 		return p.body, false
 	}
-	return append(append([]byte{'['}, bytes.Join(parts, []byte{','})...), ']'), true
+	return joinBatch(parts), true
 }
 
 // withAlias gives the call of one message an alias if it needs one.
@@ -189,14 +202,6 @@ func withAlias(message []byte, env envelope) ([]byte, bool) {
 		return message, false
 	}
 	return splice(message, env.idAt, env.idAt+len(env.id), aliasValue(aliasOf(env.id, 0))), true
-}
-
-// aliasCancel gives the SDK the id of a cancelled call as it knows it.
-func (p *posted) aliasCancel() {
-	start, end, ok := locate(p.body, "params", memberRequestID)
-	if p.env.method == methodCancelled && ok && isID(p.body[start:end]) && !survives(p.body[start:end]) {
-		p.body = splice(p.body, start, end, aliasValue(aliasOf(p.body[start:end], 0)))
-	}
 }
 
 // toSDK passes a request on, with a writer that puts the ids back where that is needed. A
@@ -210,7 +215,7 @@ func (h *handler) toSDK(sdk http.Handler, w http.ResponseWriter, r *http.Request
 	sdk.ServeHTTP(w, r)
 }
 
-// readBody reads the request's body within the limits of size and time. On any other error than that
+// readBody reads the request's body within the limit of size and the deadline that ServeHTTP has set. On any other error than that
 // of time it leaves the body such that the SDK meets the same end and says so.
 func (h *handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.Body == nil {
@@ -220,7 +225,6 @@ func (h *handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, erro
 	if limit < 0 {
 		limit = math.MaxInt64 - 1
 	}
-	lift := h.limitRead(w, r)
 	var buf bytes.Buffer
 	if r.ContentLength > 0 && r.ContentLength <= limit {
 		buf.Grow(int(min(r.ContentLength, 64<<10)) + bytes.MinRead)
@@ -237,7 +241,7 @@ func (h *handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, erro
 		}{io.MultiReader(bytes.NewReader(body), failing{err}), r.Body}
 	}
 	if !isTimeout(err) { // else the rest is not waited for either
-		lift()
+		inbound.Lift(w)
 	}
 	return body, err
 }
@@ -248,22 +252,6 @@ var errTooLong = errors.New("transport: the body is longer than the limit")
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
-
-// limitRead bounds the time in which the body has to arrive. The deadline is lifted afterwards: what
-// the request holds open is not bounded by it. A deadline of the server's that is shorter stays.
-func (h *handler) limitRead(w http.ResponseWriter, r *http.Request) (lift func()) {
-	if h.readTimeout <= 0 {
-		return func() {}
-	}
-	if srv, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && srv.ReadTimeout > 0 && srv.ReadTimeout <= h.readTimeout {
-		return func() {}
-	}
-	rc := http.NewResponseController(w)
-	if rc.SetReadDeadline(time.Now().Add(h.readTimeout)) != nil {
-		return func() {} // a writer without deadlines: the server's own have to do
-	}
-	return func() { _ = rc.SetReadDeadline(time.Time{}) }
-}
 
 func isTimeout(err error) bool {
 	var ne net.Error

@@ -6,10 +6,10 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // newReplicas are servers on one database, each behind a socket of its own.

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/http"
 )
 
@@ -10,6 +11,9 @@ import (
 type restorer struct {
 	http.ResponseWriter
 	partial []byte // of an event
+	// unwanted is asked for each response in a stream, by the id of its call as the client wrote it, whether it is
+	// left out; nil when none is.
+	unwanted func(id json.RawMessage) bool
 }
 
 // Unwrap gives the SDK's response controller everything but writing.
@@ -47,8 +51,8 @@ func (w *restorer) writeEvents(p []byte) (int, error) {
 	end += len(eventTail)
 	whole := data[:end]
 	w.partial = append([]byte(nil), data[end:]...)
-	if bytes.IndexByte(whole, aliasMark) >= 0 {
-		whole = restoreEvents(whole)
+	if w.unwanted != nil || bytes.IndexByte(whole, aliasMark) >= 0 {
+		whole = w.restoreEvents(whole)
 	}
 	if _, err := w.ResponseWriter.Write(whole); err != nil {
 		return 0, err
@@ -56,19 +60,35 @@ func (w *restorer) writeEvents(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// restoreEvents puts the ids back in whole events.
-func restoreEvents(events []byte) []byte {
+// restoreEvents puts the ids back in whole events, and leaves out those that nobody waits for.
+func (w *restorer) restoreEvents(events []byte) []byte {
 	var out []byte
+	start := 0 // of the event in out
+	wanted := true
 	for line := range bytes.Lines(events) {
 		data, ok := bytes.CutPrefix(line, []byte(eventHead))
-		if !ok {
+		switch {
+		case ok:
+			text := bytes.TrimRight(data, "\r\n")
+			msg := restoreIDs(text)
+			wanted = wanted && !w.leavesOut(msg)
+			out = append(append(append(out, eventHead...), msg...), data[len(text):]...)
+		case len(bytes.TrimRight(line, "\r\n")) > 0:
 			out = append(out, line...)
-			continue
+		case wanted:
+			out = append(out, line...)
+			start = len(out)
+		default:
+			out, wanted = out[:start], true
 		}
-		text := bytes.TrimRight(data, "\r\n")
-		out = append(out, eventHead...)
-		out = append(out, restoreIDs(text)...)
-		out = append(out, data[len(text):]...)
 	}
 	return out
+}
+
+func (w *restorer) leavesOut(msg []byte) bool {
+	if w.unwanted == nil {
+		return false
+	}
+	env, ok := parseEnvelope(msg)
+	return ok && env.method == "" && env.id != nil && w.unwanted(env.id)
 }

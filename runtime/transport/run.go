@@ -106,11 +106,11 @@ type wrapped struct {
 func (t *wrapped) Connect(ctx context.Context) (mcp.Connection, error) {
 	inner, lines := t.inner, (*lineConn)(nil)
 	if l, ok := inner.(*mcp.LoggingTransport); ok {
-		if below := asLines(l.Transport); below != nil {
+		if below := asLines(l.Transport, t.es.MaxParams()); below != nil {
 			lines = below
 			inner = &mcp.LoggingTransport{Transport: below, Writer: l.Writer}
 		}
-	} else if below := asLines(inner); below != nil {
+	} else if below := asLines(inner, t.es.MaxParams()); below != nil {
 		lines, inner = below, below
 	}
 	connected, err := inner.Connect(ctx)
@@ -150,13 +150,15 @@ func isLocal(t mcp.Transport) bool {
 	return false
 }
 
-// asLines returns a line connection for the SDK's transports of newline-delimited JSON.
-func asLines(t mcp.Transport) *lineConn {
+// asLines returns a line connection for the SDK's transports of newline-delimited JSON, and that of HTTP+SSE.
+func asLines(t mcp.Transport, maxParams int) *lineConn {
 	switch t := t.(type) {
 	case *mcp.StdioTransport:
-		return newLineConn(os.Stdin, keepOpen{os.Stdout}, t.MaxLineLength)
+		return newLineConn(os.Stdin, keepOpen{os.Stdout}, t.MaxLineLength, maxParams)
 	case *mcp.IOTransport:
-		return newLineConn(t.Reader, t.Writer, t.MaxLineLength)
+		return newLineConn(t.Reader, t.Writer, t.MaxLineLength, maxParams)
+	case *sseSession:
+		return t.lines
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -15,8 +16,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // The tests of this file state what the SDK cannot do, and why this package does it. One that fails
@@ -116,17 +117,49 @@ func TestSDKRewritesIDs(t *testing.T) {
 	}
 }
 
-// After a cancel the SDK still answers the call.
+// After a cancel the SDK still answers the call, and says what went on inside; conn mutes it (POLL-9).
 func TestSDKAnswersCancelledCalls(t *testing.T) {
 	g := newRig(t, server.Options{})
 	opened := make(chan struct{})
 	method(t, g.srv, "x/hold", func(ctx context.Context) error { close(opened); <-ctx.Done(); return ctx.Err() })
-	c := g.stdio(modes[0])
-	f := c.feed(`9`)
-	c.send(modes[0].request(`9`, "x/hold", ""))
+	ours, theirs := mcp.NewInMemoryTransports()
+	ss, err := g.srv.Connect(t.Context(), theirs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ss.Close()
+	c, err := ours.Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	send := func(message string) {
+		t.Helper()
+		msg, err := jsonrpc.DecodeMessage([]byte(message))
+		if err == nil {
+			err = c.Write(t.Context(), msg)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	answer := func() *jsonrpc.Response {
+		t.Helper()
+		msg, err := c.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return msg.(*jsonrpc.Response)
+	}
+	send(initializeRequest(wire.RevisionLegacy))
+	answer()
+	send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	send(modes[0].request(`9`, "x/hold", ""))
 	recv(t, opened, "call")
-	f.cancel()
-	errorOf(t, f.want(""))
+	send(modes[0].request("", methodCancelled, cancelOf(`9`)))
+	if got := answer(); got.Error == nil || !strings.Contains(got.Error.Error(), "context canceled") {
+		t.Errorf("the SDK now answers %+v: the muting of cancelled calls may become superfluous", got)
+	}
 }
 
 // The data of a wrapped error is lost, so that errors go to the SDK bare.
@@ -245,4 +278,18 @@ func TestServerWithoutEvents(t *testing.T) {
 			}
 		}
 	})
+}
+
+// E10: the text of a verifier's error is the body that the caller reads, as docs/hooks.md says.
+func TestSDKTellsWhatAVerifierReturns(t *testing.T) {
+	for cause, status := range map[error]int{auth.ErrInvalidToken: 401, auth.ErrOAuth: 400, errors.New("dial tcp 10.0.0.7:443: refused"): 500} {
+		verify := func(context.Context, string, *http.Request) (*auth.TokenInfo, error) { return nil, cause }
+		r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
+		r.Header.Set("Authorization", "Bearer t")
+		w := httptest.NewRecorder()
+		auth.RequireBearerToken(verify, nil)(http.NotFoundHandler()).ServeHTTP(w, r)
+		if w.Code != status || strings.TrimSpace(w.Body.String()) != cause.Error() {
+			t.Errorf("%v: %d %s", cause, w.Code, w.Body)
+		}
+	}
 }

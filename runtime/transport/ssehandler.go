@@ -1,36 +1,46 @@
 package transport
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"mime"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
+	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// sseHandler serves the HTTP+SSE transport of revision 2024-11-05. The SDK's own handler connects
-// its sessions where no carrier can stand between; this one does the same with its transport.
+// sseHandler serves the HTTP+SSE transport of revision 2024-11-05. The SDK's own transport takes the methods of
+// MCP alone; here a session is a connection of lines, which come by POSTs and go out as events.
 type sseHandler struct {
 	srv     *mcp.Server
 	es      *port.Port
 	options mcp.SSEOptions
+	gate    *gate
+	begun   *openCount
 
 	mu       sync.Mutex
-	sessions map[string]*mcp.SSEServerTransport
+	sessions map[string]*sseSession
 }
 
-// NewSSEHandler serves srv with the events of es over HTTP+SSE, for clients that know nothing
-// newer: a GET opens the session's stream, POSTs carry its messages. All sessions end when es is
-// shut down. Callers are not authenticated beyond what is put around the handler, and hooks see no
-// token. See MCPE-NOTE-5.
+// NewSSEHandler serves srv with the events of es over HTTP+SSE, for clients that know nothing newer: a GET opens the
+// session's stream, POSTs carry its messages. What a client can do is what it can on stdio in the legacy era: list,
+// poll, stream and cancel, and the methods and notifications of adapters. All sessions end when es is shut down. Pages
+// of other origins are refused unless [AllowOrigins] goes around it. Callers are not authenticated beyond what is put
+// around the handler, and hooks see no token. See MCPE-NOTE-5.
 func NewSSEHandler(srv *mcp.Server, es *server.Server, o *mcp.SSEOptions) http.Handler {
-	h := &sseHandler{srv: srv, es: port.Of(es), sessions: map[string]*mcp.SSEServerTransport{}}
+	h := &sseHandler{srv: srv, es: port.Of(es), gate: newGate("", nil, nil), sessions: map[string]*sseSession{}, begun: newOpenCount(0, defaultMaxSessions)}
 	if o != nil {
 		h.options = *o
 	}
@@ -40,6 +50,10 @@ func NewSSEHandler(srv *mcp.Server, es *server.Server, o *mcp.SSEOptions) http.H
 
 // ServeHTTP makes the checks of the SDK's handler.
 func (h *sseHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	inbound.Deadline(w, r, defaultReadTimeout)
+	if !h.gate.admits(w, r) {
+		return
+	}
 	if !h.options.DisableLocalhostProtection {
 		if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && addr != nil && isLoopback(addr.String()) && !isLoopback(r.Host) {
 			http.Error(w, "Forbidden: invalid Host header", http.StatusForbidden)
@@ -57,7 +71,8 @@ func (h *sseHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-const sseSession = "sessionid"
+// sseSessionID is the member of the endpoint's query that names the session.
+const sseSessionID = "sessionid"
 
 func (h *sseHandler) post(w http.ResponseWriter, r *http.Request) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != contentTypeJSON {
@@ -65,9 +80,9 @@ func (h *sseHandler) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.mu.Lock()
-	t := h.sessions[r.URL.Query().Get(sseSession)]
+	s := h.sessions[r.URL.Query().Get(sseSessionID)]
 	h.mu.Unlock()
-	if t == nil {
+	if s == nil {
 		http.Error(w, "session not found", http.StatusNotFound)
 		return
 	}
@@ -75,25 +90,31 @@ func (h *sseHandler) post(w http.ResponseWriter, r *http.Request) {
 	if limit == 0 {
 		limit = mcp.DefaultMaxRequestBodyBytes
 	}
-	read := &handler{maxBody: limit, readTimeout: defaultReadTimeout}
+	read := &handler{maxBody: limit}
 	body, err := read.readBody(w, r)
-	if err != nil {
-		if isTimeout(err) {
-			http.Error(w, "the request's body did not arrive within "+defaultReadTimeout.String(), http.StatusRequestTimeout)
-			return
-		}
-		t.ServeHTTP(w, r) // says what is wrong
+	switch {
+	case err == nil:
+	case isTimeout(err):
+		http.Error(w, "the request's body did not arrive within "+defaultReadTimeout.String(), http.StatusRequestTimeout)
+		return
+	case errors.Is(err, errTooLong):
+		http.Error(w, "request body exceeds "+strconv.FormatInt(limit, 10)+" bytes", http.StatusRequestEntityTooLarge)
+		return
+	default:
+		http.Error(w, "failed to read body", http.StatusBadRequest)
 		return
 	}
-	p, bad := parsePosted(body, false)
-	if bad != nil {
-		refuseMalformed(w, bad)
+	if _, bad := parsePosted(body, false, h.es.MaxParams()); bad != nil {
+		refuseMalformed(w, bad, true)
 		return
 	}
-	p.aliasCancel()
-	aliased, _ := p.forSDK()
-	setBody(r, aliased)
-	t.ServeHTTP(w, r)
+	select {
+	case s.lines.incoming <- line{data: body}:
+		w.WriteHeader(http.StatusAccepted)
+	case <-s.lines.closed:
+		http.Error(w, "session not found", http.StatusNotFound)
+	case <-r.Context().Done():
+	}
 }
 
 // open serves the stream of one session until the client goes, the session ends or es shuts down.
@@ -102,27 +123,82 @@ func (h *sseHandler) open(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "streaming is not supported", http.StatusInternalServerError)
 		return
 	}
+	principal, _ := h.es.Authenticate(r.Context(), &mcp.RequestExtra{TokenInfo: auth.TokenInfoFromContext(r.Context()), Header: r.Header})
+	if !h.begun.enter(w, principal, "sessions") {
+		return
+	}
+	defer h.begun.leave(principal)
 	id := rand.Text()
-	endpoint, err := r.URL.Parse("?" + sseSession + "=" + id)
+	endpoint, err := r.URL.Parse("?" + sseSessionID + "=" + id)
 	if err != nil {
 		http.Error(w, "internal error: failed to create endpoint", http.StatusInternalServerError)
 		return
 	}
-	header := w.Header()
-	header.Set("Content-Type", contentTypeEvents)
-	header.Set("Cache-Control", "no-cache, no-transform")
-	header.Set("X-Accel-Buffering", "no")
-	t := &mcp.SSEServerTransport{Endpoint: endpoint.RequestURI(), Response: &restorer{ResponseWriter: w}, MaxRequestBodyBytes: h.options.MaxRequestBodyBytes}
+	out := &sseWriter{to: &eventWriter{w: w, rc: http.NewResponseController(w), timeout: defaultWriteTimeout}}
+	// Nothing of the request may be written after it is over.
+	defer out.Close()
+	s := &sseSession{makeLineConn(http.NoBody, out, -1, h.es.MaxParams())}
+	defer s.lines.Close()
 	h.mu.Lock()
-	h.sessions[id] = t
+	h.sessions[id] = s
 	h.mu.Unlock()
 	defer func() {
 		h.mu.Lock()
 		delete(h.sessions, id)
 		h.mu.Unlock()
 	}()
-	// Nothing of the request may be written after it is over: Run has ended by then.
+	out.to.open(r)
+	if out.to.send([]byte("event: endpoint\ndata: "+endpoint.RequestURI()+eventTail)) != nil {
+		return
+	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	_ = run(ctx, h.srv, h.es, t)
+	_ = run(ctx, h.srv, h.es, s)
+}
+
+// An sseSession is the transport of one session.
+type sseSession struct{ lines *lineConn }
+
+// Connect makes it an [mcp.Transport].
+func (s *sseSession) Connect(context.Context) (mcp.Connection, error) { return s.lines, nil }
+
+// SupportsProtocolVersion leaves out the stateless revision, which has no such transport.
+func (s *sseSession) SupportsProtocolVersion(version string) bool {
+	return version < wire.RevisionStateless
+}
+
+// An sseWriter writes lines as events.
+type sseWriter struct {
+	to *eventWriter
+
+	mu     sync.Mutex // held while writing
+	closed bool
+}
+
+// Write writes whole lines, each of which is an event.
+func (w *sseWriter) Write(lines []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return 0, mcp.ErrConnectionClosed
+	}
+	var b []byte
+	for l := range bytes.Lines(lines) {
+		b = append(append(append(b, "event: message\n"+eventHead...), bytes.TrimRight(l, "\n")...), eventTail...)
+	}
+	if err := w.to.send(b); err != nil {
+		return 0, err
+	}
+	return len(lines), nil
+}
+
+// Close ends what is being written, too, and returns when nothing is any more.
+func (w *sseWriter) Close() error {
+	if !w.mu.TryLock() {
+		_ = w.to.rc.SetWriteDeadline(time.Now())
+		w.mu.Lock()
+	}
+	defer w.mu.Unlock()
+	w.closed = true
+	return nil
 }

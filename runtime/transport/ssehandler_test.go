@@ -2,13 +2,17 @@ package transport
 
 import (
 	"context"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
@@ -77,6 +81,169 @@ func TestSSEHandler(t *testing.T) {
 	}
 }
 
+// An sseClient is one session over HTTP+SSE.
+type sseClient struct {
+	t        *testing.T
+	hc       *http.Client
+	endpoint string
+	feed     *feed
+}
+
+// sse opens a session that speaks the oldest revision.
+func (g *rig) sse(h http.Handler) *sseClient {
+	g.t.Helper()
+	ts := httptest.NewServer(h)
+	g.t.Cleanup(func() { g.stop(); ts.CloseClientConnections(); ts.Close(); ts.Client().CloseIdleConnections() })
+	ctx, cancel := context.WithCancel(context.Background())
+	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, ts.URL+"/sse", nil)
+	resp, err := ts.Client().Do(req)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	f := feedOf(g.t, resp, cancel)
+	c := &sseClient{g.t.(*testing.T), ts.Client(), ts.URL + f.next(), f}
+	c.post(http.StatusAccepted, initializeRequest("2024-11-05"))
+	if got := f.want(""); !strings.Contains(string(got.result), "io.modelcontextprotocol/events") {
+		g.t.Errorf("initialize advertises %s", got.result)
+	}
+	c.post(http.StatusAccepted, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return c
+}
+
+// post sends a message and returns the body of the answer to the POST.
+func (c *sseClient) post(status int, body string) string {
+	c.t.Helper()
+	resp, err := c.hc.Post(c.endpoint, contentTypeJSON, strings.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(resp.Body)
+	if resp.StatusCode != status {
+		c.t.Errorf("%.100s: %s %s", body, resp.Status, b)
+	}
+	return string(b)
+}
+
+// rpc calls and waits for the answer, which is the next message.
+func (c *sseClient) rpc(id, method, params string) envelope {
+	c.t.Helper()
+	c.post(http.StatusAccepted, modes[0].request(id, method, params))
+	got := c.feed.want("")
+	if string(got.id) != id {
+		c.t.Errorf("%s: id %s comes back as %s", method, id, got.id)
+	}
+	return got
+}
+
+// MCPE-NOTE-5, V6: what HTTP+SSE advertises works as on stdio: list, poll, stream with its cancel, held polls, the methods
+// and notifications of adapters, and ids byte for byte.
+func TestEventsOverSSE(t *testing.T) {
+	g := newRig(t, server.Options{})
+	method(t, g.srv, "x/said", func(context.Context) error { return nil })
+	told := make(chan port.Notification, 10)
+	port.Of(g.es).OnNotification("x/said", func(_ context.Context, n port.Notification) {
+		told <- n
+		port.Of(g.es).Send(n.Session, hello("5"))
+	})
+	c := g.sse(NewSSEHandler(g.srv, g.es, nil))
+	if got := c.rpc(`1.0`, wire.MethodList, ""); !strings.Contains(string(got.result), `"tick"`) {
+		t.Errorf("list: %s %s", got.result, got.error)
+	}
+	first := c.rpc(`"a\u0062"`, wire.MethodPoll, `{"name":"tick"}`)
+	cursor := string(member(first.result, "cursor"))
+	g.emit(1)
+	if got := c.rpc(`9007199254740993`, wire.MethodPoll, `{"name":"tick","cursor":`+cursor+`}`); !strings.Contains(string(got.result), `"seq":1`) {
+		t.Errorf("poll: %s %s", got.result, got.error)
+	}
+	if got := c.rpc(`2`, wire.MethodPoll, `{"name":"none"}`); errorOf(t, got).Code != -32011 {
+		t.Errorf("poll of none: %s", got.error)
+	}
+	c.post(http.StatusAccepted, modes[0].request(`7.0`, wire.MethodStream, `{"name":"tick"}`))
+	if got := c.feed.want(wire.NotificationActive); subscriptionID(got) != `7.0` {
+		t.Errorf("active %s", got.params)
+	}
+	recv(t, g.opened, "the stream")
+	for len(g.opened) > 0 {
+		<-g.opened // of polls
+	}
+	g.emit(2)
+	g.emit(3)
+	for _, seq := range []string{"2", "3"} {
+		if got := c.feed.want(wire.NotificationEvent); subscriptionID(got) != `7.0` || !strings.Contains(string(got.params), `"seq":`+seq) {
+			t.Errorf("event %s", got.params)
+		}
+	}
+	c.post(http.StatusAccepted, modes[0].request("", methodCancelled, cancelOf(`7`)))
+	c.rpc(`3`, "tools/list", "{}") // the cancel is read
+	g.emit(4)
+	if got := c.rpc(`"x"`, "x/said", ""); got.result == nil { // and no event before it
+		t.Errorf("an adapter's request: %s", got.error)
+	}
+	c.post(http.StatusAccepted, "{\n  \"jsonrpc\": \"2.0\",\r\n  \"method\": \"x/said\",\n  \"params\": {\"n\": 1}\n}\n")
+	if n := recv(t, told, "an adapter's notification"); string(member(n.Params, "n")) != "1" || n.Session == "" {
+		t.Errorf("%+v", n)
+	}
+	if got := c.feed.want("test/hello"); string(got.params) != `{"n":5}` {
+		t.Errorf("the answer to a notification: %s", got.params)
+	}
+	c.post(http.StatusAccepted, modes[0].request(`8`, wire.MethodStream, `{"name":"tick"}`))
+	c.feed.want(wire.NotificationActive)
+	go g.stop()
+	for {
+		got := c.feed.want1()
+		if got.method == "" {
+			if string(got.id) != `8` || got.result == nil {
+				t.Errorf("at the end of the server %s: %s %s", got.id, got.result, got.error)
+			}
+			break
+		}
+	}
+	c.feed.over()
+}
+
+// What is no message is refused with the POST, and the session goes on; a cancelled call is not answered (POLL-9).
+func TestSSERefusals(t *testing.T) {
+	g, begun, over := newWaitRig(t, server.Options{})
+	c := g.sse(NewSSEHandler(g.srv, g.es, &mcp.SSEOptions{MaxRequestBodyBytes: 2000}))
+	for body, status := range map[string]int{
+		``:  http.StatusBadRequest,
+		`{`: http.StatusBadRequest,
+		`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`:                       http.StatusBadRequest,
+		`{"jsonrpc":"2.0","id":1,"method":"ping"}{}`:                       http.StatusBadRequest,
+		`{"jsonrpc":"2.0","id":1,"method":"ping","id":2}`:                  http.StatusBadRequest,
+		`{"jsonrpc":"2.0","id":1,"x":"` + strings.Repeat("x", 2000) + `"}`: http.StatusRequestEntityTooLarge,
+	} {
+		c.post(status, body)
+	}
+	c.post(http.StatusAccepted, modes[0].waitCall(`7`, `{"events":[{"name":"tick"}],"waitSeconds":55}`))
+	recv(t, begun, "the call")
+	c.post(http.StatusAccepted, modes[0].request(`7`, methodPing, ""))
+	if got := errorOf(t, c.feed.want("")); got.Code != -32600 {
+		t.Errorf("the id of an open call: %+v", got)
+	}
+	c.post(http.StatusAccepted, modes[0].request("", methodCancelled, cancelOf(`7`)))
+	recv(t, over, "the call's end")
+	time.Sleep(10 * time.Millisecond) // in which an answer would be written
+	if got := c.rpc(`8`, methodPing, ""); got.result == nil {
+		t.Errorf("%s", got.error)
+	}
+	c.feed.cancel()
+	c.feed.over()
+	for range 100 { // the session is forgotten a moment later
+		resp, err := c.hc.Post(c.endpoint, contentTypeJSON, strings.NewReader(modes[0].request(`9`, methodPing, "")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode == http.StatusNotFound {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Error("the session is still there")
+}
+
 // The SDK's own client of HTTP+SSE finds nothing missing.
 func TestSSEHandlerWithTheSDKsClient(t *testing.T) {
 	g := newRig(t, server.Options{})
@@ -90,4 +257,64 @@ func TestSSEHandlerWithTheSDKsClient(t *testing.T) {
 		t.Error(err)
 	}
 	cs.Close()
+}
+
+// SRV-6: a client that reads nothing holds neither the end of the server nor its handler.
+func TestSSEStalledReader(t *testing.T) {
+	g := newRig(t, server.Options{})
+	h := NewSSEHandler(g.srv, g.es, nil)
+	over := make(chan struct{})
+	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(w, r)
+		if r.Method == http.MethodGet {
+			close(over)
+		}
+	}))
+	defer func() { ts.CloseClientConnections(); ts.Close(); ts.Client().CloseIdleConnections() }()
+	conn, err := net.Dial("tcp", ts.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET /sse HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	head := make([]byte, 4096)
+	var endpoint string
+	for endpoint == "" {
+		n, err := conn.Read(head)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, rest, ok := strings.Cut(string(head[:n]), eventHead); ok {
+			endpoint, _, _ = strings.Cut(rest, "\n")
+		}
+	}
+	post := func(body string) {
+		t.Helper()
+		resp, err := ts.Client().Post(ts.URL+strings.TrimSpace(endpoint), contentTypeJSON, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+	post(initializeRequest("2024-11-05"))
+	post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	post(modes[0].request(`1`, wire.MethodStream, `{"name":"tick"}`))
+	recv(t, g.opened, "the stream")
+	note := strings.Repeat("x", 200<<10)
+	for i := range 100 { // more than sockets hold
+		if err := g.ticks.Emit(t.Context(), tickPayload{Seq: i, Note: note}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(50 * time.Millisecond)
+	began := time.Now()
+	go g.stop()
+	select {
+	case <-over:
+		t.Logf("ended after %v", time.Since(began))
+	case <-time.After(15 * time.Second):
+		t.Error("the handler waits for a client that reads nothing")
+	}
 }

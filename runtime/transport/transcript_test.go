@@ -16,9 +16,9 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A transcript is what went over the wire, as files of a txtar archive: "> …" from the client,

@@ -2,8 +2,10 @@ package transport
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +13,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
@@ -53,8 +57,8 @@ func newWaitRig(t testing.TB, o server.Options) (g *rig, begun, over chan error)
 	return g, begun, over
 }
 
-// POLL-9: a call that waits ends at once when its client cancels it, and where the request is the call's whole life,
-// when its connection ends; the server holds nothing for nobody.
+// POLL-9, V5: a call that waits ends at once when its client cancels it, and where the request is the call's whole life,
+// when its connection ends; the server holds nothing for nobody, and a cancelled call is not answered.
 func TestWaitEndsWithItsClient(t *testing.T) {
 	inEveryMode(t, func(t *testing.T, m mode) {
 		for _, how := range []string{"cancel", "abort"} {
@@ -64,8 +68,11 @@ func TestWaitEndsWithItsClient(t *testing.T) {
 			g, begun, over := newWaitRig(t, server.Options{})
 			c := g.connect(m, HandlerOptions{})
 			call := m.waitCall(`7`, `{"events":[{"name":"tick"}],"waitSeconds":55}`)
+			response := make(chan string, 1)
+			var answers *feed
 			switch c := c.(type) {
 			case *lineClient:
+				answers = c.feed(`7`)
 				c.send(call)
 				recv(t, begun, "the call")
 				if how == "cancel" {
@@ -78,46 +85,100 @@ func TestWaitEndsWithItsClient(t *testing.T) {
 				defer abort()
 				go func() {
 					if resp, err := c.do(ctx, http.MethodPost, call, waitHeader); err == nil {
-						_, _ = io.Copy(io.Discard, resp.Body)
+						b, _ := io.ReadAll(resp.Body)
 						resp.Body.Close()
+						response <- string(b)
 					}
 				}()
 				recv(t, begun, "the call")
 				if how == "cancel" {
 					c.notify(methodCancelled, cancelOf(`7`))
+					if body := recv(t, response, "the end of the response"); body != "" {
+						t.Errorf("the cancelled call is answered: %s", body)
+					}
 				} else {
 					abort()
 				}
 			}
-			if err := recv(t, over, how); err == nil {
+			err := recv(t, over, how)
+			if err == nil {
 				t.Errorf("%s: the call was answered", how)
+			} else if strings.Contains(err.Error(), "context") { // ERR-4
+				t.Errorf("%s: %v", how, err)
+			}
+			if c, ok := c.(*lineClient); ok && how == "cancel" {
+				time.Sleep(20 * time.Millisecond) // in which an answer would be written
+				c.w.Close()
+				if rest := answers.over(); len(slices.DeleteFunc(rest, func(m string) bool { return strings.Contains(m, "notifications/progress") })) > 0 {
+					t.Errorf("the cancelled call is answered: %q", rest)
+				}
 			}
 		}
 	})
 }
 
-// A client that may come back for its answer keeps its call.
+// T1: a client that may come back for its answer keeps its call, whether its connection ends before or after the SDK
+// comes to the call; and the session's end ends it all the same.
 func TestWaitIsResumable(t *testing.T) {
-	g, begun, over := newWaitRig(t, server.Options{})
-	m := modes[2]
-	c := g.connect(m, HandlerOptions{Streamable: resumable()}).(*httpClient)
-	ctx, abort := context.WithCancel(context.Background())
-	go func() {
-		if resp, err := c.do(ctx, http.MethodPost, m.waitCall(`7`, `{"events":[{"name":"tick"}],"waitSeconds":55}`), nil); err == nil {
-			_, _ = io.Copy(io.Discard, resp.Body)
-			resp.Body.Close()
+	for _, early := range []bool{true, false} {
+		for _, end := range []string{"event", "delete"} {
+			t.Run(fmt.Sprintf("early=%t,%s", early, end), func(t *testing.T) {
+				g, begun, over := newWaitRig(t, server.Options{})
+				if early {
+					g.srv.AddReceivingMiddleware(whenGone(g))
+				}
+				m := modes[2]
+				c := g.connect(m, HandlerOptions{Streamable: resumable()}).(*httpClient)
+				ctx, abort := context.WithCancel(context.Background())
+				read := make(chan struct{})
+				go func() {
+					defer close(read)
+					if resp, err := c.do(ctx, http.MethodPost, m.waitCall(`7`, `{"events":[{"name":"tick"}],"waitSeconds":55}`), nil); err == nil {
+						_, _ = io.Copy(io.Discard, resp.Body)
+						resp.Body.Close()
+					}
+				}()
+				if !early {
+					recv(t, begun, "the call")
+				} else {
+					time.Sleep(50 * time.Millisecond) // the request is with the server, or never comes there
+				}
+				abort()
+				<-read
+				if early {
+					recv(t, begun, "the call")
+				}
+				select {
+				case err := <-over:
+					t.Fatalf("the call ended with its connection: %v", err)
+				case <-time.After(200 * time.Millisecond):
+				}
+				if end == "event" {
+					g.emit(1)
+				} else if resp, err := c.do(context.Background(), http.MethodDelete, "", nil); err != nil {
+					t.Fatal(err)
+				} else {
+					resp.Body.Close()
+				}
+				if err := recv(t, over, "the answer"); (err == nil) != (end == "event") {
+					t.Error(err)
+				}
+			})
 		}
-	}()
-	recv(t, begun, "the call")
-	abort()
-	select {
-	case err := <-over:
-		t.Fatalf("the call ended with its connection: %v", err)
-	case <-time.After(200 * time.Millisecond):
 	}
-	g.emit(1)
-	if err := recv(t, over, "the answer"); err != nil {
-		t.Error(err)
+}
+
+// whenGone holds calls of tools until their connection has ended.
+func whenGone(g *rig) mcp.Middleware {
+	return func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			if method == methodCall {
+				gone := make(chan struct{})
+				port.Of(g.es).CallerOf(ctx, req).AfterReply(func() { close(gone) })
+				<-gone
+			}
+			return next(ctx, method, req)
+		}
 	}
 }
 
@@ -189,4 +250,42 @@ func TestWaitDoesNotHoldASession(t *testing.T) {
 	}
 	recv(t, over, "the call's end")
 	recv(t, f, "the response")
+}
+
+// POLL-9: neither does a session that is deleted wait for a poll that is held.
+func TestPollDoesNotHoldASession(t *testing.T) {
+	g := newRig(t, server.Options{})
+	m := modes[2]
+	c := g.connect(m, HandlerOptions{}).(*httpClient)
+	cursor := string(member(c.rpc(`6`, wire.MethodPoll, `{"name":"tick"}`).result, "cursor"))
+	begun, over := make(chan struct{}), make(chan struct{})
+	g.srv.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			if method == wire.MethodPoll {
+				close(begun)
+			}
+			return next(ctx, method, req)
+		}
+	})
+	go func() {
+		defer close(over)
+		resp, err := c.do(context.Background(), http.MethodPost, m.request(`7`, wire.MethodPoll, `{"name":"tick","timeoutMs":25000,"cursor":`+cursor+`}`), nil)
+		if err == nil {
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+		}
+	}()
+	recv(t, begun, "the poll")
+	deleted := make(chan error, 1)
+	go func() {
+		resp, err := c.do(context.Background(), http.MethodDelete, "", nil)
+		if err == nil {
+			resp.Body.Close()
+		}
+		deleted <- err
+	}()
+	if err := recv(t, deleted, "the session's end"); err != nil {
+		t.Error(err)
+	}
+	recv(t, over, "the poll's end")
 }

@@ -8,7 +8,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // ErrTooLarge is a body above [MaxBody].
@@ -153,8 +153,8 @@ func (d *Delivery) key() string {
 
 // ParseDelivery reads a body whose signature was verified before: exact member names, no duplicates,
 // valid UTF-8. A body whose top-level type is a string that is not empty is a control envelope,
-// whatever else it has; anything else has to be an occurrence, whose eventId need not be the webhook-id
-// (CLI-5, D10). The error says no more than what is wrong.
+// whatever else it has; anything else has to be an occurrence, whose eventId, 1 to 256 bytes of any text,
+// need not be the webhook-id (CLI-5, D10), and whose name may be missing, as in a poll: the subscription tells. The error says no more than what is wrong.
 func ParseDelivery(stamp Stamp, body []byte) (Delivery, error) {
 	d := Delivery{Stamp: stamp, Body: body}
 	// Only these two members decide what it is; anything else is read once that is known, so
@@ -176,7 +176,10 @@ func ParseDelivery(stamp Stamp, body []byte) (Delivery, error) {
 		if len(head.EventID) == 0 || jsonv2.Unmarshal(body, o) != nil {
 			return d, errBody
 		}
-		if wire.CheckEventID(o.EventID) != nil || o.Name == "" || o.Timestamp == "" || !isObject(o.Data) {
+		if n := len(o.EventID); n > wire.MaxEventID {
+			return d, fmt.Errorf("webhook: /eventId has %d bytes, more than %d", n, wire.MaxEventID)
+		}
+		if o.EventID == "" || o.Timestamp == "" || !isObject(o.Data) {
 			return d, errBody
 		}
 		return d, nil

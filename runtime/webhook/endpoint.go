@@ -2,6 +2,8 @@ package webhook
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -24,6 +26,43 @@ type Endpoint struct {
 	ring         Ring
 	subscription string
 	handle       Handler // nil until the endpoint is routable
+	refusals     Refusals
+}
+
+// Refusals are the messages that an endpoint has refused. Nothing in them comes from a message.
+type Refusals struct {
+	// ByStatus counts them by the HTTP status that was answered; nil while there were none.
+	ByStatus map[int]int64
+	// Last is the status and the reason of the newest one, nil for none.
+	Last error
+	// Standing tells that no message was taken since the newest one.
+	Standing bool
+}
+
+// Refused returns what the endpoint has refused since it was opened. See CLI-5.
+func (e *Endpoint) Refused() Refusals {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	r := e.refusals
+	r.ByStatus = maps.Clone(r.ByStatus)
+	return r
+}
+
+func (e *Endpoint) refused(r *refusal) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.refusals.ByStatus == nil {
+		e.refusals.ByStatus = map[int]int64{}
+	}
+	e.refusals.ByStatus[r.status]++
+	e.refusals.Last, e.refusals.Standing = fmt.Errorf("a delivery was refused with %d: %w", r.status, r), true
+}
+
+// took notes that a message was taken.
+func (e *Endpoint) took() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.refusals.Standing = false
 }
 
 // Path is the path of the callback URL; the author's public origin comes before it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -176,5 +177,39 @@ func TestCLI5Restart(t *testing.T) {
 			t.Fatal(err, e.Path())
 		}
 		paths[e.Path()] = true
+	}
+}
+
+// TestEndpointRefusals counts what an endpoint refuses for an application with a Receiver of its own, its
+// handler's errors and failed challenges included, until something is taken (P6, CLI-5).
+func TestEndpointRefusals(t *testing.T) {
+	r, e := newReceiver(t, ReceiverOptions{})
+	if got := e.Refused(); got.ByStatus != nil || got.Last != nil || got.Standing {
+		t.Errorf("%+v", got)
+	}
+	if w := post(t, r, e, event("evt_0")); w.Code != 503 { // not routable yet
+		t.Fatal(w.Code)
+	}
+	s := &sink{fail: errors.New("whsec_secret of the application")}
+	e.Activate("sub_1", s.take)
+	post(t, r, e, event("evt_1"))
+	post(t, r, e, Message{ID: "msg_1", Body: []byte(`{"type":"verification"}`)})
+	post(t, r, e, event("evt_1"), func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") })
+	post(t, r, e, event("evt_1"), func(r *http.Request) { r.Header.Set("webhook-signature", "v1,AAAA") })
+	got := e.Refused()
+	if !maps.Equal(got.ByStatus, map[int]int64{503: 2, 400: 1, 415: 1, 401: 1}) || !got.Standing ||
+		got.Last.Error() != "a delivery was refused with 401: webhook: no signature matches" {
+		t.Errorf("%+v", got)
+	}
+	clear(got.ByStatus) // a copy
+	s.fail = nil
+	post(t, r, e, event("evt_1"))
+	if again := e.Refused(); again.Standing || len(again.ByStatus) != 4 || again.Last == nil {
+		t.Errorf("%+v", again)
+	}
+	s.fail = errors.New("whsec_secret")
+	post(t, r, e, event("evt_2"))
+	if again := e.Refused(); !again.Standing || again.Last.Error() != "a delivery was refused with 503: the application did not take the message" {
+		t.Errorf("%+v", again)
 	}
 }

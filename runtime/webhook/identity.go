@@ -16,7 +16,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // signingKeyPrefix begins a private key's text, as Standard Webhooks has it.
@@ -164,6 +165,7 @@ func (i *Identity) PublicKeys() []PublicKey {
 
 // ServeHTTP answers GET with the JWK set.
 func (i *Identity) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	inbound.Deadline(w, r, bodyTimeout)
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)

@@ -15,8 +15,12 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
+
+// bodyTimeout is how long bodies have to arrive.
+const bodyTimeout = 10 * time.Second
 
 // ReceiverOptions configure a [Receiver]; the zero value works.
 type ReceiverOptions struct {
@@ -66,7 +70,7 @@ func NewReceiver(o ReceiverOptions) (*Receiver, error) {
 		o.MaxBody = wire.MaxBody
 	}
 	if o.BodyTimeout <= 0 {
-		o.BodyTimeout = 10 * time.Second
+		o.BodyTimeout = bodyTimeout
 	}
 	if o.Remember <= 0 {
 		o.Remember = 8192
@@ -104,7 +108,7 @@ func (r *Receiver) Open(o EndpointOptions) (*Endpoint, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.endpoints[o.Path] != nil {
-		return nil, errors.New("webhook: an endpoint with this path is open")
+		return nil, errors.New("webhook: another endpoint uses this path")
 	}
 	r.endpoints[o.Path] = e
 	return e, nil
@@ -122,6 +126,7 @@ func (r *refusal) Error() string { return r.reason }
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	inbound.Deadline(w, req, r.o.BodyTimeout)
 	r.mu.RLock()
 	e := r.endpoints[req.URL.Path]
 	r.mu.RUnlock()
@@ -138,6 +143,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	var refused *refusal
 	switch {
 	case errors.As(err, &refused):
+		e.refused(refused)
 		r.o.Logger.WarnContext(req.Context(), "webhook message refused",
 			"subscription", e.Subscription(), "status", refused.status, "reason", refused.reason)
 		w.WriteHeader(refused.status)
@@ -154,14 +160,20 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request, e *Endpoint
 	if !isPlainJSON(req.Header) {
 		return nil, &refusal{http.StatusUnsupportedMediaType, "the content is not plain application/json"}
 	}
-	body, err := r.readBody(w, req)
-	if err != nil {
-		return nil, err
-	}
+	verifier := Verifier{Secrets: e.secrets(), Tolerance: r.o.Tolerance}
 	if !plausible(req.Header) {
 		return nil, &refusal{http.StatusBadRequest, ErrHeaders.Error()}
 	}
-	stamp, err := Verifier{Secrets: e.secrets(), Tolerance: r.o.Tolerance}.Verify(req.Header, body)
+	// What the headers alone decide needs no body; the signature does.
+	_, err := verifier.Verify(req.Header, nil)
+	var body []byte
+	var stamp Stamp
+	if err == nil || errors.Is(err, ErrSignature) {
+		if body, err = r.readBody(w, req); err != nil {
+			return nil, err
+		}
+		stamp, err = verifier.Verify(req.Header, body)
+	}
 	switch {
 	case errors.Is(err, ErrHeaders):
 		return nil, &refusal{http.StatusBadRequest, ErrHeaders.Error()}
@@ -208,8 +220,6 @@ func (r *Receiver) readBody(w http.ResponseWriter, req *http.Request) ([]byte, e
 	if req.ContentLength > r.o.MaxBody {
 		return nil, tooLarge
 	}
-	// Servers that have no deadlines say so; then the time is for whoever configures them.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(r.o.BodyTimeout))
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, r.o.MaxBody))
 	var large *http.MaxBytesError
 	switch {
@@ -220,7 +230,7 @@ func (r *Receiver) readBody(w http.ResponseWriter, req *http.Request) ([]byte, e
 	case err != nil:
 		return nil, &refusal{http.StatusBadRequest, "the body broke off"}
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	inbound.Lift(w)
 	return body, nil
 }
 
@@ -254,6 +264,7 @@ func (e *Endpoint) handOver(ctx context.Context, d Delivery) error {
 		return &refusal{http.StatusServiceUnavailable, "the same message is still being handed over"}
 	}
 	if !first {
+		e.took()
 		return nil
 	}
 	accepted := false
@@ -263,5 +274,6 @@ func (e *Endpoint) handOver(ctx context.Context, d Delivery) error {
 		return &refusal{http.StatusServiceUnavailable, "the application did not take the message"}
 	}
 	accepted = true
+	e.took()
 	return nil
 }

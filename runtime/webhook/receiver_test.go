@@ -14,7 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -129,7 +129,8 @@ func TestCLI5ReceiverRules(t *testing.T) {
 		"broken body":           {event("evt_a"), func(r *http.Request) { r.Body = broken{} }, 400},
 		"no JSON":               {Message{ID: "evt_a", Body: []byte("hello")}, nil, 400},
 		"eventId is another":    {Message{ID: "msg_b", Body: event("evt_a").Body}, nil, 204},
-		"eventId no header":     {Message{ID: "msg_b", Body: event("evt a").Body}, nil, 400},
+		"eventId no header":     {Message{ID: "msg_b", Body: event("evt ä").Body}, nil, 204},
+		"eventId too long":      {Message{ID: "msg_b", Body: event(strings.Repeat("ä", wire.MaxEventID/2) + "a").Body}, nil, 400},
 		"long id":               {Message{ID: strings.Repeat("~", wire.MaxEventID), Body: event("evt_l").Body}, nil, 204},
 		"longer id":             {event("evt_a"), header(wire.HeaderWebhookID, strings.Repeat("~", wire.MaxEventID+1)), 400},
 		"id with a blank":       {event("evt_a"), header(wire.HeaderWebhookID, "a b"), 400},
@@ -180,6 +181,36 @@ func (broken) Read([]byte) (int, error) { return 0, errors.New("connection reset
 func (broken) Close() error             { return nil }
 
 // TestCLI5HandedOver gives the application what was signed, byte for byte (CLI-5).
+// TestCLI5HeadersFirst: what the headers alone decide is decided before a byte of the body is read (S2).
+func TestCLI5HeadersFirst(t *testing.T) {
+	r, e := newReceiver(t, ReceiverOptions{})
+	e.Activate("sub_1", (&sink{}).take)
+	for name, c := range map[string]struct {
+		alter func(*http.Request)
+		want  int
+	}{
+		"no signature": {func(r *http.Request) { r.Header.Del("webhook-signature") }, http.StatusBadRequest},
+		"no id":        {func(r *http.Request) { r.Header.Del("webhook-id") }, http.StatusBadRequest},
+		"a stale one":  {func(r *http.Request) { r.Header.Set("webhook-timestamp", "1") }, http.StatusUnauthorized},
+	} {
+		w := post(t, r, e, event("evt_1"), c.alter, func(r *http.Request) { r.Body = untouchable{t} })
+		if w.Code != c.want {
+			t.Errorf("%s: %d, want %d", name, w.Code, c.want)
+		}
+	}
+}
+
+// An untouchable body fails the test when it is read.
+type untouchable struct{ t *testing.T }
+
+func (u untouchable) Read([]byte) (int, error) {
+	u.t.Error("the body is read")
+	u.t.Error("the body is read")
+	return 0, errors.New("untouchable")
+}
+
+func (untouchable) Close() error { return nil }
+
 func TestCLI5HandedOver(t *testing.T) {
 	r, e := newReceiver(t, ReceiverOptions{})
 	s := &sink{}

@@ -10,7 +10,7 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // A Secret is the shared key of one webhook subscription, 24 to 64 bytes. It shows itself to
@@ -94,5 +94,5 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 
 // MarshalText refuses: whoever stores or sends a secret calls [Secret.Text] and means it.
 func (s Secret) MarshalText() ([]byte, error) {
-	return nil, errors.New("webhook: a secret is encoded by its method Text only")
+	return nil, errors.New("webhook: Secret does not marshal: use its Text method")
 }

@@ -62,7 +62,8 @@ func TestCLI5SlowBody(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		start := time.Now()
-		fmt.Fprintf(ours, "POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n", e.Path())
+		fmt.Fprintf(ours, "POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n"+
+			"webhook-id: a\r\nwebhook-timestamp: %d\r\nwebhook-signature: v1,a\r\n\r\n", e.Path(), time.Now().Unix())
 		var dripping sync.WaitGroup
 		dripping.Go(func() {
 			for {

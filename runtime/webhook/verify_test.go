@@ -14,7 +14,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"pgregory.net/rapid"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 func oracle(t interface{ Fatal(...any) }, s Secret) *standardwebhooks.Webhook {
@@ -223,6 +223,21 @@ func TestHOOK2Altered(t *testing.T) {
 }
 
 // TestOCC2MessageIDs refuses ids that cannot be a header.
+// TestHOOK2Cut: the first bytes of a right signature are none (M1).
+func TestHOOK2Cut(t *testing.T) {
+	s := NewSecret()
+	now := time.Now()
+	m := Message{ID: "evt_1", Subscription: "sub_1", Body: []byte(`{}`)}
+	h := signed(t, Signer{Ring: NewRing(s)}, m, now)
+	whole := strings.TrimPrefix(h.Get("webhook-signature"), "v1,")
+	for _, n := range []int{1, 2, 16, len(whole) - 1, len(whole)} {
+		h.Set("webhook-signature", "v1,"+whole[:n])
+		if _, err := (Verifier{Secrets: []Secret{s}}).Verify(h, m.Body); (err == nil) != (n == len(whole)) {
+			t.Errorf("%d of %d characters: %v", n, len(whole), err)
+		}
+	}
+}
+
 func TestOCC2MessageIDs(t *testing.T) {
 	for _, id := range []string{"", "a b", "a\nb", "é", strings.Repeat("x", 257)} {
 		if err := (Signer{Ring: NewRing(NewSecret())}).Sign(http.Header{}, Message{ID: id}, time.Now()); err == nil {

@@ -24,7 +24,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // A Message is one thing to post to a callback: an occurrence or a control envelope.

@@ -8,7 +8,8 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // keepDocument is how long servers may keep the document, in the words of HTTP.
@@ -33,6 +34,7 @@ func (r *Receiver) WellKnown(base string) (http.Handler, error) {
 		return nil, err
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		inbound.Deadline(w, req, bodyTimeout)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		if req.Method != http.MethodGet && req.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")

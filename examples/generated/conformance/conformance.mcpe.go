@@ -5,9 +5,13 @@ package conformance
 
 import (
 	"context"
+	"iter"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -22,7 +26,7 @@ type ConformanceTickArguments struct {
 }
 
 func (v *ConformanceTickArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // ConformanceTickPayload is the payload of conformance.tick.
@@ -34,16 +38,16 @@ type ConformanceTickPayload = Sample
 type ConformanceTickHooks = server.Hooks[ConformanceTickArguments, ConformanceTickPayload]
 
 // ConformanceTickEmitter emits conformance.tick.
-type ConformanceTickEmitter server.UntypedEmitter
+type ConformanceTickEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *ConformanceTickEmitter) Emit(ctx context.Context, p ConformanceTickPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterConformanceTick adds conformance.tick to s.
 func RegisterConformanceTick(s *server.Server, h ConformanceTickHooks, o ...server.TypeOption) (*ConformanceTickEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, ConformanceTickEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, ConformanceTickEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*ConformanceTickEmitter)(e), err
 }
 
@@ -51,12 +55,32 @@ func RegisterConformanceTick(s *server.Server, h ConformanceTickHooks, o ...serv
 type ConformanceTickEvent = events.Event[ConformanceTickArguments, ConformanceTickPayload]
 
 // ConformanceTickSubscription delivers the occurrences of conformance.tick.
-type ConformanceTickSubscription = client.Subscription[ConformanceTickArguments, ConformanceTickPayload]
+type ConformanceTickSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *ConformanceTickSubscription) Events() iter.Seq2[*ConformanceTickEvent, error] {
+	return clientimpl.Events[*ConformanceTickEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *ConformanceTickSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *ConformanceTickSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeConformanceTick subscribes to conformance.tick.
 func SubscribeConformanceTick(ctx context.Context, c *client.Client, args ConformanceTickArguments, o ...client.SubscribeOption) (*ConformanceTickSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, ConformanceTickEventName, "a7f97464cc2a9c40927565c8cee27836", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, ConformanceTickEventName, "a7f97464cc2a9c40927565c8cee27836", &args, o)
 	return (*ConformanceTickSubscription)(s), err
+}
+
+// HandleConformanceTick binds f to the occurrences of conformance.tick: see [client.Handle].
+func HandleConformanceTick(args ConformanceTickArguments, f func(context.Context, *ConformanceTickEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(ConformanceTickEventName, "a7f97464cc2a9c40927565c8cee27836", &args, f, o)
 }
 
 // ConformanceSpareEventName is the name of the event type.
@@ -68,7 +92,7 @@ type ConformanceSpareArguments struct {
 }
 
 func (v *ConformanceSpareArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // ConformanceSparePayload is the payload of conformance.spare.
@@ -80,16 +104,16 @@ type ConformanceSparePayload = Sample
 type ConformanceSpareHooks = server.Hooks[ConformanceSpareArguments, ConformanceSparePayload]
 
 // ConformanceSpareEmitter emits conformance.spare.
-type ConformanceSpareEmitter server.UntypedEmitter
+type ConformanceSpareEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *ConformanceSpareEmitter) Emit(ctx context.Context, p ConformanceSparePayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterConformanceSpare adds conformance.spare to s.
 func RegisterConformanceSpare(s *server.Server, h ConformanceSpareHooks, o ...server.TypeOption) (*ConformanceSpareEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, ConformanceSpareEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, ConformanceSpareEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*ConformanceSpareEmitter)(e), err
 }
 
@@ -97,12 +121,32 @@ func RegisterConformanceSpare(s *server.Server, h ConformanceSpareHooks, o ...se
 type ConformanceSpareEvent = events.Event[ConformanceSpareArguments, ConformanceSparePayload]
 
 // ConformanceSpareSubscription delivers the occurrences of conformance.spare.
-type ConformanceSpareSubscription = client.Subscription[ConformanceSpareArguments, ConformanceSparePayload]
+type ConformanceSpareSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *ConformanceSpareSubscription) Events() iter.Seq2[*ConformanceSpareEvent, error] {
+	return clientimpl.Events[*ConformanceSpareEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *ConformanceSpareSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *ConformanceSpareSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeConformanceSpare subscribes to conformance.spare.
 func SubscribeConformanceSpare(ctx context.Context, c *client.Client, args ConformanceSpareArguments, o ...client.SubscribeOption) (*ConformanceSpareSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, ConformanceSpareEventName, "b001ee51c74523fd3373a15eb75ab22a", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, ConformanceSpareEventName, "b001ee51c74523fd3373a15eb75ab22a", &args, o)
 	return (*ConformanceSpareSubscription)(s), err
+}
+
+// HandleConformanceSpare binds f to the occurrences of conformance.spare: see [client.Handle].
+func HandleConformanceSpare(args ConformanceSpareArguments, f func(context.Context, *ConformanceSpareEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(ConformanceSpareEventName, "b001ee51c74523fd3373a15eb75ab22a", &args, f, o)
 }
 
 // ConformanceCappedEventName is the name of the event type.
@@ -114,7 +158,7 @@ type ConformanceCappedArguments struct {
 }
 
 func (v *ConformanceCappedArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // ConformanceCappedPayload is the payload of conformance.capped.
@@ -126,16 +170,16 @@ type ConformanceCappedPayload = Sample
 type ConformanceCappedHooks = server.Hooks[ConformanceCappedArguments, ConformanceCappedPayload]
 
 // ConformanceCappedEmitter emits conformance.capped.
-type ConformanceCappedEmitter server.UntypedEmitter
+type ConformanceCappedEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *ConformanceCappedEmitter) Emit(ctx context.Context, p ConformanceCappedPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterConformanceCapped adds conformance.capped to s.
 func RegisterConformanceCapped(s *server.Server, h ConformanceCappedHooks, o ...server.TypeOption) (*ConformanceCappedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, ConformanceCappedEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, ConformanceCappedEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*ConformanceCappedEmitter)(e), err
 }
 
@@ -143,12 +187,32 @@ func RegisterConformanceCapped(s *server.Server, h ConformanceCappedHooks, o ...
 type ConformanceCappedEvent = events.Event[ConformanceCappedArguments, ConformanceCappedPayload]
 
 // ConformanceCappedSubscription delivers the occurrences of conformance.capped.
-type ConformanceCappedSubscription = client.Subscription[ConformanceCappedArguments, ConformanceCappedPayload]
+type ConformanceCappedSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *ConformanceCappedSubscription) Events() iter.Seq2[*ConformanceCappedEvent, error] {
+	return clientimpl.Events[*ConformanceCappedEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *ConformanceCappedSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *ConformanceCappedSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeConformanceCapped subscribes to conformance.capped.
 func SubscribeConformanceCapped(ctx context.Context, c *client.Client, args ConformanceCappedArguments, o ...client.SubscribeOption) (*ConformanceCappedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, ConformanceCappedEventName, "b001ee51c74523fd3373a15eb75ab22a", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, ConformanceCappedEventName, "b001ee51c74523fd3373a15eb75ab22a", &args, o)
 	return (*ConformanceCappedSubscription)(s), err
+}
+
+// HandleConformanceCapped binds f to the occurrences of conformance.capped: see [client.Handle].
+func HandleConformanceCapped(args ConformanceCappedArguments, f func(context.Context, *ConformanceCappedEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(ConformanceCappedEventName, "b001ee51c74523fd3373a15eb75ab22a", &args, f, o)
 }
 
 // ConformanceHookEventName is the name of the event type.
@@ -160,7 +224,7 @@ type ConformanceHookArguments struct {
 }
 
 func (v *ConformanceHookArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // ConformanceHookPayload is the payload of conformance.hook.
@@ -172,16 +236,16 @@ type ConformanceHookPayload = Sample
 type ConformanceHookHooks = server.Hooks[ConformanceHookArguments, ConformanceHookPayload]
 
 // ConformanceHookEmitter emits conformance.hook.
-type ConformanceHookEmitter server.UntypedEmitter
+type ConformanceHookEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *ConformanceHookEmitter) Emit(ctx context.Context, p ConformanceHookPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterConformanceHook adds conformance.hook to s.
 func RegisterConformanceHook(s *server.Server, h ConformanceHookHooks, o ...server.TypeOption) (*ConformanceHookEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, ConformanceHookEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, ConformanceHookEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*ConformanceHookEmitter)(e), err
 }
 
@@ -189,12 +253,32 @@ func RegisterConformanceHook(s *server.Server, h ConformanceHookHooks, o ...serv
 type ConformanceHookEvent = events.Event[ConformanceHookArguments, ConformanceHookPayload]
 
 // ConformanceHookSubscription delivers the occurrences of conformance.hook.
-type ConformanceHookSubscription = client.Subscription[ConformanceHookArguments, ConformanceHookPayload]
+type ConformanceHookSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *ConformanceHookSubscription) Events() iter.Seq2[*ConformanceHookEvent, error] {
+	return clientimpl.Events[*ConformanceHookEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *ConformanceHookSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *ConformanceHookSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeConformanceHook subscribes to conformance.hook.
 func SubscribeConformanceHook(ctx context.Context, c *client.Client, args ConformanceHookArguments, o ...client.SubscribeOption) (*ConformanceHookSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, ConformanceHookEventName, "b001ee51c74523fd3373a15eb75ab22a", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, ConformanceHookEventName, "b001ee51c74523fd3373a15eb75ab22a", &args, o)
 	return (*ConformanceHookSubscription)(s), err
+}
+
+// HandleConformanceHook binds f to the occurrences of conformance.hook: see [client.Handle].
+func HandleConformanceHook(args ConformanceHookArguments, f func(context.Context, *ConformanceHookEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(ConformanceHookEventName, "b001ee51c74523fd3373a15eb75ab22a", &args, f, o)
 }
 
 // Sample is the shared type Sample.
@@ -207,7 +291,7 @@ type Sample struct {
 }
 
 func (v *Sample) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // Channel is the shared type Channel.

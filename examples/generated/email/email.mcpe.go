@@ -5,9 +5,13 @@ package email
 
 import (
 	"context"
+	"iter"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -25,7 +29,7 @@ type EmailReceivedArguments struct {
 }
 
 func (v *EmailReceivedArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // FolderOrDefault returns Folder, or the schema's default "inbox" when it is absent.
@@ -48,7 +52,7 @@ type EmailReceivedPayload struct {
 }
 
 func (v *EmailReceivedPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // EmailReceivedHooks customize email.received.
@@ -62,7 +66,7 @@ type EmailReceivedChecker interface {
 
 // RegisterEmailReceived adds email.received to s, which asks c for occurrences.
 func RegisterEmailReceived(s *server.Server, c EmailReceivedChecker, h EmailReceivedHooks, o ...server.TypeOption) error {
-	_, err := server.RegisterUntyped(s, publishedSchemas, EmailReceivedEventName, server.NewUntypedCheck(c, EmailReceivedChecker.CheckEmailReceived), server.NewUntypedHooks(&h), o)
+	_, err := serverimpl.Register(s, publishedSchemas, EmailReceivedEventName, serverimpl.NewCheck(c, EmailReceivedChecker.CheckEmailReceived), serverimpl.NewHooks(&h), o)
 	return err
 }
 
@@ -70,10 +74,30 @@ func RegisterEmailReceived(s *server.Server, c EmailReceivedChecker, h EmailRece
 type EmailReceivedEvent = events.Event[EmailReceivedArguments, EmailReceivedPayload]
 
 // EmailReceivedSubscription delivers the occurrences of email.received.
-type EmailReceivedSubscription = client.Subscription[EmailReceivedArguments, EmailReceivedPayload]
+type EmailReceivedSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *EmailReceivedSubscription) Events() iter.Seq2[*EmailReceivedEvent, error] {
+	return clientimpl.Events[*EmailReceivedEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *EmailReceivedSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *EmailReceivedSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeEmailReceived subscribes to email.received.
 func SubscribeEmailReceived(ctx context.Context, c *client.Client, args EmailReceivedArguments, o ...client.SubscribeOption) (*EmailReceivedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, EmailReceivedEventName, "6dfdce7fb7357c36bc2931167b7221aa", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, EmailReceivedEventName, "6dfdce7fb7357c36bc2931167b7221aa", &args, o)
 	return (*EmailReceivedSubscription)(s), err
+}
+
+// HandleEmailReceived binds f to the occurrences of email.received: see [client.Handle].
+func HandleEmailReceived(args EmailReceivedArguments, f func(context.Context, *EmailReceivedEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(EmailReceivedEventName, "6dfdce7fb7357c36bc2931167b7221aa", &args, f, o)
 }

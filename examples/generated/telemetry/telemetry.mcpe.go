@@ -5,10 +5,14 @@ package telemetry
 
 import (
 	"context"
+	"iter"
 	"math/big"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -26,7 +30,7 @@ type TelemetryWindowArguments struct {
 }
 
 func (v *TelemetryWindowArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // TelemetryWindowPayload is the payload of telemetry.window.
@@ -46,27 +50,27 @@ type TelemetryWindowPayload struct {
 }
 
 func (v *TelemetryWindowPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v TelemetryWindowPayload) MarshalJSON() ([]byte, error) {
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // TelemetryWindowHooks customize telemetry.window.
 type TelemetryWindowHooks = server.Hooks[TelemetryWindowArguments, TelemetryWindowPayload]
 
 // TelemetryWindowEmitter emits telemetry.window.
-type TelemetryWindowEmitter server.UntypedEmitter
+type TelemetryWindowEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *TelemetryWindowEmitter) Emit(ctx context.Context, p TelemetryWindowPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterTelemetryWindow adds telemetry.window to s.
 func RegisterTelemetryWindow(s *server.Server, h TelemetryWindowHooks, o ...server.TypeOption) (*TelemetryWindowEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, TelemetryWindowEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, TelemetryWindowEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*TelemetryWindowEmitter)(e), err
 }
 
@@ -74,10 +78,30 @@ func RegisterTelemetryWindow(s *server.Server, h TelemetryWindowHooks, o ...serv
 type TelemetryWindowEvent = events.Event[TelemetryWindowArguments, TelemetryWindowPayload]
 
 // TelemetryWindowSubscription delivers the occurrences of telemetry.window.
-type TelemetryWindowSubscription = client.Subscription[TelemetryWindowArguments, TelemetryWindowPayload]
+type TelemetryWindowSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *TelemetryWindowSubscription) Events() iter.Seq2[*TelemetryWindowEvent, error] {
+	return clientimpl.Events[*TelemetryWindowEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *TelemetryWindowSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *TelemetryWindowSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeTelemetryWindow subscribes to telemetry.window.
 func SubscribeTelemetryWindow(ctx context.Context, c *client.Client, args TelemetryWindowArguments, o ...client.SubscribeOption) (*TelemetryWindowSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, TelemetryWindowEventName, "b3c03f221db633fb79f9a63b1b7885cc", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, TelemetryWindowEventName, "b3c03f221db633fb79f9a63b1b7885cc", &args, o)
 	return (*TelemetryWindowSubscription)(s), err
+}
+
+// HandleTelemetryWindow binds f to the occurrences of telemetry.window: see [client.Handle].
+func HandleTelemetryWindow(args TelemetryWindowArguments, f func(context.Context, *TelemetryWindowEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(TelemetryWindowEventName, "b3c03f221db633fb79f9a63b1b7885cc", &args, f, o)
 }

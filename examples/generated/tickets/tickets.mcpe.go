@@ -5,9 +5,13 @@ package tickets
 
 import (
 	"context"
+	"iter"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -21,7 +25,7 @@ type TicketCreatedArguments struct {
 }
 
 func (v *TicketCreatedArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // TicketCreatedPayload is the payload of ticket.created.
@@ -35,23 +39,23 @@ type TicketCreatedPayload struct {
 }
 
 func (v *TicketCreatedPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // TicketCreatedHooks customize ticket.created.
 type TicketCreatedHooks = server.Hooks[TicketCreatedArguments, TicketCreatedPayload]
 
 // TicketCreatedEmitter emits ticket.created.
-type TicketCreatedEmitter server.UntypedEmitter
+type TicketCreatedEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *TicketCreatedEmitter) Emit(ctx context.Context, p TicketCreatedPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterTicketCreated adds ticket.created to s.
 func RegisterTicketCreated(s *server.Server, h TicketCreatedHooks, o ...server.TypeOption) (*TicketCreatedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, TicketCreatedEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, TicketCreatedEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*TicketCreatedEmitter)(e), err
 }
 
@@ -59,12 +63,32 @@ func RegisterTicketCreated(s *server.Server, h TicketCreatedHooks, o ...server.T
 type TicketCreatedEvent = events.Event[TicketCreatedArguments, TicketCreatedPayload]
 
 // TicketCreatedSubscription delivers the occurrences of ticket.created.
-type TicketCreatedSubscription = client.Subscription[TicketCreatedArguments, TicketCreatedPayload]
+type TicketCreatedSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *TicketCreatedSubscription) Events() iter.Seq2[*TicketCreatedEvent, error] {
+	return clientimpl.Events[*TicketCreatedEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *TicketCreatedSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *TicketCreatedSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeTicketCreated subscribes to ticket.created.
 func SubscribeTicketCreated(ctx context.Context, c *client.Client, args TicketCreatedArguments, o ...client.SubscribeOption) (*TicketCreatedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, TicketCreatedEventName, "fe3ee1d29774e0456cf726aa31f05455", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, TicketCreatedEventName, "fe3ee1d29774e0456cf726aa31f05455", &args, o)
 	return (*TicketCreatedSubscription)(s), err
+}
+
+// HandleTicketCreated binds f to the occurrences of ticket.created: see [client.Handle].
+func HandleTicketCreated(args TicketCreatedArguments, f func(context.Context, *TicketCreatedEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(TicketCreatedEventName, "fe3ee1d29774e0456cf726aa31f05455", &args, f, o)
 }
 
 // Severity is the shared type Severity; decoding keeps values that the schema does not list, see Known.

@@ -182,7 +182,7 @@ func (v *version) configured(now *config.Config) []group {
 		moved.Refs = rebase(now.Refs, now.Dir, moved.Dir)
 		moved.Overrides = now.Overrides.Elsewhere(func(p string) string { return relocated(p, moved.Dir, now.Dir) })
 		for i, p := range moved.Packages {
-			if rel, err := filepath.Rel(now.Dir, p.Out); err == nil {
+			if rel, err := filepath.Rel(now.Dir, p.Place()); err == nil {
 				moved.Packages = slices.Clone(moved.Packages)
 				moved.Packages[i].Out = filepath.Join(moved.Dir, rel)
 			}
@@ -198,7 +198,7 @@ func (v *version) configured(now *config.Config) []group {
 			files, _ = old.Files(p) // a pattern may have had no match yet
 		}
 		if len(files) > 0 {
-			groups = append(groups, group{key: KeyOf(old, p.Out), name: p.Name, types: old.Types, reading: old.Reading(), files: files, tools: slices.Contains(p.Emit, "tools")})
+			groups = append(groups, group{key: KeyOf(old, p.Place()), name: p.Name, types: old.Types, reading: old.Reading(), files: files, tools: slices.Contains(p.Emit, "tools")})
 		}
 	}
 	return groups

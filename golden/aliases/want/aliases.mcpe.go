@@ -6,9 +6,13 @@ package aliases
 import (
 	"cmp"
 	"context"
+	"iter"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -19,7 +23,7 @@ const PushEventTypeName = "push"
 type PushArguments struct{}
 
 func (v *PushArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // PushPayload is the payload of push.
@@ -31,16 +35,16 @@ type PushPayload = PushEvent
 type PushHooks = server.Hooks[PushArguments, PushPayload]
 
 // PushEmitter emits push.
-type PushEmitter server.UntypedEmitter
+type PushEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *PushEmitter) Emit(ctx context.Context, p PushPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterPush adds push to s.
 func RegisterPush(s *server.Server, h PushHooks, o ...server.TypeOption) (*PushEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, PushEventTypeName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, PushEventTypeName, nil, serverimpl.NewHooks(&h), o)
 	return (*PushEmitter)(e), err
 }
 
@@ -48,19 +52,39 @@ func RegisterPush(s *server.Server, h PushHooks, o ...server.TypeOption) (*PushE
 type PushOccurrence = events.Event[PushArguments, PushPayload]
 
 // PushEventSubscription delivers the occurrences of push.
-type PushEventSubscription = client.Subscription[PushArguments, PushPayload]
+type PushEventSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *PushEventSubscription) Events() iter.Seq2[*PushOccurrence, error] {
+	return clientimpl.Events[*PushOccurrence]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *PushEventSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *PushEventSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribePush subscribes to push.
 func SubscribePush(ctx context.Context, c *client.Client, args PushArguments, o ...client.SubscribeOption) (*PushEventSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, PushEventTypeName, "17b2598feb7abfb36afd4460efd70daf", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, PushEventTypeName, "17b2598feb7abfb36afd4460efd70daf", &args, o)
 	return (*PushEventSubscription)(s), err
+}
+
+// HandlePush binds f to the occurrences of push: see [client.Handle].
+func HandlePush(args PushArguments, f func(context.Context, *PushOccurrence) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(PushEventTypeName, "17b2598feb7abfb36afd4460efd70daf", &args, f, o)
 }
 
 // CustomerArguments are the arguments of customer.
 type CustomerArguments struct{}
 
 func (v *CustomerArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // CustomerPayload is the payload of customer.
@@ -72,23 +96,28 @@ type CustomerPayload = CustomerSubscription
 type CustomerHooks = server.Hooks[CustomerArguments, CustomerPayload]
 
 // CustomerEmitter emits customer.
-type CustomerEmitter server.UntypedEmitter
+type CustomerEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *CustomerEmitter) Emit(ctx context.Context, p CustomerPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterCustomer adds customer to s.
 func RegisterCustomer(s *server.Server, h CustomerHooks, o ...server.TypeOption) (*CustomerEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, "customer", nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, "customer", nil, serverimpl.NewHooks(&h), o)
 	return (*CustomerEmitter)(e), err
 }
 
 // SubscribeCustomer subscribes to customer.
-func SubscribeCustomer(ctx context.Context, c *client.Client, args CustomerArguments, o ...client.SubscribeOption) (*client.Subscription[CustomerArguments, CustomerPayload], error) {
-	s, err := client.SubscribeUntyped(ctx, c, "customer", "8b94c8763a4528f7750687cde409948a", &args, o)
-	return (*client.Subscription[CustomerArguments, CustomerPayload])(s), err
+func SubscribeCustomer(ctx context.Context, c *client.Client, args CustomerArguments, o ...client.SubscribeOption) (*client.TypedSubscription[CustomerArguments, CustomerPayload], error) {
+	s, err := clientimpl.Subscribe(ctx, c, "customer", "8b94c8763a4528f7750687cde409948a", &args, o)
+	return (*client.TypedSubscription[CustomerArguments, CustomerPayload])(s), err
+}
+
+// HandleCustomer binds f to the occurrences of customer: see [client.Handle].
+func HandleCustomer(args CustomerArguments, f func(context.Context, *events.Event[CustomerArguments, CustomerPayload]) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle("customer", "8b94c8763a4528f7750687cde409948a", &args, f, o)
 }
 
 // CustomerEventEventName is the name of the event type.
@@ -98,7 +127,7 @@ const CustomerEventEventName = "customer.event"
 type CustomerEventArguments struct{}
 
 func (v *CustomerEventArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // CustomerEventPayload is the payload of customer.event.
@@ -123,7 +152,7 @@ type CustomerEventPayload struct {
 }
 
 func (v *CustomerEventPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v CustomerEventPayload) MarshalJSON() ([]byte, error) {
@@ -133,7 +162,7 @@ func (v CustomerEventPayload) MarshalJSON() ([]byte, error) {
 	v.Ratio = cmp.Or(v.Ratio, 1.5)
 	v.Named = cmp.Or(v.Named, CustomerEventPayloadNamedFirst)
 	v.Shared = cmp.Or(v.Shared, OnlyOne)
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // CustomerEventPayloadNamed is the member named of CustomerEventPayload; decoding keeps values that the schema does not list, see Known.
@@ -179,16 +208,16 @@ func (v CustomerEventPayloadNullable) Known() bool {
 type CustomerEventHooks = server.Hooks[CustomerEventArguments, CustomerEventPayload]
 
 // CustomerEventEmitter emits customer.event.
-type CustomerEventEmitter server.UntypedEmitter
+type CustomerEventEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *CustomerEventEmitter) Emit(ctx context.Context, p CustomerEventPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterCustomerEvent adds customer.event to s.
 func RegisterCustomerEvent(s *server.Server, h CustomerEventHooks, o ...server.TypeOption) (*CustomerEventEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, CustomerEventEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, CustomerEventEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*CustomerEventEmitter)(e), err
 }
 
@@ -196,12 +225,32 @@ func RegisterCustomerEvent(s *server.Server, h CustomerEventHooks, o ...server.T
 type CustomerEventEvent = events.Event[CustomerEventArguments, CustomerEventPayload]
 
 // CustomerEventEventSubscription delivers the occurrences of customer.event.
-type CustomerEventEventSubscription = client.Subscription[CustomerEventArguments, CustomerEventPayload]
+type CustomerEventEventSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *CustomerEventEventSubscription) Events() iter.Seq2[*CustomerEventEvent, error] {
+	return clientimpl.Events[*CustomerEventEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *CustomerEventEventSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *CustomerEventEventSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeCustomerEvent subscribes to customer.event.
 func SubscribeCustomerEvent(ctx context.Context, c *client.Client, args CustomerEventArguments, o ...client.SubscribeOption) (*CustomerEventEventSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, CustomerEventEventName, "05add54631568624d86953799e572e4b", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, CustomerEventEventName, "05add54631568624d86953799e572e4b", &args, o)
 	return (*CustomerEventEventSubscription)(s), err
+}
+
+// HandleCustomerEvent binds f to the occurrences of customer.event: see [client.Handle].
+func HandleCustomerEvent(args CustomerEventArguments, f func(context.Context, *CustomerEventEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(CustomerEventEventName, "05add54631568624d86953799e572e4b", &args, f, o)
 }
 
 // PushEvent is the shared type push_event.
@@ -210,7 +259,7 @@ type PushEvent struct {
 }
 
 func (v *PushEvent) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // PushEventName is the shared type push_event_name; decoding keeps values that the schema does not list, see Known.
@@ -255,7 +304,7 @@ type CustomerEvent struct {
 }
 
 func (v *CustomerEvent) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // CustomerOccurrence is the shared type customer.occurrence.
@@ -264,7 +313,7 @@ type CustomerOccurrence struct {
 }
 
 func (v *CustomerOccurrence) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // CustomerEventName is the shared type customer.event.name; decoding keeps values that the schema does not list, see Known.
@@ -309,7 +358,7 @@ type CustomerSubscription struct {
 }
 
 func (v *CustomerSubscription) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // CustomerEventSubscription is the shared type customer.event.subscription.
@@ -318,7 +367,7 @@ type CustomerEventSubscription struct {
 }
 
 func (v *CustomerEventSubscription) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // Only is the shared type Only; decoding keeps values that the schema does not list, see Known.

@@ -6,7 +6,7 @@ package conditions
 import (
 	"encoding/json"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 )
 
 // Merged is the shared type Merged.
@@ -16,7 +16,7 @@ type Merged struct {
 }
 
 func (v *Merged) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // Patterned is the shared type Patterned.
@@ -33,7 +33,7 @@ type Conditional struct {
 }
 
 func (v *Conditional) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // Dependent is the shared type Dependent.
@@ -43,7 +43,7 @@ type Dependent struct {
 }
 
 func (v *Dependent) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // Unevaluated is the shared type Unevaluated.
@@ -54,11 +54,11 @@ type Unevaluated struct {
 }
 
 func (v *Unevaluated) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v Unevaluated) MarshalJSON() ([]byte, error) {
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // Beside is the shared type Beside.

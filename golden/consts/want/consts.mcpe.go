@@ -6,9 +6,13 @@ package consts
 import (
 	"cmp"
 	"context"
+	"iter"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -21,7 +25,7 @@ type HeartBeatArguments struct {
 }
 
 func (v *HeartBeatArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // HeartBeatPayload is the payload of heart.beat.
@@ -42,7 +46,7 @@ type HeartBeatPayload struct {
 }
 
 func (v *HeartBeatPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v HeartBeatPayload) MarshalJSON() ([]byte, error) {
@@ -50,7 +54,7 @@ func (v HeartBeatPayload) MarshalJSON() ([]byte, error) {
 	v.Version = cmp.Or(v.Version, 2)
 	v.Final = cmp.Or(v.Final, true)
 	v.Factor = cmp.Or(v.Factor, 0.5)
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // HeartBeatArgumentsKind is the member kind of HeartBeatArguments; decoding keeps values that the schema does not list, see Known.
@@ -96,16 +100,16 @@ func (v HeartBeatPayloadNullable) Known() bool {
 type HeartBeatHooks = server.Hooks[HeartBeatArguments, HeartBeatPayload]
 
 // HeartBeatEmitter emits heart.beat.
-type HeartBeatEmitter server.UntypedEmitter
+type HeartBeatEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *HeartBeatEmitter) Emit(ctx context.Context, p HeartBeatPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterHeartBeat adds heart.beat to s.
 func RegisterHeartBeat(s *server.Server, h HeartBeatHooks, o ...server.TypeOption) (*HeartBeatEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, HeartBeatEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, HeartBeatEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*HeartBeatEmitter)(e), err
 }
 
@@ -113,10 +117,30 @@ func RegisterHeartBeat(s *server.Server, h HeartBeatHooks, o ...server.TypeOptio
 type HeartBeatEvent = events.Event[HeartBeatArguments, HeartBeatPayload]
 
 // HeartBeatSubscription delivers the occurrences of heart.beat.
-type HeartBeatSubscription = client.Subscription[HeartBeatArguments, HeartBeatPayload]
+type HeartBeatSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *HeartBeatSubscription) Events() iter.Seq2[*HeartBeatEvent, error] {
+	return clientimpl.Events[*HeartBeatEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *HeartBeatSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *HeartBeatSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeHeartBeat subscribes to heart.beat.
 func SubscribeHeartBeat(ctx context.Context, c *client.Client, args HeartBeatArguments, o ...client.SubscribeOption) (*HeartBeatSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, HeartBeatEventName, "1b22625a721fab7b458d9978f1886706", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, HeartBeatEventName, "1b22625a721fab7b458d9978f1886706", &args, o)
 	return (*HeartBeatSubscription)(s), err
+}
+
+// HandleHeartBeat binds f to the occurrences of heart.beat: see [client.Handle].
+func HandleHeartBeat(args HeartBeatArguments, f func(context.Context, *HeartBeatEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(HeartBeatEventName, "1b22625a721fab7b458d9978f1886706", &args, f, o)
 }

@@ -7,7 +7,7 @@ import (
 	"context"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/conversation"
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -22,7 +22,7 @@ type ConversationContext struct {
 }
 
 func (v *ConversationContext) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // ConversationContextTopic is the member topic of ConversationContext; decoding keeps values that the schema does not list, see Known.
@@ -54,7 +54,7 @@ type ConversationContextMemoriesItem struct {
 }
 
 func (v *ConversationContextMemoriesItem) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // ConversationAnswer is what the server adds to a prompt; the zero value adds nothing.

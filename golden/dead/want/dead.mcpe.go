@@ -7,9 +7,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"iter"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -20,7 +24,7 @@ const ThingDrawnEventName = "thing.drawn"
 type ThingDrawnArguments struct{}
 
 func (v *ThingDrawnArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // ThingDrawnPayload is the payload of thing.drawn.
@@ -35,23 +39,23 @@ type ThingDrawnPayload struct {
 }
 
 func (v *ThingDrawnPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // ThingDrawnHooks customize thing.drawn.
 type ThingDrawnHooks = server.Hooks[ThingDrawnArguments, ThingDrawnPayload]
 
 // ThingDrawnEmitter emits thing.drawn.
-type ThingDrawnEmitter server.UntypedEmitter
+type ThingDrawnEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *ThingDrawnEmitter) Emit(ctx context.Context, p ThingDrawnPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterThingDrawn adds thing.drawn to s.
 func RegisterThingDrawn(s *server.Server, h ThingDrawnHooks, o ...server.TypeOption) (*ThingDrawnEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, ThingDrawnEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, ThingDrawnEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*ThingDrawnEmitter)(e), err
 }
 
@@ -59,12 +63,32 @@ func RegisterThingDrawn(s *server.Server, h ThingDrawnHooks, o ...server.TypeOpt
 type ThingDrawnEvent = events.Event[ThingDrawnArguments, ThingDrawnPayload]
 
 // ThingDrawnSubscription delivers the occurrences of thing.drawn.
-type ThingDrawnSubscription = client.Subscription[ThingDrawnArguments, ThingDrawnPayload]
+type ThingDrawnSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *ThingDrawnSubscription) Events() iter.Seq2[*ThingDrawnEvent, error] {
+	return clientimpl.Events[*ThingDrawnEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *ThingDrawnSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *ThingDrawnSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeThingDrawn subscribes to thing.drawn.
 func SubscribeThingDrawn(ctx context.Context, c *client.Client, args ThingDrawnArguments, o ...client.SubscribeOption) (*ThingDrawnSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, ThingDrawnEventName, "33c6c2652417f97e4c57e1d3a1ded085", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, ThingDrawnEventName, "33c6c2652417f97e4c57e1d3a1ded085", &args, o)
 	return (*ThingDrawnSubscription)(s), err
+}
+
+// HandleThingDrawn binds f to the occurrences of thing.drawn: see [client.Handle].
+func HandleThingDrawn(args ThingDrawnArguments, f func(context.Context, *ThingDrawnEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(ThingDrawnEventName, "33c6c2652417f97e4c57e1d3a1ded085", &args, f, o)
 }
 
 // Circle is the shared type Circle.
@@ -75,12 +99,12 @@ type Circle struct {
 }
 
 func (v *Circle) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v Circle) MarshalJSON() ([]byte, error) {
 	v.Kind = cmp.Or(v.Kind, "circle")
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // Square is the shared type Square.
@@ -91,12 +115,12 @@ type Square struct {
 }
 
 func (v *Square) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v Square) MarshalJSON() ([]byte, error) {
 	v.Kind = cmp.Or(v.Kind, "square")
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // Rule is the shared type Rule.
@@ -105,7 +129,7 @@ type Rule struct {
 }
 
 func (v *Rule) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // Shape is the shared type Shape, whose member kind tells which variant it holds.
@@ -135,7 +159,7 @@ func (v ShapeUnknown) MarshalJSON() ([]byte, error) {
 	return v.Raw, nil
 }
 
-var unionShape = events.Union[ShapeVariant]{
+var unionShape = eventsimpl.Union[ShapeVariant]{
 	Property: "kind",
 	Variants: map[string]func() ShapeVariant{
 		"circle": func() ShapeVariant {
@@ -187,7 +211,7 @@ func (v MappedUnknown) MarshalJSON() ([]byte, error) {
 	return v.Raw, nil
 }
 
-var unionMapped = events.Union[MappedVariant]{
+var unionMapped = eventsimpl.Union[MappedVariant]{
 	Property: "kind",
 	Variants: map[string]func() MappedVariant{
 		"circle": func() MappedVariant {
@@ -219,12 +243,12 @@ type Line struct {
 }
 
 func (v *Line) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v Line) MarshalJSON() ([]byte, error) {
 	v.Kind = cmp.Or(v.Kind, "line")
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // Range is the shared type Range.
@@ -236,7 +260,7 @@ type Optional struct {
 }
 
 func (v *Optional) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // ShapeCircle is the variant circle of Shape.
@@ -248,12 +272,12 @@ type ShapeCircle struct {
 }
 
 func (v *ShapeCircle) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v ShapeCircle) MarshalJSON() ([]byte, error) {
 	v.Kind = cmp.Or(v.Kind, "circle")
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // ShapeSquare is the variant square of Shape.
@@ -265,12 +289,12 @@ type ShapeSquare struct {
 }
 
 func (v *ShapeSquare) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v ShapeSquare) MarshalJSON() ([]byte, error) {
 	v.Kind = cmp.Or(v.Kind, "square")
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // MappedCircle is the variant circle of Mapped.
@@ -281,12 +305,12 @@ type MappedCircle struct {
 }
 
 func (v *MappedCircle) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v MappedCircle) MarshalJSON() ([]byte, error) {
 	v.Kind = cmp.Or(v.Kind, "circle")
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // MappedSquare is the variant square of Mapped.
@@ -297,10 +321,10 @@ type MappedSquare struct {
 }
 
 func (v *MappedSquare) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v MappedSquare) MarshalJSON() ([]byte, error) {
 	v.Kind = cmp.Or(v.Kind, "square")
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }

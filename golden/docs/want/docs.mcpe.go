@@ -5,9 +5,13 @@ package docs
 
 import (
 	"context"
+	"iter"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -31,7 +35,7 @@ type TextWrittenArguments struct {
 }
 
 func (v *TextWrittenArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // TextWrittenPayload is the payload of text.written.
@@ -52,16 +56,16 @@ type TextWrittenPayload = Titled
 type TextWrittenHooks = server.Hooks[TextWrittenArguments, TextWrittenPayload]
 
 // TextWrittenEmitter emits text.written.
-type TextWrittenEmitter server.UntypedEmitter
+type TextWrittenEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *TextWrittenEmitter) Emit(ctx context.Context, p TextWrittenPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterTextWritten adds text.written to s.
 func RegisterTextWritten(s *server.Server, h TextWrittenHooks, o ...server.TypeOption) (*TextWrittenEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, TextWrittenEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, TextWrittenEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*TextWrittenEmitter)(e), err
 }
 
@@ -69,12 +73,32 @@ func RegisterTextWritten(s *server.Server, h TextWrittenHooks, o ...server.TypeO
 type TextWrittenEvent = events.Event[TextWrittenArguments, TextWrittenPayload]
 
 // TextWrittenSubscription delivers the occurrences of text.written.
-type TextWrittenSubscription = client.Subscription[TextWrittenArguments, TextWrittenPayload]
+type TextWrittenSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *TextWrittenSubscription) Events() iter.Seq2[*TextWrittenEvent, error] {
+	return clientimpl.Events[*TextWrittenEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *TextWrittenSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *TextWrittenSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeTextWritten subscribes to text.written.
 func SubscribeTextWritten(ctx context.Context, c *client.Client, args TextWrittenArguments, o ...client.SubscribeOption) (*TextWrittenSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, TextWrittenEventName, "61db53cb2dfe33b99867abd715a6e245", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, TextWrittenEventName, "61db53cb2dfe33b99867abd715a6e245", &args, o)
 	return (*TextWrittenSubscription)(s), err
+}
+
+// HandleTextWritten binds f to the occurrences of text.written: see [client.Handle].
+func HandleTextWritten(args TextWrittenArguments, f func(context.Context, *TextWrittenEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(TextWrittenEventName, "61db53cb2dfe33b99867abd715a6e245", &args, f, o)
 }
 
 // Titled is the shared type Titled.
@@ -85,5 +109,5 @@ type Titled struct {
 }
 
 func (v *Titled) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }

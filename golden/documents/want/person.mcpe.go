@@ -3,7 +3,7 @@
 
 package documents
 
-import "github.com/mcpe-gen/mcpe-gen/runtime/events"
+import "github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 
 // Person is the shared type person.
 //
@@ -15,7 +15,7 @@ type Person struct {
 }
 
 func (v *Person) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // PersonAddress is the schema Address of Person.
@@ -24,7 +24,7 @@ type PersonAddress struct {
 }
 
 func (v *PersonAddress) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // PersonKind is the member kind of Person; decoding keeps values that the schema does not list, see Known.

@@ -11,8 +11,8 @@
 // A client receives one with a function such as [SubscribePing].
 package emitclient
 
-import "github.com/mcpe-gen/mcpe-gen/runtime/events"
+import "github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 
 // If this does not compile, the generated code is newer than its runtime: upgrade the module
 // github.com/mcpe-gen/mcpe-gen in go.mod, or generate again with the mcpe-gen of the version that stands there.
-const _ = events.IsAtLeastVersion0_1
+const _ = eventsimpl.IsAtLeastVersion0_1

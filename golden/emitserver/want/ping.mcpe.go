@@ -7,6 +7,8 @@ import (
 	"context"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -17,7 +19,7 @@ const PingEventName = "ping"
 type PingArguments struct{}
 
 func (v *PingArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // PingPayload is the payload of ping.
@@ -28,23 +30,23 @@ type PingPayload struct {
 }
 
 func (v *PingPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // PingHooks customize ping.
 type PingHooks = server.Hooks[PingArguments, PingPayload]
 
 // PingEmitter emits ping.
-type PingEmitter server.UntypedEmitter
+type PingEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *PingEmitter) Emit(ctx context.Context, p PingPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterPing adds ping to s.
 func RegisterPing(s *server.Server, h PingHooks, o ...server.TypeOption) (*PingEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, PingEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, PingEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*PingEmitter)(e), err
 }
 
@@ -55,7 +57,7 @@ const PongEventName = "pong"
 type PongArguments struct{}
 
 func (v *PongArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // PongPayload is the payload of pong.
@@ -66,7 +68,7 @@ type PongPayload struct {
 }
 
 func (v *PongPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // PongHooks customize pong.
@@ -80,6 +82,6 @@ type PongChecker interface {
 
 // RegisterPong adds pong to s, which asks c for occurrences.
 func RegisterPong(s *server.Server, c PongChecker, h PongHooks, o ...server.TypeOption) error {
-	_, err := server.RegisterUntyped(s, publishedSchemas, PongEventName, server.NewUntypedCheck(c, PongChecker.CheckPong), server.NewUntypedHooks(&h), o)
+	_, err := serverimpl.Register(s, publishedSchemas, PongEventName, serverimpl.NewCheck(c, PongChecker.CheckPong), serverimpl.NewHooks(&h), o)
 	return err
 }

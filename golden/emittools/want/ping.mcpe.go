@@ -3,7 +3,7 @@
 
 package emittools
 
-import "github.com/mcpe-gen/mcpe-gen/runtime/events"
+import "github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 
 // PingEventName is the name of the event type.
 const PingEventName = "ping"
@@ -12,7 +12,7 @@ const PingEventName = "ping"
 type PingArguments struct{}
 
 func (v *PingArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // PingPayload is the payload of ping.
@@ -23,7 +23,7 @@ type PingPayload struct {
 }
 
 func (v *PingPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // PongEventName is the name of the event type.
@@ -33,7 +33,7 @@ const PongEventName = "pong"
 type PongArguments struct{}
 
 func (v *PongArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // PongPayload is the payload of pong.
@@ -44,5 +44,5 @@ type PongPayload struct {
 }
 
 func (v *PongPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }

@@ -5,9 +5,13 @@ package enums
 
 import (
 	"context"
+	"iter"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -21,7 +25,7 @@ type ReactionAddedArguments struct {
 }
 
 func (v *ReactionAddedArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // ReactionAddedPayload is the payload of reaction.added.
@@ -44,7 +48,7 @@ type ReactionAddedPayload struct {
 }
 
 func (v *ReactionAddedPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // ReactionAddedPayloadState is the member state of ReactionAddedPayload; decoding keeps values that the schema does not list, see Known.
@@ -118,16 +122,16 @@ func (v ReactionAddedPayloadStatesItem) Known() bool {
 type ReactionAddedHooks = server.Hooks[ReactionAddedArguments, ReactionAddedPayload]
 
 // ReactionAddedEmitter emits reaction.added.
-type ReactionAddedEmitter server.UntypedEmitter
+type ReactionAddedEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *ReactionAddedEmitter) Emit(ctx context.Context, p ReactionAddedPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterReactionAdded adds reaction.added to s.
 func RegisterReactionAdded(s *server.Server, h ReactionAddedHooks, o ...server.TypeOption) (*ReactionAddedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, ReactionAddedEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, ReactionAddedEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*ReactionAddedEmitter)(e), err
 }
 
@@ -135,12 +139,32 @@ func RegisterReactionAdded(s *server.Server, h ReactionAddedHooks, o ...server.T
 type ReactionAddedEvent = events.Event[ReactionAddedArguments, ReactionAddedPayload]
 
 // ReactionAddedSubscription delivers the occurrences of reaction.added.
-type ReactionAddedSubscription = client.Subscription[ReactionAddedArguments, ReactionAddedPayload]
+type ReactionAddedSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *ReactionAddedSubscription) Events() iter.Seq2[*ReactionAddedEvent, error] {
+	return clientimpl.Events[*ReactionAddedEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *ReactionAddedSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *ReactionAddedSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeReactionAdded subscribes to reaction.added.
 func SubscribeReactionAdded(ctx context.Context, c *client.Client, args ReactionAddedArguments, o ...client.SubscribeOption) (*ReactionAddedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, ReactionAddedEventName, "f21a964d1590d4d0168ac9ea81b20a3d", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, ReactionAddedEventName, "f21a964d1590d4d0168ac9ea81b20a3d", &args, o)
 	return (*ReactionAddedSubscription)(s), err
+}
+
+// HandleReactionAdded binds f to the occurrences of reaction.added: see [client.Handle].
+func HandleReactionAdded(args ReactionAddedArguments, f func(context.Context, *ReactionAddedEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(ReactionAddedEventName, "f21a964d1590d4d0168ac9ea81b20a3d", &args, f, o)
 }
 
 // Reaction is the shared type Reaction; decoding keeps values that the schema does not list, see Known.

@@ -6,12 +6,16 @@ package gotypes
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"math/big"
 	"net/netip"
 
 	uuid "github.com/google/uuid"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -24,11 +28,11 @@ type TypeChosenArguments struct {
 }
 
 func (v *TypeChosenArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v TypeChosenArguments) MarshalJSON() ([]byte, error) {
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // TypeChosenPayload is the payload of type.chosen.
@@ -52,27 +56,27 @@ type TypeChosenPayload struct {
 }
 
 func (v *TypeChosenPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v TypeChosenPayload) MarshalJSON() ([]byte, error) {
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // TypeChosenHooks customize type.chosen.
 type TypeChosenHooks = server.Hooks[TypeChosenArguments, TypeChosenPayload]
 
 // TypeChosenEmitter emits type.chosen.
-type TypeChosenEmitter server.UntypedEmitter
+type TypeChosenEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *TypeChosenEmitter) Emit(ctx context.Context, p TypeChosenPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterTypeChosen adds type.chosen to s.
 func RegisterTypeChosen(s *server.Server, h TypeChosenHooks, o ...server.TypeOption) (*TypeChosenEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, TypeChosenEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, TypeChosenEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*TypeChosenEmitter)(e), err
 }
 
@@ -80,12 +84,32 @@ func RegisterTypeChosen(s *server.Server, h TypeChosenHooks, o ...server.TypeOpt
 type TypeChosenEvent = events.Event[TypeChosenArguments, TypeChosenPayload]
 
 // TypeChosenSubscription delivers the occurrences of type.chosen.
-type TypeChosenSubscription = client.Subscription[TypeChosenArguments, TypeChosenPayload]
+type TypeChosenSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *TypeChosenSubscription) Events() iter.Seq2[*TypeChosenEvent, error] {
+	return clientimpl.Events[*TypeChosenEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *TypeChosenSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *TypeChosenSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeTypeChosen subscribes to type.chosen.
 func SubscribeTypeChosen(ctx context.Context, c *client.Client, args TypeChosenArguments, o ...client.SubscribeOption) (*TypeChosenSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, TypeChosenEventName, "f406879f6d2306e05aa7feb7c793eb30", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, TypeChosenEventName, "f406879f6d2306e05aa7feb7c793eb30", &args, o)
 	return (*TypeChosenSubscription)(s), err
+}
+
+// HandleTypeChosen binds f to the occurrences of type.chosen: see [client.Handle].
+func HandleTypeChosen(args TypeChosenArguments, f func(context.Context, *TypeChosenEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(TypeChosenEventName, "f406879f6d2306e05aa7feb7c793eb30", &args, f, o)
 }
 
 // Big is the shared type Big.

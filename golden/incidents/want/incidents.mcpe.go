@@ -5,9 +5,13 @@ package incidents
 
 import (
 	"context"
+	"iter"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -25,7 +29,7 @@ type IncidentCreatedArguments struct {
 }
 
 func (v *IncidentCreatedArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // RedactPIIOrDefault returns RedactPII, or the schema's default false when it is absent.
@@ -48,23 +52,23 @@ type IncidentCreatedPayload struct {
 }
 
 func (v *IncidentCreatedPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // IncidentCreatedHooks customize incident.created.
 type IncidentCreatedHooks = server.Hooks[IncidentCreatedArguments, IncidentCreatedPayload]
 
 // IncidentCreatedEmitter emits incident.created.
-type IncidentCreatedEmitter server.UntypedEmitter
+type IncidentCreatedEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *IncidentCreatedEmitter) Emit(ctx context.Context, p IncidentCreatedPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterIncidentCreated adds incident.created to s.
 func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...server.TypeOption) (*IncidentCreatedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, IncidentCreatedEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, IncidentCreatedEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*IncidentCreatedEmitter)(e), err
 }
 
@@ -72,12 +76,32 @@ func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...serv
 type IncidentCreatedEvent = events.Event[IncidentCreatedArguments, IncidentCreatedPayload]
 
 // IncidentCreatedSubscription delivers the occurrences of incident.created.
-type IncidentCreatedSubscription = client.Subscription[IncidentCreatedArguments, IncidentCreatedPayload]
+type IncidentCreatedSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *IncidentCreatedSubscription) Events() iter.Seq2[*IncidentCreatedEvent, error] {
+	return clientimpl.Events[*IncidentCreatedEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *IncidentCreatedSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *IncidentCreatedSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeIncidentCreated subscribes to incident.created.
 func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*IncidentCreatedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, IncidentCreatedEventName, "7970b2ce9eac6934b975012903cee9ab", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, IncidentCreatedEventName, "7970b2ce9eac6934b975012903cee9ab", &args, o)
 	return (*IncidentCreatedSubscription)(s), err
+}
+
+// HandleIncidentCreated binds f to the occurrences of incident.created: see [client.Handle].
+func HandleIncidentCreated(args IncidentCreatedArguments, f func(context.Context, *IncidentCreatedEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(IncidentCreatedEventName, "7970b2ce9eac6934b975012903cee9ab", &args, f, o)
 }
 
 // Severity is the shared type Severity; decoding keeps values that the schema does not list, see Known.
@@ -107,5 +131,5 @@ type Person struct {
 }
 
 func (v *Person) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }

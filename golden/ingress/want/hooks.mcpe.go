@@ -7,6 +7,8 @@ import (
 	"context"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -19,7 +21,7 @@ type IssueOpenedArguments struct {
 }
 
 func (v *IssueOpenedArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // IssueOpenedPayload is the payload of issue.opened.
@@ -32,11 +34,11 @@ type IssueOpenedPayload struct {
 }
 
 func (v *IssueOpenedPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v IssueOpenedPayload) MarshalJSON() ([]byte, error) {
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // IssueOpenedPayloadIssue is the member issue of IssueOpenedPayload.
@@ -47,23 +49,23 @@ type IssueOpenedPayloadIssue struct {
 }
 
 func (v *IssueOpenedPayloadIssue) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // IssueOpenedHooks customize issue.opened.
 type IssueOpenedHooks = server.Hooks[IssueOpenedArguments, IssueOpenedPayload]
 
 // IssueOpenedEmitter emits issue.opened.
-type IssueOpenedEmitter server.UntypedEmitter
+type IssueOpenedEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *IssueOpenedEmitter) Emit(ctx context.Context, p IssueOpenedPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterIssueOpened adds issue.opened to s.
 func RegisterIssueOpened(s *server.Server, h IssueOpenedHooks, o ...server.TypeOption) (*IssueOpenedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, IssueOpenedEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, IssueOpenedEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*IssueOpenedEmitter)(e), err
 }
 
@@ -74,7 +76,7 @@ const PushEventName = "push"
 type PushArguments struct{}
 
 func (v *PushArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // PushPayload is the payload of push.
@@ -87,7 +89,7 @@ type PushPayload struct {
 }
 
 func (v *PushPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // PushPayloadRepository is the member repository of PushPayload.
@@ -96,23 +98,23 @@ type PushPayloadRepository struct {
 }
 
 func (v *PushPayloadRepository) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // PushHooks customize push.
 type PushHooks = server.Hooks[PushArguments, PushPayload]
 
 // PushEmitter emits push.
-type PushEmitter server.UntypedEmitter
+type PushEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *PushEmitter) Emit(ctx context.Context, p PushPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterPush adds push to s.
 func RegisterPush(s *server.Server, h PushHooks, o ...server.TypeOption) (*PushEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, PushEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, PushEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*PushEmitter)(e), err
 }
 
@@ -123,7 +125,7 @@ const InvoicePaidEventName = "invoice.paid"
 type InvoicePaidArguments struct{}
 
 func (v *InvoicePaidArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // InvoicePaidPayload is the payload of invoice.paid.
@@ -134,23 +136,23 @@ type InvoicePaidPayload struct {
 }
 
 func (v *InvoicePaidPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // InvoicePaidHooks customize invoice.paid.
 type InvoicePaidHooks = server.Hooks[InvoicePaidArguments, InvoicePaidPayload]
 
 // InvoicePaidEmitter emits invoice.paid.
-type InvoicePaidEmitter server.UntypedEmitter
+type InvoicePaidEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *InvoicePaidEmitter) Emit(ctx context.Context, p InvoicePaidPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterInvoicePaid adds invoice.paid to s.
 func RegisterInvoicePaid(s *server.Server, h InvoicePaidHooks, o ...server.TypeOption) (*InvoicePaidEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, InvoicePaidEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, InvoicePaidEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*InvoicePaidEmitter)(e), err
 }
 
@@ -161,7 +163,7 @@ const OrderCreatedEventName = "order.created"
 type OrderCreatedArguments struct{}
 
 func (v *OrderCreatedArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // OrderCreatedPayload is the payload of order.created.
@@ -172,18 +174,18 @@ type OrderCreatedPayload struct {
 }
 
 func (v *OrderCreatedPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // OrderCreatedHooks customize order.created.
 type OrderCreatedHooks = server.Hooks[OrderCreatedArguments, OrderCreatedPayload]
 
 // OrderCreatedEmitter emits order.created.
-type OrderCreatedEmitter server.UntypedEmitter
+type OrderCreatedEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *OrderCreatedEmitter) Emit(ctx context.Context, p OrderCreatedPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // OrderCreatedChecker looks for occurrences of order.created upstream.
@@ -194,7 +196,7 @@ type OrderCreatedChecker interface {
 
 // RegisterOrderCreated adds order.created to s, which asks c for occurrences beside those that are emitted.
 func RegisterOrderCreated(s *server.Server, c OrderCreatedChecker, h OrderCreatedHooks, o ...server.TypeOption) (*OrderCreatedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, OrderCreatedEventName, server.NewUntypedCheck(c, OrderCreatedChecker.CheckOrderCreated), server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, OrderCreatedEventName, serverimpl.NewCheck(c, OrderCreatedChecker.CheckOrderCreated), serverimpl.NewHooks(&h), o)
 	return (*OrderCreatedEmitter)(e), err
 }
 
@@ -205,7 +207,7 @@ const NoteAddedEventName = "note.added"
 type NoteAddedArguments struct{}
 
 func (v *NoteAddedArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // NoteAddedPayload is the payload of note.added.
@@ -216,23 +218,23 @@ type NoteAddedPayload struct {
 }
 
 func (v *NoteAddedPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // NoteAddedHooks customize note.added.
 type NoteAddedHooks = server.Hooks[NoteAddedArguments, NoteAddedPayload]
 
 // NoteAddedEmitter emits note.added.
-type NoteAddedEmitter server.UntypedEmitter
+type NoteAddedEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *NoteAddedEmitter) Emit(ctx context.Context, p NoteAddedPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterNoteAdded adds note.added to s.
 func RegisterNoteAdded(s *server.Server, h NoteAddedHooks, o ...server.TypeOption) (*NoteAddedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, NoteAddedEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, NoteAddedEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*NoteAddedEmitter)(e), err
 }
 

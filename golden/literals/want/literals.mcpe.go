@@ -6,9 +6,13 @@ package literals
 import (
 	"cmp"
 	"context"
+	"iter"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -23,7 +27,7 @@ type ValueSeenArguments struct {
 }
 
 func (v *ValueSeenArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // LevelOrDefault returns Level, or the schema's default "low" when it is absent.
@@ -44,12 +48,12 @@ type ValueSeenPayload struct {
 }
 
 func (v *ValueSeenPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v ValueSeenPayload) MarshalJSON() ([]byte, error) {
 	v.Constant = cmp.Or(v.Constant, ConstantKindFixed)
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // ValueSeenArgumentsLevel is the member level of ValueSeenArguments, the JSON text of a value; decoding keeps values that the schema does not list, see Known.
@@ -71,27 +75,27 @@ func (v ValueSeenArgumentsLevel) Known() bool {
 }
 
 func (v *ValueSeenArgumentsLevel) UnmarshalJSON(b []byte) error {
-	return events.DecodeLiteral(b, (*string)(v))
+	return eventsimpl.DecodeLiteral(b, (*string)(v))
 }
 
 func (v ValueSeenArgumentsLevel) MarshalJSON() ([]byte, error) {
-	return events.EncodeLiteral(string(v))
+	return eventsimpl.EncodeLiteral(string(v))
 }
 
 // ValueSeenHooks customize value.seen.
 type ValueSeenHooks = server.Hooks[ValueSeenArguments, ValueSeenPayload]
 
 // ValueSeenEmitter emits value.seen.
-type ValueSeenEmitter server.UntypedEmitter
+type ValueSeenEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *ValueSeenEmitter) Emit(ctx context.Context, p ValueSeenPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterValueSeen adds value.seen to s.
 func RegisterValueSeen(s *server.Server, h ValueSeenHooks, o ...server.TypeOption) (*ValueSeenEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, ValueSeenEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, ValueSeenEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*ValueSeenEmitter)(e), err
 }
 
@@ -99,12 +103,32 @@ func RegisterValueSeen(s *server.Server, h ValueSeenHooks, o ...server.TypeOptio
 type ValueSeenEvent = events.Event[ValueSeenArguments, ValueSeenPayload]
 
 // ValueSeenSubscription delivers the occurrences of value.seen.
-type ValueSeenSubscription = client.Subscription[ValueSeenArguments, ValueSeenPayload]
+type ValueSeenSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *ValueSeenSubscription) Events() iter.Seq2[*ValueSeenEvent, error] {
+	return clientimpl.Events[*ValueSeenEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *ValueSeenSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *ValueSeenSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeValueSeen subscribes to value.seen.
 func SubscribeValueSeen(ctx context.Context, c *client.Client, args ValueSeenArguments, o ...client.SubscribeOption) (*ValueSeenSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, ValueSeenEventName, "9e740bb525563f5866a02a467a7d29f3", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, ValueSeenEventName, "9e740bb525563f5866a02a467a7d29f3", &args, o)
 	return (*ValueSeenSubscription)(s), err
+}
+
+// HandleValueSeen binds f to the occurrences of value.seen: see [client.Handle].
+func HandleValueSeen(args ValueSeenArguments, f func(context.Context, *ValueSeenEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(ValueSeenEventName, "9e740bb525563f5866a02a467a7d29f3", &args, f, o)
 }
 
 // Mixed is the shared type Mixed, the JSON text of a value; decoding keeps values that the schema does not list, see Known.
@@ -128,11 +152,11 @@ func (v Mixed) Known() bool {
 }
 
 func (v *Mixed) UnmarshalJSON(b []byte) error {
-	return events.DecodeLiteral(b, (*string)(v))
+	return eventsimpl.DecodeLiteral(b, (*string)(v))
 }
 
 func (v Mixed) MarshalJSON() ([]byte, error) {
-	return events.EncodeLiteral(string(v))
+	return eventsimpl.EncodeLiteral(string(v))
 }
 
 // Objects is the shared type Objects, the JSON text of a value; decoding keeps values that the schema does not list, see Known.
@@ -154,11 +178,11 @@ func (v Objects) Known() bool {
 }
 
 func (v *Objects) UnmarshalJSON(b []byte) error {
-	return events.DecodeLiteral(b, (*string)(v))
+	return eventsimpl.DecodeLiteral(b, (*string)(v))
 }
 
 func (v Objects) MarshalJSON() ([]byte, error) {
-	return events.EncodeLiteral(string(v))
+	return eventsimpl.EncodeLiteral(string(v))
 }
 
 // Huge is the shared type Huge, the JSON text of a value; decoding keeps values that the schema does not list, see Known.
@@ -180,11 +204,11 @@ func (v Huge) Known() bool {
 }
 
 func (v *Huge) UnmarshalJSON(b []byte) error {
-	return events.DecodeLiteral(b, (*string)(v))
+	return eventsimpl.DecodeLiteral(b, (*string)(v))
 }
 
 func (v Huge) MarshalJSON() ([]byte, error) {
-	return events.EncodeLiteral(string(v))
+	return eventsimpl.EncodeLiteral(string(v))
 }
 
 // Constant is the shared type Constant, the JSON text of a value; decoding keeps values that the schema does not list, see Known.
@@ -201,11 +225,11 @@ func (v Constant) Known() bool {
 }
 
 func (v *Constant) UnmarshalJSON(b []byte) error {
-	return events.DecodeLiteral(b, (*string)(v))
+	return eventsimpl.DecodeLiteral(b, (*string)(v))
 }
 
 func (v Constant) MarshalJSON() ([]byte, error) {
-	return events.EncodeLiteral(string(v))
+	return eventsimpl.EncodeLiteral(string(v))
 }
 
 // Named is the shared type Named; decoding keeps values that the schema does not list, see Known.

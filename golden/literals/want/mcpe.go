@@ -15,19 +15,19 @@ package literals
 import (
 	_ "embed"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
 // If this does not compile, the generated code is newer than its runtime: upgrade the module
 // github.com/mcpe-gen/mcpe-gen in go.mod, or generate again with the mcpe-gen of the version that stands there.
-const _ = events.IsAtLeastVersion0_1
+const _ = eventsimpl.IsAtLeastVersion0_1
 
 //go:embed mcpe.schemas.json
 var publishedSchemasText string
 
 // publishedSchemas are read when the first event type or task is used.
-var publishedSchemas = events.NewSchemas(publishedSchemasText)
+var publishedSchemas = eventsimpl.NewSchemas(publishedSchemasText)
 
 // ReadTools returns the package's read tools, for server.Server.AddReadTools.
 func ReadTools() []readtool.Tool {

@@ -5,9 +5,13 @@ package meet
 
 import (
 	"context"
+	"iter"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -18,7 +22,7 @@ const BakeDoneEventName = "bake.done"
 type BakeDoneArguments struct{}
 
 func (v *BakeDoneArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // BakeDonePayload is the payload of bake.done.
@@ -32,7 +36,7 @@ type BakeDonePayload struct {
 }
 
 func (v *BakeDonePayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // BakeDonePayloadGroup is the member group of BakeDonePayload.
@@ -41,7 +45,7 @@ type BakeDonePayloadGroup struct {
 }
 
 func (v *BakeDonePayloadGroup) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // BakeDonePayloadGroupDef is the schema group of BakeDonePayload.
@@ -50,7 +54,7 @@ type BakeDonePayloadGroupDef struct {
 }
 
 func (v *BakeDonePayloadGroupDef) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // BakeDonePayloadKind is the member kind of BakeDonePayload; decoding keeps values that the schema does not list, see Known.
@@ -93,16 +97,16 @@ func (v BakeDonePayloadKindDef) Known() bool {
 type BakeDoneHooks = server.Hooks[BakeDoneArguments, BakeDonePayload]
 
 // BakeDoneEmitter emits bake.done.
-type BakeDoneEmitter server.UntypedEmitter
+type BakeDoneEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *BakeDoneEmitter) Emit(ctx context.Context, p BakeDonePayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterBakeDone adds bake.done to s.
 func RegisterBakeDone(s *server.Server, h BakeDoneHooks, o ...server.TypeOption) (*BakeDoneEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, BakeDoneEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, BakeDoneEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*BakeDoneEmitter)(e), err
 }
 
@@ -110,12 +114,32 @@ func RegisterBakeDone(s *server.Server, h BakeDoneHooks, o ...server.TypeOption)
 type BakeDoneEvent = events.Event[BakeDoneArguments, BakeDonePayload]
 
 // BakeDoneSubscription delivers the occurrences of bake.done.
-type BakeDoneSubscription = client.Subscription[BakeDoneArguments, BakeDonePayload]
+type BakeDoneSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *BakeDoneSubscription) Events() iter.Seq2[*BakeDoneEvent, error] {
+	return clientimpl.Events[*BakeDoneEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *BakeDoneSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *BakeDoneSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeBakeDone subscribes to bake.done.
 func SubscribeBakeDone(ctx context.Context, c *client.Client, args BakeDoneArguments, o ...client.SubscribeOption) (*BakeDoneSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, BakeDoneEventName, "6fa19c144b87201b9bb68ecc9d1485a2", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, BakeDoneEventName, "6fa19c144b87201b9bb68ecc9d1485a2", &args, o)
 	return (*BakeDoneSubscription)(s), err
+}
+
+// HandleBakeDone binds f to the occurrences of bake.done: see [client.Handle].
+func HandleBakeDone(args BakeDoneArguments, f func(context.Context, *BakeDoneEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(BakeDoneEventName, "6fa19c144b87201b9bb68ecc9d1485a2", &args, f, o)
 }
 
 // S45 is the shared type S45; decoding keeps values that the schema does not list, see Known.
@@ -183,7 +207,7 @@ type Tree struct {
 }
 
 func (v *Tree) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // TreeNode is the member node of Tree.
@@ -192,7 +216,7 @@ type TreeNode struct {
 }
 
 func (v *TreeNode) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // TreeNodeDef is the schema node of Tree.
@@ -201,7 +225,7 @@ type TreeNodeDef struct {
 }
 
 func (v *TreeNodeDef) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // TreeLeaf is the schema leaf of Tree.
@@ -210,7 +234,7 @@ type TreeLeaf struct {
 }
 
 func (v *TreeLeaf) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // TreeListItem is an element of TreeList.
@@ -219,7 +243,7 @@ type TreeListItem struct {
 }
 
 func (v *TreeListItem) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // TreeListItemDef is the schema listItem of Tree.
@@ -228,5 +252,5 @@ type TreeListItemDef struct {
 }
 
 func (v *TreeListItemDef) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }

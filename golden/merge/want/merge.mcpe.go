@@ -7,9 +7,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"iter"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -20,7 +24,7 @@ const ThingChangedEventName = "thing.changed"
 type ThingChangedArguments struct{}
 
 func (v *ThingChangedArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // ThingChangedPayload is the payload of thing.changed.
@@ -32,23 +36,23 @@ type ThingChangedPayload struct {
 }
 
 func (v *ThingChangedPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // ThingChangedHooks customize thing.changed.
 type ThingChangedHooks = server.Hooks[ThingChangedArguments, ThingChangedPayload]
 
 // ThingChangedEmitter emits thing.changed.
-type ThingChangedEmitter server.UntypedEmitter
+type ThingChangedEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *ThingChangedEmitter) Emit(ctx context.Context, p ThingChangedPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterThingChanged adds thing.changed to s.
 func RegisterThingChanged(s *server.Server, h ThingChangedHooks, o ...server.TypeOption) (*ThingChangedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, ThingChangedEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, ThingChangedEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*ThingChangedEmitter)(e), err
 }
 
@@ -56,12 +60,32 @@ func RegisterThingChanged(s *server.Server, h ThingChangedHooks, o ...server.Typ
 type ThingChangedEvent = events.Event[ThingChangedArguments, ThingChangedPayload]
 
 // ThingChangedSubscription delivers the occurrences of thing.changed.
-type ThingChangedSubscription = client.Subscription[ThingChangedArguments, ThingChangedPayload]
+type ThingChangedSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *ThingChangedSubscription) Events() iter.Seq2[*ThingChangedEvent, error] {
+	return clientimpl.Events[*ThingChangedEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *ThingChangedSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *ThingChangedSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeThingChanged subscribes to thing.changed.
 func SubscribeThingChanged(ctx context.Context, c *client.Client, args ThingChangedArguments, o ...client.SubscribeOption) (*ThingChangedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, ThingChangedEventName, "fcc8658f1885871bf5409baad5627c84", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, ThingChangedEventName, "fcc8658f1885871bf5409baad5627c84", &args, o)
 	return (*ThingChangedSubscription)(s), err
+}
+
+// HandleThingChanged binds f to the occurrences of thing.changed: see [client.Handle].
+func HandleThingChanged(args ThingChangedArguments, f func(context.Context, *ThingChangedEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(ThingChangedEventName, "fcc8658f1885871bf5409baad5627c84", &args, f, o)
 }
 
 // ThingDrawnEventName is the name of the event type.
@@ -73,7 +97,7 @@ type DrawnFilter struct {
 }
 
 func (v *DrawnFilter) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // Drawing is the payload of thing.drawn.
@@ -84,23 +108,23 @@ type Drawing struct {
 }
 
 func (v *Drawing) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // ThingDrawnHooks customize thing.drawn.
 type ThingDrawnHooks = server.Hooks[DrawnFilter, Drawing]
 
 // ThingDrawnEmitter emits thing.drawn.
-type ThingDrawnEmitter server.UntypedEmitter
+type ThingDrawnEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *ThingDrawnEmitter) Emit(ctx context.Context, p Drawing, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterThingDrawn adds thing.drawn to s.
 func RegisterThingDrawn(s *server.Server, h ThingDrawnHooks, o ...server.TypeOption) (*ThingDrawnEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, ThingDrawnEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, ThingDrawnEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*ThingDrawnEmitter)(e), err
 }
 
@@ -108,12 +132,32 @@ func RegisterThingDrawn(s *server.Server, h ThingDrawnHooks, o ...server.TypeOpt
 type ThingDrawnEvent = events.Event[DrawnFilter, Drawing]
 
 // ThingDrawnSubscription delivers the occurrences of thing.drawn.
-type ThingDrawnSubscription = client.Subscription[DrawnFilter, Drawing]
+type ThingDrawnSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *ThingDrawnSubscription) Events() iter.Seq2[*ThingDrawnEvent, error] {
+	return clientimpl.Events[*ThingDrawnEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *ThingDrawnSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *ThingDrawnSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeThingDrawn subscribes to thing.drawn.
 func SubscribeThingDrawn(ctx context.Context, c *client.Client, args DrawnFilter, o ...client.SubscribeOption) (*ThingDrawnSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, ThingDrawnEventName, "3db3f6f1595131804983da0feb2769f3", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, ThingDrawnEventName, "3db3f6f1595131804983da0feb2769f3", &args, o)
 	return (*ThingDrawnSubscription)(s), err
+}
+
+// HandleThingDrawn binds f to the occurrences of thing.drawn: see [client.Handle].
+func HandleThingDrawn(args DrawnFilter, f func(context.Context, *ThingDrawnEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(ThingDrawnEventName, "3db3f6f1595131804983da0feb2769f3", &args, f, o)
 }
 
 // Base is the shared type Base.
@@ -126,7 +170,7 @@ type Base struct {
 }
 
 func (v *Base) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // Narrowed is the shared type Narrowed.
@@ -142,12 +186,12 @@ type Renamed struct {
 }
 
 func (v *Renamed) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v Renamed) MarshalJSON() ([]byte, error) {
 	v.Kind = cmp.Or(v.Kind, "renamed")
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // Created is the shared type Created.
@@ -160,12 +204,12 @@ type Created struct {
 }
 
 func (v *Created) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v Created) MarshalJSON() ([]byte, error) {
 	v.Kind = cmp.Or(v.Kind, "created")
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // Shape is the shared type Shape, whose member kind tells which variant it holds.
@@ -195,7 +239,7 @@ func (v ShapeUnknown) MarshalJSON() ([]byte, error) {
 	return v.Raw, nil
 }
 
-var unionShape = events.Union[ShapeVariant]{
+var unionShape = eventsimpl.Union[ShapeVariant]{
 	Property: "kind",
 	Variants: map[string]func() ShapeVariant{
 		"circle": func() ShapeVariant {
@@ -249,7 +293,7 @@ func (v NestedUnknown) MarshalJSON() ([]byte, error) {
 	return v.Raw, nil
 }
 
-var unionNested = events.Union[NestedVariant]{
+var unionNested = eventsimpl.Union[NestedVariant]{
 	Property: "kind",
 	Variants: map[string]func() NestedVariant{
 		"circle": func() NestedVariant {
@@ -286,7 +330,7 @@ type Closed struct {
 }
 
 func (v *Closed) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // Patterns is the shared type Patterns.
@@ -301,11 +345,11 @@ type Mixed struct {
 }
 
 func (v *Mixed) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v Mixed) MarshalJSON() ([]byte, error) {
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // Point is the shared type Point.
@@ -342,12 +386,12 @@ type ShapeCircle struct {
 }
 
 func (v *ShapeCircle) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v ShapeCircle) MarshalJSON() ([]byte, error) {
 	v.Kind = cmp.Or(v.Kind, "circle")
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // ShapeSquare is the variant square of Shape.
@@ -359,12 +403,12 @@ type ShapeSquare struct {
 }
 
 func (v *ShapeSquare) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v ShapeSquare) MarshalJSON() ([]byte, error) {
 	v.Kind = cmp.Or(v.Kind, "square")
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // NestedNone is the variant none of Nested.
@@ -374,10 +418,10 @@ type NestedNone struct {
 }
 
 func (v *NestedNone) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v NestedNone) MarshalJSON() ([]byte, error) {
 	v.Kind = cmp.Or(v.Kind, "none")
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }

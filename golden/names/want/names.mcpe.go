@@ -7,9 +7,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"iter"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -42,11 +46,11 @@ type IncidentCreatedArguments struct {
 }
 
 func (v *IncidentCreatedArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v IncidentCreatedArguments) MarshalJSON() ([]byte, error) {
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // IncidentCreatedPayload is the payload of incident.created.
@@ -60,7 +64,7 @@ type IncidentCreatedArgumentsInner struct {
 }
 
 func (v *IncidentCreatedArgumentsInner) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // IncidentCreatedArgumentsInnerDeep is the member deep of IncidentCreatedArgumentsInner.
@@ -69,23 +73,23 @@ type IncidentCreatedArgumentsInnerDeep struct {
 }
 
 func (v *IncidentCreatedArgumentsInnerDeep) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // IncidentCreatedHooks customize incident.created.
 type IncidentCreatedHooks = server.Hooks[IncidentCreatedArguments, IncidentCreatedPayload]
 
 // IncidentCreatedEmitter emits incident.created.
-type IncidentCreatedEmitter server.UntypedEmitter
+type IncidentCreatedEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *IncidentCreatedEmitter) Emit(ctx context.Context, p IncidentCreatedPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterIncidentCreated adds incident.created to s.
 func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...server.TypeOption) (*IncidentCreatedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, IncidentCreatedEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, IncidentCreatedEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*IncidentCreatedEmitter)(e), err
 }
 
@@ -93,12 +97,32 @@ func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...serv
 type IncidentCreatedOccurrence = events.Event[IncidentCreatedArguments, IncidentCreatedPayload]
 
 // IncidentCreatedSubscription delivers the occurrences of incident.created.
-type IncidentCreatedSubscription = client.Subscription[IncidentCreatedArguments, IncidentCreatedPayload]
+type IncidentCreatedSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *IncidentCreatedSubscription) Events() iter.Seq2[*IncidentCreatedOccurrence, error] {
+	return clientimpl.Events[*IncidentCreatedOccurrence]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *IncidentCreatedSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *IncidentCreatedSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeIncidentCreated subscribes to incident.created.
 func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*IncidentCreatedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, IncidentCreatedEventName, "011e821107f3542e14c3076e5dbaf5b1", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, IncidentCreatedEventName, "011e821107f3542e14c3076e5dbaf5b1", &args, o)
 	return (*IncidentCreatedSubscription)(s), err
+}
+
+// HandleIncidentCreated binds f to the occurrences of incident.created: see [client.Handle].
+func HandleIncidentCreated(args IncidentCreatedArguments, f func(context.Context, *IncidentCreatedOccurrence) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(IncidentCreatedEventName, "011e821107f3542e14c3076e5dbaf5b1", &args, f, o)
 }
 
 // TypeEventName is the name of the event type.
@@ -108,7 +132,7 @@ const TypeEventName = "type"
 type TypeArguments struct{}
 
 func (v *TypeArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // TypePayload is the payload of type.
@@ -120,16 +144,16 @@ type TypePayload = IncidentCreated
 type TypeHooks = server.Hooks[TypeArguments, TypePayload]
 
 // TypeEmitter emits type.
-type TypeEmitter server.UntypedEmitter
+type TypeEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *TypeEmitter) Emit(ctx context.Context, p TypePayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterType adds type to s.
 func RegisterType(s *server.Server, h TypeHooks, o ...server.TypeOption) (*TypeEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, TypeEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, TypeEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*TypeEmitter)(e), err
 }
 
@@ -137,12 +161,32 @@ func RegisterType(s *server.Server, h TypeHooks, o ...server.TypeOption) (*TypeE
 type TypeEvent = events.Event[TypeArguments, TypePayload]
 
 // TypeSubscription delivers the occurrences of type.
-type TypeSubscription = client.Subscription[TypeArguments, TypePayload]
+type TypeSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *TypeSubscription) Events() iter.Seq2[*TypeEvent, error] {
+	return clientimpl.Events[*TypeEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *TypeSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *TypeSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeType subscribes to type.
 func SubscribeType(ctx context.Context, c *client.Client, args TypeArguments, o ...client.SubscribeOption) (*TypeSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, TypeEventName, "c97742d67d1dc391bd69d6775549f001", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, TypeEventName, "c97742d67d1dc391bd69d6775549f001", &args, o)
 	return (*TypeSubscription)(s), err
+}
+
+// HandleType binds f to the occurrences of type: see [client.Handle].
+func HandleType(args TypeArguments, f func(context.Context, *TypeEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(TypeEventName, "c97742d67d1dc391bd69d6775549f001", &args, f, o)
 }
 
 // HappeningsEventName is the name of the event type.
@@ -152,7 +196,7 @@ const HappeningsEventName = "events"
 type HappeningsArguments struct{}
 
 func (v *HappeningsArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // HappeningsPayload is the payload of events.
@@ -163,23 +207,23 @@ type HappeningsPayload struct {
 }
 
 func (v *HappeningsPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // HappeningsHooks customize events.
 type HappeningsHooks = server.Hooks[HappeningsArguments, HappeningsPayload]
 
 // HappeningsEmitter emits events.
-type HappeningsEmitter server.UntypedEmitter
+type HappeningsEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *HappeningsEmitter) Emit(ctx context.Context, p HappeningsPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterHappenings adds events to s.
 func RegisterHappenings(s *server.Server, h HappeningsHooks, o ...server.TypeOption) (*HappeningsEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, HappeningsEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, HappeningsEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*HappeningsEmitter)(e), err
 }
 
@@ -187,12 +231,32 @@ func RegisterHappenings(s *server.Server, h HappeningsHooks, o ...server.TypeOpt
 type HappeningsEvent = events.Event[HappeningsArguments, HappeningsPayload]
 
 // HappeningsSubscription delivers the occurrences of events.
-type HappeningsSubscription = client.Subscription[HappeningsArguments, HappeningsPayload]
+type HappeningsSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *HappeningsSubscription) Events() iter.Seq2[*HappeningsEvent, error] {
+	return clientimpl.Events[*HappeningsEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *HappeningsSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *HappeningsSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeHappenings subscribes to events.
 func SubscribeHappenings(ctx context.Context, c *client.Client, args HappeningsArguments, o ...client.SubscribeOption) (*HappeningsSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, HappeningsEventName, "c6ad39db5592abef9610573cb6944467", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, HappeningsEventName, "c6ad39db5592abef9610573cb6944467", &args, o)
 	return (*HappeningsSubscription)(s), err
+}
+
+// HandleHappenings binds f to the occurrences of events: see [client.Handle].
+func HandleHappenings(args HappeningsArguments, f func(context.Context, *HappeningsEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(HappeningsEventName, "c6ad39db5592abef9610573cb6944467", &args, f, o)
 }
 
 // X3dPrintDoneEventName is the name of the event type.
@@ -202,7 +266,7 @@ const X3dPrintDoneEventName = "3d_print.done"
 type X3dPrintDoneArguments struct{}
 
 func (v *X3dPrintDoneArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // X3dPrintDonePayload is the payload of 3d_print.done.
@@ -213,23 +277,23 @@ type X3dPrintDonePayload struct {
 }
 
 func (v *X3dPrintDonePayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // X3dPrintDoneHooks customize 3d_print.done.
 type X3dPrintDoneHooks = server.Hooks[X3dPrintDoneArguments, X3dPrintDonePayload]
 
 // X3dPrintDoneEmitter emits 3d_print.done.
-type X3dPrintDoneEmitter server.UntypedEmitter
+type X3dPrintDoneEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *X3dPrintDoneEmitter) Emit(ctx context.Context, p X3dPrintDonePayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterX3dPrintDone adds 3d_print.done to s.
 func RegisterX3dPrintDone(s *server.Server, h X3dPrintDoneHooks, o ...server.TypeOption) (*X3dPrintDoneEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, X3dPrintDoneEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, X3dPrintDoneEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*X3dPrintDoneEmitter)(e), err
 }
 
@@ -237,12 +301,32 @@ func RegisterX3dPrintDone(s *server.Server, h X3dPrintDoneHooks, o ...server.Typ
 type X3dPrintDoneEvent = events.Event[X3dPrintDoneArguments, X3dPrintDonePayload]
 
 // X3dPrintDoneSubscription delivers the occurrences of 3d_print.done.
-type X3dPrintDoneSubscription = client.Subscription[X3dPrintDoneArguments, X3dPrintDonePayload]
+type X3dPrintDoneSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *X3dPrintDoneSubscription) Events() iter.Seq2[*X3dPrintDoneEvent, error] {
+	return clientimpl.Events[*X3dPrintDoneEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *X3dPrintDoneSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *X3dPrintDoneSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeX3dPrintDone subscribes to 3d_print.done.
 func SubscribeX3dPrintDone(ctx context.Context, c *client.Client, args X3dPrintDoneArguments, o ...client.SubscribeOption) (*X3dPrintDoneSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, X3dPrintDoneEventName, "64e42f10cb70fe0b807139e9e58b631d", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, X3dPrintDoneEventName, "64e42f10cb70fe0b807139e9e58b631d", &args, o)
 	return (*X3dPrintDoneSubscription)(s), err
+}
+
+// HandleX3dPrintDone binds f to the occurrences of 3d_print.done: see [client.Handle].
+func HandleX3dPrintDone(args X3dPrintDoneArguments, f func(context.Context, *X3dPrintDoneEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(X3dPrintDoneEventName, "64e42f10cb70fe0b807139e9e58b631d", &args, f, o)
 }
 
 // NestedNamedEventName is the name of the event type.
@@ -252,7 +336,7 @@ const NestedNamedEventName = "nested.named"
 type NestedNamedArguments struct{}
 
 func (v *NestedNamedArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // NestedNamedPayload is the payload of nested.named.
@@ -265,7 +349,7 @@ type NestedNamedPayload struct {
 }
 
 func (v *NestedNamedPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // NestedNamedPayloadRowsRow is an element of NestedNamedPayloadRows.
@@ -274,7 +358,7 @@ type NestedNamedPayloadRowsRow struct {
 }
 
 func (v *NestedNamedPayloadRowsRow) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // NestedNamedPayloadDictEntry is a value of NestedNamedPayloadDict.
@@ -283,7 +367,7 @@ type NestedNamedPayloadDictEntry struct {
 }
 
 func (v *NestedNamedPayloadDictEntry) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // NestedNamedPayloadEither is the member either of NestedNamedPayload, whose member k tells which variant it holds.
@@ -313,7 +397,7 @@ func (v NestedNamedPayloadEitherUnknown) MarshalJSON() ([]byte, error) {
 	return v.Raw, nil
 }
 
-var unionNestedNamedPayloadEither = events.Union[NestedNamedPayloadEitherVariant]{
+var unionNestedNamedPayloadEither = eventsimpl.Union[NestedNamedPayloadEitherVariant]{
 	Property: "k",
 	Variants: map[string]func() NestedNamedPayloadEitherVariant{
 		"unknown": func() NestedNamedPayloadEitherVariant {
@@ -345,12 +429,12 @@ type NestedNamedPayloadEitherNotKnown struct {
 }
 
 func (v *NestedNamedPayloadEitherNotKnown) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v NestedNamedPayloadEitherNotKnown) MarshalJSON() ([]byte, error) {
 	v.K = cmp.Or(v.K, "unknown")
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // NestedNamedPayloadEitherB is the variant b of NestedNamedPayloadEither.
@@ -360,28 +444,28 @@ type NestedNamedPayloadEitherB struct {
 }
 
 func (v *NestedNamedPayloadEitherB) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v NestedNamedPayloadEitherB) MarshalJSON() ([]byte, error) {
 	v.K = cmp.Or(v.K, "b")
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // NestedNamedHooks customize nested.named.
 type NestedNamedHooks = server.Hooks[NestedNamedArguments, NestedNamedPayload]
 
 // NestedNamedEmitter emits nested.named.
-type NestedNamedEmitter server.UntypedEmitter
+type NestedNamedEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *NestedNamedEmitter) Emit(ctx context.Context, p NestedNamedPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterNestedNamed adds nested.named to s.
 func RegisterNestedNamed(s *server.Server, h NestedNamedHooks, o ...server.TypeOption) (*NestedNamedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, NestedNamedEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, NestedNamedEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*NestedNamedEmitter)(e), err
 }
 
@@ -389,12 +473,32 @@ func RegisterNestedNamed(s *server.Server, h NestedNamedHooks, o ...server.TypeO
 type NestedNamedEvent = events.Event[NestedNamedArguments, NestedNamedPayload]
 
 // NestedNamedSubscription delivers the occurrences of nested.named.
-type NestedNamedSubscription = client.Subscription[NestedNamedArguments, NestedNamedPayload]
+type NestedNamedSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *NestedNamedSubscription) Events() iter.Seq2[*NestedNamedEvent, error] {
+	return clientimpl.Events[*NestedNamedEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *NestedNamedSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *NestedNamedSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeNestedNamed subscribes to nested.named.
 func SubscribeNestedNamed(ctx context.Context, c *client.Client, args NestedNamedArguments, o ...client.SubscribeOption) (*NestedNamedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, NestedNamedEventName, "f963b2d1314317e4840b4b873f3733b3", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, NestedNamedEventName, "f963b2d1314317e4840b4b873f3733b3", &args, o)
 	return (*NestedNamedSubscription)(s), err
+}
+
+// HandleNestedNamed binds f to the occurrences of nested.named: see [client.Handle].
+func HandleNestedNamed(args NestedNamedArguments, f func(context.Context, *NestedNamedEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(NestedNamedEventName, "f963b2d1314317e4840b4b873f3733b3", &args, f, o)
 }
 
 // UserProfile is the shared type user-profile.
@@ -403,7 +507,7 @@ type UserProfile struct {
 }
 
 func (v *UserProfile) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // IncidentCreated is the shared type IncidentCreated.
@@ -412,7 +516,7 @@ type IncidentCreated struct {
 }
 
 func (v *IncidentCreated) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // IncidentCreatedEvent is the shared type IncidentCreatedEvent.

@@ -6,9 +6,13 @@ package objects
 import (
 	"context"
 	"encoding/json"
+	"iter"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -19,7 +23,7 @@ const ConfigChangedEventName = "config.changed"
 type ConfigChangedArguments struct{}
 
 func (v *ConfigChangedArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // ConfigChangedPayload is the payload of config.changed.
@@ -40,11 +44,11 @@ type ConfigChangedPayload struct {
 }
 
 func (v *ConfigChangedPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v ConfigChangedPayload) MarshalJSON() ([]byte, error) {
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // ConfigChangedPayloadByNameValue is a value of ConfigChangedPayloadByName.
@@ -53,7 +57,7 @@ type ConfigChangedPayloadByNameValue struct {
 }
 
 func (v *ConfigChangedPayloadByNameValue) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // ConfigChangedPayloadOwner is the member owner of ConfigChangedPayload.
@@ -67,11 +71,11 @@ type ConfigChangedPayloadOwner struct {
 }
 
 func (v *ConfigChangedPayloadOwner) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v ConfigChangedPayloadOwner) MarshalJSON() ([]byte, error) {
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // ConfigChangedPayloadOwnerAddress is the member address of ConfigChangedPayloadOwner.
@@ -80,7 +84,7 @@ type ConfigChangedPayloadOwnerAddress struct {
 }
 
 func (v *ConfigChangedPayloadOwnerAddress) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // ConfigChangedPayloadCounters is the member counters of ConfigChangedPayload.
@@ -91,11 +95,11 @@ type ConfigChangedPayloadCounters struct {
 }
 
 func (v *ConfigChangedPayloadCounters) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v ConfigChangedPayloadCounters) MarshalJSON() ([]byte, error) {
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // ConfigChangedPayloadOwnerNullable is the member ownerNullable of ConfigChangedPayload.
@@ -104,7 +108,7 @@ type ConfigChangedPayloadOwnerNullable struct {
 }
 
 func (v *ConfigChangedPayloadOwnerNullable) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // ConfigChangedPayloadRowsItem is an element of ConfigChangedPayloadRows.
@@ -113,14 +117,14 @@ type ConfigChangedPayloadRowsItem struct {
 }
 
 func (v *ConfigChangedPayloadRowsItem) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // ConfigChangedPayloadNothing is the member nothing of ConfigChangedPayload.
 type ConfigChangedPayloadNothing struct{}
 
 func (v *ConfigChangedPayloadNothing) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // ConfigChangedPayloadEither is the member either of ConfigChangedPayload.
@@ -130,23 +134,23 @@ type ConfigChangedPayloadEither struct {
 }
 
 func (v *ConfigChangedPayloadEither) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // ConfigChangedHooks customize config.changed.
 type ConfigChangedHooks = server.Hooks[ConfigChangedArguments, ConfigChangedPayload]
 
 // ConfigChangedEmitter emits config.changed.
-type ConfigChangedEmitter server.UntypedEmitter
+type ConfigChangedEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *ConfigChangedEmitter) Emit(ctx context.Context, p ConfigChangedPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterConfigChanged adds config.changed to s.
 func RegisterConfigChanged(s *server.Server, h ConfigChangedHooks, o ...server.TypeOption) (*ConfigChangedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, ConfigChangedEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, ConfigChangedEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*ConfigChangedEmitter)(e), err
 }
 
@@ -154,10 +158,30 @@ func RegisterConfigChanged(s *server.Server, h ConfigChangedHooks, o ...server.T
 type ConfigChangedEvent = events.Event[ConfigChangedArguments, ConfigChangedPayload]
 
 // ConfigChangedSubscription delivers the occurrences of config.changed.
-type ConfigChangedSubscription = client.Subscription[ConfigChangedArguments, ConfigChangedPayload]
+type ConfigChangedSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *ConfigChangedSubscription) Events() iter.Seq2[*ConfigChangedEvent, error] {
+	return clientimpl.Events[*ConfigChangedEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *ConfigChangedSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *ConfigChangedSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeConfigChanged subscribes to config.changed.
 func SubscribeConfigChanged(ctx context.Context, c *client.Client, args ConfigChangedArguments, o ...client.SubscribeOption) (*ConfigChangedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, ConfigChangedEventName, "cf44c58d76d3a38a8873f323287db35c", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, ConfigChangedEventName, "cf44c58d76d3a38a8873f323287db35c", &args, o)
 	return (*ConfigChangedSubscription)(s), err
+}
+
+// HandleConfigChanged binds f to the occurrences of config.changed: see [client.Handle].
+func HandleConfigChanged(args ConfigChangedArguments, f func(context.Context, *ConfigChangedEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(ConfigChangedEventName, "cf44c58d76d3a38a8873f323287db35c", &args, f, o)
 }

@@ -7,9 +7,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"iter"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -22,7 +26,7 @@ type TreeGrownArguments struct {
 }
 
 func (v *TreeGrownArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // TreeGrownPayload is the payload of tree.grown.
@@ -37,27 +41,27 @@ type TreeGrownPayload struct {
 }
 
 func (v *TreeGrownPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v TreeGrownPayload) MarshalJSON() ([]byte, error) {
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // TreeGrownHooks customize tree.grown.
 type TreeGrownHooks = server.Hooks[TreeGrownArguments, TreeGrownPayload]
 
 // TreeGrownEmitter emits tree.grown.
-type TreeGrownEmitter server.UntypedEmitter
+type TreeGrownEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *TreeGrownEmitter) Emit(ctx context.Context, p TreeGrownPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterTreeGrown adds tree.grown to s.
 func RegisterTreeGrown(s *server.Server, h TreeGrownHooks, o ...server.TypeOption) (*TreeGrownEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, TreeGrownEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, TreeGrownEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*TreeGrownEmitter)(e), err
 }
 
@@ -65,12 +69,32 @@ func RegisterTreeGrown(s *server.Server, h TreeGrownHooks, o ...server.TypeOptio
 type TreeGrownEvent = events.Event[TreeGrownArguments, TreeGrownPayload]
 
 // TreeGrownSubscription delivers the occurrences of tree.grown.
-type TreeGrownSubscription = client.Subscription[TreeGrownArguments, TreeGrownPayload]
+type TreeGrownSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *TreeGrownSubscription) Events() iter.Seq2[*TreeGrownEvent, error] {
+	return clientimpl.Events[*TreeGrownEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *TreeGrownSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *TreeGrownSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeTreeGrown subscribes to tree.grown.
 func SubscribeTreeGrown(ctx context.Context, c *client.Client, args TreeGrownArguments, o ...client.SubscribeOption) (*TreeGrownSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, TreeGrownEventName, "8992fbefdebf48e523759613da62adca", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, TreeGrownEventName, "8992fbefdebf48e523759613da62adca", &args, o)
 	return (*TreeGrownSubscription)(s), err
+}
+
+// HandleTreeGrown binds f to the occurrences of tree.grown: see [client.Handle].
+func HandleTreeGrown(args TreeGrownArguments, f func(context.Context, *TreeGrownEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(TreeGrownEventName, "8992fbefdebf48e523759613da62adca", &args, f, o)
 }
 
 // Tree is the shared type Tree.
@@ -83,7 +107,7 @@ type Tree struct {
 }
 
 func (v *Tree) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // List is the shared type List.
@@ -98,7 +122,7 @@ type Even struct {
 }
 
 func (v *Even) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // Odd is the shared type Odd.
@@ -107,7 +131,7 @@ type Odd struct {
 }
 
 func (v *Odd) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // Expr is the shared type Expr, whose member op tells which variant it holds.
@@ -137,7 +161,7 @@ func (v ExprUnknown) MarshalJSON() ([]byte, error) {
 	return v.Raw, nil
 }
 
-var unionExpr = events.Union[ExprVariant]{
+var unionExpr = eventsimpl.Union[ExprVariant]{
 	Property: "op",
 	Variants: map[string]func() ExprVariant{
 		"num": func() ExprVariant {
@@ -170,12 +194,12 @@ type ExprNum struct {
 }
 
 func (v *ExprNum) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v ExprNum) MarshalJSON() ([]byte, error) {
 	v.Op = cmp.Or(v.Op, "num")
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // ExprAdd is the variant add of Expr.
@@ -187,10 +211,10 @@ type ExprAdd struct {
 }
 
 func (v *ExprAdd) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v ExprAdd) MarshalJSON() ([]byte, error) {
 	v.Op = cmp.Or(v.Op, "add")
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }

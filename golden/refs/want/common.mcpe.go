@@ -3,7 +3,10 @@
 
 package refs
 
-import "github.com/mcpe-gen/mcpe-gen/runtime/events"
+import (
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+)
 
 // ID is the shared type ID.
 //
@@ -22,5 +25,5 @@ type Person struct {
 }
 
 func (v *Person) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }

@@ -5,9 +5,13 @@ package refs
 
 import (
 	"context"
+	"iter"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -26,16 +30,16 @@ type UserJoinedPayload = Person
 type UserJoinedHooks = server.Hooks[UserJoinedArguments, UserJoinedPayload]
 
 // UserJoinedEmitter emits user.joined.
-type UserJoinedEmitter server.UntypedEmitter
+type UserJoinedEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *UserJoinedEmitter) Emit(ctx context.Context, p UserJoinedPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterUserJoined adds user.joined to s.
 func RegisterUserJoined(s *server.Server, h UserJoinedHooks, o ...server.TypeOption) (*UserJoinedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, UserJoinedEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, UserJoinedEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*UserJoinedEmitter)(e), err
 }
 
@@ -43,12 +47,32 @@ func RegisterUserJoined(s *server.Server, h UserJoinedHooks, o ...server.TypeOpt
 type UserJoinedEvent = events.Event[UserJoinedArguments, UserJoinedPayload]
 
 // UserJoinedSubscription delivers the occurrences of user.joined.
-type UserJoinedSubscription = client.Subscription[UserJoinedArguments, UserJoinedPayload]
+type UserJoinedSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *UserJoinedSubscription) Events() iter.Seq2[*UserJoinedEvent, error] {
+	return clientimpl.Events[*UserJoinedEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *UserJoinedSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *UserJoinedSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeUserJoined subscribes to user.joined.
 func SubscribeUserJoined(ctx context.Context, c *client.Client, args UserJoinedArguments, o ...client.SubscribeOption) (*UserJoinedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, UserJoinedEventName, "c799e6cec6168f4d6dfeefbcecba1481", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, UserJoinedEventName, "c799e6cec6168f4d6dfeefbcecba1481", &args, o)
 	return (*UserJoinedSubscription)(s), err
+}
+
+// HandleUserJoined binds f to the occurrences of user.joined: see [client.Handle].
+func HandleUserJoined(args UserJoinedArguments, f func(context.Context, *UserJoinedEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(UserJoinedEventName, "c799e6cec6168f4d6dfeefbcecba1481", &args, f, o)
 }
 
 // UserMovedEventName is the name of the event type.
@@ -61,7 +85,7 @@ type UserMovedArguments struct {
 }
 
 func (v *UserMovedArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // UserMovedPayload is the payload of user.moved.
@@ -77,7 +101,7 @@ type UserMovedPayload struct {
 }
 
 func (v *UserMovedPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // UserMovedArgumentsZone is the schema Zone of UserMovedArguments; decoding keeps values that the schema does not list, see Known.
@@ -105,23 +129,23 @@ type UserMovedPayloadPoint struct {
 }
 
 func (v *UserMovedPayloadPoint) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // UserMovedHooks customize user.moved.
 type UserMovedHooks = server.Hooks[UserMovedArguments, UserMovedPayload]
 
 // UserMovedEmitter emits user.moved.
-type UserMovedEmitter server.UntypedEmitter
+type UserMovedEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *UserMovedEmitter) Emit(ctx context.Context, p UserMovedPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterUserMoved adds user.moved to s.
 func RegisterUserMoved(s *server.Server, h UserMovedHooks, o ...server.TypeOption) (*UserMovedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, UserMovedEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, UserMovedEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*UserMovedEmitter)(e), err
 }
 
@@ -129,12 +153,32 @@ func RegisterUserMoved(s *server.Server, h UserMovedHooks, o ...server.TypeOptio
 type UserMovedEvent = events.Event[UserMovedArguments, UserMovedPayload]
 
 // UserMovedSubscription delivers the occurrences of user.moved.
-type UserMovedSubscription = client.Subscription[UserMovedArguments, UserMovedPayload]
+type UserMovedSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *UserMovedSubscription) Events() iter.Seq2[*UserMovedEvent, error] {
+	return clientimpl.Events[*UserMovedEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *UserMovedSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *UserMovedSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeUserMoved subscribes to user.moved.
 func SubscribeUserMoved(ctx context.Context, c *client.Client, args UserMovedArguments, o ...client.SubscribeOption) (*UserMovedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, UserMovedEventName, "f91259d2fead58609cecd512cbd18706", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, UserMovedEventName, "f91259d2fead58609cecd512cbd18706", &args, o)
 	return (*UserMovedSubscription)(s), err
+}
+
+// HandleUserMoved binds f to the occurrences of user.moved: see [client.Handle].
+func HandleUserMoved(args UserMovedArguments, f func(context.Context, *UserMovedEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(UserMovedEventName, "f91259d2fead58609cecd512cbd18706", &args, f, o)
 }
 
 // Local is the shared type Local.
@@ -144,7 +188,7 @@ type Local struct {
 }
 
 func (v *Local) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // Aliased is the shared type Aliased.
@@ -178,5 +222,5 @@ type LocalPlace struct {
 }
 
 func (v *LocalPlace) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }

@@ -5,9 +5,13 @@ package sources
 
 import (
 	"context"
+	"iter"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -24,7 +28,7 @@ type MailReceivedArguments struct {
 }
 
 func (v *MailReceivedArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // MailReceivedPayload is the payload of mail.received.
@@ -38,7 +42,7 @@ type MailReceivedPayload struct {
 }
 
 func (v *MailReceivedPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // MailReceivedPayloadHead is the member head of MailReceivedPayload.
@@ -47,7 +51,7 @@ type MailReceivedPayloadHead struct {
 }
 
 func (v *MailReceivedPayloadHead) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // MailReceivedHooks customize mail.received.
@@ -61,7 +65,7 @@ type MailReceivedChecker interface {
 
 // RegisterMailReceived adds mail.received to s, which asks c for occurrences.
 func RegisterMailReceived(s *server.Server, c MailReceivedChecker, h MailReceivedHooks, o ...server.TypeOption) error {
-	_, err := server.RegisterUntyped(s, publishedSchemas, MailReceivedEventName, server.NewUntypedCheck(c, MailReceivedChecker.CheckMailReceived), server.NewUntypedHooks(&h), o)
+	_, err := serverimpl.Register(s, publishedSchemas, MailReceivedEventName, serverimpl.NewCheck(c, MailReceivedChecker.CheckMailReceived), serverimpl.NewHooks(&h), o)
 	return err
 }
 
@@ -69,12 +73,32 @@ func RegisterMailReceived(s *server.Server, c MailReceivedChecker, h MailReceive
 type MailReceivedEvent = events.Event[MailReceivedArguments, MailReceivedPayload]
 
 // MailReceivedSubscription delivers the occurrences of mail.received.
-type MailReceivedSubscription = client.Subscription[MailReceivedArguments, MailReceivedPayload]
+type MailReceivedSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *MailReceivedSubscription) Events() iter.Seq2[*MailReceivedEvent, error] {
+	return clientimpl.Events[*MailReceivedEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *MailReceivedSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *MailReceivedSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeMailReceived subscribes to mail.received.
 func SubscribeMailReceived(ctx context.Context, c *client.Client, args MailReceivedArguments, o ...client.SubscribeOption) (*MailReceivedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, MailReceivedEventName, "758ea81decef78cc86e94d868c63fd80", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, MailReceivedEventName, "758ea81decef78cc86e94d868c63fd80", &args, o)
 	return (*MailReceivedSubscription)(s), err
+}
+
+// HandleMailReceived binds f to the occurrences of mail.received: see [client.Handle].
+func HandleMailReceived(args MailReceivedArguments, f func(context.Context, *MailReceivedEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(MailReceivedEventName, "758ea81decef78cc86e94d868c63fd80", &args, f, o)
 }
 
 // MailMovedEventName is the name of the event type.
@@ -84,7 +108,7 @@ const MailMovedEventName = "mail.moved"
 type MailMovedArguments struct{}
 
 func (v *MailMovedArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // MailMovedPayload is the payload of mail.moved.
@@ -95,18 +119,18 @@ type MailMovedPayload struct {
 }
 
 func (v *MailMovedPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // MailMovedHooks customize mail.moved.
 type MailMovedHooks = server.Hooks[MailMovedArguments, MailMovedPayload]
 
 // MailMovedEmitter emits mail.moved.
-type MailMovedEmitter server.UntypedEmitter
+type MailMovedEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *MailMovedEmitter) Emit(ctx context.Context, p MailMovedPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // MailMovedChecker looks for occurrences of mail.moved upstream.
@@ -121,7 +145,7 @@ type MailMovedChecker interface {
 //
 // The event type is deprecated: use mail.changed; it is removed after 2027-03-01.
 func RegisterMailMoved(s *server.Server, c MailMovedChecker, h MailMovedHooks, o ...server.TypeOption) (*MailMovedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, MailMovedEventName, server.NewUntypedCheck(c, MailMovedChecker.CheckMailMoved), server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, MailMovedEventName, serverimpl.NewCheck(c, MailMovedChecker.CheckMailMoved), serverimpl.NewHooks(&h), o)
 	return (*MailMovedEmitter)(e), err
 }
 
@@ -129,7 +153,22 @@ func RegisterMailMoved(s *server.Server, c MailMovedChecker, h MailMovedHooks, o
 type MailMovedEvent = events.Event[MailMovedArguments, MailMovedPayload]
 
 // MailMovedSubscription delivers the occurrences of mail.moved.
-type MailMovedSubscription = client.Subscription[MailMovedArguments, MailMovedPayload]
+type MailMovedSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *MailMovedSubscription) Events() iter.Seq2[*MailMovedEvent, error] {
+	return clientimpl.Events[*MailMovedEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *MailMovedSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *MailMovedSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeMailMoved subscribes to mail.moved.
 //
@@ -137,8 +176,17 @@ type MailMovedSubscription = client.Subscription[MailMovedArguments, MailMovedPa
 //
 // Deprecated: use mail.changed; it is removed after 2027-03-01.
 func SubscribeMailMoved(ctx context.Context, c *client.Client, args MailMovedArguments, o ...client.SubscribeOption) (*MailMovedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, MailMovedEventName, "db0559dca7917e7382d26ae26542c97d", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, MailMovedEventName, "db0559dca7917e7382d26ae26542c97d", &args, o)
 	return (*MailMovedSubscription)(s), err
+}
+
+// HandleMailMoved binds f to the occurrences of mail.moved: see [client.Handle].
+//
+// The event type is experimental: it may change or go away.
+//
+// Deprecated: use mail.changed; it is removed after 2027-03-01.
+func HandleMailMoved(args MailMovedArguments, f func(context.Context, *MailMovedEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(MailMovedEventName, "db0559dca7917e7382d26ae26542c97d", &args, f, o)
 }
 
 // MailChangedEventName is the name of the event type.
@@ -153,7 +201,7 @@ type MailChangedArguments struct {
 }
 
 func (v *MailChangedArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // MailChangedPayload is the payload of mail.changed.
@@ -164,23 +212,23 @@ type MailChangedPayload struct {
 }
 
 func (v *MailChangedPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // MailChangedHooks customize mail.changed.
 type MailChangedHooks = server.Hooks[MailChangedArguments, MailChangedPayload]
 
 // MailChangedEmitter emits mail.changed.
-type MailChangedEmitter server.UntypedEmitter
+type MailChangedEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *MailChangedEmitter) Emit(ctx context.Context, p MailChangedPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterMailChanged adds mail.changed to s.
 func RegisterMailChanged(s *server.Server, h MailChangedHooks, o ...server.TypeOption) (*MailChangedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, MailChangedEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, MailChangedEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*MailChangedEmitter)(e), err
 }
 
@@ -188,10 +236,30 @@ func RegisterMailChanged(s *server.Server, h MailChangedHooks, o ...server.TypeO
 type MailChangedEvent = events.Event[MailChangedArguments, MailChangedPayload]
 
 // MailChangedSubscription delivers the occurrences of mail.changed.
-type MailChangedSubscription = client.Subscription[MailChangedArguments, MailChangedPayload]
+type MailChangedSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *MailChangedSubscription) Events() iter.Seq2[*MailChangedEvent, error] {
+	return clientimpl.Events[*MailChangedEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *MailChangedSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *MailChangedSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeMailChanged subscribes to mail.changed.
 func SubscribeMailChanged(ctx context.Context, c *client.Client, args MailChangedArguments, o ...client.SubscribeOption) (*MailChangedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, MailChangedEventName, "a1cb17c108446fcd65c58fad1916466d", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, MailChangedEventName, "a1cb17c108446fcd65c58fad1916466d", &args, o)
 	return (*MailChangedSubscription)(s), err
+}
+
+// HandleMailChanged binds f to the occurrences of mail.changed: see [client.Handle].
+func HandleMailChanged(args MailChangedArguments, f func(context.Context, *MailChangedEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(MailChangedEventName, "a1cb17c108446fcd65c58fad1916466d", &args, f, o)
 }

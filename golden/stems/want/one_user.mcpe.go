@@ -3,7 +3,7 @@
 
 package stems
 
-import "github.com/mcpe-gen/mcpe-gen/runtime/events"
+import "github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 
 // OneUser is the shared type one_user.
 type OneUser struct {
@@ -11,5 +11,5 @@ type OneUser struct {
 }
 
 func (v *OneUser) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }

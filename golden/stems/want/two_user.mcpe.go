@@ -3,7 +3,7 @@
 
 package stems
 
-import "github.com/mcpe-gen/mcpe-gen/runtime/events"
+import "github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 
 // TwoUser is the shared type two_user.
 type TwoUser struct {
@@ -11,5 +11,5 @@ type TwoUser struct {
 }
 
 func (v *TwoUser) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }

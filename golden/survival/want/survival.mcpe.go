@@ -6,10 +6,14 @@ package survival
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"math/big"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -20,7 +24,7 @@ const ReadingTakenEventName = "reading.taken"
 type ReadingTakenArguments struct{}
 
 func (v *ReadingTakenArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // ReadingTakenPayload is the payload of reading.taken.
@@ -43,11 +47,11 @@ type ReadingTakenPayload struct {
 }
 
 func (v *ReadingTakenPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v ReadingTakenPayload) MarshalJSON() ([]byte, error) {
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // ReadingTakenPayloadNested is the member nested of ReadingTakenPayload.
@@ -58,11 +62,11 @@ type ReadingTakenPayloadNested struct {
 }
 
 func (v *ReadingTakenPayloadNested) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v ReadingTakenPayloadNested) MarshalJSON() ([]byte, error) {
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // ReadingTakenPayloadTyped is the member typed of ReadingTakenPayload.
@@ -73,27 +77,27 @@ type ReadingTakenPayloadTyped struct {
 }
 
 func (v *ReadingTakenPayloadTyped) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v ReadingTakenPayloadTyped) MarshalJSON() ([]byte, error) {
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // ReadingTakenHooks customize reading.taken.
 type ReadingTakenHooks = server.Hooks[ReadingTakenArguments, ReadingTakenPayload]
 
 // ReadingTakenEmitter emits reading.taken.
-type ReadingTakenEmitter server.UntypedEmitter
+type ReadingTakenEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *ReadingTakenEmitter) Emit(ctx context.Context, p ReadingTakenPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterReadingTaken adds reading.taken to s.
 func RegisterReadingTaken(s *server.Server, h ReadingTakenHooks, o ...server.TypeOption) (*ReadingTakenEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, ReadingTakenEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, ReadingTakenEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*ReadingTakenEmitter)(e), err
 }
 
@@ -101,12 +105,32 @@ func RegisterReadingTaken(s *server.Server, h ReadingTakenHooks, o ...server.Typ
 type ReadingTakenEvent = events.Event[ReadingTakenArguments, ReadingTakenPayload]
 
 // ReadingTakenSubscription delivers the occurrences of reading.taken.
-type ReadingTakenSubscription = client.Subscription[ReadingTakenArguments, ReadingTakenPayload]
+type ReadingTakenSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *ReadingTakenSubscription) Events() iter.Seq2[*ReadingTakenEvent, error] {
+	return clientimpl.Events[*ReadingTakenEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *ReadingTakenSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *ReadingTakenSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeReadingTaken subscribes to reading.taken.
 func SubscribeReadingTaken(ctx context.Context, c *client.Client, args ReadingTakenArguments, o ...client.SubscribeOption) (*ReadingTakenSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, ReadingTakenEventName, "4c76ebf2ce1e65c88930a91bdbbadc13", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, ReadingTakenEventName, "4c76ebf2ce1e65c88930a91bdbbadc13", &args, o)
 	return (*ReadingTakenSubscription)(s), err
+}
+
+// HandleReadingTaken binds f to the occurrences of reading.taken: see [client.Handle].
+func HandleReadingTaken(args ReadingTakenArguments, f func(context.Context, *ReadingTakenEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(ReadingTakenEventName, "4c76ebf2ce1e65c88930a91bdbbadc13", &args, f, o)
 }
 
 // Severity is the shared type Severity; decoding keeps values that the schema does not list, see Known.
@@ -165,9 +189,9 @@ func (v Mode) Known() bool {
 }
 
 func (v *Mode) UnmarshalJSON(b []byte) error {
-	return events.DecodeLiteral(b, (*string)(v))
+	return eventsimpl.DecodeLiteral(b, (*string)(v))
 }
 
 func (v Mode) MarshalJSON() ([]byte, error) {
-	return events.EncodeLiteral(string(v))
+	return eventsimpl.EncodeLiteral(string(v))
 }

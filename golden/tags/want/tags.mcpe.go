@@ -6,7 +6,7 @@ package tags
 import (
 	"encoding/json"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 )
 
 // Commas is the shared type Commas.
@@ -19,7 +19,7 @@ type Required struct {
 }
 
 func (v *Required) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // Open is the shared type Open.
@@ -30,9 +30,9 @@ type Open struct {
 }
 
 func (v *Open) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v Open) MarshalJSON() ([]byte, error) {
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }

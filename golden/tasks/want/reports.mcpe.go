@@ -7,9 +7,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"iter"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/mcpcclient"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
@@ -23,7 +27,7 @@ const ReportWrittenEventName = "report.written"
 type ReportWrittenArguments struct{}
 
 func (v *ReportWrittenArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // ReportWrittenPayload is the payload of report.written.
@@ -34,23 +38,23 @@ type ReportWrittenPayload struct {
 }
 
 func (v *ReportWrittenPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // ReportWrittenHooks customize report.written.
 type ReportWrittenHooks = server.Hooks[ReportWrittenArguments, ReportWrittenPayload]
 
 // ReportWrittenEmitter emits report.written.
-type ReportWrittenEmitter server.UntypedEmitter
+type ReportWrittenEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *ReportWrittenEmitter) Emit(ctx context.Context, p ReportWrittenPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterReportWritten adds report.written to s.
 func RegisterReportWritten(s *server.Server, h ReportWrittenHooks, o ...server.TypeOption) (*ReportWrittenEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, ReportWrittenEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, ReportWrittenEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*ReportWrittenEmitter)(e), err
 }
 
@@ -58,12 +62,32 @@ func RegisterReportWritten(s *server.Server, h ReportWrittenHooks, o ...server.T
 type ReportWrittenEvent = events.Event[ReportWrittenArguments, ReportWrittenPayload]
 
 // ReportWrittenSubscription delivers the occurrences of report.written.
-type ReportWrittenSubscription = client.Subscription[ReportWrittenArguments, ReportWrittenPayload]
+type ReportWrittenSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *ReportWrittenSubscription) Events() iter.Seq2[*ReportWrittenEvent, error] {
+	return clientimpl.Events[*ReportWrittenEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *ReportWrittenSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *ReportWrittenSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeReportWritten subscribes to report.written.
 func SubscribeReportWritten(ctx context.Context, c *client.Client, args ReportWrittenArguments, o ...client.SubscribeOption) (*ReportWrittenSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, ReportWrittenEventName, "8ad607527a0796b1082c43ba1a064a19", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, ReportWrittenEventName, "8ad607527a0796b1082c43ba1a064a19", &args, o)
 	return (*ReportWrittenSubscription)(s), err
+}
+
+// HandleReportWritten binds f to the occurrences of report.written: see [client.Handle].
+func HandleReportWritten(args ReportWrittenArguments, f func(context.Context, *ReportWrittenEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(ReportWrittenEventName, "8ad607527a0796b1082c43ba1a064a19", &args, f, o)
 }
 
 func taskWriteReport() task.Info {
@@ -85,7 +109,7 @@ type WriteReportTaskArguments struct {
 }
 
 func (v *WriteReportTaskArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // DepthOrDefault returns Depth, or the schema's default 2 when it is absent.
@@ -123,7 +147,7 @@ func (v WriteReportTaskUpdateUnknown) MarshalJSON() ([]byte, error) {
 	return v.Raw, nil
 }
 
-var unionWriteReportTaskUpdate = events.Union[WriteReportTaskUpdateVariant]{
+var unionWriteReportTaskUpdate = eventsimpl.Union[WriteReportTaskUpdateVariant]{
 	Property: "kind",
 	Variants: map[string]func() WriteReportTaskUpdateVariant{
 		"progress": func() WriteReportTaskUpdateVariant {
@@ -155,7 +179,7 @@ type WriteReportTaskResult struct {
 }
 
 func (v *WriteReportTaskResult) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // WriteReportTaskUpdateProgress is the variant progress of WriteReportTaskUpdate.
@@ -166,12 +190,12 @@ type WriteReportTaskUpdateProgress struct {
 }
 
 func (v *WriteReportTaskUpdateProgress) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v WriteReportTaskUpdateProgress) MarshalJSON() ([]byte, error) {
 	v.Kind = cmp.Or(v.Kind, "progress")
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // WriteReportTaskUpdateNote is the variant note of WriteReportTaskUpdate.
@@ -182,12 +206,12 @@ type WriteReportTaskUpdateNote struct {
 }
 
 func (v *WriteReportTaskUpdateNote) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v WriteReportTaskUpdateNote) MarshalJSON() ([]byte, error) {
 	v.Kind = cmp.Or(v.Kind, "note")
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // WriteReportTask is a running task of write_report.
@@ -255,5 +279,5 @@ type Team struct {
 }
 
 func (v *Team) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }

@@ -7,9 +7,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"iter"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -22,7 +26,7 @@ type PaymentMadeArguments struct {
 }
 
 func (v *PaymentMadeArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // PaymentMadePayload is the payload of payment.made.
@@ -43,7 +47,7 @@ type PaymentMadePayload struct {
 }
 
 func (v *PaymentMadePayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // PaymentMadePayloadMethodBoth is the member methodBoth of PaymentMadePayload, whose member kind tells which variant it holds.
@@ -73,7 +77,7 @@ func (v PaymentMadePayloadMethodBothUnknown) MarshalJSON() ([]byte, error) {
 	return v.Raw, nil
 }
 
-var unionPaymentMadePayloadMethodBoth = events.Union[PaymentMadePayloadMethodBothVariant]{
+var unionPaymentMadePayloadMethodBoth = eventsimpl.Union[PaymentMadePayloadMethodBothVariant]{
 	Property: "kind",
 	Variants: map[string]func() PaymentMadePayloadMethodBothVariant{
 		"card": func() PaymentMadePayloadMethodBothVariant {
@@ -125,7 +129,7 @@ func (v PaymentMadePayloadInlineUnknown) MarshalJSON() ([]byte, error) {
 	return v.Raw, nil
 }
 
-var unionPaymentMadePayloadInline = events.Union[PaymentMadePayloadInlineVariant]{
+var unionPaymentMadePayloadInline = eventsimpl.Union[PaymentMadePayloadInlineVariant]{
 	Property: "op",
 	Variants: map[string]func() PaymentMadePayloadInlineVariant{
 		"add": func() PaymentMadePayloadInlineVariant {
@@ -158,12 +162,12 @@ type PaymentMadePayloadInlineAdd struct {
 }
 
 func (v *PaymentMadePayloadInlineAdd) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v PaymentMadePayloadInlineAdd) MarshalJSON() ([]byte, error) {
 	v.Op = cmp.Or(v.Op, "add")
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // PaymentMadePayloadInlineRemove is the variant remove of PaymentMadePayloadInline.
@@ -173,28 +177,28 @@ type PaymentMadePayloadInlineRemove struct {
 }
 
 func (v *PaymentMadePayloadInlineRemove) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v PaymentMadePayloadInlineRemove) MarshalJSON() ([]byte, error) {
 	v.Op = cmp.Or(v.Op, "remove")
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // PaymentMadeHooks customize payment.made.
 type PaymentMadeHooks = server.Hooks[PaymentMadeArguments, PaymentMadePayload]
 
 // PaymentMadeEmitter emits payment.made.
-type PaymentMadeEmitter server.UntypedEmitter
+type PaymentMadeEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *PaymentMadeEmitter) Emit(ctx context.Context, p PaymentMadePayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterPaymentMade adds payment.made to s.
 func RegisterPaymentMade(s *server.Server, h PaymentMadeHooks, o ...server.TypeOption) (*PaymentMadeEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, PaymentMadeEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, PaymentMadeEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*PaymentMadeEmitter)(e), err
 }
 
@@ -202,12 +206,32 @@ func RegisterPaymentMade(s *server.Server, h PaymentMadeHooks, o ...server.TypeO
 type PaymentMadeEvent = events.Event[PaymentMadeArguments, PaymentMadePayload]
 
 // PaymentMadeSubscription delivers the occurrences of payment.made.
-type PaymentMadeSubscription = client.Subscription[PaymentMadeArguments, PaymentMadePayload]
+type PaymentMadeSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *PaymentMadeSubscription) Events() iter.Seq2[*PaymentMadeEvent, error] {
+	return clientimpl.Events[*PaymentMadeEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *PaymentMadeSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *PaymentMadeSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribePaymentMade subscribes to payment.made.
 func SubscribePaymentMade(ctx context.Context, c *client.Client, args PaymentMadeArguments, o ...client.SubscribeOption) (*PaymentMadeSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, PaymentMadeEventName, "9bd30ac138308db0f55ed6f32f948a5a", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, PaymentMadeEventName, "9bd30ac138308db0f55ed6f32f948a5a", &args, o)
 	return (*PaymentMadeSubscription)(s), err
+}
+
+// HandlePaymentMade binds f to the occurrences of payment.made: see [client.Handle].
+func HandlePaymentMade(args PaymentMadeArguments, f func(context.Context, *PaymentMadeEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(PaymentMadeEventName, "9bd30ac138308db0f55ed6f32f948a5a", &args, f, o)
 }
 
 // PaymentMethodEventName is the name of the event type.
@@ -217,7 +241,7 @@ const PaymentMethodEventName = "payment.method"
 type PaymentMethodArguments struct{}
 
 func (v *PaymentMethodArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // PaymentMethodPayload is the payload of payment.method.
@@ -229,16 +253,16 @@ type PaymentMethodPayload = Method
 type PaymentMethodHooks = server.Hooks[PaymentMethodArguments, PaymentMethodPayload]
 
 // PaymentMethodEmitter emits payment.method.
-type PaymentMethodEmitter server.UntypedEmitter
+type PaymentMethodEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *PaymentMethodEmitter) Emit(ctx context.Context, p PaymentMethodPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterPaymentMethod adds payment.method to s.
 func RegisterPaymentMethod(s *server.Server, h PaymentMethodHooks, o ...server.TypeOption) (*PaymentMethodEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, PaymentMethodEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, PaymentMethodEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*PaymentMethodEmitter)(e), err
 }
 
@@ -246,12 +270,32 @@ func RegisterPaymentMethod(s *server.Server, h PaymentMethodHooks, o ...server.T
 type PaymentMethodEvent = events.Event[PaymentMethodArguments, PaymentMethodPayload]
 
 // PaymentMethodSubscription delivers the occurrences of payment.method.
-type PaymentMethodSubscription = client.Subscription[PaymentMethodArguments, PaymentMethodPayload]
+type PaymentMethodSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *PaymentMethodSubscription) Events() iter.Seq2[*PaymentMethodEvent, error] {
+	return clientimpl.Events[*PaymentMethodEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *PaymentMethodSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *PaymentMethodSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribePaymentMethod subscribes to payment.method.
 func SubscribePaymentMethod(ctx context.Context, c *client.Client, args PaymentMethodArguments, o ...client.SubscribeOption) (*PaymentMethodSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, PaymentMethodEventName, "c84bed5ad33d494118fe79421ec659f8", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, PaymentMethodEventName, "c84bed5ad33d494118fe79421ec659f8", &args, o)
 	return (*PaymentMethodSubscription)(s), err
+}
+
+// HandlePaymentMethod binds f to the occurrences of payment.method: see [client.Handle].
+func HandlePaymentMethod(args PaymentMethodArguments, f func(context.Context, *PaymentMethodEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(PaymentMethodEventName, "c84bed5ad33d494118fe79421ec659f8", &args, f, o)
 }
 
 // PaymentStepEventName is the name of the event type.
@@ -261,7 +305,7 @@ const PaymentStepEventName = "payment.step"
 type PaymentStepArguments struct{}
 
 func (v *PaymentStepArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // PaymentStepPayload is the payload of payment.step, whose member step tells which variant it holds.
@@ -293,7 +337,7 @@ func (v PaymentStepPayloadUnknown) MarshalJSON() ([]byte, error) {
 	return v.Raw, nil
 }
 
-var unionPaymentStepPayload = events.Union[PaymentStepPayloadVariant]{
+var unionPaymentStepPayload = eventsimpl.Union[PaymentStepPayloadVariant]{
 	Property: "step",
 	Variants: map[string]func() PaymentStepPayloadVariant{
 		"begin": func() PaymentStepPayloadVariant {
@@ -326,12 +370,12 @@ type PaymentStepPayloadBegin struct {
 }
 
 func (v *PaymentStepPayloadBegin) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v PaymentStepPayloadBegin) MarshalJSON() ([]byte, error) {
 	v.Step = cmp.Or(v.Step, "begin")
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // PaymentStepPayloadEnd is the variant end of PaymentStepPayload.
@@ -342,28 +386,28 @@ type PaymentStepPayloadEnd struct {
 }
 
 func (v *PaymentStepPayloadEnd) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v PaymentStepPayloadEnd) MarshalJSON() ([]byte, error) {
 	v.Step = cmp.Or(v.Step, "end")
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // PaymentStepHooks customize payment.step.
 type PaymentStepHooks = server.Hooks[PaymentStepArguments, PaymentStepPayload]
 
 // PaymentStepEmitter emits payment.step.
-type PaymentStepEmitter server.UntypedEmitter
+type PaymentStepEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *PaymentStepEmitter) Emit(ctx context.Context, p PaymentStepPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterPaymentStep adds payment.step to s.
 func RegisterPaymentStep(s *server.Server, h PaymentStepHooks, o ...server.TypeOption) (*PaymentStepEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, PaymentStepEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, PaymentStepEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*PaymentStepEmitter)(e), err
 }
 
@@ -371,12 +415,32 @@ func RegisterPaymentStep(s *server.Server, h PaymentStepHooks, o ...server.TypeO
 type PaymentStepEvent = events.Event[PaymentStepArguments, PaymentStepPayload]
 
 // PaymentStepSubscription delivers the occurrences of payment.step.
-type PaymentStepSubscription = client.Subscription[PaymentStepArguments, PaymentStepPayload]
+type PaymentStepSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *PaymentStepSubscription) Events() iter.Seq2[*PaymentStepEvent, error] {
+	return clientimpl.Events[*PaymentStepEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *PaymentStepSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *PaymentStepSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribePaymentStep subscribes to payment.step.
 func SubscribePaymentStep(ctx context.Context, c *client.Client, args PaymentStepArguments, o ...client.SubscribeOption) (*PaymentStepSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, PaymentStepEventName, "220d10459227dbdc442ef0bf4714664f", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, PaymentStepEventName, "220d10459227dbdc442ef0bf4714664f", &args, o)
 	return (*PaymentStepSubscription)(s), err
+}
+
+// HandlePaymentStep binds f to the occurrences of payment.step: see [client.Handle].
+func HandlePaymentStep(args PaymentStepArguments, f func(context.Context, *PaymentStepEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(PaymentStepEventName, "220d10459227dbdc442ef0bf4714664f", &args, f, o)
 }
 
 // Card is the shared type Card.
@@ -387,12 +451,12 @@ type Card struct {
 }
 
 func (v *Card) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v Card) MarshalJSON() ([]byte, error) {
 	v.Kind = cmp.Or(v.Kind, "card")
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // Bank is the shared type Bank.
@@ -403,12 +467,12 @@ type Bank struct {
 }
 
 func (v *Bank) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v Bank) MarshalJSON() ([]byte, error) {
 	v.Kind = cmp.Or(v.Kind, "bank")
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // Method is the shared type Method, whose member kind tells which variant it holds.
@@ -440,7 +504,7 @@ func (v MethodUnknown) MarshalJSON() ([]byte, error) {
 	return v.Raw, nil
 }
 
-var unionMethod = events.Union[MethodVariant]{
+var unionMethod = eventsimpl.Union[MethodVariant]{
 	Property: "kind",
 	Variants: map[string]func() MethodVariant{
 		"card": func() MethodVariant {
@@ -471,7 +535,7 @@ type Cat struct {
 }
 
 func (v *Cat) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // Dog is the shared type Dog.
@@ -481,7 +545,7 @@ type Dog struct {
 }
 
 func (v *Dog) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // Pet is the shared type Pet, whose member petType tells which variant it holds.
@@ -511,7 +575,7 @@ func (v PetUnknown) MarshalJSON() ([]byte, error) {
 	return v.Raw, nil
 }
 
-var unionPet = events.Union[PetVariant]{
+var unionPet = eventsimpl.Union[PetVariant]{
 	Property: "petType",
 	Variants: map[string]func() PetVariant{
 		"Cat": func() PetVariant {
@@ -566,7 +630,7 @@ func (v NumberedUnknown) MarshalJSON() ([]byte, error) {
 	return v.Raw, nil
 }
 
-var unionNumbered = events.Union[NumberedVariant]{
+var unionNumbered = eventsimpl.Union[NumberedVariant]{
 	Property: "v",
 	Variants: map[string]func() NumberedVariant{
 		"1": func() NumberedVariant {
@@ -603,12 +667,12 @@ type Numbered1 struct {
 }
 
 func (v *Numbered1) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v Numbered1) MarshalJSON() ([]byte, error) {
 	v.V = cmp.Or(v.V, 1)
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }
 
 // Numbered2 is the variant 2 of Numbered.
@@ -619,10 +683,10 @@ type Numbered2 struct {
 }
 
 func (v *Numbered2) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 func (v Numbered2) MarshalJSON() ([]byte, error) {
 	v.V = cmp.Or(v.V, 2)
-	return events.EncodeStruct(v)
+	return eventsimpl.EncodeStruct(v)
 }

@@ -6,7 +6,7 @@ package untyped
 import (
 	"encoding/json"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 )
 
 // Nothing is the shared type Nothing.
@@ -36,5 +36,5 @@ type Holder struct {
 }
 
 func (v *Holder) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }

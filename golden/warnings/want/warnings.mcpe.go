@@ -6,9 +6,13 @@ package warnings
 import (
 	"context"
 	"encoding/json"
+	"iter"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -19,7 +23,7 @@ const ThingHappenedEventName = "thing.happened"
 type ThingHappenedArguments struct{}
 
 func (v *ThingHappenedArguments) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // ThingHappenedPayload is the payload of thing.happened.
@@ -36,23 +40,23 @@ type ThingHappenedPayload struct {
 }
 
 func (v *ThingHappenedPayload) UnmarshalJSON(b []byte) error {
-	return events.DecodeStruct(b, v)
+	return eventsimpl.DecodeStruct(b, v)
 }
 
 // ThingHappenedHooks customize thing.happened.
 type ThingHappenedHooks = server.Hooks[ThingHappenedArguments, ThingHappenedPayload]
 
 // ThingHappenedEmitter emits thing.happened.
-type ThingHappenedEmitter server.UntypedEmitter
+type ThingHappenedEmitter serverimpl.Emitter
 
 // Emit emits an occurrence: see [server.Emitter.Emit].
 func (e *ThingHappenedEmitter) Emit(ctx context.Context, p ThingHappenedPayload, o ...events.EmitOption) error {
-	return (*server.UntypedEmitter)(e).Emit(ctx, &p, o)
+	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
 }
 
 // RegisterThingHappened adds thing.happened to s.
 func RegisterThingHappened(s *server.Server, h ThingHappenedHooks, o ...server.TypeOption) (*ThingHappenedEmitter, error) {
-	e, err := server.RegisterUntyped(s, publishedSchemas, ThingHappenedEventName, nil, server.NewUntypedHooks(&h), o)
+	e, err := serverimpl.Register(s, publishedSchemas, ThingHappenedEventName, nil, serverimpl.NewHooks(&h), o)
 	return (*ThingHappenedEmitter)(e), err
 }
 
@@ -60,10 +64,30 @@ func RegisterThingHappened(s *server.Server, h ThingHappenedHooks, o ...server.T
 type ThingHappenedEvent = events.Event[ThingHappenedArguments, ThingHappenedPayload]
 
 // ThingHappenedSubscription delivers the occurrences of thing.happened.
-type ThingHappenedSubscription = client.Subscription[ThingHappenedArguments, ThingHappenedPayload]
+type ThingHappenedSubscription client.Subscription
+
+// Events iterates over what arrives: see [client.TypedSubscription.Events].
+func (s *ThingHappenedSubscription) Events() iter.Seq2[*ThingHappenedEvent, error] {
+	return clientimpl.Events[*ThingHappenedEvent]((*client.Subscription)(s))
+}
+
+// Close ends the subscription: see [client.Subscription.Close].
+func (s *ThingHappenedSubscription) Close() error {
+	return (*client.Subscription)(s).Close()
+}
+
+// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
+func (s *ThingHappenedSubscription) Subscription() *client.Subscription {
+	return (*client.Subscription)(s)
+}
 
 // SubscribeThingHappened subscribes to thing.happened.
 func SubscribeThingHappened(ctx context.Context, c *client.Client, args ThingHappenedArguments, o ...client.SubscribeOption) (*ThingHappenedSubscription, error) {
-	s, err := client.SubscribeUntyped(ctx, c, ThingHappenedEventName, "408144ea4dd2e88da395c0267cfe7baf", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, ThingHappenedEventName, "408144ea4dd2e88da395c0267cfe7baf", &args, o)
 	return (*ThingHappenedSubscription)(s), err
+}
+
+// HandleThingHappened binds f to the occurrences of thing.happened: see [client.Handle].
+func HandleThingHappened(args ThingHappenedArguments, f func(context.Context, *ThingHappenedEvent) error, o ...client.SubscribeOption) client.Binding {
+	return clientimpl.Handle(ThingHappenedEventName, "408144ea4dd2e88da395c0267cfe7baf", &args, f, o)
 }

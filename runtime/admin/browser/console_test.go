@@ -13,12 +13,13 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // busy is a site with something on every page.
@@ -61,6 +62,7 @@ func TestPages(t *testing.T) {
 		{"/subscriptions?state=suspended", "Subscriptions", bad},
 		{"/subscriptions/" + good, "Subscription " + good, "ord_3"},
 		{"/connections", "Connections", "carol"},
+		{"/outbox", "Put aside", "Nothing was put aside."},
 		{"/tail?event=order.created", "Live tail", "Connected"},
 	} {
 		p := s.open(c.path)
@@ -156,6 +158,59 @@ func TestKeyboard(t *testing.T) {
 	}
 }
 
+// Axe finds nothing wrong with any page, light or dark, what answers an unknown page or id as well (E17).
+func TestAccessible(t *testing.T) {
+	axe, err := os.ReadFile(filepath.Join("..", "..", "..", "bin", "axe", "node_modules", "axe-core", "axe.min.js"))
+	if err != nil {
+		t.Fatalf("make browser fetches axe: %v", err)
+	}
+	s, good, bad := busy(t)
+	for _, path := range []string{"/", "/types/order.created", "/subscriptions", "/subscriptions?state=suspended", "/subscriptions/" + good, "/subscriptions/" + bad,
+		"/connections", "/tail?event=order.created", "/nowhere", "/subscriptions/sub_x", "/types/unknown", "/subscriptions?state=odd"} {
+		p := s.open("/")
+		p.expectErrors(true) // a status of 404 is one
+		p.visit(path)
+		for _, scheme := range []string{"light", "dark"} {
+			p.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}))
+			eval[any](p, string(axe)+";0")
+			var found []struct {
+				ID, Help string
+				Nodes    []struct{ HTML, FailureSummary string }
+			}
+			p.do(chromedp.Evaluate("axe.run(document, {resultTypes: ['violations']}).then(r => r.violations)", &found,
+				func(e *runtime.EvaluateParams) *runtime.EvaluateParams { return e.WithAwaitPromise(true) }))
+			for _, v := range found {
+				for _, n := range v.Nodes {
+					t.Errorf("%s, %s: %s: %s: %.300s\n%s", path, scheme, v.ID, v.Help, n.HTML, n.FailureSummary)
+				}
+			}
+			// What is spoken to press a button is on it (WCAG 2.5.3).
+			for _, name := range eval[[]string](p, `[...document.querySelectorAll("[aria-label]:is(button, a)")]
+				.filter(e => !e.ariaLabel.toLowerCase().includes(e.textContent.trim().toLowerCase())).map(e => e.ariaLabel)`) {
+				t.Errorf("%s: the name %q has not the text", path, name)
+			}
+		}
+	}
+}
+
+// Ids of the usual size stay whole (E17).
+func TestIDsStayWhole(t *testing.T) {
+	s, good, _ := busy(t)
+	for path, cell := range map[string]string{"/subscriptions": "tbody td a", "/subscriptions/" + good: "tbody td code", "/connections": "tbody td.id"} {
+		p := s.open(path)
+		for _, width := range []int64{1100, 700} {
+			p.do(chromedp.EmulateViewport(width, 800))
+			if n := eval[int](p, fmt.Sprintf(`(e => {
+				const text = document.createRange()
+				text.selectNodeContents(e)
+				return new Set([...text.getClientRects()].map(line => line.top)).size
+			})(document.querySelector(%q))`, cell)); n != 1 {
+				t.Errorf("%s, %d wide: an id has %d lines", path, width, n)
+			}
+		}
+	}
+}
+
 // Each action by its button.
 func TestActions(t *testing.T) {
 	s, good, bad := busy(t)
@@ -173,7 +228,7 @@ func TestActions(t *testing.T) {
 	// A double click sends its form twice, with one key.
 	until(t, "a quiet endpoint", func() bool { n := s.took.Load(); time.Sleep(300 * time.Millisecond); return n == s.took.Load() })
 	before := s.took.Load()
-	p.do(chromedp.DoubleClick("button[aria-label='Send ord_2 again']", chromedp.ByQuery))
+	p.do(chromedp.DoubleClick("button[aria-label='Send again ord_2']", chromedp.ByQuery))
 	until(t, "it says so", func() bool { return strings.Contains(p.text("[role=status]"), "sent again") })
 	time.Sleep(300 * time.Millisecond)
 	if n := s.took.Load() - before; n != 1 {

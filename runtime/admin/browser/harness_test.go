@@ -25,8 +25,10 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/reaper"
 	"github.com/mcpe-gen/mcpe-gen/runtime/admin"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -54,7 +56,17 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	o := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox,
+	profile, err := os.MkdirTemp("", "mcpe-browser-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	watch, err := reaper.Watch(profile) // Chromium and its profile end with us, however we end
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	o := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.UserDataDir(profile), chromedp.Env("TMPDIR="+profile),
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.WindowSize(1100, 800), chromedp.WSURLReadTimeout(time.Minute))
 	ctx, stop := chromedp.NewExecAllocator(context.Background(), o...)
 	ctx, quit := chromedp.NewContext(ctx)
@@ -66,6 +78,10 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	quit()
 	stop()
+	if err := watch.Release(); err != nil {
+		fmt.Fprintln(os.Stderr, "ending Chromium:", err)
+		code = max(code, 1)
+	}
 	os.Exit(code)
 }
 
@@ -127,7 +143,7 @@ func newSite(t *testing.T, description string) *site {
 		t.Fatal(err)
 	}
 	s.handler, err = admin.NewHandler(s.es, admin.Options{Logger: slog.New(slog.DiscardHandler), Hosts: []string{"127.0.0.1"}, ShowPayloads: true,
-		Authorize: admin.Tokens(map[string]string{"olga": token})})
+		Authenticate: admin.Tokens(map[string]string{"olga": token})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,8 +174,8 @@ func (s *site) url(path string) string {
 
 func (s *site) subscribe(principal, path string) string {
 	s.t.Helper()
-	id, err := s.es.Admin().Register(s.t.Context(), server.Registration{
-		SubscriptionKey: server.SubscriptionKey{Principal: principal, URL: s.endpoint.URL + path, Event: "order.created"}})
+	id, err := s.es.Admin().Subscribe(s.t.Context(), operator.SubscribeRequest{
+		SubscriptionKey: operator.SubscriptionKey{Principal: principal, URL: s.endpoint.URL + path, Event: "order.created"}})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -175,7 +191,7 @@ func (s *site) emit(ids ...string) {
 	}
 }
 
-func (s *site) state(id string) server.State {
+func (s *site) state(id string) operator.State {
 	s.t.Helper()
 	state, err := s.es.Admin().State(s.t.Context(), id)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -20,8 +21,9 @@ const form = 1
 var ErrMalformed = errors.New("attempts are malformed")
 
 // Encode writes the attempts in order: of each its times in Unix nanoseconds, 0 for none, its
-// numbers, and its texts with their lengths before them.
-func Encode(attempts []store.Attempt) []byte {
+// numbers, and its texts with their lengths before them. The number of one that was made by hand is
+// negative: builds that do not know the difference run beside this one.
+func Encode(attempts []operator.Attempt) []byte {
 	b := make([]byte, 0, 1+80*len(attempts))
 	b = append(b, form)
 	for i := range attempts {
@@ -29,7 +31,11 @@ func Encode(attempts []store.Attempt) []byte {
 		b = binary.AppendVarint(b, nanos(a.At))
 		b = binary.AppendVarint(b, int64(a.Took))
 		b = binary.AppendVarint(b, nanos(a.NextAt))
-		b = binary.AppendVarint(b, int64(a.Number))
+		number := int64(a.Number)
+		if a.ByHand {
+			number = -number
+		}
+		b = binary.AppendVarint(b, number)
 		b = binary.AppendVarint(b, int64(a.Status))
 		b = binary.AppendVarint(b, int64(a.Position))
 		for _, text := range [...]string{a.EventID, a.Event, a.Category} {
@@ -41,7 +47,7 @@ func Encode(attempts []store.Attempt) []byte {
 }
 
 // Decode is the reverse of Encode.
-func Decode(b []byte) (attempts []store.Attempt, err error) {
+func Decode(b []byte) (attempts []operator.Attempt, err error) {
 	if len(b) == 0 || b[0] != form {
 		return nil, ErrMalformed
 	}
@@ -63,8 +69,9 @@ func Decode(b []byte) (attempts []store.Attempt, err error) {
 			texts[i] = string(b[n : n+int(size)])
 			b = b[n+int(size):]
 		}
-		attempts = append(attempts, store.Attempt{At: fromNanos(numbers[0]), Took: time.Duration(numbers[1]), NextAt: fromNanos(numbers[2]),
-			Number: clamp(numbers[3]), Status: clamp(numbers[4]), Position: store.Position(numbers[5]), EventID: texts[0], Event: texts[1], Category: texts[2]})
+		attempts = append(attempts, operator.Attempt{At: fromNanos(numbers[0]), Took: time.Duration(numbers[1]), NextAt: fromNanos(numbers[2]),
+			Number: clamp(max(numbers[3], -numbers[3])), Status: clamp(numbers[4]), Position: store.Position(numbers[5]), EventID: texts[0], Event: texts[1], Category: texts[2],
+			ByHand: numbers[3] < 0})
 	}
 	return attempts, nil
 }
@@ -72,7 +79,7 @@ func Decode(b []byte) (attempts []store.Attempt, err error) {
 func clamp(n int64) int { return int(min(max(n, math.MinInt32), math.MaxInt32)) }
 
 // Latest decodes encodings, the latest of them first, into up to limit attempts, the latest first.
-func Latest(encoded [][]byte, limit int) (attempts []store.Attempt, err error) {
+func Latest(encoded [][]byte, limit int) (attempts []operator.Attempt, err error) {
 	for _, b := range encoded {
 		some, err := Decode(b)
 		if err != nil {

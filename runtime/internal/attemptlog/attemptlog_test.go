@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-func sample() []store.Attempt {
-	return []store.Attempt{
+func sample() []operator.Attempt {
+	return []operator.Attempt{
 		{EventID: "evt_1", Event: "ping", Position: 1<<63 + 9, Number: 1, At: time.Unix(5, 7), Took: time.Second, Category: "timeout", NextAt: time.Unix(10, 0)},
 		{EventID: "", Event: "ö\x00", Number: 5, At: time.Unix(0, 1), Status: 503, Category: "http_5xx"},
-		{EventID: "evt_2", Event: "ping", Number: 2, At: time.Unix(9, 0), Status: 200},
+		{EventID: "evt_2", Event: "ping", Number: 2, At: time.Unix(9, 0), Status: 200, ByHand: true},
 	}
 }
 
@@ -24,10 +24,22 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// What the build of commit c52a99c wrote is read, and what is not made by hand is written as it did.
+func TestOlderForm(t *testing.T) {
+	const older = "\x01\x8e\x94\xeb\xdc\x03\x02\x00\x06\x00\x0e\x05evt_1\x04ping\x07timeout"
+	made := []operator.Attempt{{EventID: "evt_1", Event: "ping", Position: 7, Number: 3, At: time.Unix(0, 500_000_007), Took: 1, Category: "timeout"}}
+	if got := string(Encode(made)); got != older {
+		t.Errorf("%q", got)
+	}
+	if got, err := Decode([]byte(older)); err != nil || !reflect.DeepEqual(got, made) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func TestLatest(t *testing.T) {
 	all := sample()
 	got, err := Latest([][]byte{Encode(all[2:]), Encode(all[:2])}, 2)
-	if want := []store.Attempt{all[2], all[1]}; err != nil || !reflect.DeepEqual(got, want) {
+	if want := []operator.Attempt{all[2], all[1]}; err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

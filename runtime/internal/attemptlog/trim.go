@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // A Row is what one update brought, without the attempts themselves.
@@ -72,8 +72,8 @@ func (t *Trimmer) next() (subscription string, ok bool) {
 	return "", false
 }
 
-// Trim is TrimAttempts of [store.AttemptStore].
-func (t *Trimmer) Trim(ctx context.Context, table Table, b store.AttemptBounds, now time.Time, limit int) (more bool, err error) {
+// Trim is TrimAttempts of [engine.Attempts].
+func (t *Trimmer) Trim(ctx context.Context, table Table, b engine.AttemptBounds, now time.Time, limit int) (more bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
@@ -103,7 +103,7 @@ func (t *Trimmer) Trim(ctx context.Context, table Table, b store.AttemptBounds, 
 }
 
 // count counts at first, and when there may be too many.
-func (t *Trimmer) count(ctx context.Context, table Table, b store.AttemptBounds) error {
+func (t *Trimmer) count(ctx context.Context, table Table, b engine.AttemptBounds) error {
 	t.mu.Lock()
 	first, before := !t.counted, t.atMost
 	t.mu.Unlock()
@@ -131,7 +131,7 @@ func (t *Trimmer) count(ctx context.Context, table Table, b store.AttemptBounds)
 }
 
 // oldest deletes up to limit rows that are too old, or the oldest where there are too many.
-func (t *Trimmer) oldest(ctx context.Context, table Table, b store.AttemptBounds, now time.Time, limit int) (removed int, err error) {
+func (t *Trimmer) oldest(ctx context.Context, table Table, b engine.AttemptBounds, now time.Time, limit int) (removed int, err error) {
 	rows, err := table.OldestRows(ctx, max(limit, 0))
 	if err != nil {
 		return 0, err

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
 const (
@@ -34,6 +36,11 @@ const (
 type settings struct {
 	time                               time.Duration
 	kills, stops, restarts, cuts       int
+	wakes, locks, crowds               int
+	terminations, hushes               int
+	guests                             int  // whose subscriptions come and go
+	restores                           int  // rounds, each with an older backup; in the place of all other faults
+	first                              bool // it ends with its first finding
 	lease                              time.Duration
 	pollers, streams, typed, receivers int
 	emitters                           int
@@ -54,6 +61,7 @@ func full(d time.Duration) settings {
 	scale := func(n int) int { return max(1, int(float64(n)*min(1, d.Seconds()/fullTime.Seconds()))) }
 	return settings{
 		time: d, kills: scale(200), stops: scale(20), restarts: scale(10), cuts: scale(200), lease: 4 * time.Second,
+		wakes: scale(25), locks: scale(10), crowds: scale(5), terminations: scale(50), hushes: scale(20), guests: 6,
 		pollers: 4, streams: 8, typed: 3, receivers: 4, emitters: 4,
 		pause: 40 * time.Millisecond, deploy: true, slow: d / 10, delay: 200 * time.Millisecond,
 	}
@@ -70,13 +78,16 @@ type campaign struct {
 	ledger    *ledger
 	consumers []consumer
 	newer     atomic.Bool // the next build runs somewhere
+	abort     context.CancelFunc
 
 	mu       sync.Mutex
 	failures []error
 	done     map[string]int // faults, by name
 	wanted   map[string]int
 	windows  []window // in which deliveries may be repeated
+	unleased []window // in which nobody can have a lease
 	deaths   []death
+	killed   []time.Time // whatever the replica owned
 }
 
 // A window is a time in which something was wrong with a slot, or with the database when slot is nil.
@@ -97,6 +108,9 @@ func (c *campaign) fail(err error) {
 	if len(c.failures) < 100 {
 		c.failures = append(c.failures, err)
 	}
+	if c.first {
+		c.abort()
+	}
 }
 
 func (c *campaign) happened(what string) {
@@ -110,6 +124,8 @@ func run(ctx context.Context, s settings) (rep *report, err error) {
 	c := &campaign{settings: s, ledger: newLedger(), done: map[string]int{}, wanted: map[string]int{},
 		hc: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}}
 	defer c.hc.CloseIdleConnections()
+	ctx, c.abort = context.WithCancel(ctx)
+	defer c.abort()
 	if c.db, err = startDatabase(); err != nil {
 		return nil, err
 	}
@@ -122,7 +138,7 @@ func run(ctx context.Context, s settings) (rep *report, err error) {
 	}
 	callbacks := ""
 	if s.receivers > 0 {
-		if c.reception, err = newReception(); err != nil {
+		if c.reception, err = newReception(c.fail); err != nil {
 			return nil, err
 		}
 		defer c.reception.server.Close()
@@ -149,11 +165,20 @@ func run(ctx context.Context, s settings) (rep *report, err error) {
 	if err := c.subscribe(ctx); err != nil {
 		return nil, err
 	}
+	if c.restores > 0 {
+		return nil, c.restoring(ctx)
+	}
 	return c.drive(ctx)
 }
 
 // replicas is how many the cluster has.
 const replicas = 3
+
+// clockOffset is the variable by which a replica that make cluster has built is told how many seconds its clock is
+// ahead (build/main.go); clocks are those of the slots.
+const clockOffset = "MCPE_CAMPAIGN_CLOCK"
+
+var clocks = [replicas]time.Duration{-time.Hour, 0, 2 * time.Hour}
 
 // place makes the slots, each with an address and a log.
 func (c *campaign) place(callbacks string) error {
@@ -168,7 +193,8 @@ func (c *campaign) place(callbacks string) error {
 		if err != nil {
 			return err
 		}
-		s := &slot{program: c.program, env: c.env, log: log, options: replicaOptions{
+		env := append(slices.Clone(c.env), fmt.Sprintf("%s=%d", clockOffset, int(clocks[i].Seconds())))
+		s := &slot{program: c.program, env: env, log: log, options: replicaOptions{
 			name: fmt.Sprintf("replica%d", i), addr: ln.Addr().String(), database: c.db.url(i), lease: c.lease,
 			source: fmt.Sprintf("127.0.0.%d", i+2), callbacks: callbacks}}
 		s.lost = func() {
@@ -204,13 +230,20 @@ func (c *campaign) subscribe(ctx context.Context) error {
 	for i := range c.typed {
 		mode := []string{"push", "poll"}[i%2]
 		add(1, func(s string) (consumer, *caller) {
-			p := &typed{base("client, "+mode, s, false), mode}
+			p := &typed{base("client, "+mode, s, false), mode, i%4 < 2}
+			if p.defaults {
+				p.kind += ", default options"
+			}
 			return p, &p.caller
 		})
 	}
 	var failed error
+	n := 0
 	add(c.receivers, func(s string) (consumer, *caller) {
 		p, err := newHook(base("webhook", s, false), c.reception)
+		if n++; n%2 == 0 {
+			p.kind, p.ttl, p.every = "webhook, refreshed", 30*time.Second, 2*time.Second
+		}
 		failed = errors.Join(failed, err)
 		return p, &p.caller
 	})
@@ -223,7 +256,7 @@ func (c *campaign) drive(ctx context.Context) (*report, error) {
 	defer stopConsuming()
 	var consumers, work sync.WaitGroup
 	for _, x := range c.consumers {
-		x.result().arrivals = c.arrived
+		x.result().arrivals, x.result().again = c.arrived, c.fail
 		consumers.Go(func() { x.run(consuming) })
 	}
 	begin := time.Now()
@@ -234,6 +267,19 @@ func (c *campaign) drive(ctx context.Context) (*report, error) {
 			outbox: i%2 == 1, newer: &c.newer, failure: c.fail}
 		work.Go(func() { e.run(busy) })
 	}
+	var guests sync.WaitGroup
+	visiting, leave := context.WithCancel(ctx)
+	defer leave()
+	if c.reception != nil {
+		for i := range c.guests {
+			g, err := newGuest(c, i)
+			if err != nil {
+				return nil, err
+			}
+			guests.Go(func() { g.run(visiting) })
+		}
+		guests.Go(func() { c.throng(visiting) })
+	}
 	// A slow machine gets more time for the faults, but not for ever.
 	faulty, end := context.WithTimeout(ctx, c.time+lateTime)
 	defer end()
@@ -241,6 +287,9 @@ func (c *campaign) drive(ctx context.Context) (*report, error) {
 	c.faults(faulty, &faults)
 	sleep(ctx, c.time)
 	faults.Wait()
+	c.late(ctx)
+	leave()
+	guests.Wait()
 	stop()
 	work.Wait()
 	for _, s := range c.slots { // whatever happened to them
@@ -255,17 +304,57 @@ func (c *campaign) drive(ctx context.Context) (*report, error) {
 	if c.reception != nil {
 		c.reception.settle()
 	}
+	c.emptied(ctx)
 	c.settle(ctx)
 	stopConsuming()
 	consumers.Wait()
 	r := c.judge(ctx, time.Since(begin))
+	c.mu.Lock()
+	found := len(c.failures) > 0
+	c.mu.Unlock()
 	for _, s := range c.slots {
-		if err := s.end(); err != nil {
+		if found {
+			s.dump()
+		} else if err := s.end(); err != nil {
 			c.fail(err)
 		}
 	}
 	r.failures = c.failures
 	return r, errors.Join(c.failures...)
+}
+
+// late lets transactions commit seconds after others that began later: their rows of the outbox appear below those that
+// have been moved (REP-20).
+func (c *campaign) late(ctx context.Context) {
+	e := &emitter{base: c.balancer.URL, ledger: c.ledger, hc: c.hc, failure: c.fail}
+	for i := range 3 {
+		both := make([]ticket, 2)
+		for j := range both {
+			both[j] = ticket{ID: fmt.Sprintf("late-%d-%d", i, j), Title: ticketTitle,
+				Severity: severities[j], Opened: events.NewTime(time.Now().UTC())}
+		}
+		if ctx.Err() == nil {
+			e.open(ctx, "/transaction?hold=1s", both, both...)
+		}
+	}
+}
+
+// emptyTime is how long after the last fault the outbox may take to be empty.
+const emptyTime = 20 * time.Second
+
+// emptied waits until nothing is in the outbox.
+func (c *campaign) emptied(ctx context.Context) {
+	var waiting int
+	var err error
+	for end := time.Now().Add(emptyTime); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
+		err = c.db.with(ctx, func(conn *pgx.Conn) error {
+			return conn.QueryRow(ctx, "SELECT count(*) FROM mcpe.outbox").Scan(&waiting)
+		})
+		if err == nil && waiting == 0 {
+			return
+		}
+	}
+	c.fail(errors.Join(fmt.Errorf("%d occurrences are in the outbox %v after the last fault", waiting, emptyTime), err))
 }
 
 // settle waits until every consumer has what it has to get.

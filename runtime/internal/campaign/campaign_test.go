@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"strings"
 	"testing"
@@ -51,12 +52,15 @@ func TestRollingDeploy(t *testing.T) {
 
 func campaigned(t *testing.T, s settings) {
 	t.Helper()
-	s.dir, s.env = t.TempDir(), []string{asReplica + "=1"}
+	s.dir, s.env = t.ArtifactDir(), []string{asReplica + "=1"}
 	var err error
 	if s.program, err = os.Executable(); err != nil {
 		t.Fatal(err)
 	}
 	r, err := run(t.Context(), s)
+	if err != nil {
+		logs(t, s.dir)
+	}
 	if r != nil {
 		var b strings.Builder
 		r.print(&b)
@@ -64,11 +68,10 @@ func campaigned(t *testing.T, s settings) {
 	}
 	if err != nil {
 		t.Error(err)
-		logs(t, s.dir)
 	}
 }
 
-// logs shows the ends of the replicas' logs.
+// logs shows the ends of the replicas' logs, without what their goroutines did.
 func logs(t *testing.T, dir string) {
 	t.Helper()
 	all, err := os.ReadDir(dir)
@@ -80,6 +83,7 @@ func logs(t *testing.T, dir string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s:\n%s", f.Name(), text[max(0, len(text)-20_000):])
+		text, _, _ = bytes.Cut(text, []byte("\nSIGQUIT"))
+		t.Logf("%s:\n%s", f.Name(), text[max(0, len(text)-8_000):])
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A consumer gets tickets from the cluster until ctx ends.
@@ -44,6 +44,18 @@ func (c *caller) params(more map[string]any) map[string]any {
 	return p
 }
 
+// maxAge is how long after its ticket was opened an occurrence may be stamped: it may have been tried again and again.
+// The clocks of the replicas differ by more.
+const maxAge = 10 * time.Minute
+
+// took notes an occurrence, which is to have the database's time (REP-8).
+func (c *caller) took(o occurrence) {
+	c.got(o.Data.TicketID, c.ledger)
+	if e, ok := c.ledger.get(o.Data.TicketID); ok && o.Timestamp.Sub(e.Opened.Time).Abs() > maxAge {
+		c.fail(fmt.Errorf("%s of %v has the timestamp %v", e.ID, e.Opened, o.Timestamp))
+	}
+}
+
 func arguments(severity string) map[string]any {
 	if severity == "" {
 		return map[string]any{}
@@ -51,8 +63,13 @@ func arguments(severity string) map[string]any {
 	return map[string]any{"severity": severity}
 }
 
-// call posts a request of an extension's method. The answer is the caller's to close.
+// call posts a request of an extension's method as everybody. The answer is the caller's to close.
 func call(ctx context.Context, hc *http.Client, base, method string, params map[string]any) (*http.Response, error) {
+	return callAs(ctx, hc, base, principal, method, params)
+}
+
+// callAs is [call] by the principal with that token.
+func callAs(ctx context.Context, hc *http.Client, base, token, method string, params map[string]any) (*http.Response, error) {
 	params["_meta"] = map[string]any{
 		"io.modelcontextprotocol/protocolVersion":    "2026-07-28",
 		"io.modelcontextprotocol/clientInfo":         map[string]any{"name": "campaign", "version": "1"},
@@ -70,7 +87,7 @@ func call(ctx context.Context, hc *http.Client, base, method string, params map[
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	req.Header.Set("Mcp-Protocol-Version", "2026-07-28")
 	req.Header.Set("Mcp-Method", method)
-	req.Header.Set("Authorization", "Bearer "+principal)
+	req.Header.Set("Authorization", "Bearer "+token)
 	resp, err := hc.Do(req)
 	if err != nil {
 		return nil, err
@@ -86,7 +103,8 @@ func call(ctx context.Context, hc *http.Client, base, method string, params map[
 // An occurrence is what consumers look at: the ticket. Some have eventIds that nobody chose, so that it shows
 // when one was appended twice.
 type occurrence struct {
-	Data struct {
+	Timestamp time.Time `json:"timestamp"`
+	Data      struct {
 		TicketID string `json:"ticketId"`
 	} `json:"data"`
 }
@@ -106,7 +124,7 @@ type answer struct {
 }
 
 // temporary are errors that a server answers while its database is away; any other is a finding.
-func temporary(code int) bool { return code == -32603 }
+func temporary[T int | int64](code T) bool { return code == -32603 }
 
 // poll polls once.
 func (c *caller) poll(ctx context.Context) (more bool, err error) {
@@ -132,7 +150,7 @@ func (c *caller) poll(ctx context.Context) (more bool, err error) {
 		c.gap()
 	}
 	for _, e := range a.Result.Events {
-		c.got(e.Data.TicketID, c.ledger)
+		c.took(e)
 	}
 	c.cursor = a.Result.Cursor
 	return a.Result.HasMore, nil
@@ -208,7 +226,7 @@ func (s *streamer) stream(ctx context.Context) error {
 		}
 		switch f.Method {
 		case wire.NotificationEvent:
-			s.got(f.Params.Data.TicketID, s.ledger)
+			s.took(f.Params.occurrence)
 		case wire.NotificationTerminated:
 			s.fail(errors.New("the stream was terminated: " + text))
 		}
@@ -219,10 +237,12 @@ func (s *streamer) stream(ctx context.Context) error {
 	return lines.Err()
 }
 
-// A typed consumer is a program of a user's: a generated subscription on the project's client.
+// A typed consumer is a program of a user's: a generated subscription on the project's client, with default
+// options or with pauses that let more faults meet more requests.
 type typed struct {
 	caller
-	mode string
+	mode     string
+	defaults bool
 }
 
 func (t *typed) run(ctx context.Context) {
@@ -245,11 +265,12 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (t *typed) subscribe(ctx context.Context) error {
 	hc := &http.Client{Transport: bearer{t.hc.Transport}}
-	c, err := client.Connect(ctx, client.HTTP(t.base+"/mcp", hc), client.Options{
-		Mode: t.mode, Heartbeat: heartbeat, PollFloor: 20 * time.Millisecond, LongPoll: time.Second, CallTimeout: answerTime,
-		Backoff: client.Backoff{Min: 20 * time.Millisecond, Max: 500 * time.Millisecond},
-		Logger:  slog.New(slog.DiscardHandler),
-	})
+	o := client.Options{Mode: t.mode, Logger: slog.New(slog.DiscardHandler)}
+	if !t.defaults {
+		o.Heartbeat, o.PollFloor, o.LongPoll, o.CallTimeout = heartbeat, 20*time.Millisecond, time.Second, answerTime
+		o.Backoff = client.Backoff{Min: 20 * time.Millisecond, Max: 500 * time.Millisecond}
+	}
+	c, err := client.Connect(ctx, client.HTTP(t.base+"/mcp", hc), o)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 )
@@ -28,13 +30,30 @@ type database struct {
 
 	mu    sync.Mutex
 	lines map[*line]struct{}
+	trap  *trap // for the next that is to be withheld
+}
+
+// A trap withholds what a replica sends next of a kind, until it is released.
+type trap struct {
+	replica  int
+	texts    []string
+	caught   chan struct{}
+	released chan struct{}
 }
 
 // A line is one connection through the relay.
 type line struct {
 	replica        int
 	client, server net.Conn
-	cutting        atomic.Bool // after what the client sends next
+	cutting        atomic.Bool  // after what the client sends next
+	silent         atomic.Int64 // until then nothing passes, in nanoseconds since 1970
+}
+
+// hush waits while the line is half-open.
+func (l *line) hush() {
+	for until := l.silent.Load(); until > time.Now().UnixNano(); until = l.silent.Load() {
+		time.Sleep(20 * time.Millisecond)
+	}
 }
 
 func (l *line) close() {
@@ -115,6 +134,8 @@ func (d *database) ask(l *line) {
 	for {
 		n, err := l.client.Read(b)
 		if n > 0 {
+			d.withhold(l, b[:n])
+			l.hush()
 			if _, err := l.server.Write(b[:n]); err != nil {
 				return
 			}
@@ -155,6 +176,7 @@ func (d *database) answer(l *line) {
 		if wait := time.Duration(d.delay.Load()) - time.Since(c.at); wait > 0 {
 			time.Sleep(wait)
 		}
+		l.hush()
 		if _, err := l.client.Write(c.text); err != nil {
 			break
 		}
@@ -164,17 +186,139 @@ func (d *database) answer(l *line) {
 	}
 }
 
+// withhold waits where the text is what the trap is set for.
+func (d *database) withhold(l *line, text []byte) {
+	d.mu.Lock()
+	t := d.trap
+	if t == nil || t.replica != l.replica || slices.ContainsFunc(t.texts, func(s string) bool { return !bytes.Contains(text, []byte(s)) }) {
+		d.mu.Unlock()
+		return
+	}
+	d.trap = nil
+	d.mu.Unlock()
+	close(t.caught)
+	<-t.released
+}
+
+// set sets a trap for what the replica sends next with all those texts. The caller calls release.
+func (d *database) set(replica int, texts ...string) (t *trap, release func()) {
+	t = &trap{replica: replica, texts: texts, caught: make(chan struct{}), released: make(chan struct{})}
+	d.mu.Lock()
+	d.trap = t
+	d.mu.Unlock()
+	return t, sync.OnceFunc(func() {
+		d.mu.Lock()
+		if d.trap == t {
+			d.trap = nil
+		}
+		d.mu.Unlock()
+		close(t.released)
+	})
+}
+
+// hush makes some connection half-open: nothing passes, and nobody is told, until it ends. It returns whose.
+func (d *database) hush(during time.Duration) (replica int) {
+	l := d.anyLine()
+	if l == nil {
+		return -1
+	}
+	l.silent.Store(time.Now().Add(during).UnixNano())
+	d.wg.Go(func() {
+		time.Sleep(during)
+		l.close()
+	})
+	return l.replica
+}
+
 // cut lets some connection end after what its client sends next, and returns whose; -1 for nobody's.
 func (d *database) cut() (replica int) {
+	l := d.anyLine()
+	if l == nil {
+		return -1
+	}
+	l.cutting.Store(true)
+	return l.replica
+}
+
+func (d *database) anyLine() *line {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.lines) == 0 {
-		return -1
+		return nil
 	}
 	all := slices.Collect(maps.Keys(d.lines))
-	l := all[rand.IntN(len(all))]
-	l.cutting.Store(true)
-	return l.replica
+	return all[rand.IntN(len(all))]
+}
+
+// lock locks a table of the store for everybody and returns when it has been locked, and until when.
+func (d *database) lock(ctx context.Context, table string, during time.Duration) (from, to time.Time, err error) {
+	err = d.with(ctx, func(c *pgx.Conn) error {
+		tx, err := c.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback(context.WithoutCancel(ctx))
+		if _, err := tx.Exec(ctx, "LOCK TABLE mcpe."+table+" IN ACCESS EXCLUSIVE MODE"); err != nil {
+			return err
+		}
+		from = time.Now()
+		time.Sleep(during)
+		to = time.Now()
+		return nil
+	})
+	return from, to, err
+}
+
+// owned waits until every shard has an owner with a lease, or the time is over.
+func (d *database) owned(ctx context.Context, limit time.Duration) error {
+	for end := time.Now().Add(limit); ; sleep(ctx, 100*time.Millisecond) {
+		free := 1
+		err := d.with(ctx, func(c *pgx.Conn) error {
+			return c.QueryRow(ctx, `SELECT count(*) FROM mcpe.shards s
+				WHERE NOT EXISTS (SELECT 1 FROM mcpe.leases l WHERE l.fence = s.fence AND l.expires > clock_timestamp())`).Scan(&free)
+		})
+		if err == nil && free == 0 || ctx.Err() != nil || time.Now().After(end) {
+			return err
+		}
+	}
+}
+
+// crowd takes all connections that there are for a while.
+func (d *database) crowd(ctx context.Context, during time.Duration) error {
+	var taken []*pgx.Conn
+	most := 0
+	if err := d.with(ctx, func(c *pgx.Conn) error {
+		return c.QueryRow(ctx, "SELECT current_setting('max_connections')::int").Scan(&most)
+	}); err != nil {
+		return err
+	}
+	defer func() {
+		for _, c := range taken {
+			c.Close(context.WithoutCancel(ctx))
+		}
+	}()
+	for range most + 1 {
+		c, err := pgx.Connect(ctx, d.cluster.URL())
+		if err != nil {
+			var refused *pgconn.PgError
+			if errors.As(err, &refused) && refused.Code == "53300" {
+				sleep(ctx, during)
+				return nil
+			}
+			return err
+		}
+		taken = append(taken, c)
+	}
+	return errors.New("the database takes any number of connections")
+}
+
+// terminate ends some backend, as an operator or a failover does.
+func (d *database) terminate(ctx context.Context) error {
+	return d.with(ctx, func(c *pgx.Conn) error {
+		_, err := c.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity
+			WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1) AS one`)
+		return err
+	})
 }
 
 // restart stops the database as a power cut would and starts it again.
@@ -198,6 +342,8 @@ func (d *database) with(ctx context.Context, f func(*pgx.Conn) error) error {
 
 // owner returns the name of the replica that owns the shard, "" for none.
 func (d *database) owner(ctx context.Context, topic string) (name string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second) // the table may be locked
+	defer cancel()
 	err = d.with(ctx, func(c *pgx.Conn) error {
 		return c.QueryRow(ctx, `SELECT coalesce((SELECT l.name FROM mcpe.shards s JOIN mcpe.leases l ON l.fence = s.fence
 			WHERE s.topic = $1 AND l.expires > clock_timestamp() ORDER BY s.number LIMIT 1), '')`, topic).Scan(&name)

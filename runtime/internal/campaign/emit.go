@@ -27,6 +27,8 @@ type emitter struct {
 	failure func(error)
 }
 
+const ticketTitle = "The printer is on fire"
+
 var severities = []string{"low", "normal", "high"}
 
 // giveUp is how often a ticket that not every build can emit is tried.
@@ -36,7 +38,7 @@ func (e *emitter) run(ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
 		one := func(suffix string) ticket {
 			// The answer to an earlier attempt may have been lost: what is sent again is the same.
-			return ticket{ID: fmt.Sprintf("%s-%d%s", e.name, n, suffix), Title: "The printer is on fire",
+			return ticket{ID: fmt.Sprintf("%s-%d%s", e.name, n, suffix), Title: ticketTitle,
 				Severity: severities[rand.IntN(len(severities))], Opened: events.NewTime(time.Now().UTC())}
 		}
 		if e.outbox {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -40,6 +41,17 @@ func (l *ledger) acknowledged(id string) {
 	l.tickets[id].acked = time.Now()
 }
 
+// forget takes back what a restored backup does not have.
+func (l *ledger) forget(stand map[string]bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, e := range l.tickets {
+		if !stand[id] {
+			e.acked = time.Time{}
+		}
+	}
+}
+
 func (l *ledger) get(id string) (entry, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,10 +86,13 @@ type record struct {
 	seen      map[string]int
 	order     []string
 	truncated int
+	gapAt     int // how long order was at the last gap
 	troubles  int // requests that failed: they are made again
 	latency   []time.Duration
+	came      []time.Time // what was new
 	fatal     error
 	arrivals  func(id string, at time.Time)
+	again     func(err error) // told when something comes twice that may not
 }
 
 func newRecord(kind, severity string, exact bool) *record {
@@ -92,18 +107,39 @@ func (r *record) got(id string, l *ledger) {
 	r.order = append(r.order, id)
 	if known && r.seen[id] == 1 {
 		r.latency = append(r.latency, now.Sub(e.Opened.Time))
+		r.came = append(r.came, now)
 	}
-	arrivals := r.arrivals
+	arrivals, again := r.arrivals, r.again
+	if !r.exact || r.seen[id] == 1 {
+		again = nil
+	}
 	r.mu.Unlock()
+	if again != nil {
+		again(fmt.Errorf("%s of %q: %s came again", r.kind, r.severity, id))
+	}
 	if arrivals != nil {
 		arrivals(id, now)
 	}
+}
+
+// afterwards is how long after each of those times something new came, where something did.
+func (r *record) afterwards(times []time.Time) (waits []time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, at := range times {
+		i, _ := slices.BinarySearchFunc(r.came, at, time.Time.Compare)
+		if i < len(r.came) {
+			waits = append(waits, r.came[i].Sub(at))
+		}
+	}
+	return waits
 }
 
 func (r *record) gap() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.truncated++
+	r.gapAt = len(r.order)
 }
 
 func (r *record) trouble() {

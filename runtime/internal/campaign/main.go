@@ -1,6 +1,7 @@
 // Command campaign proves that replicas lose nothing: it runs three servers over one PostgreSQL behind a
 // round-robin balancer, with emitters, pollers, streams, clients and webhook receivers, and kills, stops and
-// replaces them while the database crashes, becomes slow and loses connections. At the end every consumer has
+// replaces them while the database crashes, becomes slow, locks tables, and loses, refuses and silences connections. Webhooks
+// come and go meanwhile. At the end every consumer has
 // to have what was acknowledged and matches, in the order of the log, and nothing else; a receiver may have
 // got again what its replica could not write down before a fault. It prints a table and exits with 1 otherwise.
 //
@@ -26,17 +27,20 @@ func main() {
 		return
 	}
 	d := flag.Duration("time", fullTime, "how long faults happen; below 5 minutes there are fewer of them")
+	first := flag.Bool("first", false, "end with the first finding")
+	restores := flag.Int("restores", 0, "put an older backup back so often, in the place of all else")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := command(ctx, *d); err != nil {
+	if err := command(ctx, *d, *first, *restores); err != nil {
 		fmt.Fprintln(os.Stderr, "campaign:", err)
 		os.Exit(1)
 	}
 }
 
-func command(ctx context.Context, d time.Duration) error {
+func command(ctx context.Context, d time.Duration, first bool, restores int) error {
 	s := full(d)
+	s.first, s.restores = first, restores
 	var err error
 	if s.program, err = os.Executable(); err != nil {
 		return err
@@ -49,7 +53,7 @@ func command(ctx context.Context, d time.Duration) error {
 	if r != nil {
 		r.print(os.Stdout)
 	}
-	if err == nil {
+	if err == nil && r != nil {
 		err = r.short()
 	}
 	if err != nil {

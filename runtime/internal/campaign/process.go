@@ -17,9 +17,11 @@ import (
 const (
 	// listening is the line by which a replica says that it serves.
 	listening = "campaign: listening on"
-	// startTime and endTime bound the start and the orderly end of a replica.
+	// startTime and endTime bound the start and the orderly end of a replica, while the database has faults.
 	startTime = 30 * time.Second
-	endTime   = 15 * time.Second
+	endTime   = 30 * time.Second
+	// quitTime is how long one that is made to say what its goroutines do may take for that.
+	quitTime = 10 * time.Second
 )
 
 // A slot is a place of the cluster: one replica after the other runs in it, at the same address.
@@ -127,6 +129,28 @@ func (s *slot) kill() {
 	<-p.done
 }
 
+// dump ends the replica with what its goroutines do, which its log shows then.
+func (s *slot) dump() {
+	p := s.running()
+	if p == nil {
+		return
+	}
+	s.mu.Lock()
+	s.process = nil
+	s.mu.Unlock()
+	p.quit()
+}
+
+func (p *replica) quit() {
+	_ = p.cmd.Process.Signal(syscall.SIGQUIT) // one that has died says nothing
+	select {
+	case <-p.done:
+	case <-time.After(quitTime):
+		p.cmd.Process.Kill()
+		<-p.done
+	}
+}
+
 // end asks the replica to end and reports anything but an orderly end.
 func (s *slot) end() error {
 	p := s.running()
@@ -145,9 +169,8 @@ func (s *slot) end() error {
 			return fmt.Errorf("%s ended with %w", s.options.name, p.err)
 		}
 		return nil
-	case <-time.After(endTime + time.Second):
-		p.cmd.Process.Kill()
-		<-p.done
+	case <-time.After(endTime + 5*time.Second):
+		p.quit()
 		return fmt.Errorf("%s did not end within %v of SIGTERM", s.options.name, endTime)
 	}
 }

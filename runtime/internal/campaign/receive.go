@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,12 +13,13 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // An attempt is one request with an occurrence that a receiver got.
@@ -26,6 +28,35 @@ type attempt struct {
 	source          string // the address of the replica that made it
 	begin, end      time.Time
 	accepted        bool
+	signed          time.Time // by the store's clock, in whole seconds
+}
+
+// terms are what holds for the attempts at one endpoint.
+type terms struct {
+	over   time.Time      // of the subscription; zero while it lives
+	why    string         // it is over
+	secret webhook.Secret // that signs
+	since  time.Time      // the replica that gave the answer knows it
+}
+
+const (
+	// within is how long after a change everybody may act as before it (REP-11), and clockError by how much the
+	// replicas may mistake the store's clock while it is slow.
+	within     = 2 * time.Second
+	clockError = 500 * time.Millisecond
+)
+
+// breach tells what is wrong with an attempt by these terms.
+func (t terms) breach(a attempt, header http.Header, body []byte) error {
+	if late := a.signed.Sub(t.over); !t.over.IsZero() && late > within+clockError {
+		return fmt.Errorf("%s was attempted at %s by %s %v after its %s", a.event, a.receiver, a.source, late, t.why)
+	}
+	if late := a.signed.Sub(t.since); !t.since.IsZero() && late > within+clockError {
+		if _, err := (webhook.Verifier{Secrets: []webhook.Secret{t.secret}, Tolerance: time.Hour}).Verify(header, body); err != nil {
+			return fmt.Errorf("%s was not signed with the new secret by %s %v after the rotation: %w", a.event, a.source, late, err)
+		}
+	}
+	return nil
 }
 
 // A reception is the host of all receivers. It knows who called it, and fails at times.
@@ -35,18 +66,29 @@ type reception struct {
 
 	mu       sync.Mutex
 	attempts []attempt
-	steady   bool // it fails no more
+	steady   bool             // it fails no more
+	terms    map[string]terms // by path
+	fail     func(error)
+}
+
+// now changes the terms of an endpoint.
+func (r *reception) now(e *webhook.Endpoint, change func(*terms)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.terms[e.Path()]
+	change(&t)
+	r.terms[e.Path()] = t
 }
 
 // failing is the share of requests that receivers refuse.
 const failing = 0.03
 
-func newReception() (*reception, error) {
+func newReception(fail func(error)) (*reception, error) {
 	handler, err := webhook.NewReceiver(webhook.ReceiverOptions{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err
 	}
-	r := &reception{handler: handler}
+	r := &reception{handler: handler, fail: fail, terms: map[string]terms{}}
 	r.server = httptest.NewServer(r)
 	return r, nil
 }
@@ -78,10 +120,15 @@ func (r *reception) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	if o.Data.TicketID != "" {
 		source, _, _ := net.SplitHostPort(req.RemoteAddr)
+		seconds, _ := strconv.ParseInt(req.Header.Get(wire.HeaderWebhookTimestamp), 10, 64)
+		a := attempt{req.URL.Path, o.Data.TicketID, source, begin, time.Now(), answer.Code/100 == 2, time.Unix(seconds, 0)}
 		r.mu.Lock()
-		r.attempts = append(r.attempts, attempt{
-			req.URL.Path, o.Data.TicketID, source, begin, time.Now(), answer.Code/100 == 2})
+		r.attempts = append(r.attempts, a)
+		holds := r.terms[req.URL.Path]
 		r.mu.Unlock()
+		if err := holds.breach(a, req.Header, body); err != nil {
+			r.fail(err)
+		}
 	}
 	for k, v := range answer.Header() {
 		w.Header()[k] = v
@@ -95,11 +142,18 @@ type hook struct {
 	caller
 	reception *reception
 	endpoint  *webhook.Endpoint
+	ttl       time.Duration // 0 for an hour
+	every     time.Duration // between refreshes, each with another secret; 0 for none
+
+	answers []string // to the last subscribes, with their times
 }
+
+// said is how many answers a hook keeps.
+const said = 40
 
 func newHook(c caller, r *reception) (*hook, error) {
 	e, err := r.handler.Open(webhook.EndpointOptions{})
-	return &hook{c, r, e}, err
+	return &hook{caller: c, reception: r, endpoint: e}, err
 }
 
 // run subscribes, which any replica may be asked for, and waits for the end.
@@ -108,7 +162,7 @@ func (h *hook) run(ctx context.Context) {
 		id, err := h.subscribe(ctx)
 		if err == nil {
 			h.endpoint.Activate(id, h.take)
-			<-ctx.Done()
+			h.refresh(ctx)
 			return
 		}
 		if !sleep(ctx, 50*time.Millisecond) {
@@ -119,46 +173,87 @@ func (h *hook) run(ctx context.Context) {
 	}
 }
 
+// refresh prolongs the subscription until the end, each time with a new secret.
+func (h *hook) refresh(ctx context.Context) {
+	for h.every > 0 && sleep(ctx, h.every) {
+		secret := webhook.NewSecret()
+		h.endpoint.Rotate(secret, time.Minute)
+		for {
+			_, err := h.subscribe(ctx)
+			if err == nil {
+				h.reception.now(h.endpoint, func(t *terms) { t.secret, t.since = secret, time.Now() })
+				break
+			}
+			if !sleep(ctx, 50*time.Millisecond) {
+				break
+			}
+			h.trouble()
+		}
+	}
+	<-ctx.Done()
+}
+
 func (h *hook) subscribe(ctx context.Context) (id string, err error) {
+	asked := time.Now()
+	defer func() {
+		if len(h.answers) == said {
+			h.answers = h.answers[1:]
+		}
+		h.answers = append(h.answers, fmt.Sprintf("%s to %s: %s %v", asked.UTC().Format(stamp), time.Now().UTC().Format(stamp), id, err))
+	}()
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	resp, err := call(ctx, h.hc, h.base, wire.MethodSubscribe, map[string]any{
 		"name": tickets.TicketCreatedEventName, "arguments": arguments(h.severity), "cursor": h.cursor,
-		"ttlMs": time.Hour.Milliseconds(),
+		"ttlMs": cmp.Or(h.ttl, time.Hour).Milliseconds(),
 		"delivery": wire.Delivery{Mode: "webhook", URL: h.reception.server.URL + h.endpoint.Path(),
 			Secret: h.endpoint.Secret().Text()},
 	})
 	if err != nil {
 		return "", err
 	}
-	defer resp.Body.Close()
-	var a struct {
-		Result struct {
-			ID string `json:"id"`
-		} `json:"result"`
-		Error *struct {
-			Code    int    `json:"code"`
-			Message string `json:"message"`
-		} `json:"error"`
+	var result struct {
+		ID string `json:"id"`
 	}
+	if err := decode(resp, &result); err != nil {
+		return "", fmt.Errorf("subscribe: %w", err)
+	}
+	if result.ID == "" {
+		return "", errors.New("subscribe: the answer has no id")
+	}
+	return result.ID, nil
+}
+
+// A refusal is an answered error.
+type refusal struct {
+	Code    int64  `json:"code"`
+	Message string `json:"message"`
+}
+
+func (r *refusal) Error() string { return fmt.Sprintf("%d %s", r.Code, r.Message) }
+
+// decode reads the result of an answer, and closes it. The error of a refused call is a refusal.
+func decode(resp *http.Response, result any) error {
+	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return "", err
+		return err
 	}
 	// The SDK answers as a stream of one message.
 	if _, data, ok := bytes.Cut(body, []byte("data: ")); ok {
 		body = data
 	}
+	a := struct {
+		Result any      `json:"result"`
+		Error  *refusal `json:"error"`
+	}{Result: result}
 	if err := json.NewDecoder(bytes.NewReader(body)).Decode(&a); err != nil {
-		return "", fmt.Errorf("%q: %w", body, err)
+		return fmt.Errorf("%q: %w", body, err)
 	}
 	if a.Error != nil {
-		return "", fmt.Errorf("subscribe: %d %s", a.Error.Code, a.Error.Message)
+		return a.Error
 	}
-	if a.Result.ID == "" {
-		return "", errors.New("subscribe: the answer has no id")
-	}
-	return a.Result.ID, nil
+	return nil
 }
 
 func (h *hook) take(_ context.Context, d webhook.Delivery) error {
@@ -168,7 +263,7 @@ func (h *hook) take(_ context.Context, d webhook.Delivery) error {
 		if err := json.Unmarshal(d.Body, &o); err != nil {
 			h.fail(err)
 		}
-		h.got(o.Data.TicketID, h.ledger)
+		h.took(o)
 	case wire.EnvelopeGap:
 		h.gap()
 	case wire.EnvelopeTerminated:

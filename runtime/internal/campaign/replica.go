@@ -101,11 +101,14 @@ func (o *replicaOptions) serve(ctx context.Context) (err error) {
 	mux.Handle("/mcp", auth.RequireBearerToken(verify, nil)(handler))
 	mux.HandleFunc("POST /emit", desk.emit)
 	mux.HandleFunc("POST /transaction", desk.transaction)
+	mux.HandleFunc("POST /revoke", func(w http.ResponseWriter, r *http.Request) {
+		desk.answer(w, es.Revoke(r.Context(), r.URL.Query().Get("principal")))
+	})
 	ln, err := net.Listen("tcp", o.addr)
 	if err != nil {
 		return err
 	}
-	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second,
+	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 	failed := make(chan error, 1)
 	go func() { failed <- web.Serve(ln) }()
@@ -131,6 +134,7 @@ func (o *replicaOptions) webhooks() *server.WebhookOptions {
 	w.Callbacks = server.Callbacks{AllowOrigins: []string{o.callbacks}, DialContext: dialer.DialContext}
 	w.Retry.Schedule = []time.Duration{0, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second,
 		5 * time.Second, 10 * time.Second}
+	w.MinTTL, w.Quota.PerPrincipal, w.Verify.Budget = time.Second, quota, 1<<20
 	w.Retry.Suspend.Min = 1 << 30 // receivers fail on purpose, and are not to be held back for it
 	return w
 }
@@ -236,6 +240,8 @@ func (d *desk) transaction(w http.ResponseWriter, r *http.Request) {
 				return err
 			}
 		}
+		hold, _ := time.ParseDuration(r.URL.Query().Get("hold")) // others commit before it
+		sleep(r.Context(), hold)
 		return nil
 	}))
 }

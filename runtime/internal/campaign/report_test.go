@@ -1,9 +1,12 @@
 package main
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
 // The judgement finds what it is there for.
@@ -80,8 +83,8 @@ func TestJudgementOfAttempts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rec := &reception{attempts: []attempt{
-				{"/r", "1", "127.0.0.3", at, at.Add(time.Second), true},
-				{"/r", "1", "127.0.0.2", at.Add(-time.Millisecond), at.Add(c.until), !c.refused},
+				{receiver: "/r", event: "1", source: "127.0.0.3", begin: at, end: at.Add(time.Second), accepted: true},
+				{receiver: "/r", event: "1", source: "127.0.0.2", begin: at.Add(-time.Millisecond), end: at.Add(c.until), accepted: !c.refused},
 			}}
 			cam := &campaign{reception: rec, windows: c.windows}
 			cam.judgeAttempts(&report{})
@@ -89,5 +92,36 @@ func TestJudgementOfAttempts(t *testing.T) {
 				t.Errorf("%v, want %q", cam.failures, c.want)
 			}
 		})
+	}
+}
+
+// A subscription's end and its new secret hold 2 s later, whoever makes the attempt.
+func TestBreach(t *testing.T) {
+	now := time.Now().Truncate(time.Second)
+	old, fresh := webhook.NewSecret(), webhook.NewSecret()
+	body := []byte(`{}`)
+	for name, c := range map[string]struct {
+		terms  terms
+		signed time.Duration // after now
+		with   webhook.Ring
+		want   string
+	}{
+		"it lives":             {signed: time.Hour, with: webhook.NewRing(old)},
+		"just over":            {terms: terms{over: now, why: "expiry"}, signed: 2 * time.Second, with: webhook.NewRing(old)},
+		"long over":            {terms: terms{over: now, why: "expiry"}, signed: 3 * time.Second, with: webhook.NewRing(old), want: "3s after its expiry"},
+		"just rotated":         {terms: terms{secret: fresh, since: now}, signed: 2 * time.Second, with: webhook.NewRing(old)},
+		"both sign":            {terms: terms{secret: fresh, since: now}, signed: 3 * time.Second, with: webhook.Ring{{Secret: fresh}, {Secret: old}}},
+		"only the old one yet": {terms: terms{secret: fresh, since: now}, signed: 3 * time.Second, with: webhook.NewRing(old), want: "not signed with the new secret"},
+	} {
+		at := now.Add(c.signed)
+		header := http.Header{}
+		m := webhook.Message{ID: "m", Body: body}
+		if err := (webhook.Signer{Ring: c.with}).Sign(header, m, at); err != nil {
+			t.Fatal(err)
+		}
+		err := c.terms.breach(attempt{event: "1", signed: at}, header, body)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
 	}
 }

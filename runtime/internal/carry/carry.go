@@ -9,7 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 var (
@@ -18,6 +18,9 @@ var (
 	Via func(c Carrier) any
 	// Of returns the inside of a *client.Client.
 	Of func(client any) Client
+	// Repeatable marks the requests of calls that bear being made twice: over HTTP they are made again
+	// when nobody is there to answer.
+	Repeatable func(ctx context.Context) context.Context
 )
 
 // A Carrier brings occurrences to a subscription by another protocol than events/*; see [Via].

@@ -6,9 +6,9 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A Log tells the operator what never goes on the wire. The stack of a hook's panic is in it the first
@@ -20,13 +20,13 @@ type Log struct {
 }
 
 // Internal logs err, with what was being done, unless it was made for the caller, who has it, or the
-// caller went away.
+// caller went away. An error that wraps one for the caller is logged: it says more than the caller gets.
 func (l *Log) Internal(ctx context.Context, doing string, err error) {
 	if h := (*hook.Error)(nil); errors.As(err, &h) && h == err {
 		err = h.Err
 	}
 	var e *events.Error
-	if errors.As(err, &e) && e.Kind != wire.Internal && e == err {
+	if errors.As(err, &e) && (e.Kind != wire.Internal || e == ErrShuttingDown) && e == err {
 		return // made for the caller, nothing to add
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {

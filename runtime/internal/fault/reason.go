@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // The message of an error is its name and, where one can be told, a short reason: people print the
@@ -23,6 +22,9 @@ func message(kind wire.Kind, reason string) string {
 	return kind.String() + ": " + reason
 }
 
+// ReasonUndecided is for who waited in vain for the outcome of others' verifications.
+const ReasonUndecided = "undecided"
+
 // Reasons by the values that the data of such an error has here. Other values have none.
 var (
 	notFoundReasons = map[string]string{"event": "no such event type", "subscription": "no such subscription"}
@@ -32,11 +34,15 @@ var (
 		wire.ModePush:    "delivery mode push is not offered",
 		wire.ModeWebhook: "delivery mode webhook is not offered",
 	}
-	limitReasons = map[string]string{ // a %d takes max
+	limitReasons = map[string]string{ // for one that has max
 		"subscriptions": "at most %d subscriptions",
 		"streams":       "at most %d streams",
 		"bytes":         "at most %d bytes",
-		"verifications": "too many failed verifications",
+		"verifications": "at most %d verified callbacks",
+	}
+	verificationReasons = map[string]string{ // for a verification that has none (VER-3)
+		"":              "too many failed verifications",
+		ReasonUndecided: "too many verifications are under way",
 	}
 	categories = []wire.Category{wire.ConnectionRefused, wire.Timeout, wire.TLSError, wire.HTTP4xx, wire.HTTP5xx, wire.ChallengeFailed}
 )
@@ -62,12 +68,11 @@ func reasonOf(e *events.Error) string {
 		}
 		return "the delivery mode is not offered"
 	case wire.ResourceExhausted:
-		reason := limitReasons[data.Limit]
-		if !strings.Contains(reason, "%d") {
-			return reason
-		}
-		if data.Max > 0 {
+		if reason := limitReasons[data.Limit]; reason != "" && data.Max > 0 {
 			return fmt.Sprintf(reason, data.Max)
+		}
+		if data.Limit == "verifications" {
+			return verificationReasons[data.Reason]
 		}
 	case wire.Internal:
 		if data.Reason == wire.ReasonShuttingDown {

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // The message of an error begins with its name; a reason follows where there is one of ours (section
@@ -28,6 +28,10 @@ func TestErrorMessages(t *testing.T) {
 		{Exhausted("subscriptions", 7), "ResourceExhausted: at most 7 subscriptions"},
 		{Exhausted("told by a hook", 7), "ResourceExhausted"},
 		{events.NewError(wire.ResourceExhausted, map[string]string{"limit": "verifications"}), "ResourceExhausted: too many failed verifications"},
+		{Exhausted("verifications", 2000), "ResourceExhausted: at most 2000 verified callbacks"},
+		{Exhausted("streams", 7), "ResourceExhausted: at most 7 streams"},
+		{Undecided(), "ResourceExhausted: too many verifications are under way"},
+		{events.NewError(wire.ResourceExhausted, map[string]string{"limit": "verifications", "reason": "told by a hook"}), "ResourceExhausted"},
 		{events.NewError(wire.CallbackEndpointError, map[string]string{"reason": "challenge_failed"}), "CallbackEndpointError: challenge_failed"},
 		{events.NewError(wire.CallbackEndpointError, map[string]string{"reason": "secret of the endpoint"}), "CallbackEndpointError"},
 		{events.Forbidden("told by a hook"), "Forbidden"},

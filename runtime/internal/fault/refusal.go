@@ -4,13 +4,14 @@ package fault
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/validate"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
-	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // Features as evolve and EVOL-2 name them.
@@ -46,6 +47,11 @@ func Exhausted(limit string, max int) *events.Error {
 		Limit string `json:"limit"`
 		Max   int    `json:"max"`
 	}{limit, max})
+}
+
+// Undecided says that the outcome of other verifications was waited for in vain (VER-3).
+func Undecided() *events.Error {
+	return events.NewError(wire.ResourceExhausted, map[string]string{"limit": "verifications", "reason": ReasonUndecided})
 }
 
 // ErrShuttingDown says that the server is at its end (SRV-6).
@@ -119,6 +125,14 @@ func InvalidParams(err error) error {
 		return events.Invalid(fe.Errors...)
 	}
 	return events.Invalid(events.FieldError{Message: "is not valid"})
+}
+
+// Bounded refuses params of more than max bytes before anything looks into them (CAP-5).
+func Bounded(params json.RawMessage, max int) error {
+	if len(params) <= max {
+		return nil
+	}
+	return events.Invalid(events.FieldError{Message: fmt.Sprintf("have %d bytes of JSON, at most %d", len(params), max)})
 }
 
 // Typed makes an error of OnSubscribe presentable: the author's typed one, or err, which is internal.

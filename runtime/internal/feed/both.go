@@ -3,15 +3,15 @@ package feed
 import (
 	"context"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // bothCursor joins a place in the type's log with a place upstream, as JSON.
-func bothCursor(t *topic.Topic, pos store.Position, check string) []byte {
-	text, err := bothText(t, pos, check)
+func bothCursor(log wire.Cursor, check string) []byte {
+	text, err := bothText(log, check)
 	if err != nil {
 		return topic.NullCursor
 	}
@@ -45,14 +45,14 @@ func openBoth(ctx context.Context, check *feedSource, head store.Position, w top
 	if err != nil {
 		return nil, false, err
 	}
-	return &bothSource{check, t.Reader(a, check.seat.ID, check.seat.Bell, from.Position)}, from.Truncated, nil
+	return &bothSource{check, t.ReaderFrom(a, check.seat.ID, check.seat.Bell, from)}, from.Truncated, nil
 }
 
 func (b *bothSource) Pull(ctx context.Context, into []topic.Outcome) (topic.Pulled, error) {
 	p, err := b.check.Pull(ctx, into)
 	for i, o := range p.Out {
 		if o.Err() == nil {
-			p.Out[i] = o.WithCursor(bothCursor(b.emit.Topic(), b.emit.Position(), o.Entry().Cursor))
+			p.Out[i] = o.WithCursor(bothCursor(b.emit.Place(), o.Entry().Cursor))
 		}
 	}
 	if err != nil || p.Gap {
@@ -66,7 +66,7 @@ func (b *bothSource) Pull(ctx context.Context, into []topic.Outcome) (topic.Pull
 		if !b.check.seat.Feeds.fromEmit(b.check.f.hash, o.Entry().EventID) {
 			continue
 		}
-		kept = append(kept, o.WithCursor(bothCursor(b.emit.Topic(), o.Entry().Position, b.check.last)))
+		kept = append(kept, o.WithCursor(bothCursor(b.emit.PlaceAfter(o.Entry()), b.check.last)))
 	}
 	p.Out = kept
 	return p, err
@@ -89,7 +89,7 @@ func (b *bothSource) Unpark() store.Position {
 }
 
 func (b *bothSource) Cursor() []byte {
-	return bothCursor(b.emit.Topic(), b.emit.Position(), b.check.last)
+	return bothCursor(b.emit.Place(), b.check.last)
 }
 
 func (b *bothSource) Rebind(ctx context.Context, c *Check, a *topic.Arguments) error {

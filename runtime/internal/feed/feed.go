@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/recent"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
@@ -39,7 +40,7 @@ type feed struct {
 
 type feedKey struct{ arguments, principal string }
 
-// Bounds of a feed's log. What a reader misses here it asks the upstream for.
+// Bounds of a feed's log, beside recent.Bytes. What a reader misses here it asks the upstream for.
 const (
 	Entries   = 1024
 	feedSlots = 64
@@ -60,7 +61,7 @@ func (u *upstream) acquire() *feed {
 			Slots:    feedSlots,
 			CursorOf: func(_ *topic.Type, e *store.Entry) []byte { return frame.AppendString(nil, e.Cursor) },
 			Open: func(appended func([]store.Entry)) (store.EventLog, error) {
-				f.log = memory.NewLog(store.LogOptions{MaxCount: Entries, Appended: appended})
+				f.log = memory.NewLog(store.LogOptions{MaxCount: Entries, MaxBytes: recent.Bytes, Appended: appended})
 				return f.log, nil // which cannot fail
 			},
 		})

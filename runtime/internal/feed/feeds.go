@@ -13,11 +13,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A Check is the check of one registration of an event type.
@@ -207,7 +207,7 @@ func (f *Feeds) Fix(ctx context.Context, c *Check, a *topic.Arguments, principal
 	if err != nil {
 		return "", false, err
 	}
-	both, err := bothText(t, from.Position, text)
+	both, err := bothText(from.Place(t), text)
 	return both, truncated || stale || from.Truncated, err
 }
 
@@ -232,11 +232,11 @@ func (u *upstream) present(ctx context.Context) (string, error) {
 }
 
 // bothText joins a place in the type's log with a place upstream.
-func bothText(t *topic.Topic, pos store.Position, check string) (string, error) {
+func bothText(log wire.Cursor, check string) (string, error) {
 	c, err := wire.ParseCursor(check)
 	if err != nil {
 		return "", err // unreachable: check is always one of ours
 	}
-	c.Kind, c.Epoch, c.Position = wire.BothCursor, t.Epoch(), uint64(pos)
+	c.Kind, c.Epoch, c.Position, c.Proof = wire.BothCursor, log.Epoch, log.Position, log.Proof
 	return c.String(), nil
 }

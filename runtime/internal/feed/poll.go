@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -14,10 +15,10 @@ import (
 type Poll struct {
 	walk
 	emits   bool
-	emit    topic.Reader   // of the type's log, if emits
-	from    store.Position // emit's, before the last Fill
-	checked int            // of what the last Fill gave, how many a check found
-	found   *step          // at hand; nil when the upstream is to be asked
+	emit    topic.Reader // of the type's log, if emits
+	from    wire.Cursor  // emit's place before the last Fill
+	checked int          // of what the last Fill gave, how many a check found
+	found   *step        // at hand; nil when the upstream is to be asked
 	next    time.Duration
 }
 
@@ -33,7 +34,7 @@ func (f *Feeds) Poll(ctx context.Context, at Seat, c *Check, a *topic.Arguments,
 			return nil, false, err
 		}
 		truncated = truncated || from.Truncated
-		p.emit = t.Reader(a, at.ID, at.Bell, from.Position)
+		p.emit = t.ReaderFrom(a, at.ID, at.Bell, from)
 	}
 	if place == nil {
 		now, wait, err := p.u.now(ctx)
@@ -61,7 +62,7 @@ func (p *Poll) NextPoll() time.Duration { return p.next }
 func (p *Poll) Fill(ctx context.Context, into []topic.Outcome, b topic.Bound) (topic.Pulled, error) {
 	got := topic.Pulled{Out: into}
 	if p.emits {
-		p.from = p.emit.Position()
+		p.from = p.emit.Place()
 	}
 	scanned := 0
 	for {
@@ -140,9 +141,9 @@ func (p *Poll) CursorAfter(out []topic.Outcome, n int) []byte {
 	case !p.emits:
 		return frame.AppendString(nil, e.Cursor)
 	case n <= p.checked:
-		return bothCursor(p.emit.Topic(), p.from, e.Cursor)
+		return bothCursor(p.from, e.Cursor)
 	default:
-		return bothCursor(p.emit.Topic(), e.Position, p.last)
+		return bothCursor(p.emit.PlaceAfter(e), p.last)
 	}
 }
 
@@ -151,7 +152,7 @@ func (p *Poll) Cursor() []byte {
 	if !p.emits {
 		return frame.AppendString(nil, p.last)
 	}
-	return bothCursor(p.emit.Topic(), p.emit.Position(), p.last)
+	return bothCursor(p.emit.Place(), p.last)
 }
 
 // Close implements [topic.Source].

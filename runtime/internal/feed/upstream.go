@@ -9,12 +9,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A checkpoint is a place upstream: the cursor that a check is asked with and how many of the
@@ -145,7 +145,7 @@ func (u *upstream) step(ctx context.Context, c checkpoint) (step, error) {
 		s.next.offset = max(uint32(len(p.Items)), uint32(skip)) | mark
 		s.more = false
 	}
-	checked := time.Now().UTC()
+	checked := u.args.Of.Now()
 	for i := skip; i < len(p.Items); i++ {
 		e, err := u.entry(&p.Items[i], c.upstream, i, checked)
 		if err != nil {

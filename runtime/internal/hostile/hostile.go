@@ -4,6 +4,7 @@
 package hostile
 
 import (
+	"fmt"
 	"strings"
 )
 
@@ -37,6 +38,9 @@ func Messages() []Message {
 		{"id object", call(`{}`, ``), invalid, "null"},
 		{"id array", call(`[1]`, ``), invalid, "null"},
 		{"id true", call(`true`, ``), invalid, "null"},
+		{"id null", call(`null`, ``), invalid, "null"},
+		{"id null of another method", `{"jsonrpc":"2.0","id":null,"method":"tools/list"}`, invalid, "null"},
+		{"id null in a batch", `[` + valid + `,` + call(`null`, ``) + `]`, invalid, "null"},
 		{"id of 1025 bytes", call(`"`+strings.Repeat("x", 1023)+`"`, ``), invalid, "null"},
 		{"number of 2000 digits as id", call(strings.Repeat("9", 2000), ``), invalid, "null"},
 		{"id twice", call(`1`, `,"id":2`), invalid, "null"},
@@ -123,8 +127,22 @@ func Calls() []Call {
 			rows = append(rows, Call{params[:min(len(params), 60)], method, params, code})
 		}
 	}
+	for _, method := range []string{"events/list", "events/poll", "events/stream", "events/subscribe", "events/unsubscribe"} {
+		rows = append(rows, Call{"40000 members", method, `{"name":"tick"` + members(40_000), invalidParams},
+			Call{"40000 members in the arguments", method, `{"name":"tick","arguments":{` + members(40_000)[1:] + `}`, invalidParams},
+			Call{"one long member", method, `{"name":"tick","x":"` + strings.Repeat("x", 256<<10) + `"`, invalidParams})
+	}
 	for _, params := range []string{`"maxEvents":0`, `"maxEvents":-1`, `"maxEvents":[]`, `"maxEvents":0.5`, `"timeoutMs":-1`, `"timeoutMs":"x"`, `"timeoutMs":0.1`} {
 		rows = append(rows, Call{params, "events/poll", `{"name":"tick",` + params, invalidParams})
 	}
 	return append(rows, Call{"cursor of no list", "events/list", `{"cursor":"x"`, invalidParams}, Call{"cursor a number", "events/list", `{"cursor":1`, invalidParams})
+}
+
+// members are n members of an object.
+func members(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `,"k%d":1`, i)
+	}
+	return b.String()
 }

@@ -1,6 +1,7 @@
-// Package pgtest finds a PostgreSQL for tests: the one that MCPE_TEST_POSTGRES names by its URL, or
-// local binaries, from which it starts a throwaway cluster on loopback. Start with [URL], and call
-// [Main] from the test binary's TestMain.
+// Package pgtest finds a PostgreSQL for tests: the one that MCPE_TEST_POSTGRES names by its URL, or a database of
+// their own in the cluster that [Run] started for all packages of a `make test`, or local binaries, from which it
+// starts a throwaway cluster on loopback. A cluster ends with who started it, however that ends. Start with [URL],
+// and call [Main] from the test binary's TestMain.
 package pgtest
 
 import (
@@ -8,7 +9,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/url"
 	"os"
@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/reaper"
 )
 
 const (
@@ -32,22 +34,30 @@ const (
 )
 
 var shared struct {
-	once    sync.Once
-	url     string
-	cluster *Cluster
-	err     error
+	once sync.Once
+	url  string
+	// end stops what is of these tests alone; nil where the database is of others too.
+	end func() error
+	err error
 }
 
 // URL returns the connection string of a superuser's database that the tests of this binary share.
-// Without one the test is skipped, or fails where Required is set.
+// Without one the test is skipped, or fails where Required is set or Run has started one. With -short it is always
+// skipped.
 func URL(t testing.TB) string {
 	t.Helper()
+	short(t)
 	shared.once.Do(func() {
 		if shared.url = os.Getenv(Variable); shared.url != "" {
 			return
 		}
-		if shared.cluster, shared.err = Start(Fast); shared.err == nil {
-			shared.url = shared.cluster.URL()
+		if cluster := started(); cluster != "" {
+			shared.url, shared.end, shared.err = database(cluster)
+			return
+		}
+		var c *Cluster
+		if c, shared.err = Start(Fast); shared.err == nil {
+			shared.url, shared.end = c.URL(), c.Stop
 		}
 	})
 	if shared.err != nil {
@@ -56,10 +66,18 @@ func URL(t testing.TB) string {
 	return shared.url
 }
 
+// short skips a test of a database in a run that is to be quick.
+func short(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: no database")
+	}
+}
+
 func skip(t testing.TB, err error) {
 	t.Helper()
 	text := fmt.Sprintf("NO POSTGRESQL: set %s or install it: %v", Variable, err)
-	if os.Getenv(Required) != "" {
+	if os.Getenv(Required) != "" || started() != "" {
 		t.Fatal(text)
 	}
 	fmt.Fprintln(os.Stderr, text)
@@ -70,6 +88,7 @@ func skip(t testing.TB, err error) {
 // Required is set.
 func Local(t testing.TB) {
 	t.Helper()
+	short(t)
 	_, err := find()
 	switch {
 	case err == nil:
@@ -80,11 +99,11 @@ func Local(t testing.TB) {
 	}
 }
 
-// Main runs the tests and stops the cluster that they started.
+// Main runs the tests and stops the cluster that they started, or drops their database.
 func Main(m *testing.M) (code int) {
 	defer func() {
-		if c := shared.cluster; c != nil {
-			if err := c.Stop(); err != nil {
+		if shared.end != nil {
+			if err := shared.end(); err != nil {
 				fmt.Fprintln(os.Stderr, "stopping PostgreSQL:", err)
 				code = max(code, 1)
 			}
@@ -94,11 +113,11 @@ func Main(m *testing.M) (code int) {
 }
 
 // Schema returns the name of a schema that does not exist. It is dropped when the test ends, unless the
-// cluster is dropped as a whole.
+// database is dropped as a whole.
 func Schema(t testing.TB) string {
 	t.Helper()
 	name := "test_" + strings.ToLower(rand.Text()[:12])
-	if dsn := URL(t); shared.cluster == nil {
+	if dsn := URL(t); shared.end == nil {
 		t.Cleanup(func() { Exec(t, dsn, "DROP SCHEMA IF EXISTS "+name+" CASCADE") })
 	}
 	return name
@@ -151,7 +170,7 @@ type Cluster struct {
 	bin, dir, data string
 	port           int
 	settings       []string
-	guard          *guard
+	reaper         *reaper.Reaper
 }
 
 // Start makes a cluster in a temporary directory and starts it.
@@ -160,14 +179,9 @@ func Start(settings []string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Not t.TempDir: another user must get in.
-	dir, err := os.MkdirTemp("", "mcpe-pg-")
-	if err != nil {
-		return nil, err
-	}
-	c := &Cluster{bin: bin, dir: dir, data: filepath.Join(dir, "data"), settings: settings}
-	if err = c.init(); err == nil {
-		c.guard, err = c.watch()
+	c, err := newCluster(bin, settings)
+	if err == nil {
+		err = c.init()
 	}
 	if err == nil {
 		err = c.Start()
@@ -178,10 +192,21 @@ func Start(settings []string) (*Cluster, error) {
 	return c, nil
 }
 
-func (c *Cluster) init() error {
-	if err := c.prepare(); err != nil {
-		return err
+// newCluster makes the directory of a cluster, whose end is seen to from then on, even if there is an error.
+func newCluster(bin string, settings []string) (*Cluster, error) {
+	// Not t.TempDir: another user must get in.
+	dir, err := os.MkdirTemp("", "mcpe-pg-")
+	if err != nil {
+		return nil, err
 	}
+	c := &Cluster{bin: bin, dir: dir, data: filepath.Join(dir, "data"), settings: settings}
+	if c.reaper, err = reaper.Watch(dir); err == nil {
+		err = c.prepare()
+	}
+	return c, err
+}
+
+func (c *Cluster) init() error {
 	return c.run("initdb", "-D", c.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
 }
 
@@ -195,7 +220,7 @@ func (c *Cluster) Start() error {
 			}
 			c.port = port
 		}
-		options := []string{"-c listen_addresses=127.0.0.1", "-c unix_socket_directories=", "-c max_connections=200",
+		options := []string{"-c listen_addresses=127.0.0.1", "-c unix_socket_directories=", "-c max_connections=400",
 			"-c logging_collector=off", "-c shared_buffers=32MB", "-p " + strconv.Itoa(c.port)}
 		for _, s := range c.settings {
 			options = append(options, "-c "+s)
@@ -218,54 +243,21 @@ func (c *Cluster) Crash() error {
 
 // Stop stops the cluster, when it runs, and removes its directory.
 func (c *Cluster) Stop() error {
+	if c == nil {
+		return nil
+	}
 	var err error
 	if _, missing := os.Stat(filepath.Join(c.data, "postmaster.pid")); missing == nil {
 		err = c.Crash()
 	}
-	return errors.Join(err, os.RemoveAll(c.dir), c.guard.release())
-}
-
-// A guard stops the cluster of a test binary that has died: it waits for the end of a pipe.
-type guard struct {
-	cmd  *exec.Cmd
-	pipe io.Closer
-}
-
-func (c *Cluster) watch() (*guard, error) {
-	shell, err := exec.LookPath("sh")
-	if err != nil {
-		return nil, nil // not on this system: a binary that is killed leaves its cluster behind
-	}
-	script := `cat >/dev/null; [ -d "$1" ] || exit 0; "$0" -D "$1/data" -m immediate -w stop; rm -rf "$1"`
-	cmd := exec.Command(shell, "-c", script, filepath.Join(c.bin, "pg_ctl"), c.dir)
-	cmd.Dir = os.TempDir()
-	asOther(cmd)
-	pipe, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	return &guard{cmd, pipe}, cmd.Start()
-}
-
-func (g *guard) release() error {
-	if g == nil {
-		return nil
-	}
-	return errors.Join(g.pipe.Close(), g.cmd.Wait())
+	return errors.Join(err, os.RemoveAll(c.dir), c.reaper.Release())
 }
 
 // Standby makes a hot standby of c, which must not have been started with fsync=off for nothing.
 func (c *Cluster) Standby() (*Cluster, error) {
-	dir, err := os.MkdirTemp("", "mcpe-pg-")
-	if err != nil {
-		return nil, err
-	}
-	s := &Cluster{bin: c.bin, dir: dir, data: filepath.Join(dir, "data"), settings: c.settings}
-	if err = s.prepare(); err == nil {
-		err = s.run("pg_basebackup", "-D", s.data, "-h", "127.0.0.1", "-p", strconv.Itoa(c.port), "-U", "postgres", "-R", "-c", "fast", "-N")
-	}
+	s, err := newCluster(c.bin, c.settings)
 	if err == nil {
-		s.guard, err = s.watch()
+		err = s.run("pg_basebackup", "-D", s.data, "-h", "127.0.0.1", "-p", strconv.Itoa(c.port), "-U", "postgres", "-R", "-c", "fast", "-N")
 	}
 	if err == nil {
 		err = s.Start()
@@ -274,6 +266,22 @@ func (c *Cluster) Standby() (*Cluster, error) {
 		return nil, errors.Join(err, s.Stop())
 	}
 	return s, nil
+}
+
+// Dump writes a backup of the database, in the place of an earlier one.
+func (c *Cluster) Dump() error {
+	return c.run("pg_dump", append(c.reach(), "-Fc", "-f", c.backup(), "postgres")...)
+}
+
+// Restore puts the last backup back, in the same database of the same server. Nobody may use it.
+func (c *Cluster) Restore() error {
+	return c.run("pg_restore", append(c.reach(), "--clean", "--if-exists", "--exit-on-error", "-d", "postgres", c.backup())...)
+}
+
+func (c *Cluster) backup() string { return filepath.Join(c.dir, "backup") }
+
+func (c *Cluster) reach() []string {
+	return []string{"-h", "127.0.0.1", "-p", strconv.Itoa(c.port), "-U", "postgres"}
 }
 
 // Promote ends the standby's recovery: it begins a new timeline.
@@ -300,7 +308,7 @@ func (c *Cluster) run(name string, args ...string) error {
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "HOME="+c.dir)
 	asOther(cmd)
 	// A file, not a pipe: the server that pg_ctl leaves behind would keep a pipe open.
-	out, err := os.CreateTemp("", "mcpe-pg-out-")
+	out, err := os.CreateTemp(c.dir, "out-")
 	if err != nil {
 		return err
 	}

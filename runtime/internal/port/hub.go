@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // A Notification is one that a peer sent and that the SDK knows nothing of.
@@ -215,9 +215,10 @@ func (h *Hub) OnSessionEnd(f func(session, principal string)) (stop func()) {
 	}
 }
 
-// EndSession tells adapters that the principal asked for the end of a session, and ends what is held open in it.
-func (h *Hub) EndSession(session, principal string) {
-	h.held.end(sessionOf{session, principal})
+// EndSession tells adapters that the principal asked for the end of a session, and ends what is held open in it. The
+// carrier calls ended when the session is over, or goes on: until then nothing begins to be held open in it.
+func (h *Hub) EndSession(session, principal string) (ended func()) {
+	ended = h.held.end(sessionOf{session, principal})
 	h.mu.Lock()
 	var tell []func(session, principal string)
 	for _, f := range h.ended {
@@ -227,4 +228,5 @@ func (h *Hub) EndSession(session, principal string) {
 	for _, f := range tell {
 		f(session, principal)
 	}
+	return ended
 }

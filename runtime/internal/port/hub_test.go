@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -77,7 +78,60 @@ func TestTickets(t *testing.T) {
 	}
 	release()
 	release()
-	if told != 1 || ticket.AfterReply(func() { told++ }) || h.Ticket(extra) != nil {
+	if told != 1 || ticket.AfterReply(func() { told++ }) {
 		t.Errorf("told %d times", told)
+	}
+	if late := h.Ticket(extra); late == nil || late.Ctx.Err() == nil || late.AfterReply(func() { told++ }) {
+		t.Errorf("%+v: POLL-9: what the SDK comes to when its client has gone holds nothing", late)
+	}
+}
+
+// T1, POLL-9: a call that the SDK comes to when its connection has ended is over, unless its client may come back for
+// the answer; that one ends with its session, also when the session is about to end.
+func TestUntilGone(t *testing.T) {
+	for _, lasting := range []bool{true, false} {
+		for _, when := range []string{"live", "gone"} {
+			h := new(Hub)
+			ctx, gone := context.WithCancel(t.Context())
+			if lasting {
+				ctx = context.WithoutCancel(ctx)
+			}
+			text, replied := h.ExpectReply(ctx, "http 1", "", false)
+			extra := &mcp.RequestExtra{Header: http.Header{ReplyHeader: {text}}}
+			leave := func() {
+				gone()
+				replied()
+			}
+			if when == "gone" {
+				leave()
+			}
+			call, cancel := h.UntilGone(t.Context(), extra, "ann")
+			leave()
+			if !lasting {
+				<-call.Done()
+			} else if call.Err() != nil {
+				t.Errorf("%s: it ended with its connection", when)
+			}
+			h.EndSession("http 1", "bob")()
+			h.EndSession("http 2", "ann")()
+			if lasting && call.Err() != nil {
+				t.Errorf("%s: it ended with somebody else's session", when)
+			}
+			ended := h.EndSession("http 1", "ann")
+			late, cancelLate := h.UntilGone(t.Context(), extra, "ann")
+			ended()
+			for what, ctx := range map[string]context.Context{"the call": call, "a late one": late} {
+				select {
+				case <-ctx.Done():
+				case <-time.After(5 * time.Second):
+					t.Errorf("%s: %s goes on when the session is over", when, what)
+				}
+			}
+			cancel()
+			cancelLate()
+			if len(h.held.calls)+len(h.held.ending) != 0 {
+				t.Errorf("%s: kept: %v", when, &h.held)
+			}
+		}
 	}
 }

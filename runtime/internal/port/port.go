@@ -13,9 +13,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A Port is the inside of one server. It is safe for concurrent use.
@@ -29,7 +29,7 @@ var (
 	// Of returns the inside of a *server.Server; nil for anything else, and for a nil one.
 	Of func(server any) *Port
 	// Encode validates and encodes a payload as the Emit of emitter does, without emitting it, and
-	// names the event type. emitter is a *server.Emitter[P] or a generated one, payload a *P.
+	// names the event type. emitter is a *server.Emitter[any], payload a pointer to its payload.
 	// Errors are Emit's.
 	Encode func(emitter, payload any) (event string, data json.RawMessage, err error)
 )
@@ -42,6 +42,8 @@ type Inside interface {
 	Shared() bool
 	// Logger is for what never goes on the wire.
 	Logger() *slog.Logger
+	// MaxParams bounds the params of a request of the extension, in bytes of JSON (CAP-5).
+	MaxParams() int
 	// Closing is closed when Shutdown begins.
 	Closing() <-chan struct{}
 	// Authenticate derives the caller of a request and when its token expires (AUTH-3, AUTH-4).
@@ -86,7 +88,7 @@ func (p *Port) CheckAlone(protocol string) error {
 	if !p.Shared() {
 		return nil
 	}
-	return fmt.Errorf("%s keeps its state in one process: it cannot be served on a store that processes share (store.Shared), "+
+	return fmt.Errorf("%s keeps its state in one process: it cannot be served on a store that processes share (engine.Shared), "+
 		"whatever store it has itself; use a server with a store of one process, such as SQLite", protocol)
 }
 
@@ -130,13 +132,10 @@ func (p *Port) CallerOf(ctx context.Context, req mcp.Request) Caller {
 		version = v.ProtocolVersion()
 	}
 	c.Stateless = version >= wire.RevisionStateless
-	if extra != nil {
-		if v, ok := p.replies.Load(extra.Header.Get(ReplyHeader)); ok {
-			c.reply = v.(*reply)
-			c.Local, c.Connection = c.reply.local, c.reply.connection
-			if !c.Stateless {
-				c.Session = c.reply.session
-			}
+	if c.reply = p.replyOf(extra); c.reply != nil {
+		c.Local, c.Connection = c.reply.local, c.reply.connection
+		if !c.Stateless {
+			c.Session = c.reply.session
 		}
 	}
 	return c

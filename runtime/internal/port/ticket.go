@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -42,15 +43,24 @@ func (h *Hub) Issue(ctx context.Context, id json.RawMessage, claim Claim) (text 
 	}
 }
 
-// Ticket returns the ticket of a request; nil for one that came past the carriers.
+// Ticket returns the ticket of a request; nil for one that came past the carriers. That of a request whose client
+// went away before the SDK came to it is over: its context has ended.
 func (h *Hub) Ticket(extra *mcp.RequestExtra) *Ticket {
-	if extra == nil {
+	if extra == nil || extra.Header.Get(TicketHeader) == "" {
 		return nil
 	}
-	v, _ := h.tickets.Load(extra.Header.Get(TicketHeader))
-	t, _ := v.(*Ticket)
-	return t
+	if v, ok := h.tickets.Load(extra.Header.Get(TicketHeader)); ok {
+		return v.(*Ticket)
+	}
+	return &Ticket{Ctx: endedContext, reply: reply{over: true}}
 }
+
+// endedContext is that of a request whose client has gone.
+var endedContext = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
 
 // AfterReply is [Request.AfterReply] of the ticket's request.
 func (t *Ticket) AfterReply(f func()) bool { return t.reply.add(f) }
@@ -103,11 +113,15 @@ func (r *reply) add(f func()) bool {
 
 // ExpectReply makes a ticket for a call that a carrier passes to the SDK under [ReplyHeader];
 // session is the key of the outlet of its session, "" for none; connection and local are as in
-// [Caller]; ctx ends when the caller has gone, so that nothing is held open for it. The carrier calls replied,
-// once or more, when the reply is on its way or never comes.
+// [Caller]; ctx ends when the caller has gone, so that nothing is held open for it. A caller whose ctx has no end may
+// come back for the answer: its call goes on after replied. The carrier calls replied, once or more, when the reply is
+// on its way or never comes.
 func (h *Hub) ExpectReply(ctx context.Context, session, connection string, local bool) (ticket string, replied func()) {
 	r := &reply{ctx: ctx, session: session, connection: connection, local: local}
 	ticket = newTicket()
+	if ctx.Done() == nil && session != "" {
+		ticket += lasting + session // which the SDK may come to when nothing else is left of the ticket
+	}
 	h.replies.Store(ticket, r)
 	return ticket, func() {
 		h.replies.Delete(ticket)
@@ -115,23 +129,33 @@ func (h *Hub) ExpectReply(ctx context.Context, session, connection string, local
 	}
 }
 
+// lasting parts the text of a ticket from the session of a call that goes on without its connection.
+const lasting = " "
+
+// replyOf returns what a carrier of ours told of a call's reply; nil without one. That of a call whose connection
+// ended before the SDK came to it is over.
+func (h *Hub) replyOf(extra *mcp.RequestExtra) *reply {
+	if extra == nil || extra.Header.Get(ReplyHeader) == "" {
+		return nil
+	}
+	ticket := extra.Header.Get(ReplyHeader)
+	if v, ok := h.replies.Load(ticket); ok {
+		return v.(*reply)
+	}
+	if _, session, ok := strings.Cut(ticket, lasting); ok {
+		return &reply{ctx: context.Background(), session: session, over: true}
+	}
+	return &reply{ctx: endedContext, over: true}
+}
+
 // UntilGone returns a context that also ends when the principal who makes a request has gone, where the SDK does not
 // notice it or waits for the request: its connection ends, or its session. The caller calls cancel.
 func (h *Hub) UntilGone(ctx context.Context, extra *mcp.RequestExtra, principal string) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	if extra == nil {
+	r := h.replyOf(extra)
+	if r == nil {
 		return ctx, cancel
 	}
-	ticket := extra.Header.Get(ReplyHeader)
-	if ticket == "" {
-		return ctx, cancel // no carrier of ours
-	}
-	v, ok := h.replies.Load(ticket)
-	if !ok {
-		cancel() // it has gone already
-		return ctx, cancel
-	}
-	r := v.(*reply)
 	stop := context.AfterFunc(r.ctx, cancel)
 	leave := func() {}
 	if r.session != "" {
@@ -149,13 +173,17 @@ type sessionOf struct{ session, principal string }
 
 // held are the requests of sessions that end with them.
 type held struct {
-	mu    sync.Mutex
-	calls map[sessionOf]map[*context.CancelFunc]struct{}
+	mu     sync.Mutex
+	calls  map[sessionOf]map[*context.CancelFunc]struct{}
+	ending map[sessionOf]int // how many ask for its end
 }
 
 func (h *held) add(s sessionOf, cancel context.CancelFunc) (leave func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.ending[s] > 0 {
+		cancel()
+	}
 	if h.calls == nil {
 		h.calls = map[sessionOf]map[*context.CancelFunc]struct{}{}
 	}
@@ -172,14 +200,25 @@ func (h *held) add(s sessionOf, cancel context.CancelFunc) (leave func()) {
 	}
 }
 
-// end ends all requests of a session.
-func (h *held) end(s sessionOf) {
+// end ends all requests of a session, and those that the SDK comes to before ended is called.
+func (h *held) end(s sessionOf) (ended func()) {
 	h.mu.Lock()
 	calls := h.calls[s]
 	delete(h.calls, s)
+	if h.ending == nil {
+		h.ending = map[sessionOf]int{}
+	}
+	h.ending[s]++
 	h.mu.Unlock()
 	for cancel := range calls {
 		(*cancel)()
+	}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.ending[s]--; h.ending[s] == 0 {
+			delete(h.ending, s)
+		}
 	}
 }
 

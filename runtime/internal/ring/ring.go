@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // Of is the signer's form of stored secrets. Without any, or with one that is none, it is an error that

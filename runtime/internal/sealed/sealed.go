@@ -4,9 +4,11 @@
 package sealed
 
 import (
+	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,39 +19,71 @@ import (
 var (
 	// ErrKey says that the key is missing, wrong, or of a bad length.
 	ErrKey = errors.New("encryption key does not fit")
-	// ErrForm says that something was not written by a Box.
+	// ErrForm says that something was not written by a Box, or not by one with a key where it should be.
 	ErrForm = errors.New("sealed secrets are damaged")
 )
 
 // The forms: the first byte.
 const (
-	formPlain  = 0
-	formSealed = 1 // nonce, then ciphertext, bound to the record's id
+	formPlain = 0
+	// formOld is nonce, then ciphertext, bound to the record's id. It is read and not written any more.
+	formOld = 1
+	// formSealed is the key's name, nonce, then ciphertext, bound to what stands before the nonce and to the record's id.
+	formSealed = 2
 )
 
 // check is sealed where a store is made, so that a wrong key is noticed when it is opened.
 const check = "mcpe-gen store key"
 
-// A Box seals and opens secrets; the zero value has no key.
-type Box struct {
-	aead cipher.AEAD
+// PrefixSize is the length of [Box.Prefix].
+const PrefixSize = 5
+
+// A key is one with its name, which tells keys apart and nothing about them.
+type key struct {
+	aead   cipher.AEAD
+	prefix []byte // form, then the first bytes of a hash of the key
 }
 
-// New returns a box with the key: 16, 24 or 32 bytes, or none.
-func New(key []byte) (Box, error) {
-	if len(key) == 0 {
-		return Box{}, nil
-	}
-	block, err := aes.NewCipher(key)
+func newKey(text []byte) (key, error) {
+	block, err := aes.NewCipher(text)
 	if err != nil {
-		return Box{}, fmt.Errorf("%w: %w", ErrKey, err)
+		return key{}, fmt.Errorf("%w: %w", ErrKey, err)
 	}
 	aead, err := cipher.NewGCM(block)
-	return Box{aead}, err
+	name := sha256.Sum256(append([]byte("mcpe-gen key name "), text...))
+	return key{aead, append([]byte{formSealed}, name[:PrefixSize-1]...)}, err
+}
+
+// A Box seals and opens secrets; the zero value has no key.
+type Box struct {
+	keys []key // the first one seals
+}
+
+// New returns a box with the key: 16, 24 or 32 bytes, or none. What old keys have sealed it opens.
+func New(text []byte, old ...[]byte) (b Box, err error) {
+	if len(text) == 0 && len(old) == 0 {
+		return Box{}, nil
+	}
+	for _, text := range append([][]byte{text}, old...) {
+		k, err := newKey(text)
+		if err != nil {
+			return Box{}, err
+		}
+		b.keys = append(b.keys, k)
+	}
+	return b, nil
 }
 
 // Keyed tells whether the box has a key.
-func (b Box) Keyed() bool { return b.aead != nil }
+func (b Box) Keyed() bool { return len(b.keys) > 0 }
+
+// Prefix is what everything begins with that the box seals; nil without a key.
+func (b Box) Prefix() []byte {
+	if !b.Keyed() {
+		return nil
+	}
+	return b.keys[0].prefix
+}
 
 // Seal encodes the secrets of the record with that id.
 func (b Box) Seal(id string, secrets []store.Secret) ([]byte, error) {
@@ -57,13 +91,13 @@ func (b Box) Seal(id string, secrets []store.Secret) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b.aead == nil {
+	if !b.Keyed() {
 		return append([]byte{formPlain}, text...), nil
 	}
 	return b.encrypt(id, text), nil
 }
 
-// Open decodes what Seal made for that id.
+// Open decodes what Seal made for that id. A box with a key takes nothing that was made without one.
 func (b Box) Open(id string, in []byte) (secrets []store.Secret, err error) {
 	text, err := b.decrypt(id, in)
 	if err != nil {
@@ -75,38 +109,70 @@ func (b Box) Open(id string, in []byte) (secrets []store.Secret, err error) {
 	return secrets, nil
 }
 
+// Renew returns what Seal made for that id as the box seals it now, nil where that is how it is. With plain it takes
+// what was made without a key as well, which is for a store that takes its first key.
+func (b Box) Renew(id string, in []byte, plain bool) ([]byte, error) {
+	if bytes.HasPrefix(in, b.Prefix()) {
+		return nil, nil
+	}
+	if plain && len(in) > 0 && in[0] == formPlain {
+		return b.encrypt(id, in[1:]), nil
+	}
+	text, err := b.decrypt(id, in)
+	if err != nil {
+		return nil, err
+	}
+	return b.encrypt(id, text), nil
+}
+
 // SealCheck makes what Check compares a later key with.
 func (b Box) SealCheck() []byte { return b.encrypt("", []byte(check)) }
 
-// Check reports whether the key is the one that SealCheck was called with.
-func (b Box) Check(in []byte) error {
-	_, err := b.decrypt("", in)
-	return err
+// Check reports whether SealCheck was called with one of the box's keys. early tells that it was made by a build
+// that took secrets without a key beside those with one.
+func (b Box) Check(in []byte) (early bool, err error) {
+	text, err := b.decrypt("", in)
+	if err == nil && string(text) != check {
+		err = fmt.Errorf("%w: the store's check is none", ErrForm)
+	}
+	return len(in) > 0 && in[0] == formOld, err
 }
 
 func (b Box) encrypt(id string, text []byte) []byte {
-	out := make([]byte, 1+b.aead.NonceSize(), 1+b.aead.NonceSize()+len(text)+b.aead.Overhead())
-	out[0] = formSealed
-	nonce := out[1:]
+	k := b.keys[0]
+	out := make([]byte, PrefixSize+k.aead.NonceSize(), PrefixSize+k.aead.NonceSize()+len(text)+k.aead.Overhead())
+	copy(out, k.prefix)
+	nonce := out[PrefixSize:]
 	rand.Read(nonce) // never fails
-	return b.aead.Seal(out, nonce, text, []byte(id))
+	return k.aead.Seal(out, nonce, text, append(bytes.Clone(k.prefix), id...))
 }
 
 func (b Box) decrypt(id string, in []byte) ([]byte, error) {
 	switch {
-	case len(in) > 0 && in[0] == formPlain:
+	case len(in) == 0 || in[0] > formSealed:
+		return nil, fmt.Errorf("%w: secrets of %s", ErrForm, id)
+	case in[0] == formPlain && !b.Keyed():
 		return in[1:], nil
-	case len(in) == 0 || in[0] != formSealed:
-		return nil, fmt.Errorf("%w: secrets of %s", ErrForm, id)
-	case b.aead == nil:
+	case in[0] == formPlain:
+		return nil, fmt.Errorf("%w: secrets of %s were written without the store's key", ErrForm, id)
+	case !b.Keyed():
 		return nil, fmt.Errorf("%w: it was written with one", ErrKey)
-	case len(in) < 1+b.aead.NonceSize():
-		return nil, fmt.Errorf("%w: secrets of %s", ErrForm, id)
 	}
-	n := 1 + b.aead.NonceSize()
-	text, err := b.aead.Open(nil, in[1:n], in[n:], []byte(id))
-	if err != nil {
-		return nil, fmt.Errorf("%w: secrets of %s cannot be decrypted", ErrKey, id)
+	for _, k := range b.keys {
+		header, bound := 1, []byte(id)
+		if in[0] == formSealed {
+			if !bytes.HasPrefix(in, k.prefix) {
+				continue
+			}
+			header, bound = PrefixSize, append(bytes.Clone(k.prefix), id...)
+		}
+		n := header + k.aead.NonceSize()
+		if len(in) < n {
+			return nil, fmt.Errorf("%w: secrets of %s", ErrForm, id)
+		}
+		if text, err := k.aead.Open(nil, in[header:n], in[n:], bound); err == nil {
+			return text, nil
+		}
 	}
-	return text, nil
+	return nil, fmt.Errorf("%w: secrets of %s cannot be decrypted", ErrKey, id)
 }

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // A Duty is work of a shard that comes again and again: it does a bounded step under the hold and tells
 // whether there is more to do at once.
 type Duty struct {
-	Step func(ctx context.Context, h store.Hold) (more bool, err error)
+	Step func(ctx context.Context, h engine.Hold) (more bool, err error)
 	// Every is the pause after a step that left nothing; after a failure it is at least a second.
 	Every time.Duration
 	// Name is what logs call it.
@@ -29,14 +30,22 @@ const (
 	failedPause   = time.Second
 )
 
-// Sequencing moves the outbox of a store to its logs.
-func Sequencing(s store.Outbox, logger *slog.Logger) Duty {
-	return Duty{func(ctx context.Context, h store.Hold) (bool, error) { return s.Sequence(ctx, h, sequenceStep) }, sequenceEvery, "moving the outbox", logger}
+// Sequencing moves the outbox of a store to its logs. check judges what is moved (see [engine.Outbox]), and
+// rejected is told how many occurrences were put aside.
+func Sequencing(s engine.Outbox, check func(context.Context, store.Outgoing) (fault, err error), rejected func(n int), logger *slog.Logger) Duty {
+	step := func(ctx context.Context, h engine.Hold) (bool, error) {
+		done, err := s.Sequence(ctx, h, sequenceStep, check)
+		if done.Rejected > 0 {
+			rejected(done.Rejected)
+		}
+		return done.More, err
+	}
+	return Duty{step, sequenceEvery, "moving the outbox", logger}
 }
 
 // Retaining deletes what the logs of a store no longer retain.
-func Retaining(s store.Shared, logger *slog.Logger) Duty {
-	return Duty{func(ctx context.Context, h store.Hold) (bool, error) { return s.Retain(ctx, h, retainStep) }, retainEvery, "deleting expired entries", logger}
+func Retaining(s engine.Shared, logger *slog.Logger) Duty {
+	return Duty{func(ctx context.Context, h engine.Hold) (bool, error) { return s.Retain(ctx, h, retainStep) }, retainEvery, "deleting expired entries", logger}
 }
 
 // Run does the duty for as long as the tenure lasts; it is what [Options.Run] does for its topic.
@@ -48,7 +57,7 @@ func (d Duty) Run(t *Tenure) {
 		switch {
 		case t.Context().Err() != nil:
 			return
-		case errors.Is(err, store.ErrFenced):
+		case errors.Is(err, engine.ErrFenced):
 			t.Fenced()
 			return
 		case err != nil:

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // REP-20: the outbox is looked at every 20 ms, and again at once where there is more; a failure waits,
@@ -21,11 +21,11 @@ func TestREP20Sequencing(t *testing.T) {
 		results := []struct {
 			more bool
 			err  error
-		}{{}, {more: true}, {}, {err: errLost}, {}, {err: store.ErrFenced}}
-		d := Sequencing(nil, logger)
+		}{{}, {more: true}, {}, {err: errLost}, {}, {err: engine.ErrFenced}}
+		d := Sequencing(nil, nil, nil, logger)
 		fenced := make(chan struct{})
-		d.Step = func(_ context.Context, h store.Hold) (bool, error) {
-			if h.Fence == 0 || h.Shard.Topic != store.OutboxTopic {
+		d.Step = func(_ context.Context, h engine.Hold) (bool, error) {
+			if h.Fence == 0 || h.Shard.Topic != engine.OutboxTopic {
 				t.Errorf("step under %v", h)
 			}
 			if len(at) == len(results) {

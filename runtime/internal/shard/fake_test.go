@@ -9,17 +9,17 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// cells is a store.Leases with the bubble's clock; each replica reaches it through a port.
+// cells is an engine.Leases with the bubble's clock; each replica reaches it through a port.
 type cells struct {
 	mu     sync.Mutex
 	last   uint64
 	leases map[uint64]*leaseRow
-	shards map[store.Shard]uint64
+	shards map[engine.Shard]uint64
 	claims int
-	claim  func(store.Shard, uint64) // told inside the step
+	claim  func(engine.Shard, uint64) // told inside the step
 }
 
 type leaseRow struct {
@@ -29,27 +29,27 @@ type leaseRow struct {
 }
 
 func newCells() *cells {
-	return &cells{leases: map[uint64]*leaseRow{}, shards: map[store.Shard]uint64{}, claim: func(store.Shard, uint64) {}}
+	return &cells{leases: map[uint64]*leaseRow{}, shards: map[engine.Shard]uint64{}, claim: func(engine.Shard, uint64) {}}
 }
 
 func (c *cells) sweep() {
 	maps.DeleteFunc(c.leases, func(_ uint64, l *leaseRow) bool { return !time.Now().Before(l.expires) })
 }
 
-func (c *cells) Join(_ context.Context, name string, ttl time.Duration, types map[string]string) (store.Lease, error) {
+func (c *cells) Join(_ context.Context, name string, ttl time.Duration, types map[string]string) (engine.Lease, error) {
 	c.last++
 	c.leases[c.last] = &leaseRow{name, time.Now().Add(ttl), maps.Clone(types)}
-	return store.Lease{Fence: c.last, Now: time.Now()}, nil
+	return engine.Lease{Fence: c.last, Now: time.Now()}, nil
 }
 
-func (c *cells) Renew(_ context.Context, fence uint64, ttl time.Duration, types map[string]string) (store.Lease, error) {
+func (c *cells) Renew(_ context.Context, fence uint64, ttl time.Duration, types map[string]string) (engine.Lease, error) {
 	c.sweep()
 	l := c.leases[fence]
 	if l == nil {
-		return store.Lease{}, store.ErrFenced
+		return engine.Lease{}, engine.ErrFenced
 	}
 	l.expires, l.types = time.Now().Add(ttl), maps.Clone(types)
-	return store.Lease{Fence: fence, Now: time.Now()}, nil
+	return engine.Lease{Fence: fence, Now: time.Now()}, nil
 }
 
 func (c *cells) Leave(_ context.Context, fence uint64) error {
@@ -57,16 +57,16 @@ func (c *cells) Leave(_ context.Context, fence uint64) error {
 	return nil
 }
 
-func (c *cells) Cluster(context.Context) (out store.Cluster, err error) {
+func (c *cells) Cluster(context.Context) (out engine.Cluster, err error) {
 	c.sweep()
 	out.Now = time.Now()
 	for _, f := range slices.Sorted(maps.Keys(c.leases)) {
-		out.Replicas = append(out.Replicas, store.Replica{Name: c.leases[f].name, Fence: f, Types: c.leases[f].types})
+		out.Replicas = append(out.Replicas, engine.Replica{Name: c.leases[f].name, Fence: f, Types: c.leases[f].types})
 	}
 	for s, f := range c.shards {
-		out.Shards = append(out.Shards, store.Hold{Shard: s, Fence: f})
+		out.Shards = append(out.Shards, engine.Hold{Shard: s, Fence: f})
 	}
-	slices.SortFunc(out.Shards, func(a, b store.Hold) int {
+	slices.SortFunc(out.Shards, func(a, b engine.Hold) int {
 		return slices.Compare([]string{a.Shard.Topic, fmt.Sprintf("%04d", a.Shard.Number)}, []string{b.Shard.Topic, fmt.Sprintf("%04d", b.Shard.Number)})
 	})
 	return out, nil
@@ -74,7 +74,7 @@ func (c *cells) Cluster(context.Context) (out store.Cluster, err error) {
 
 func (c *cells) Establish(_ context.Context, topic string, n int) (int, error) {
 	for i := range n {
-		s := store.Shard{Topic: topic, Number: i}
+		s := engine.Shard{Topic: topic, Number: i}
 		if _, ok := c.shards[s]; !ok {
 			c.shards[s] = 0
 		}
@@ -82,10 +82,10 @@ func (c *cells) Establish(_ context.Context, topic string, n int) (int, error) {
 	return n, nil
 }
 
-func (c *cells) Claim(_ context.Context, fence uint64, free []store.Hold) (won []store.Shard, err error) {
+func (c *cells) Claim(_ context.Context, fence uint64, free []engine.Hold) (won []engine.Shard, err error) {
 	c.sweep()
 	if c.leases[fence] == nil {
-		return nil, store.ErrFenced
+		return nil, engine.ErrFenced
 	}
 	for _, h := range free {
 		if at, ok := c.shards[h.Shard]; ok && at == h.Fence && c.leases[h.Fence] == nil {
@@ -98,9 +98,9 @@ func (c *cells) Claim(_ context.Context, fence uint64, free []store.Hold) (won [
 	return won, nil
 }
 
-func (c *cells) Release(_ context.Context, h store.Hold) error {
+func (c *cells) Release(_ context.Context, h engine.Hold) error {
 	if c.shards[h.Shard] != h.Fence {
-		return store.ErrFenced
+		return engine.ErrFenced
 	}
 	c.shards[h.Shard] = 0
 	return nil
@@ -130,12 +130,12 @@ func call[T any](ctx context.Context, p port, step func(context.Context) (T, err
 	return v, err
 }
 
-func (p port) Join(ctx context.Context, name string, ttl time.Duration, types map[string]string) (store.Lease, error) {
-	return call(ctx, p, func(ctx context.Context) (store.Lease, error) { return p.c.Join(ctx, name, ttl, types) })
+func (p port) Join(ctx context.Context, name string, ttl time.Duration, types map[string]string) (engine.Lease, error) {
+	return call(ctx, p, func(ctx context.Context) (engine.Lease, error) { return p.c.Join(ctx, name, ttl, types) })
 }
 
-func (p port) Renew(ctx context.Context, fence uint64, ttl time.Duration, types map[string]string) (store.Lease, error) {
-	return call(ctx, p, func(ctx context.Context) (store.Lease, error) { return p.c.Renew(ctx, fence, ttl, types) })
+func (p port) Renew(ctx context.Context, fence uint64, ttl time.Duration, types map[string]string) (engine.Lease, error) {
+	return call(ctx, p, func(ctx context.Context) (engine.Lease, error) { return p.c.Renew(ctx, fence, ttl, types) })
 }
 
 func (p port) Leave(ctx context.Context, fence uint64) error {
@@ -143,17 +143,17 @@ func (p port) Leave(ctx context.Context, fence uint64) error {
 	return err
 }
 
-func (p port) Cluster(ctx context.Context) (store.Cluster, error) { return call(ctx, p, p.c.Cluster) }
+func (p port) Cluster(ctx context.Context) (engine.Cluster, error) { return call(ctx, p, p.c.Cluster) }
 
 func (p port) Establish(ctx context.Context, topic string, n int) (int, error) {
 	return call(ctx, p, func(ctx context.Context) (int, error) { return p.c.Establish(ctx, topic, n) })
 }
 
-func (p port) Claim(ctx context.Context, fence uint64, free []store.Hold) ([]store.Shard, error) {
-	return call(ctx, p, func(ctx context.Context) ([]store.Shard, error) { return p.c.Claim(ctx, fence, free) })
+func (p port) Claim(ctx context.Context, fence uint64, free []engine.Hold) ([]engine.Shard, error) {
+	return call(ctx, p, func(ctx context.Context) ([]engine.Shard, error) { return p.c.Claim(ctx, fence, free) })
 }
 
-func (p port) Release(ctx context.Context, h store.Hold) error {
+func (p port) Release(ctx context.Context, h engine.Hold) error {
 	_, err := call(ctx, p, func(ctx context.Context) (int, error) { return 0, p.c.Release(ctx, h) })
 	return err
 }

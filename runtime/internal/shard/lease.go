@@ -6,7 +6,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // A session is one lease as the replica counts it.
@@ -82,7 +82,7 @@ func (o *Owner) lose(s *session, why string) {
 
 func (o *Owner) join(ctx context.Context) *session {
 	asked, wall := o.o.Clock.Monotonic(), o.o.Clock.Wall()
-	var lease store.Lease
+	var lease engine.Lease
 	types := o.types()
 	err := o.ask(ctx, func(ctx context.Context) (err error) {
 		lease, err = o.o.Leases.Join(ctx, o.o.Name, o.o.TTL, types)
@@ -93,22 +93,21 @@ func (o *Owner) join(ctx context.Context) *session {
 		return nil
 	}
 	s := &session{fence: lease.Fence, types: types}
-	o.granted(s, lease, asked, wall)
-	if s.lost {
+	if !o.granted(s, lease, asked, wall) {
 		return nil
 	}
 	return s
 }
 
-// granted counts a lease from when it was asked for.
-func (o *Owner) granted(s *session, lease store.Lease, asked time.Duration, wall time.Time) {
+// granted counts a lease from when it was asked for, and reports whether the session has it.
+func (o *Owner) granted(s *session, lease engine.Lease, asked time.Duration, wall time.Time) bool {
 	now := o.o.Clock.Monotonic()
 	middle := asked + (now-asked)/2
 	skew := wall.Add(middle - asked).Sub(lease.Now)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if s.lost {
-		return
+		return false
 	}
 	o.time = reading{lease.Now, middle}
 	if skewed := skew > maxSkew || skew < -maxSkew; skewed != o.skewed {
@@ -126,6 +125,7 @@ func (o *Owner) granted(s *session, lease store.Lease, asked time.Duration, wall
 	if now >= s.ends {
 		o.lose(s, "its answer came too late")
 	}
+	return !s.lost
 }
 
 // minAwait is the least time after which it is looked again whether a lease is over.
@@ -154,7 +154,7 @@ func (o *Owner) renew(ctx context.Context, s *session, types map[string]string) 
 	if !due {
 		return
 	}
-	var lease store.Lease
+	var lease engine.Lease
 	err := o.ask(ctx, func(ctx context.Context) (err error) {
 		lease, err = o.o.Leases.Renew(ctx, s.fence, o.o.TTL, types)
 		return err
@@ -166,7 +166,7 @@ func (o *Owner) renew(ctx context.Context, s *session, types map[string]string) 
 	case err == nil:
 		s.types = types
 		o.granted(s, lease, asked, wall)
-	case errors.Is(err, store.ErrFenced):
+	case errors.Is(err, engine.ErrFenced):
 		o.mu.Lock()
 		o.lose(s, "the store says so")
 		o.mu.Unlock()

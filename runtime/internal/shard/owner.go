@@ -1,5 +1,5 @@
 // Package shard decides what a replica of a cluster owns: one lease, counted on the replica's own
-// clock, and a fair share of the shards (REP-6 to REP-9). It knows [store.Leases] and nothing of what
+// clock, and a fair share of the shards (REP-6 to REP-9). It knows [engine.Leases] and nothing of what
 // owners do. Start with [New]; [Options.Run] is called for each shard that is won.
 package shard
 
@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 const (
@@ -27,13 +27,13 @@ const (
 
 // Options configure [New]. Leases and Run are needed.
 type Options struct {
-	Leases store.Leases
+	Leases engine.Leases
 	// Name is what the replica is called in logs.
 	Name string
 	// Types returns the event types that the replica has registered, with fingerprints. It owns
 	// shards of no others.
 	Types func() map[string]string
-	// Duties are topics of one shard that every replica can own, such as [store.OutboxTopic].
+	// Duties are topics of one shard that every replica can own, such as [engine.OutboxTopic].
 	Duties []string
 	// Shards is how many shards a new event type gets; default 16.
 	Shards int
@@ -42,7 +42,7 @@ type Options struct {
 	Orphans time.Duration
 	// Looked is told of the cluster, and of the replica's own fence in it, after every look; it must
 	// not call the owner.
-	Looked func(c store.Cluster, own uint64)
+	Looked func(c engine.Cluster, own uint64)
 	// TTL is how long a lease lasts without a renewal; default 10 s.
 	TTL time.Duration
 	// Look is how often the replica looks at the cluster; default 1 s, at most a sixth of TTL.
@@ -65,10 +65,10 @@ type Owner struct {
 
 	mu      sync.Mutex
 	session *session // nil without a lease
-	tenures map[store.Shard]*Tenure
+	tenures map[engine.Shard]*Tenure
 	known   map[string]bool          // topics that were established
 	unknown map[string]time.Duration // topics that nobody has registered, since when; run's
-	freed   map[store.Shard]bool     // given up since the cluster was last asked for; guarded by mu
+	freed   map[engine.Shard]bool    // given up since the cluster was last asked for; guarded by mu
 	silent  silence                  // run's
 	closing bool
 	time    reading
@@ -96,8 +96,8 @@ func New(o Options) *Owner {
 	if o.Types == nil {
 		o.Types = func() map[string]string { return nil }
 	}
-	return &Owner{o: o, hurry: make(chan struct{}, 1), ended: make(chan struct{}), tenures: map[store.Shard]*Tenure{}, known: map[string]bool{}, freed: map[store.Shard]bool{},
-		unknown: map[string]time.Duration{}, silent: silence{map[store.Shard]time.Duration{}, map[uint64]time.Duration{}}}
+	return &Owner{o: o, hurry: make(chan struct{}, 1), ended: make(chan struct{}), tenures: map[engine.Shard]*Tenure{}, known: map[string]bool{}, freed: map[engine.Shard]bool{},
+		unknown: map[string]time.Duration{}, silent: silence{map[engine.Shard]time.Duration{}, map[uint64]time.Duration{}}}
 }
 
 // Start joins the cluster and owns until ctx ends, which is a crash to the others, or Shutdown.
@@ -112,7 +112,7 @@ func (o *Owner) Hurry() {
 }
 
 // Owns reports whether the replica may begin work of that shard now.
-func (o *Owner) Owns(s store.Shard) bool {
+func (o *Owner) Owns(s engine.Shard) bool {
 	o.mu.Lock()
 	t := o.tenures[s]
 	o.mu.Unlock()
@@ -234,7 +234,7 @@ func (o *Owner) turn(ctx context.Context, s *session) {
 	o.mu.Lock()
 	clear(o.freed)
 	o.mu.Unlock()
-	var c store.Cluster
+	var c engine.Cluster
 	err := o.ask(ctx, func(ctx context.Context) (err error) {
 		c, err = o.o.Leases.Cluster(ctx)
 		return err
@@ -254,7 +254,7 @@ func (o *Owner) turn(ctx context.Context, s *session) {
 	if len(free) == 0 || !o.holds(s) {
 		return
 	}
-	var won []store.Shard
+	var won []engine.Shard
 	err = o.ask(ctx, func(ctx context.Context) (err error) {
 		won, err = o.o.Leases.Claim(ctx, s.fence, free)
 		return err
@@ -262,7 +262,7 @@ func (o *Owner) turn(ctx context.Context, s *session) {
 	for _, shard := range won {
 		o.begin(ctx, s, shard)
 	}
-	if errors.Is(err, store.ErrFenced) {
+	if errors.Is(err, engine.ErrFenced) {
 		o.mu.Lock()
 		o.lose(s, "the store says so")
 		o.mu.Unlock()
@@ -313,7 +313,7 @@ func (o *Owner) types() map[string]string {
 }
 
 // eligible reports whether a replica can own shards of the topic.
-func eligible(r *store.Replica, topic string) bool {
+func eligible(r *engine.Replica, topic string) bool {
 	if _, over := r.Types[closing]; over {
 		return false
 	}
@@ -327,7 +327,7 @@ func eligible(r *store.Replica, topic string) bool {
 func isDuty(topic string) bool { return topic != "" && topic[0] == '/' }
 
 // orphans are the event types that no replica has registered for so long that they are anybody's.
-func (o *Owner) orphans(c store.Cluster) map[string]bool {
+func (o *Owner) orphans(c engine.Cluster) map[string]bool {
 	known := map[string]bool{}
 	for _, r := range c.Replicas {
 		for t := range r.Types {
@@ -354,16 +354,16 @@ func (o *Owner) orphans(c store.Cluster) map[string]bool {
 
 // settle gives away what the plan gives to others, goes on with what is this replica's already, and
 // returns what it should claim.
-func (o *Owner) settle(ctx context.Context, s *session, c store.Cluster) (free []store.Hold) {
+func (o *Owner) settle(ctx context.Context, s *session, c engine.Cluster) (free []engine.Hold) {
 	orphans := o.orphans(c)
-	owners, anybodys := o.share(s, c, func(r *store.Replica, topic string) bool {
-		return eligible(r, topic) || orphans[topic] && len(r.Types) > 0 && eligible(r, store.OutboxTopic)
+	owners, anybodys := o.share(s, c, func(r *engine.Replica, topic string) bool {
+		return eligible(r, topic) || orphans[topic] && len(r.Types) > 0 && eligible(r, engine.OutboxTopic)
 	})
 	live := make(map[uint64]bool, len(c.Replicas))
 	for _, r := range c.Replicas {
 		live[r.Fence] = true
 	}
-	var unused []store.Hold
+	var unused []engine.Hold
 	o.mu.Lock()
 	for _, h := range c.Shards {
 		t, mine := o.tenures[h.Shard], owners[h.Shard] == s.fence && !o.closing
@@ -389,18 +389,18 @@ func (o *Owner) settle(ctx context.Context, s *session, c store.Cluster) (free [
 	return free
 }
 
-func (o *Owner) begin(ctx context.Context, s *session, shard store.Shard) {
+func (o *Owner) begin(ctx context.Context, s *session, shard engine.Shard) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.beginLocked(ctx, s, shard)
 }
 
 // beginLocked starts a tenure unless the lease is over; o.mu is held.
-func (o *Owner) beginLocked(ctx context.Context, s *session, shard store.Shard) {
+func (o *Owner) beginLocked(ctx context.Context, s *session, shard engine.Shard) {
 	if s.lost || o.tenures[shard] != nil {
 		return
 	}
-	t := &Tenure{owner: o, session: s, hold: store.Hold{Shard: shard, Fence: s.fence}, draining: make(chan struct{}), ended: make(chan struct{})}
+	t := &Tenure{owner: o, session: s, hold: engine.Hold{Shard: shard, Fence: s.fence}, draining: make(chan struct{}), ended: make(chan struct{})}
 	t.ctx, t.cancel = context.WithCancel(ctx)
 	o.tenures[shard] = t
 	go func() {
@@ -419,7 +419,7 @@ func (o *Owner) beginLocked(ctx context.Context, s *session, shard store.Shard) 
 
 // release gives a shard up. When the answer is lost the lease is lost with it: the order may arrive later,
 // and would then free what was claimed again under the same fence.
-func (o *Owner) release(ctx context.Context, s *session, h store.Hold) {
+func (o *Owner) release(ctx context.Context, s *session, h engine.Hold) {
 	if !o.holds(s) {
 		return
 	}
@@ -427,7 +427,7 @@ func (o *Owner) release(ctx context.Context, s *session, h store.Hold) {
 	o.mu.Lock()
 	o.freed[h.Shard] = true
 	o.mu.Unlock()
-	if err == nil || errors.Is(err, store.ErrFenced) {
+	if err == nil || errors.Is(err, engine.ErrFenced) {
 		return
 	}
 	o.o.Logger.Warn("mcp events: releasing a shard", "shard", h.Shard.String(), "error", err)

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,10 +28,10 @@ type world struct {
 
 	mu       sync.Mutex
 	failures []string
-	work     map[store.Shard]*replica // whose work is open
-	began    map[store.Shard]int
-	pauses   map[store.Shard]time.Time // when work last ended
-	longest  time.Duration             // between an end and the next beginning
+	work     map[engine.Shard]*replica // whose work is open
+	began    map[engine.Shard]int
+	pauses   map[engine.Shard]time.Time // when work last ended
+	longest  time.Duration              // between an end and the next beginning
 }
 
 type replica struct {
@@ -47,8 +47,8 @@ type replica struct {
 }
 
 func newWorld() *world {
-	w := &world{c: newCells(), work: map[store.Shard]*replica{}, began: map[store.Shard]int{}, pauses: map[store.Shard]time.Time{}}
-	w.c.claim = func(s store.Shard, fence uint64) {
+	w := &world{c: newCells(), work: map[engine.Shard]*replica{}, began: map[engine.Shard]int{}, pauses: map[engine.Shard]time.Time{}}
+	w.c.claim = func(s engine.Shard, fence uint64) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		// Work that was open when its process stood still cannot be called back.
@@ -67,7 +67,7 @@ func (w *world) replica(i int, rate float64, drawn []fault) *replica {
 	r := &replica{w: w, name: fmt.Sprint("r", i), f: &faults{drawn: drawn}, took: 300 * time.Millisecond, types: map[string]string{"event": "f"}}
 	r.clock = &skewed{start: time.Now(), rate: rate, f: r.f}
 	r.owner = New(Options{Leases: port{w.c, r.f}, Name: r.name, Types: func() map[string]string { return r.types },
-		Duties: []string{store.OutboxTopic}, Shards: 6, Run: r.run, Clock: r.clock, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+		Duties: []string{engine.OutboxTopic}, Shards: 6, Run: r.run, Clock: r.clock, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	return r
 }
 
@@ -251,11 +251,11 @@ func TestREP9Pauses(t *testing.T) {
 			t.Fatalf("%v, %d without an owner", counts, orphans)
 		}
 		reset := func() int {
+			w.c.mu.Lock() // before w.mu, as in run
+			defer w.c.mu.Unlock()
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.longest = 0
-			w.c.mu.Lock()
-			defer w.c.mu.Unlock()
 			return w.c.claims
 		}
 		pause := func() time.Duration {
@@ -417,11 +417,11 @@ func TestREP7Fenced(t *testing.T) {
 // owner that is eligible, loads that can be evened out are, and a balanced cluster stays as it is.
 func TestAssign(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		topics := []string{"a", "b", "c", store.OutboxTopic}
-		var c store.Cluster
+		topics := []string{"a", "b", "c", engine.OutboxTopic}
+		var c engine.Cluster
 		alike := rapid.Bool().Draw(rt, "alike")
 		for i := range rapid.IntRange(0, 5).Draw(rt, "replicas") {
-			r := store.Replica{Fence: uint64(i + 1), Types: map[string]string{}}
+			r := engine.Replica{Fence: uint64(i + 1), Types: map[string]string{}}
 			for _, topic := range topics[:3] {
 				if alike || rapid.Bool().Draw(rt, topic) {
 					r.Types[topic] = "f"
@@ -431,7 +431,7 @@ func TestAssign(t *testing.T) {
 		}
 		for _, topic := range topics {
 			for n := range rapid.IntRange(0, 16).Draw(rt, "shards") {
-				c.Shards = append(c.Shards, store.Hold{Shard: store.Shard{Topic: topic, Number: n}, Fence: uint64(rapid.IntRange(0, 7).Draw(rt, "held"))})
+				c.Shards = append(c.Shards, engine.Hold{Shard: engine.Shard{Topic: topic, Number: n}, Fence: uint64(rapid.IntRange(0, 7).Draw(rt, "held"))})
 			}
 		}
 		owners := assign(c, eligible)
@@ -465,7 +465,7 @@ func TestAssign(t *testing.T) {
 			for _, o := range c.Replicas {
 				for topic := range r.Types {
 					if _, both := o.Types[topic]; both && load[r.Fence] > load[o.Fence]+1 &&
-						slices.ContainsFunc(c.Shards, func(h store.Hold) bool { return h.Shard.Topic == topic && h.Fence == r.Fence }) {
+						slices.ContainsFunc(c.Shards, func(h engine.Hold) bool { return h.Shard.Topic == topic && h.Fence == r.Fence }) {
 						rt.Fatalf("%d has %d, %d has %d, and %s could move", r.Fence, load[r.Fence], o.Fence, load[o.Fence], topic)
 					}
 				}

@@ -4,14 +4,14 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // assign says who should own each shard: balanced over the live replicas, each shard at one that is
 // eligible for it, with no more moves than balance needs (REP-9). All replicas that see the same
 // cluster compute the same. A shard that nobody is eligible for has no owner, 0.
-func assign(c store.Cluster, eligible func(r *store.Replica, topic string) bool) map[store.Shard]uint64 {
-	p := &plan{owners: make(map[store.Shard]uint64, len(c.Shards)), load: map[uint64]int{}, held: map[uint64]map[string][]int{}, may: map[string][]uint64{}}
+func assign(c engine.Cluster, eligible func(r *engine.Replica, topic string) bool) map[engine.Shard]uint64 {
+	p := &plan{owners: make(map[engine.Shard]uint64, len(c.Shards)), load: map[uint64]int{}, held: map[uint64]map[string][]int{}, may: map[string][]uint64{}}
 	for i := range c.Replicas {
 		r := &c.Replicas[i]
 		p.load[r.Fence], p.held[r.Fence] = 0, map[string][]int{}
@@ -22,7 +22,7 @@ func assign(c store.Cluster, eligible func(r *store.Replica, topic string) bool)
 			}
 		}
 	}
-	var free []store.Shard
+	var free []engine.Shard
 	for _, h := range c.Shards {
 		if slices.Contains(p.may[h.Shard.Topic], h.Fence) {
 			p.give(h.Shard, h.Fence)
@@ -43,13 +43,13 @@ func assign(c store.Cluster, eligible func(r *store.Replica, topic string) bool)
 }
 
 type plan struct {
-	owners map[store.Shard]uint64
+	owners map[engine.Shard]uint64
 	load   map[uint64]int              // shards, by replica
 	held   map[uint64]map[string][]int // their numbers ascending, by replica and topic
 	may    map[string][]uint64         // who is eligible, by topic; fences ascending
 }
 
-func (p *plan) give(s store.Shard, to uint64) {
+func (p *plan) give(s engine.Shard, to uint64) {
 	p.owners[s] = to
 	p.load[to]++
 	numbers := p.held[to][s.Topic]
@@ -82,6 +82,6 @@ func (p *plan) improve() bool {
 	last := numbers[len(numbers)-1]
 	p.held[from][topic] = numbers[:len(numbers)-1]
 	p.load[from]--
-	p.give(store.Shard{Topic: topic, Number: last}, to)
+	p.give(engine.Shard{Topic: topic, Number: last}, to)
 	return true
 }

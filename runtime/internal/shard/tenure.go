@@ -4,14 +4,14 @@ import (
 	"context"
 	"sync"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // A Tenure is the time for which a replica owns one shard.
 type Tenure struct {
 	owner   *Owner
 	session *session
-	hold    store.Hold
+	hold    engine.Hold
 
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -22,7 +22,7 @@ type Tenure struct {
 }
 
 // Hold is what every write of the shard names.
-func (t *Tenure) Hold() store.Hold { return t.hold }
+func (t *Tenure) Hold() engine.Hold { return t.hold }
 
 // Context ends when the shard is lost, at the latest when the lease ends: everything that only its
 // owner may do runs under it, so that nothing outlives the lease (REP-8).
@@ -41,7 +41,7 @@ func (t *Tenure) Valid() bool {
 	return t.owner.holds(t.session) && t.ctx.Err() == nil
 }
 
-// Fenced tells that a write of the shard met [store.ErrFenced]: the tenure ends at once (REP-7).
+// Fenced tells that a write of the shard met [engine.ErrFenced]: the tenure ends at once (REP-7).
 func (t *Tenure) Fenced() {
 	t.owner.mu.Lock()
 	t.fenced = true

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // A server is a replica without faults, whose types change and whose work can be slow.
@@ -17,13 +17,13 @@ type server struct {
 	*Owner
 	mu    sync.Mutex
 	types map[string]string
-	slow  func(store.Shard) time.Duration // to conclude what is under way
+	slow  func(engine.Shard) time.Duration // to conclude what is under way
 }
 
 func serve(t *testing.T, c *cells, name string, orphans time.Duration, types ...string) *server {
 	s := &server{types: map[string]string{}}
 	s.set(types...)
-	s.Owner = New(Options{Leases: port{c, &faults{}}, Name: name, Duties: []string{store.OutboxTopic}, Shards: 4,
+	s.Owner = New(Options{Leases: port{c, &faults{}}, Name: name, Duties: []string{engine.OutboxTopic}, Shards: 4,
 		Orphans: orphans, Logger: slog.New(slog.DiscardHandler),
 		Types: func() map[string]string {
 			s.mu.Lock()
@@ -64,7 +64,7 @@ func (s *server) set(types ...string) {
 // owns is how many shards of the topic it owns.
 func (s *server) owns(topic string) (n int) {
 	for i := range 4 {
-		if s.Owns(store.Shard{Topic: topic, Number: i}) {
+		if s.Owns(engine.Shard{Topic: topic, Number: i}) {
 			n++
 		}
 	}
@@ -107,7 +107,7 @@ func TestREP9ShutdownHoldsUpNothingElse(t *testing.T) {
 		}
 		first := true
 		a.mu.Lock()
-		a.slow = func(s store.Shard) time.Duration {
+		a.slow = func(s engine.Shard) time.Duration {
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			if first && s.Topic == "x" {
@@ -120,8 +120,8 @@ func TestREP9ShutdownHoldsUpNothingElse(t *testing.T) {
 		ended := make(chan error)
 		go func() { ended <- a.Shutdown(context.Background()) }()
 		time.Sleep(2 * time.Second)
-		if n := b.owns("x"); n != 3 || !b.Owns(store.Shard{Topic: store.OutboxTopic}) {
-			t.Errorf("after 2 s the other one owns %d of 4 and the outbox: %v", n, b.Owns(store.Shard{Topic: store.OutboxTopic}))
+		if n := b.owns("x"); n != 3 || !b.Owns(engine.Shard{Topic: engine.OutboxTopic}) {
+			t.Errorf("after 2 s the other one owns %d of 4 and the outbox: %v", n, b.Owns(engine.Shard{Topic: engine.OutboxTopic}))
 		}
 		if err := <-ended; err != nil {
 			t.Error(err)

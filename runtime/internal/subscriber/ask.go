@@ -7,16 +7,17 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/ring"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
-// What any process may be asked where several share a store (REP-11). The record is changed first, then
+// What any process that serves the store may be asked (REP-11). The record is changed first, then
 // its owner told of it, then the caller answered. This process is the owner when its lease still holds
 // after the change: nobody else can have been it meanwhile.
 
@@ -26,22 +27,23 @@ var errAgain = errors.New("the subscription was changed by another process")
 // maxRounds bounds how often a request that meets another one begins again.
 const maxRounds = 8
 
-// subscribeShared is Subscribe. The caller holds the key, in this process.
-func (w *Subscriptions) subscribeShared(ctx context.Context, q *Request) (*Result, error) {
+// Subscribe refreshes the subscription of the key or makes one. Whatever goes wrong leaves an
+// existing one as it was, and nothing behind where there was none (ERR-2).
+func (w *Subscriptions) Subscribe(ctx context.Context, q *Request) (*Result, error) {
+	unlock, err := w.keys.Lock(ctx, q.Sub.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	for range maxRounds {
-		known, ok, err := w.store.Subscription(ctx, q.Sub.ID)
-		if err != nil {
-			return nil, err
-		}
 		var res *Result
-		if ok && !Lapsed(&known, w.now()) {
-			res, err = w.refreshShared(ctx, q, &known)
-		} else {
-			if h := w.Get(q.Sub.ID); h != nil && w.delist(h) {
-				h.Handle.Remove()
-				w.leave(h)
-			}
-			res, err = w.beginShared(ctx, q, &known)
+		known, ok, err := w.find(ctx, q.Sub.ID)
+		switch {
+		case err != nil:
+		case ok:
+			res, err = w.refresh(ctx, q, &known)
+		default:
+			res, err = w.begin(ctx, q, &known)
 		}
 		if !errors.Is(err, errAgain) {
 			return res, err
@@ -50,13 +52,46 @@ func (w *Subscriptions) subscribeShared(ctx context.Context, q *Request) (*Resul
 	return nil, fault.Typed(errAgain)
 }
 
-// beginShared makes a new subscription, in the place of a lapsed one if there is one.
-func (w *Subscriptions) beginShared(ctx context.Context, q *Request, lapsed *store.Subscription) (*Result, error) {
+// find returns the record of the id; ok is false when there is none or its time is over. One that this process is to
+// take up is taken up first. The caller holds the key.
+func (w *Subscriptions) find(ctx context.Context, id string) (r store.Subscription, ok bool, err error) {
+	if r, ok, err = w.store.Subscription(ctx, id); err != nil {
+		return r, false, err
+	}
+	h, over := w.Get(id), !ok || Lapsed(&r, w.now())
+	switch {
+	case h != nil && over:
+		w.delist(h)
+		h.Handle.Remove()
+		if ok {
+			if err := h.part.deleteLapsed(ctx, &r); err != nil && !errors.Is(err, errAgain) && !h.part.lost(err) {
+				w.o.Log.Internal(ctx, "deleting webhook subscription "+id, err)
+			}
+		}
+		w.leave(h)
+		return r, false, errAgain
+	case over || h != nil:
+		return r, !over, nil
+	}
+	p := w.partOf(inShard(&r))
+	if p == nil || !p.waits(&r) {
+		return r, true, nil
+	}
+	if err := w.takeUpRecord(ctx, p, &r, late); err != nil && !errors.Is(err, errPartClosed) {
+		return r, true, fault.Typed(err)
+	}
+	r, ok, err = w.store.Subscription(ctx, id)
+	return r, ok && !Lapsed(&r, w.now()), err
+}
+
+// begin makes a new subscription, in the place of a lapsed one if there is one.
+func (w *Subscriptions) begin(ctx context.Context, q *Request, lapsed *store.Subscription) (*Result, error) {
 	if lapsed.Revision == 0 {
 		if err := w.room(ctx, q.Sub.Principal); err != nil {
 			return nil, err
 		}
 	}
+	// Its charge until it is live and has one of its own, so that a refusal comes first (CAP-5).
 	charge := w.charge(q.Args)
 	if err := w.host.Take(q.Sub.Principal, charge); err != nil {
 		return nil, err
@@ -86,8 +121,9 @@ func (w *Subscriptions) beginShared(ctx context.Context, q *Request, lapsed *sto
 		Secrets: ring.Stored(keys), Codes: int(q.Dialect), Generation: newGeneration(), Revision: lapsed.Revision,
 		CreatedAt: now, RefreshedAt: now, ExpiresAt: w.o.Terms.Until(q.TTLMs, q.Forever, now), Progress: at.progress,
 		NotBefore: now.Add(ReplyTime)}
+	owner := w.partOf(inShard(&r))
 	if err := w.admit(ctx, &r); err != nil {
-		var full *store.QuotaError
+		var full *engine.QuotaError
 		switch {
 		case errors.Is(err, store.ErrConflict):
 			w.host.Release(q.Sub, q.Args) // it is somebody else's now, who has asked as well
@@ -99,27 +135,29 @@ func (w *Subscriptions) beginShared(ctx context.Context, q *Request, lapsed *sto
 		return nil, err
 	}
 	truncated := at.truncated
-	if started, again := w.startHere(ctx, q, &r, at.cursor); started {
-		truncated = truncated || again
-	} else if err := w.told(ctx, &r); err != nil {
+	started, again, err := w.startHere(ctx, q, &r, at.cursor, owner)
+	if err == nil && !started {
+		if err = w.told(ctx, &r); err == nil {
+			w.host.Release(q.Sub, q.Args) // its owner becomes a member
+		}
+	}
+	if err != nil {
 		w.undo(&r)
 		w.host.Leave(q.Sub, q.Args)
 		return nil, err
-	} else {
-		w.host.Release(q.Sub, q.Args) // its owner becomes a member
 	}
 	cursor := &at.cursor
 	if q.Args.Def.Check() == nil {
 		cursor = cursorText(q.Type.Topic().Cursor(q.Args.Def.Kernel(), at.progress.Base))
 	}
-	return &Result{ID: q.Sub.ID, RefreshBefore: instant(r.ExpiresAt), Cursor: cursor, Truncated: truncated}, nil
+	return &Result{ID: q.Sub.ID, RefreshBefore: instant(r.ExpiresAt), Cursor: cursor, Truncated: truncated || again}, nil
 }
 
 // told tells the owner of a record that was changed, also when whoever asked for that has gone.
 func (w *Subscriptions) told(ctx context.Context, r *store.Subscription) error {
 	ctx, cancel := outliving(ctx)
 	defer cancel()
-	return w.sharing.Tell(ctx, r.ID, inShard(r))
+	return w.cluster.Tell(ctx, r.ID, inShard(r))
 }
 
 // outliving is a context for what has to be told although the caller may have gone.
@@ -128,7 +166,9 @@ func outliving(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // inShard is the shard of a record.
-func inShard(r *store.Subscription) store.Shard { return store.Shard{Topic: r.Event, Number: r.Shard} }
+func inShard(r *store.Subscription) engine.Shard {
+	return engine.Shard{Topic: r.Event, Number: r.Shard}
+}
 
 // shardOf is the number of the shard of a subscription, of n that its event type has: subscriptions that
 // read one feed have one (REP-6).
@@ -144,6 +184,12 @@ func shardOf(event string, a Arguments, principal string, n int) int {
 	return int(binary.BigEndian.Uint64(key.Sum(nil)) % uint64(n))
 }
 
+// Establish makes the shards of an event type.
+func (w *Subscriptions) Establish(ctx context.Context, event string) error {
+	_, err := w.shards(ctx, event)
+	return err
+}
+
 // shards is how many shards the type has.
 func (w *Subscriptions) shards(ctx context.Context, event string) (int, error) {
 	w.mu.Lock()
@@ -152,7 +198,7 @@ func (w *Subscriptions) shards(ctx context.Context, event string) (int, error) {
 	if n > 0 {
 		return n, nil
 	}
-	n, err := w.sharing.Store.Establish(ctx, event, w.sharing.Shards)
+	n, err := w.store.Establish(ctx, event, w.cluster.Shards)
 	if err != nil {
 		return 0, err
 	}
@@ -179,13 +225,13 @@ func (w *Subscriptions) room(ctx context.Context, principal string) error {
 
 // admit stores a new record within the quotas. Where the answer was lost the store is asked.
 func (w *Subscriptions) admit(ctx context.Context, r *store.Subscription) error {
-	quota := store.Quota{Own: max(w.o.Quota.PerPrincipal, 0), All: max(w.o.Quota.Total, 0)}
-	revision, err := w.sharing.Store.Admit(ctx, *r, quota)
+	quota := engine.Quota{Own: max(w.o.Quota.PerPrincipal, 0), All: max(w.o.Quota.Total, 0)}
+	revision, err := w.store.Admit(ctx, *r, quota)
 	if err == nil {
 		r.Revision = revision
 		return nil
 	}
-	if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrQuota) {
+	if errors.Is(err, store.ErrConflict) || errors.Is(err, engine.ErrQuota) {
 		return err
 	}
 	ctx, cancel := finishing()
@@ -197,32 +243,53 @@ func (w *Subscriptions) admit(ctx context.Context, r *store.Subscription) error 
 	return err
 }
 
-// startHere starts a subscription whose record is stored if this process owns its shard. The caller is a
-// member.
+// startHere starts a subscription whose record is stored if this process owns its shard; owner is the part that it had
+// of that before. The caller is a member.
 func (w *Subscriptions) startHere(ctx context.Context, q *Request, r *store.Subscription,
-	cursor string) (started, truncated bool) {
+	cursor string, owner *part) (started, truncated bool, err error) {
 	p := w.partOf(inShard(r))
 	if p == nil {
-		return false, false
+		return false, false, nil
 	}
-	at := seat{part: p, from: admitted, hold: q.hold(w.now()), fresh: true}
+	at := seat{part: p, from: late, hold: q.hold(w.now()), fresh: true}
+	if p == owner {
+		at.from = admitted
+	}
 	h, truncated, err := w.start(ctx, q.Type, q.Args, *r, cursor, at)
-	if err != nil {
-		return false, false // whoever owns it is told
+	if errors.Is(err, delivery.ErrClosed) && w.ctx.Err() == nil || p.lost(err) {
+		return false, false, nil // whoever owns it is told
 	}
+	if err != nil {
+		return false, false, err
+	}
+	w.mu.Lock()
+	orders := p.orders
+	w.mu.Unlock()
+	// What was ordered after the record was made and before this one was live was done without it.
+	e, err := orders.Ends(ctx, r)
 	q.letGo(h, w.now)
-	if !p.tenure.Valid() {
+	switch {
+	case err != nil && w.delist(h):
+		h.Handle.Remove()
+		return false, false, nil
+	case e != nil:
+		w.End(h, e)
+	case !p.tenure.Valid():
 		// Somebody else may have taken it up before the record was there.
 		if err := w.told(ctx, r); err != nil {
 			w.o.Log.Internal(ctx, "telling of webhook subscription "+r.ID, err)
 		}
 	}
-	return true, truncated
+	return true, truncated, nil
 }
 
-// refreshShared prolongs a subscription (SUB-5).
-func (w *Subscriptions) refreshShared(ctx context.Context, q *Request, known *store.Subscription) (*Result, error) {
+// refresh prolongs a subscription (SUB-5).
+func (w *Subscriptions) refresh(ctx context.Context, q *Request, known *store.Subscription) (*Result, error) {
 	if err := w.verifyRefresh(ctx, q, known); err != nil {
+		return nil, err
+	}
+	lost, err := lostPlace(ctx, q)
+	if err != nil {
 		return nil, err
 	}
 	var found store.Subscription
@@ -246,17 +313,17 @@ func (w *Subscriptions) refreshShared(ctx context.Context, q *Request, known *st
 	case err != nil:
 		return nil, err
 	}
-	res := &Result{ID: q.Sub.ID, RefreshBefore: instant(r.ExpiresAt), Truncated: found.Truncated}
+	res := &Result{ID: q.Sub.ID, RefreshBefore: instant(r.ExpiresAt), Truncated: found.Truncated || lost}
 	if h := w.Get(q.Sub.ID); h != nil {
 		status, ok := h.Handle.Refresh(r, q.hold(w.now()))
 		if ok {
 			q.letGo(h, w.now)
 			h.Handle.Truncated(true)
 			w.mu.Lock()
-			h.dialect, h.own.refreshed, h.own.schema = q.Dialect, r.RefreshedAt, r.Schema
+			h.dialect, h.refreshed, h.schema = q.Dialect, r.RefreshedAt.UnixNano(), r.Schema
 			w.mu.Unlock()
 		}
-		if ok && h.own.part.tenure.Valid() {
+		if ok && h.Ours() {
 			res.Cursor, res.DeliveryStatus = h.Handle.Watermark(), statusOf(status)
 			return res, nil
 		}
@@ -289,24 +356,40 @@ func (w *Subscriptions) storedCursor(ctx context.Context, et EventType, d Defini
 		oldest, _ := t.Bounds()
 		return cursorText(t.Cursor(d.Kernel(), oldest-1)), nil
 	}
-	to, concerns, err := w.sharing.Store.Owned(store.Hold{Shard: inShard(r)}).Resume(ctx, r.Event)
+	to, concerns, err := w.store.Owned(engine.Hold{Shard: inShard(r)}).Resume(ctx, r.Event)
 	if err != nil {
 		return nil, err
 	}
 	if !slices.ContainsFunc(concerns, func(c store.Concern) bool { return c.ID == r.ID && c.Generation == r.Generation }) {
 		base = max(base, to)
 	}
+	if base > t.Head() {
+		head, err := t.Latest(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if base > head { // an older copy of the log was put back, which its owner is about to find
+			oldest, _ := t.Bounds()
+			base = oldest - 1
+		}
+	}
 	return cursorText(t.Cursor(d.Kernel(), base)), nil
 }
 
-// removeShared is Remove. One that is unknown may have been deleted by a process that died before it told
-// the owner, so the owner is told then as well, at a bounded rate.
-func (w *Subscriptions) removeShared(ctx context.Context, id string) (bool, error) {
+// Remove ends the subscription of the id without a word; false when there is none. It is stored
+// before deliveries stop: an answer of success outlives a crash. One that is unknown may have been deleted by a
+// process that died before it told the owner, so the owner is told then as well.
+func (w *Subscriptions) Remove(ctx context.Context, id string) (bool, error) {
+	unlock, err := w.keys.Lock(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
 	r, ok, err := w.store.Subscription(ctx, id)
 	if err != nil {
 		return false, err
 	}
-	of := store.Shard{}
+	of := engine.Shard{}
 	if ok {
 		of = inShard(&r)
 		if err := w.store.DeleteSubscription(ctx, id, r.Generation); err != nil {
@@ -315,36 +398,31 @@ func (w *Subscriptions) removeShared(ctx context.Context, id string) (bool, erro
 	}
 	if h := w.Get(id); h != nil && w.delist(h) {
 		h.Handle.Remove()
-		if h.own.part.tenure.Valid() {
+		if h.Ours() {
 			w.leave(h)
 			w.tell(ctx, "webhook subscription ends by unsubscribe", h)
 			return ok && !Lapsed(&r, w.now()), nil
 		}
 		w.host.Release(h.Identity(), h.Arguments())
 	}
-	if !ok {
-		if err := w.unknown.Wait(ctx); err != nil {
-			return false, err
-		}
-	}
 	ctx, cancel := outliving(ctx)
 	defer cancel()
-	if err := w.sharing.Tell(ctx, id, of); err != nil {
+	if err := w.cluster.Tell(ctx, id, of); err != nil {
 		return false, err
 	}
 	return ok && !Lapsed(&r, w.now()), nil
 }
 
-// Verifications are records whose quotas are reserved in the step that stores them (REP-12).
-type sharedRecords struct {
-	store.Shared
-	q store.Quota
+// admittedRecords are verifications whose quotas are reserved in the step that stores them (REP-12).
+type admittedRecords struct {
+	Records
+	q engine.Quota
 }
 
 // PutVerification implements [verify.Records].
-func (s sharedRecords) PutVerification(ctx context.Context, v store.Verification) error {
+func (s admittedRecords) PutVerification(ctx context.Context, v store.Verification) error {
 	err := s.AdmitVerification(ctx, v, s.q)
-	var full *store.QuotaError
+	var full *engine.QuotaError
 	if errors.As(err, &full) {
 		return fault.Exhausted("verifications", full.Limit)
 	}
@@ -354,7 +432,7 @@ func (s sharedRecords) PutVerification(ctx context.Context, v store.Verification
 // Describe completes what a record says of a subscription that lives elsewhere: its safe cursor.
 func (w *Subscriptions) Describe(ctx context.Context, r *store.Subscription) *string {
 	et, ok := w.host.Type(r.Event)
-	if !ok || w.sharing == nil || et.Current() == nil || et.Current().Kernel().NoReplay {
+	if !ok || et.Current() == nil || et.Current().Kernel().NoReplay {
 		return nil
 	}
 	cursor, err := w.storedCursor(ctx, et, et.Current(), r)

@@ -5,33 +5,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // Redefined ends the webhook subscriptions of a type that was changed incompatibly, and wakes the
-// others to go on under d (EVOL-2, EVOL-3).
-func (w *Subscriptions) Redefined(et EventType, d Definition) error {
-	switch {
-	case w.sharing != nil:
-		w.Review(et)
-		w.Each(OfType(et), func(h *Live) { h.Handle.Wake() })
-	case d.Changed() != "":
-		w.EndAll(OfType(et), fault.SchemaChanged(d.Changed()))
-	case !d.Webhooks():
-		w.EndAll(OfType(et), fault.UnsupportedMode(wire.ModeWebhook))
-	default:
-		fresh, err := w.open(context.Background(), et)
-		if err != nil {
-			return err
-		}
-		if fresh != nil {
-			fresh.Ready()
-		}
-		w.Each(OfType(et), func(h *Live) { h.Handle.Wake() })
-	}
-	return nil
+// others to go on under the new definition (EVOL-2, EVOL-3).
+func (w *Subscriptions) Redefined(et EventType) {
+	w.Review(et)
+	w.Each(OfType(et), func(h *Live) { h.Handle.Wake() })
 }
 
 // OfPrincipal picks the subscriptions of a principal to the named events, or to all when none are named.

@@ -7,7 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
@@ -92,14 +93,25 @@ func (w *Subscriptions) openFeedReader(ctx context.Context, et EventType, sub Id
 func (r *feedReader) notAfter(cursor string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	ahead := len(r.found) > 0 && cursor == r.last
+	at := bare(cursor)
+	ahead := len(r.found) > 0 && at == bare(r.last)
 	for i := range r.found {
-		ahead = ahead || r.found[i].cursor == cursor
+		ahead = ahead || bare(r.found[i].cursor) == at
 	}
 	if ahead {
 		return r.passed
 	}
 	return cursor
+}
+
+// bare is the cursor without its proof: builds of before gave out none.
+func bare(cursor string) string {
+	c, err := wire.ParseCursor(cursor)
+	if err != nil {
+		return cursor
+	}
+	c.Proof = 0
+	return c.String()
 }
 
 // Read implements [delivery.Reader].

@@ -9,10 +9,8 @@ import (
 
 // A Holding is what [Subscriptions] keep at a moment, beside their records.
 type Holding struct {
-	Live         []string       // ids
-	Owned        map[string]int // subscriptions of a principal, places taken included
-	Total        int            // the same of all
-	Locks        int            // ids of which one is begun or ended
+	Live         []string // ids
+	Locks        int      // ids of which one is begun or ended
 	Verification verify.Holding
 	// Found is what checks have found and nobody has settled, in bytes; Counted is the same as it is
 	// bounded.
@@ -23,7 +21,7 @@ type Holding struct {
 func (w *Subscriptions) Holding() Holding {
 	h := Holding{Locks: w.keys.Len(), Verification: w.verifier.Holding()}
 	w.mu.Lock()
-	h.Live, h.Owned, h.Total = slices.Sorted(maps.Keys(w.byID)), maps.Clone(w.owned), w.total
+	h.Live = slices.Sorted(maps.Keys(w.byID))
 	live := slices.Collect(maps.Values(w.byID))
 	w.mu.Unlock()
 	for _, l := range live {

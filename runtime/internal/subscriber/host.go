@@ -5,20 +5,18 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
-	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
 // A Host is the server whose subscriptions they are.
 type Host interface {
-	// Known reports whether an event type of that name is registered.
-	Known(event string) bool
 	// Type is the event type of that name; false when none is registered.
 	Type(event string) (EventType, bool)
 
@@ -62,9 +60,8 @@ type Definition interface {
 	Check() *feed.Check
 	// Webhooks reports whether it offers webhook (LIST-3).
 	Webhooks() bool
-	// Lineage differs from that of the definition before it when the change was incompatible; Changed
-	// is then the feature, otherwise "" (EVOL-2).
-	Lineage() uint64
+	// Changed is the feature in which it differs incompatibly from the definition before it, "" for none
+	// (EVOL-2).
 	Changed() string
 	// Fingerprint identifies the schemas (EVOL-4).
 	Fingerprint() string
@@ -102,10 +99,9 @@ func identityOf(r *store.Subscription) Identity {
 
 // Options are what subscriptions are kept by.
 type Options struct {
-	Host  Host
-	Store store.SubscriptionStore
-	// Sharing is set where several processes serve the store.
-	Sharing *Sharing
+	Host    Host
+	Store   Records
+	Cluster *Cluster
 	// Durable tells that the store outlives the process.
 	Durable bool
 	// Guard sends everything; Shutdown closes it.
@@ -116,7 +112,7 @@ type Options struct {
 	Grace  time.Duration
 	Quota  Quota
 	Verify verify.Options
-	// Delivery are the engine's; Sender, Store, Ended and Gapped are set here.
+	// Delivery are the engine's; Sender, Ended and Gapped are set here.
 	Delivery delivery.Options
 	// Reauthorize is the interval at which the hooks are asked again; 0 or less: never (AUTH-2).
 	Reauthorize time.Duration

@@ -1,28 +1,24 @@
 package subscriber
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // ownOrphans ends the subscriptions of a shard whose event type no process has registered for a time
 // (EVOL-1), and gives the shard up when this one registers it.
 func (w *Subscriptions) ownOrphans(t Tenure) {
-	p := &part{w: w, tenure: t, owned: w.sharing.Store.Owned(t.Hold())}
-	p.shard = w.engine.NewShard(delivery.ShardOptions{Store: p.owned, Fenced: t.Fenced, May: t.Valid})
-	defer func() {
-		if t.Valid() {
-			_ = p.shard.Drain(t.Context()) // nothing is kept of it
-		} else {
-			p.shard.Drop()
-		}
-	}()
-	for after, pause := "", time.Duration(0); ; {
+	of := w.orphansOf(t)
+	defer of.giveUp()
+	for pause := time.Duration(0); ; {
 		select {
 		case <-t.Context().Done():
 			return
@@ -30,25 +26,100 @@ func (w *Subscriptions) ownOrphans(t Tenure) {
 			return
 		case <-time.After(pause):
 		}
-		if et, ok := w.host.Type(t.Hold().Shard.Topic); ok && et.Current() != nil && et.Current().Webhooks() {
+		if w.serves(t.Hold().Shard) {
 			return
 		}
-		page, err := p.owned.Subscriptions(t.Context(), after, loadPage)
-		for i := range page {
-			if err == nil {
-				err = w.endRecord(t.Context(), p, &page[i], w.orphaned(t.Hold().Shard.Topic))
-				after = page[i].ID
-			}
-		}
 		pause = lookPause
-		if err == nil && len(page) > 0 {
-			pause = 0
-		}
-		if err != nil && !p.lost(err) {
-			w.o.Log.Internal(t.Context(), "ending the subscriptions of "+t.Hold().Shard.String(), err)
+		if err := of.end(); err != nil {
 			pause = restorePause
 		}
 	}
+}
+
+// EndOrphans ends the subscriptions of a shard whose event type is not registered, as a process does that is the only
+// one to serve them, until all have ended or the type is registered.
+func (w *Subscriptions) EndOrphans(t Tenure) {
+	w.background(func() {
+		of := w.orphansOf(t)
+		defer of.giveUp()
+		for !w.serves(t.Hold().Shard) && of.end() != nil {
+			select {
+			case <-w.ctx.Done():
+				return
+			case <-time.After(restorePause):
+			}
+		}
+	})
+}
+
+// serves reports whether the shard's event type is registered here, with webhooks, or was taken up.
+func (w *Subscriptions) serves(of engine.Shard) bool {
+	if w.partOf(of) != nil {
+		return true
+	}
+	et, ok := w.host.Type(of.Topic)
+	return ok && et.Current() != nil && et.Current().Webhooks()
+}
+
+// orphans are the subscriptions of a shard whose event type nobody serves.
+type orphans struct{ *part }
+
+func (w *Subscriptions) orphansOf(t Tenure) orphans {
+	p := &part{w: w, tenure: t, owned: w.store.Owned(t.Hold())}
+	p.shard = w.engine.NewShard(delivery.ShardOptions{Store: p.owned, Fenced: t.Fenced, May: t.Valid})
+	return orphans{p}
+}
+
+func (o orphans) giveUp() {
+	if o.tenure.Valid() {
+		_ = o.shard.Drain(o.tenure.Context()) // nothing is kept of it
+	} else {
+		o.shard.Drop()
+	}
+}
+
+// end ends all that there are. A failure is logged.
+func (o orphans) end() error {
+	ctx, of := o.tenure.Context(), o.tenure.Hold().Shard
+	for after := ""; ; {
+		page, err := o.owned.Subscriptions(ctx, after, loadPage)
+		for i := 0; i < len(page) && err == nil; i++ {
+			err = o.endOne(ctx, page[i].ID)
+		}
+		if err != nil {
+			if !o.lost(err) {
+				o.w.o.Log.Internal(ctx, "ending the subscriptions of "+of.String(), err)
+			}
+			return err
+		}
+		if len(page) == 0 {
+			return nil
+		}
+		after = page[len(page)-1].ID
+	}
+}
+
+// endOne ends one subscription, unless its event type has been registered meanwhile.
+func (o orphans) endOne(ctx context.Context, id string) error {
+	unlock, err := o.w.keys.Lock(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	r, ok, err := o.w.store.Subscription(ctx, id)
+	switch {
+	case err != nil || !ok || o.w.serves(inShard(&r)) || o.w.forged(ctx, &r):
+		return err
+	case Lapsed(&r, o.w.now()):
+		err = o.w.endRecord(ctx, o.part, &r, nil)
+	default:
+		err = o.w.endRecord(ctx, o.part, &r, o.w.orphaned(r.Event))
+	}
+	o.w.Changed(r.ID, inShard(&r)) // the type may be taken up by now
+	if errors.Is(err, errAgain) {
+		return nil // it was refreshed at this moment, and is looked at again
+	}
+	return err
 }
 
 // orphaned is what a subscription ends with whose event type nobody serves by webhook.
@@ -61,7 +132,7 @@ func (w *Subscriptions) orphaned(event string) *events.Error {
 
 // Review ends the subscriptions that no build understands any more (REP-16, EVOL-2).
 func (w *Subscriptions) Review(et EventType) {
-	if w == nil || w.sharing == nil {
+	if w == nil {
 		return
 	}
 	type ending struct {
@@ -78,7 +149,7 @@ func (w *Subscriptions) Review(et EventType) {
 	reason := func(schema string) *events.Error {
 		e, ok := reasons[schema]
 		if !ok {
-			e = w.sharing.Obsolete(et.Name(), schema)
+			e = w.cluster.Obsolete(et, schema, true)
 			reasons[schema] = e
 		}
 		return e
@@ -89,9 +160,9 @@ func (w *Subscriptions) Review(et EventType) {
 		if p.et != et {
 			continue
 		}
-		for _, h := range p.live {
-			if !slices.Contains(schemas, h.own.schema) {
-				schemas = append(schemas, h.own.schema)
+		for h := range p.live {
+			if !slices.Contains(schemas, h.schema) {
+				schemas = append(schemas, h.schema)
 			}
 		}
 		for _, s := range p.left {
@@ -113,8 +184,8 @@ func (w *Subscriptions) Review(et EventType) {
 		if p.et != et {
 			continue
 		}
-		for _, h := range p.live {
-			if e := reasons[h.own.schema]; e != nil {
+		for h := range p.live {
+			if e := reasons[h.schema]; e != nil {
 				over = append(over, ending{h, e})
 			}
 		}

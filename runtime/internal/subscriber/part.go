@@ -8,15 +8,16 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 func (w *Subscriptions) newPart(t Tenure, et EventType) *part {
-	p := &part{w: w, tenure: t, et: et, owned: w.sharing.Store.Owned(t.Hold()), live: map[string]*Live{},
+	p := &part{w: w, tenure: t, et: et, owned: w.store.Owned(t.Hold()), live: map[*Live]struct{}{},
 		touched: map[string]bool{}, left: map[string]string{}}
 	p.shard = w.engine.NewShard(delivery.ShardOptions{Store: &trimmingStore{p.owned, w}, Fenced: t.Fenced,
-		May: func() bool { return w.sharing.Heard() && t.Valid() }})
+		Undivided: w.cluster.Shards == 1, May: w.cluster.May(t)})
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -25,6 +26,13 @@ func (w *Subscriptions) newPart(t Tenure, et EventType) *part {
 	}
 	w.parts[t.Hold().Shard] = p
 	return p
+}
+
+// givesAway reports whether the part is that of the shard, and nothing more begins in it.
+func (p *part) givesAway(of engine.Shard) bool {
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	return p.closed && p.tenure.Hold().Shard == of
 }
 
 // close lets nothing more begin in the part.
@@ -40,7 +48,7 @@ func (p *part) forget() {
 	w.mu.Lock()
 	p.closed = true
 	delete(w.parts, p.tenure.Hold().Shard)
-	live := slices.Collect(maps.Values(p.live))
+	live := slices.Collect(maps.Keys(p.live))
 	log := p.log
 	w.mu.Unlock()
 	if log != nil {
@@ -56,7 +64,7 @@ func (p *part) forget() {
 
 // lost tells whether a write was fenced, and ends the tenure then.
 func (p *part) lost(err error) bool {
-	if errors.Is(err, store.ErrFenced) {
+	if errors.Is(err, engine.ErrFenced) {
 		p.tenure.Fenced()
 		return true
 	}
@@ -78,33 +86,36 @@ func (p *part) deleteLapsed(ctx context.Context, r *store.Subscription) error {
 	return p.owned.DeleteSubscription(ctx, r.ID, r.Generation)
 }
 
-// lapseShared ends a subscription that the engine has found expired, and that is not live any more. It may
-// have been refreshed at another process, of which this one has not heard yet.
-func (w *Subscriptions) lapseShared(ctx context.Context, h *Live) {
+// expire ends a live subscription whose time is over, unless it was refreshed since: at another process, of which
+// this one has not heard yet, or at this moment. Then it goes on as it is.
+func (w *Subscriptions) expire(ctx context.Context, h *Live) {
 	for range maxRounds {
 		r, ok, err := w.store.Subscription(ctx, h.ID)
 		if err == nil && ok && r.Generation == h.Generation {
 			if !Lapsed(&r, w.now()) {
-				w.host.Release(h.Identity(), h.Arguments())
-				w.Changed(h.ID, inShard(&r))
+				h.Handle.Extend(r.ExpiresAt)
+				w.apply(h, &r)
 				return
 			}
-			if err = h.own.part.deleteLapsed(ctx, &r); errors.Is(err, errAgain) {
+			if err = h.part.deleteLapsed(ctx, &r); errors.Is(err, errAgain) {
 				continue
 			}
 		}
 		if err != nil {
-			if !h.own.part.lost(err) {
+			if !h.part.lost(err) {
 				w.o.Log.Internal(ctx, "ending webhook subscription "+h.ID, err)
 			}
-			w.host.Release(h.Identity(), h.Arguments())
-			w.Changed(h.ID, h.own.part.tenure.Hold().Shard)
+			w.Changed(h.ID, h.part.tenure.Hold().Shard)
 			return
 		}
-		w.leave(h)
-		w.tell(ctx, "webhook subscription expires", h)
+		if w.delist(h) {
+			h.Handle.Remove()
+			w.leave(h)
+			w.tell(ctx, "webhook subscription expires", h)
+		}
 		return
 	}
+	w.Changed(h.ID, h.part.tenure.Hold().Shard) // somebody else changes it all the time
 }
 
 // compareEvery is how often an owner compares what is live with what is stored: a process may have died
@@ -134,12 +145,12 @@ func (p *part) compare(ctx context.Context) error {
 		for i := range page {
 			r := &page[i]
 			after = r.ID
-			h := live[r.ID]
-			delete(live, r.ID)
+			h := w.byID[r.ID]
+			delete(live, h)
 			left, aside := p.left[r.ID]
 			switch {
 			case h == nil && aside && left == r.Schema:
-			case h == nil, h.Generation != r.Generation, h.own.refreshed.Before(r.RefreshedAt),
+			case h == nil, h.part != p, h.Generation != r.Generation, h.refreshed < r.RefreshedAt.UnixNano(),
 				h.Handle.Paused() == r.PausedAt.IsZero():
 				changed = append(changed, r.ID)
 			}
@@ -149,8 +160,8 @@ func (p *part) compare(ctx context.Context) error {
 			w.Changed(id, of)
 		}
 	}
-	for id := range live {
-		w.Changed(id, of)
+	for h := range live {
+		w.Changed(h.ID, of)
 	}
 	return nil
 }

@@ -18,9 +18,6 @@ func (w *Subscriptions) SetPaused(ctx context.Context, id string, paused bool) e
 	}
 	defer unlock()
 	h := w.Get(id)
-	if h == nil && w.sharing == nil {
-		return fault.NotFound("subscription")
-	}
 	r, err := w.change(ctx, id, func(r *store.Subscription) bool {
 		if r.PausedAt.IsZero() != paused {
 			return false
@@ -35,7 +32,7 @@ func (w *Subscriptions) SetPaused(ctx context.Context, id string, paused bool) e
 		return fault.NotFound("subscription")
 	case err != nil:
 		return fmt.Errorf("storing the pause of subscription %s: %w", id, err)
-	case w.sharing != nil && (h == nil || !h.own.part.tenure.Valid()):
+	case h == nil || !h.Ours():
 		return w.told(ctx, &r)
 	case paused:
 		h.Handle.Pause(r.PausedAt)

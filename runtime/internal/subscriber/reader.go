@@ -6,13 +6,13 @@ import (
 	"errors"
 	"sync/atomic"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A boundReader is a webhook subscription's place in its log or feed, as the delivery engine wants
@@ -83,11 +83,8 @@ func (w *Subscriptions) newLogReader(et EventType, sub Identity, a Arguments) *l
 // Read implements [delivery.Reader].
 func (r *logReader) Read(ctx context.Context, after store.Position, limit int) (delivery.Found, error) {
 	a, ok := r.arguments()
-	if !ok && r.w.sharing != nil {
-		return delivery.Found{}, errUnread // it is given to a process that serves it
-	}
 	if !ok {
-		return delivery.Found{Upto: after}, nil
+		return delivery.Found{}, errUnread // it ends, or is given to a process that serves it
 	}
 	at := r.reader.Topic().Reader(a.Arguments, r.id, nil, after)
 	p, err := at.Next(hook.WithPrincipal(ctx, r.principal), nil, topic.Batch(limit))
@@ -111,10 +108,7 @@ var errUnread = errors.New("the event type as it is registered here does not ser
 // Park implements [delivery.Reader].
 func (r *logReader) Park(after store.Position) bool {
 	a, ok := r.arguments()
-	if !ok && r.w.sharing != nil {
-		return false
-	}
-	return !ok || r.reader.ParkAt(a.Arguments, after) // without any the end is on its way
+	return ok && r.reader.ParkAt(a.Arguments, after)
 }
 
 // Unpark implements [delivery.Reader].

@@ -7,12 +7,13 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // ReplayTime bounds how long [Subscriptions.Replay] waits for a check.
@@ -47,8 +48,7 @@ func NoReplay(event string) error {
 
 // badCursor is an operator's cursor that no subscription could ever have got from this place.
 func badCursor(cursor, why string) error {
-	return fmt.Errorf("the cursor of %d bytes %s: %w",
-		len(cursor), why, events.Invalid(events.FieldError{Path: "/cursor", Message: why}))
+	return events.Invalid(events.FieldError{Message: fmt.Sprintf("the cursor of %d bytes %s", len(cursor), why)})
 }
 
 // checkCursor refuses a cursor that is none of the subscription's. What retention has dropped, and
@@ -63,11 +63,11 @@ func (w *Subscriptions) checkCursor(ctx context.Context, et EventType, principal
 		return badCursor(cursor, "belongs to another event type")
 	}
 	if d.Check() == nil && c.Kind != wire.LogCursor {
-		return badCursor(cursor, "is not one of a log")
+		return badCursor(cursor, "is not a log cursor")
 	}
 	if d.Check() != nil {
 		if !et.Feeds().Owns(d.Check(), a.Arguments, principal, cursor) {
-			return badCursor(cursor, "belongs to other Arguments or to another principal")
+			return badCursor(cursor, "belongs to a subscription with other arguments or another principal")
 		}
 	}
 	if d.Check() != nil && !d.Check().Emits {
@@ -176,18 +176,14 @@ func (w *Subscriptions) replace(ctx context.Context, h *Live, a Arguments, reade
 	if w.Get(h.ID) != h {
 		return nil, fault.NotFound("subscription")
 	}
-	records := w.recordsOf(h)
+	records := h.part.owned
 	old, r, err := w.anew(ctx, records, h.ID, cursor)
 	if err != nil {
 		return nil, err
 	}
-	next := &Live{own: h.own, ID: h.ID, Principal: h.Principal, URL: h.URL, Type: h.Type, Generation: r.Generation,
+	next := &Live{part: h.part, created: h.created, ID: h.ID, Principal: h.Principal, Type: h.Type, Generation: r.Generation,
 		charge: h.charge, reader: reader}
-	var shard *delivery.Shard
-	if h.own != nil {
-		shard = h.own.part.shard
-	}
-	next.Handle, err = w.engine.Add(ctx, delivery.Entry{Subscription: r, Reader: reader, Shard: shard, Begin: reader.attach})
+	next.Handle, err = w.engine.Add(ctx, delivery.Entry{Subscription: r, Reader: reader, Shard: h.part.shard, Begin: reader.attach})
 	if err == nil && !w.succeed(h, next) {
 		// It was ended meanwhile, for which nobody needs the key.
 		next.Handle.Remove()
@@ -200,13 +196,13 @@ func (w *Subscriptions) replace(ctx context.Context, h *Live, a Arguments, reade
 	}
 	h.Handle.Remove()
 	w.tell(ctx, "webhook subscription is replayed", next, slog.Uint64("generation", next.Generation))
-	w.catchUp(next, a)
+	w.catchUp(next)
 	return next, nil
 }
 
 // anew stores the record of another life, which begins at the cursor. It takes over what another process
 // has changed meanwhile, such as a secret.
-func (w *Subscriptions) anew(ctx context.Context, records store.OwnedStore, id, cursor string) (old, r store.Subscription, err error) {
+func (w *Subscriptions) anew(ctx context.Context, records engine.Owned, id, cursor string) (old, r store.Subscription, err error) {
 	for range maxRounds {
 		var ok bool
 		if old, ok, err = w.store.Subscription(ctx, id); err != nil || !ok {
@@ -226,7 +222,7 @@ func (w *Subscriptions) anew(ctx context.Context, records store.OwnedStore, id, 
 
 // putNew stores the record of another life. A step whose answer was lost may have been taken all
 // the same: the store is asked.
-func (w *Subscriptions) putNew(ctx context.Context, records store.OwnedStore, r *store.Subscription) error {
+func (w *Subscriptions) putNew(ctx context.Context, records engine.Owned, r *store.Subscription) error {
 	revision, err := records.PutSubscription(ctx, *r)
 	if err == nil {
 		r.Revision = revision
@@ -245,7 +241,7 @@ func (w *Subscriptions) putNew(ctx context.Context, records store.OwnedStore, r 
 }
 
 // putBack makes the store have the earlier life again, whose deliveries go on.
-func (w *Subscriptions) putBack(records store.OwnedStore, r, old *store.Subscription) {
+func (w *Subscriptions) putBack(records engine.Owned, r, old *store.Subscription) {
 	ctx, cancel := finishing()
 	defer cancel()
 	old.Revision = r.Revision
@@ -266,12 +262,11 @@ func (w *Subscriptions) succeed(h, next *Live) bool {
 	if w.byID[h.ID] != h {
 		return false
 	}
-	next.dialect = h.dialect
+	next.dialect, next.refreshed, next.schema = h.dialect, h.refreshed, h.schema
 	h.next = next
 	w.byID[h.ID] = next
-	if h.own != nil {
-		h.own.part.live[h.ID] = next
-	}
+	delete(h.part.live, h)
+	h.part.live[next] = struct{}{}
 	return true
 }
 

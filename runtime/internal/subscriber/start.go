@@ -2,46 +2,45 @@ package subscriber
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // An origin says where a subscription that starts comes from.
 type origin int
 
 const (
-	// asked for just now: its record is to be stored.
-	asked origin = iota
-	// stored before the process began: its log knows what it has been offered.
-	stored
+	// stored before the part was opened: its log knows what it has been offered.
+	stored origin = iota
 	// moved is stored with progress that is none of its log's.
 	moved
-	// admitted is stored with its concern, perhaps after its log was opened.
+	// late is stored perhaps after its log was opened.
+	late
+	// admitted was stored a moment ago, with its concern, and nobody else has owned its shard since.
 	admitted
 )
 
 // A seat is where a subscription is started.
 type seat struct {
-	part *part // nil where one process has the store
+	part *part
 	from origin
 	hold time.Time // nothing is delivered before
 	// fresh tells that it was asked for just now although its record is stored.
 	fresh bool
+	// lost tells that what the record has come to is not in its log any more.
+	lost bool
 }
 
-// start stores the record, unless it is there already, and hands the subscription to the engine.
-// After an error nothing of it is left. truncated tells that a check could not go on from cursor.
-// The caller holds the key and a place in the quotas, and is a member. Nothing is delivered before
-// the seat's hold.
+// start hands a subscription whose record is stored to the engine. truncated tells that a check could not go on
+// from cursor. The caller holds the key and is a member. Nothing is delivered before the seat's hold.
 func (w *Subscriptions) start(ctx context.Context, et EventType, a Arguments, r store.Subscription, cursor string, at seat) (h *Live, truncated bool, err error) {
 	sub := identityOf(&r)
-	h = &Live{ID: r.ID, Principal: r.Principal, URL: r.URL, Type: et, Generation: r.Generation, charge: w.charge(a), dialect: wire.Dialect(r.Codes)}
+	h = &Live{ID: r.ID, Principal: r.Principal, Type: et, Generation: r.Generation, charge: w.charge(a),
+		part: at.part, created: r.CreatedAt.UnixNano(), refreshed: r.RefreshedAt.UnixNano(), schema: r.Schema, dialect: wire.Dialect(r.Codes)}
 	if a.Def.Check() != nil {
 		if h.reader, truncated, err = w.openFeedReader(ctx, et, sub, a, cursor, true); err != nil {
 			return nil, false, err
@@ -49,96 +48,45 @@ func (w *Subscriptions) start(ctx context.Context, et EventType, a Arguments, r 
 	} else {
 		h.reader = w.newLogReader(et, sub, a)
 	}
-	if at.part != nil {
-		h.own = &ownership{part: at.part, created: r.CreatedAt, refreshed: r.RefreshedAt, schema: r.Schema}
+	// Who has asked just now is told by the response.
+	if at.lost = (at.lost || truncated) && !at.fresh; at.lost {
+		// Before anything moves past the gap (D7): whoever goes on after a crash does not see it any more.
+		if err := w.noteGap(ctx, r.ID, r.Generation, at.part); err != nil {
+			h.reader.Close()
+			return nil, false, err
+		}
+		r.Truncated = true
 	}
-	if h.Handle, err = w.hand(ctx, &r, h.reader, at, et); err != nil {
+	w.mu.Lock()
+	log := at.part.log
+	w.mu.Unlock()
+	h.Handle, err = w.engine.Add(ctx, delivery.Entry{Subscription: r, Reader: h.reader, Log: log, Shard: at.part.shard,
+		Restored: at.from == stored || at.from == late, Late: at.from == late, Concerned: at.from == admitted,
+		Begin: h.reader.attach, Hold: at.hold, Gap: at.lost})
+	if err != nil {
+		h.reader.Close()
 		return nil, false, err
 	}
 	if !w.enlist(h) {
 		h.Handle.Remove()
 		return nil, false, delivery.ErrClosed
 	}
-	if at.part == nil || at.fresh { // of a shard there may be many
-		w.tell(ctx, "webhook subscription begins", h, slog.Bool("restored", at.from != asked && !at.fresh))
+	if at.fresh { // of a shard there may be many
+		w.tell(ctx, "webhook subscription begins", h)
 	}
-	w.catchUp(h, a)
+	w.catchUp(h)
 	return h, truncated, nil
 }
 
 // catchUp ends a subscription whose type was changed while nobody could see it.
-func (w *Subscriptions) catchUp(h *Live, a Arguments) {
-	et := h.Type
-	if e := et.Refuses(); e != nil {
+func (w *Subscriptions) catchUp(h *Live) {
+	w.mu.Lock()
+	schema := h.schema
+	w.mu.Unlock()
+	if e := h.Type.Refuses(); e != nil {
 		w.End(h, e)
-	} else if w.sharing != nil {
-		return // another process may serve it as it was
-	} else if d := et.Current(); d == nil {
-		w.End(h, fault.NotFound("event"))
-	} else if d.Lineage() != a.Def.Lineage() {
-		w.End(h, fault.SchemaChanged(d.Changed()))
-	}
-}
-
-// hand stores the record where it is asked for and gives the subscription to the engine. After an
-// error the reader is closed and nothing is stored.
-//
-// A record without a concern begins, after a crash, where its log is dispatched to. So a new one is
-// stored as lapsed until the engine has stored its concern: a crash in between leaves nothing, and
-// the subscriber, who has had no answer, begins anew from its cursor.
-func (w *Subscriptions) hand(ctx context.Context, r *store.Subscription, reader boundReader, at seat, et EventType) (*delivery.Handle, error) {
-	from, l, shard := at.from, w.logOf(et), (*delivery.Shard)(nil)
-	if at.part != nil {
-		w.mu.Lock()
-		l, shard = at.part.log, at.part.shard
-		w.mu.Unlock()
-	}
-	provisional := from == asked && l != nil && w.o.Durable
-	if from == asked {
-		first := *r
-		if provisional {
-			first.ExpiresAt = time.Unix(1, 0)
-		}
-		if err := w.put(ctx, &first); err != nil {
-			reader.Close()
-			return nil, err
-		}
-		r.Revision = first.Revision
-	}
-	handle, err := w.engine.Add(ctx, delivery.Entry{Subscription: *r, Reader: reader, Log: l, Shard: shard,
-		Restored: from == stored || from == admitted, Late: from == admitted, Begin: reader.attach, Hold: at.hold})
-	if err != nil {
-		reader.Close()
-	} else if provisional {
-		if err = w.put(ctx, r); err != nil {
-			handle.Remove()
-		}
-	}
-	if err != nil {
-		if from == asked {
-			w.undo(r)
-		}
-		return nil, err
-	}
-	return handle, nil
-}
-
-// put stores a new record in place of whatever an earlier subscription has left.
-func (w *Subscriptions) put(ctx context.Context, r *store.Subscription) error {
-	for {
-		revision, err := w.store.PutSubscription(ctx, *r)
-		if err == nil {
-			r.Revision = revision
-			return nil
-		}
-		if !errors.Is(err, store.ErrConflict) {
-			return err
-		}
-		left, _, err := w.store.Subscription(ctx, r.ID)
-		if err != nil {
-			return err
-		}
-		r.Revision = left.Revision
+	} else if e := w.cluster.Obsolete(h.Type, schema, true); e != nil {
+		w.End(h, e)
 	}
 }
 
@@ -151,7 +99,7 @@ func (w *Subscriptions) undo(r *store.Subscription) {
 	}
 }
 
-// log tells the operator of a subscription: its id and event, never a secret, URL or payload.
+// tell tells the operator of a subscription: its id and event, never a secret, URL or payload.
 func (w *Subscriptions) tell(ctx context.Context, message string, h *Live, more ...slog.Attr) {
 	attrs := append([]slog.Attr{slog.String("subscription", h.ID), slog.String("event", h.Type.Name())}, more...)
 	w.o.Log.Logger.LogAttrs(ctx, slog.LevelInfo, "mcp events: "+message, attrs...)

@@ -7,17 +7,16 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/ring"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
-	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A Request is one events/subscribe.
@@ -101,7 +100,7 @@ func (w *Subscriptions) parse(ctx context.Context, principal string, d Definitio
 		return Arguments{}, err
 	}
 	id := wire.SubscriptionID(wire.ModeWebhook, principal, p.Delivery.URL, p.Name, canonical)
-	if w.Get(id) == nil && !w.isPending(id) && !w.isStored(ctx, id) {
+	if w.Get(id) == nil && !w.isStored(ctx, id) {
 		return Arguments{}, err
 	}
 	if a, invalid = reparse(d, p.Arguments); invalid != nil {
@@ -110,11 +109,8 @@ func (w *Subscriptions) parse(ctx context.Context, principal string, d Definitio
 	return a, nil
 }
 
-// isStored reports whether another process may have the subscription of the id.
+// isStored reports whether there is a subscription of the id, which may live in another process.
 func (w *Subscriptions) isStored(ctx context.Context, id string) bool {
-	if w.sharing == nil {
-		return false
-	}
 	r, ok, err := w.store.Subscription(ctx, id)
 	return err == nil && ok && !Lapsed(&r, w.now())
 }
@@ -166,54 +162,6 @@ func instant(t time.Time) *string {
 	return &text
 }
 
-// Subscribe refreshes the subscription of the key or makes one. Whatever goes wrong leaves an
-// existing one as it was, and nothing behind where there was none (ERR-2).
-func (w *Subscriptions) Subscribe(ctx context.Context, q *Request) (*Result, error) {
-	unlock, err := w.keys.Lock(ctx, q.Sub.ID)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	if w.sharing != nil {
-		return w.subscribeShared(ctx, q)
-	}
-	h, err := w.find(ctx, q.Type, q.Sub.ID)
-	if err != nil {
-		return nil, err
-	}
-	if h != nil {
-		res, err := w.refresh(ctx, q, h)
-		if err != nil || res != nil {
-			return res, err
-		}
-		w.lapse(ctx, h) // at this moment
-	}
-	return w.begin(ctx, q)
-}
-
-// find returns the live subscription of the id; nil when there is none or its time is over. One
-// whose restoring is still to come is restored now. The caller holds the key.
-func (w *Subscriptions) find(ctx context.Context, et EventType, id string) (*Live, error) {
-	if w.isPending(id) {
-		if err := w.restoreOne(ctx, et, id); err != nil {
-			return nil, fault.Typed(err)
-		}
-	}
-	h := w.Get(id)
-	if h == nil {
-		return nil, nil
-	}
-	r, ok, err := w.store.Subscription(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	if !ok || Lapsed(&r, w.now()) {
-		w.lapse(ctx, h)
-		return nil, nil
-	}
-	return h, nil
-}
-
 // Lapsed reports whether the record's time is over (SUB-5).
 func Lapsed(r *store.Subscription, now time.Time) bool {
 	return !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt)
@@ -231,43 +179,15 @@ func (w *Subscriptions) verifyRefresh(ctx context.Context, q *Request, known *st
 	})
 }
 
-// refresh prolongs a live subscription (SUB-5). The result is nil when it lapsed meanwhile.
-func (w *Subscriptions) refresh(ctx context.Context, q *Request, h *Live) (*Result, error) {
-	known, ok, err := w.store.Subscription(ctx, q.Sub.ID)
-	if err != nil || !ok {
-		return nil, err
+// lostPlace tells that the cursor of a refresh is of another life of the log than the subscription, which
+// goes on where it is: what the subscriber has read may be none of what the log holds (CUR-8).
+func lostPlace(ctx context.Context, q *Request) (bool, error) {
+	t := q.Type.Topic()
+	if q.Replay.Cursor == nil || t == nil {
+		return false, nil
 	}
-	if err := w.verifyRefresh(ctx, q, &known); err != nil {
-		return nil, err
-	}
-	var truncated bool
-	var unusable error
-	r, err := w.change(ctx, q.Sub.ID, func(r *store.Subscription) bool {
-		truncated = r.Truncated
-		if unusable = w.renew(r, q); unusable != nil {
-			return false
-		}
-		return !Lapsed(&known, w.now())
-	})
-	if err == nil {
-		err = unusable
-	}
-	switch {
-	case errors.Is(err, errGone):
-		return nil, nil
-	case err != nil:
-		return nil, err
-	}
-	found, ok := h.Handle.Refresh(r, q.hold(w.now()))
-	if !ok {
-		return nil, nil
-	}
-	q.letGo(h, w.now)
-	h.Handle.Truncated(true)
-	w.mu.Lock()
-	h.dialect = q.Dialect
-	w.mu.Unlock()
-	return &Result{ID: q.Sub.ID, RefreshBefore: instant(r.ExpiresAt), Cursor: h.Handle.Watermark(), Truncated: truncated, DeliveryStatus: statusOf(found)}, nil
+	stands, err := t.Stands(ctx, q.Args.Def.Kernel(), *q.Replay.Cursor)
+	return !stands, err
 }
 
 // renew makes a record what a refresh asks for.
@@ -282,50 +202,6 @@ func (w *Subscriptions) renew(r *store.Subscription, q *Request) error {
 	r.Codes, r.RefreshedAt, r.ExpiresAt = int(q.Dialect), now, w.o.Terms.Until(q.TTLMs, q.Forever, now)
 	r.NotBefore, r.Schema = now.Add(ReplyTime), q.Args.Def.Fingerprint()
 	return nil
-}
-
-// begin makes a new subscription.
-func (w *Subscriptions) begin(ctx context.Context, q *Request) (_ *Result, err error) {
-	if err := w.reserve(q.Sub.Principal); err != nil {
-		return nil, err
-	}
-	kept := false
-	defer func() {
-		if !kept {
-			w.giveBack(q.Sub.Principal)
-		}
-	}()
-	// Its charge until it is live and has one of its own, so that a refusal comes first (CAP-5).
-	charge := w.charge(q.Args)
-	if err := w.host.Take(q.Sub.Principal, charge); err != nil {
-		return nil, err
-	}
-	defer w.host.Give(q.Sub.Principal, charge)
-	at, err := w.place(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	keys := webhook.NewRing(q.Secret)
-	p := verify.Pair{Principal: q.Sub.Principal, URL: q.RawURL}
-	if err := w.verifier.Verify(ctx, &verify.Candidate{Pair: p, ID: q.Sub.ID, At: q.URL, Ring: keys, Live: func() bool { return w.isLive(p) }}); err != nil {
-		return nil, err
-	}
-	if err := w.host.Join(ctx, q.Sub, q.Args); err != nil {
-		return nil, fault.Typed(err)
-	}
-	now := w.now()
-	r := store.Subscription{ID: q.Sub.ID, Principal: q.Sub.Principal, URL: q.RawURL, Event: q.Sub.Event, Arguments: q.Args.Canonical(),
-		Secrets: ring.Stored(keys), Codes: int(q.Dialect), Generation: newGeneration(),
-		CreatedAt: now, RefreshedAt: now, ExpiresAt: w.o.Terms.Until(q.TTLMs, q.Forever, now), Progress: at.progress,
-		NotBefore: now.Add(ReplyTime)}
-	h, again, err := w.start(ctx, q.Type, q.Args, r, at.cursor, seat{from: asked, hold: q.hold(w.now())})
-	if err != nil {
-		w.host.Leave(q.Sub, q.Args)
-		return nil, err
-	}
-	q.letGo(h, w.now)
-	kept = true
-	return &Result{ID: q.Sub.ID, RefreshBefore: instant(r.ExpiresAt), Cursor: h.reader.Cursor(at.progress.Base), Truncated: at.truncated || again}, nil
 }
 
 // No delivery overtakes the response of the subscribe that it follows: a receiver that does not know
@@ -385,7 +261,7 @@ func (w *Subscriptions) isLive(p verify.Pair) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, h := range w.byID {
-		if h.Principal == p.Principal && h.URL == p.URL {
+		if h.Principal == p.Principal && h.Handle.URL() == p.URL {
 			return true
 		}
 	}

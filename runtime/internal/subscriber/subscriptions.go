@@ -2,38 +2,39 @@
 // records are the store's, their deliveries the engine's (package delivery), and what they are
 // subscribed to is the server's ([EventType], [Host]); this is what ties the three together.
 //
-// Start at [Subscriptions]. Where several processes serve one store, each owns parts of the subscriptions
-// (sharing.go), takes them up from the one before it (takeup.go) and answers for all (ask.go). subscribe.go begins and refreshes (start.go), restore.go takes up at a
-// start what is stored, end.go ends, change.go follows the event types and the author's hooks, replay.go
-// goes back for an operator. A subscription reads as a reader with a position: the type's own log
-// (reader.go), or what a check found (feedreader.go).
+// Start at [Subscriptions]. Of the processes that serve a store, which may be one ([Cluster]), each owns parts of the
+// subscriptions (sharing.go, part.go), takes them up from the one before it or as they are stored (takeup.go), and
+// answers for all: ask.go begins, refreshes and removes. subscribe.go is what is asked for, start.go makes a
+// subscription live, sync.go follows what other processes have changed, end.go and obsolete.go end, change.go follows
+// the event types and the author's hooks, replay.go goes back for an operator. A subscription reads as a reader with a
+// position: the type's own log (reader.go), or what a check found (feedreader.go).
 package subscriber
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/keylock"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
-	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // Subscriptions are a server's webhook subscriptions. They are safe for concurrent use.
 type Subscriptions struct {
 	host     Host
 	o        Options
-	store    store.SubscriptionStore
+	store    Records
+	cluster  *Cluster
 	guard    *netguard.Guard
 	engine   *delivery.Engine
 	verifier *verify.Verifier
@@ -46,38 +47,34 @@ type Subscriptions struct {
 
 	restoring atomic.Int64 // event types of which some records were not tried yet
 
-	mu      sync.Mutex
-	byID    map[string]*Live
-	owned   map[string]int     // subscriptions of a principal, places taken included
-	total   int                // the same of all
-	pending map[string]waiting // by id
-	orphans *time.Timer
-	closed  bool
-	logs    map[EventType]*delivery.Log
-
-	sharing *Sharing // nil where one process has the store
-	unknown *rate.Limiter
 	reading chan struct{} // a place for each shard that is read
 	syncs   syncQueue
-	parts   map[store.Shard]*part // guarded by mu, as are:
-	fans    map[EventType]*fanout
-	counts  map[string]int // of shards, by event type
+
+	mu     sync.Mutex
+	closed bool
+	byID   map[string]*Live
+	parts  map[engine.Shard]*part
+	fans   map[EventType]*fanout
+	counts map[string]int // of shards, by event type
 }
 
 // A Live is one live webhook subscription.
 type Live struct {
-	ID, Principal, URL string
-	Type               EventType
-	Generation         uint64
-	Handle             *delivery.Handle
+	ID, Principal string
+	Type          EventType
+	Generation    uint64
+	Handle        *delivery.Handle
 
-	reader boundReader
-	charge int        // of its arguments, in bytes
-	own    *ownership // nil where one process has the store
+	reader  boundReader
+	charge  int // of its arguments, in bytes
+	part    *part
+	created int64 // Unix nanoseconds, as is refreshed
 
-	// Guarded by Subscriptions.mu:
-	dialect wire.Dialect
-	next    *Live // its later life, see replace
+	// Guarded by Subscriptions.mu; as of the record that was seen last:
+	refreshed int64
+	schema    string
+	dialect   wire.Dialect
+	next      *Live // its later life, see replace
 }
 
 // Identity is how hooks of the author know it.
@@ -88,33 +85,22 @@ func (h *Live) Identity() Identity {
 // Arguments are those under the definition that it reads by.
 func (h *Live) Arguments() Arguments { return h.reader.latest() }
 
-// New makes the service over what is stored, which it reads. Each type's subscriptions are taken up by
-// [Subscriptions.Restore].
-func New(ctx context.Context, o Options) (*Subscriptions, error) {
-	w := &Subscriptions{host: o.Host, o: o, store: o.Store, guard: o.Guard, byID: map[string]*Live{}, owned: map[string]int{},
-		pending: map[string]waiting{}, logs: map[EventType]*delivery.Log{}}
+// New makes the service. What is stored is taken up by [Subscriptions.Own] and [Subscriptions.Serve].
+func New(o Options) (*Subscriptions, error) {
+	w := &Subscriptions{host: o.Host, o: o, store: o.Store, cluster: o.Cluster, guard: o.Guard, reading: make(chan struct{}, readers),
+		byID: map[string]*Live{}, parts: map[engine.Shard]*part{}, fans: map[EventType]*fanout{}, counts: map[string]int{}}
 	w.ctx, w.close = context.WithCancel(context.Background())
-	records := verify.Records(o.Store)
-	if w.sharing = o.Sharing; w.sharing != nil {
-		w.parts, w.fans, w.counts = map[store.Shard]*part{}, map[EventType]*fanout{}, map[string]int{}
-		w.unknown, w.reading = rate.NewLimiter(unknownRate, unknownBurst), make(chan struct{}, readers)
-		records = sharedRecords{w.sharing.Store, store.Quota{Own: max(o.Verify.PerPrincipal, 0), All: max(o.Verify.Total, 0)}}
-	}
+	records := admittedRecords{o.Store, engine.Quota{Own: max(o.Verify.PerPrincipal, 0), All: max(o.Verify.Total, 0)}}
 	o.Verify.Now = w.now
 	var err error
 	if w.verifier, err = verify.New(o.Verify, records, o.Guard); err != nil {
 		return nil, err
 	}
 	d := o.Delivery
-	d.Sender, d.Store = o.Guard, &trimmingStore{o.Store, w}
+	d.Sender = o.Guard
 	d.Ended, d.Gapped, d.Now = w.ended, w.gapped, w.now
 	if w.engine, err = delivery.New(d); err != nil {
 		return nil, err
-	}
-	if w.sharing != nil {
-		// Whoever owns a shard reads it.
-	} else if err := w.load(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("webhooks: reading the stored subscriptions: %w", err), w.engine.Shutdown(ctx))
 	}
 	w.background(func() { w.verifier.Sweep(w.ctx, o.Log) })
 	if o.Reauthorize > 0 {
@@ -149,7 +135,7 @@ func (w *Subscriptions) Failing(limit int) (ids []string, total int) { return w.
 func (w *Subscriptions) Delivering() int { return w.engine.Len() }
 
 // Store is where the records are.
-func (w *Subscriptions) Store() store.SubscriptionStore { return w.store }
+func (w *Subscriptions) Store() Records { return w.store }
 
 // Flush waits until what has been delivered is stored.
 func (w *Subscriptions) Flush(ctx context.Context) error { return w.engine.Flush(ctx) }
@@ -159,11 +145,19 @@ func (w *Subscriptions) Guard() *netguard.Guard { return w.guard }
 
 // A trimmingStore tells readers that keep what they found what they need not keep any more.
 type trimmingStore struct {
-	store.OwnedStore
+	engine.Owned
 	w *Subscriptions
 }
 
 func (t *trimmingStore) SaveProgress(ctx context.Context, updates []store.Update) error {
+	return t.save(ctx, updates, func() error { return t.Owned.SaveProgress(ctx, updates) })
+}
+
+func (t *trimmingStore) SaveAttempts(ctx context.Context, updates []store.Update, made [][]operator.Attempt) error {
+	return t.save(ctx, updates, func() error { return t.Owned.SaveAttempts(ctx, updates, made) })
+}
+
+func (t *trimmingStore) save(ctx context.Context, updates []store.Update, save func() error) error {
 	t.w.mu.Lock()
 	var settled []func()
 	for i := range updates {
@@ -178,10 +172,10 @@ func (t *trimmingStore) SaveProgress(ctx context.Context, updates []store.Update
 		f()
 	}
 	if t.w.o.Saved == nil {
-		return t.OwnedStore.SaveProgress(ctx, updates)
+		return save()
 	}
 	began := time.Now()
-	err := t.OwnedStore.SaveProgress(ctx, updates)
+	err := save()
 	t.w.o.Saved(ctx, time.Since(began), err)
 	return err
 }
@@ -222,46 +216,14 @@ func (w *Subscriptions) Each(which func(*Live) bool, f func(*Live)) int {
 	return len(all)
 }
 
-// reserve takes a place in the quotas (SUB-8).
-func (w *Subscriptions) reserve(principal string) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if n := w.o.Quota.PerPrincipal; n >= 0 && w.owned[principal] >= n {
-		return fault.Exhausted("subscriptions", n)
-	}
-	if n := w.o.Quota.Total; n >= 0 && w.total >= n {
-		return fault.Exhausted("subscriptions", n)
-	}
-	w.occupy(principal, 1)
-	return nil
-}
-
-// occupy changes the counts; the caller holds mu.
-func (w *Subscriptions) occupy(principal string, n int) {
-	w.total += n
-	if w.owned[principal] += n; w.owned[principal] <= 0 {
-		delete(w.owned, principal)
-	}
-}
-
-func (w *Subscriptions) giveBack(principal string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.occupy(principal, -1)
-}
-
-// enlist makes h live; its place in the quotas is taken already, where one process has the store. False
-// means that its shard has another owner.
+// enlist makes h live. False means that its shard has another owner.
 func (w *Subscriptions) enlist(h *Live) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if h.own != nil {
-		if h.own.part.closed {
-			return false
-		}
-		h.own.part.live[h.ID] = h
-		w.occupy(h.Principal, 1)
+	if h.part.closed {
+		return false
 	}
+	h.part.live[h] = struct{}{}
 	w.byID[h.ID] = h
 	w.host.Keep(h.Principal, h.charge)
 	return true
@@ -277,7 +239,7 @@ func (w *Subscriptions) charge(a Arguments) int {
 	return n
 }
 
-// delist takes h out and gives its place back; false when it is not live any more.
+// delist takes h out; false when it is not live any more.
 func (w *Subscriptions) delist(h *Live) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -285,10 +247,10 @@ func (w *Subscriptions) delist(h *Live) bool {
 		return false
 	}
 	delete(w.byID, h.ID)
-	if h.own != nil {
-		delete(h.own.part.live, h.ID)
+	delete(h.part.live, h)
+	if h.part.touched != nil {
+		h.part.touched[h.ID] = true // its record may have been read already
 	}
-	w.occupy(h.Principal, -1)
 	w.host.Give(h.Principal, h.charge)
 	return true
 }
@@ -308,12 +270,6 @@ func (w *Subscriptions) background(f func()) bool {
 	return true
 }
 
-// Unsubscribes of what nobody knows are told at most so often.
-const (
-	unknownRate  = 20
-	unknownBurst = 50
-)
-
 // newGeneration differs from the one before it, whatever the clock says.
 func newGeneration() uint64 { return rand.Uint64() | 1 }
 
@@ -321,24 +277,37 @@ func newGeneration() uint64 { return rand.Uint64() | 1 }
 func (w *Subscriptions) gapped(h *delivery.Handle) {
 	ctx, cancel := finishing()
 	defer cancel()
-	put := w.store.PutSubscription
-	l := w.Get(h.ID())
-	if l != nil && l.own != nil {
-		put = l.own.part.owned.PutSubscription // it is the owner who has lost something
+	var p *part
+	if l := w.Get(h.ID()); l != nil {
+		p = l.part
 	}
-	_, err := w.changeBy(ctx, put, h.ID(), func(r *store.Subscription) bool {
-		if r.Generation != h.Generation() || r.Truncated {
+	err := w.noteGap(ctx, h.ID(), h.Generation(), p)
+	if p != nil && p.lost(err) {
+		return
+	}
+	if err != nil {
+		w.o.Log.Internal(ctx, "noting a gap of webhook subscription "+h.ID(), err)
+	}
+}
+
+// noteGap stores that the next subscribe response has a gap to report, by the part's owner when there is one: it
+// is the owner who has lost something. A record that is gone has nothing to report.
+func (w *Subscriptions) noteGap(ctx context.Context, id string, generation uint64, p *part) error {
+	put := w.store.PutSubscription
+	if p != nil {
+		put = p.owned.PutSubscription
+	}
+	_, err := w.changeBy(ctx, put, id, func(r *store.Subscription) bool {
+		if r.Generation != generation || r.Truncated {
 			return false
 		}
 		r.Truncated = true
 		return true
 	})
-	if l != nil && l.own != nil && l.own.part.lost(err) {
-		return
+	if errors.Is(err, errGone) {
+		return nil
 	}
-	if err != nil && !errors.Is(err, errGone) {
-		w.o.Log.Internal(ctx, "noting a gap of webhook subscription "+h.ID(), err)
-	}
+	return err
 }
 
 // finishTime bounds what is stored after whoever asked for it may have gone.
@@ -381,50 +350,9 @@ func (w *Subscriptions) changeBy(ctx context.Context, put func(context.Context, 
 	}
 }
 
-// open makes the type's log known to the engine where its positions outlive the process; fresh is
-// not nil when that is news.
-func (w *Subscriptions) open(ctx context.Context, et EventType) (fresh *delivery.Log, err error) {
-	d := et.Current()
-	if d == nil || !d.Webhooks() || d.Check() != nil || d.Kernel().NoReplay || w.logOf(et) != nil {
-		return nil, nil
-	}
-	t := et.Topic()
-	fresh, err = w.engine.OpenLog(ctx, et.Name(), t.Head)
-	if err != nil {
-		return nil, err
-	}
-	w.mu.Lock()
-	w.logs[et] = fresh
-	w.mu.Unlock()
-	t.Advancing(fresh)
-	return fresh, nil
-}
-
-// CloseLog is open's counterpart for a type that is removed.
-func (w *Subscriptions) CloseLog(et EventType) {
-	w.mu.Lock()
-	l := w.logs[et]
-	delete(w.logs, et)
-	w.mu.Unlock()
-	if l != nil {
-		et.Topic().Advancing(nil)
-		l.Close()
-	}
-}
-
-// logOf is what progress of the type's subscriptions counts in; nil for a feed.
-func (w *Subscriptions) logOf(et EventType) *delivery.Log {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.logs[et]
-}
-
 // Shutdown keeps what the store keeps for the next start, and ends the rest (SRV-6).
 func (w *Subscriptions) Shutdown(ctx context.Context) error {
 	w.mu.Lock()
-	if w.orphans != nil {
-		w.orphans.Stop()
-	}
 	w.closed = true
 	w.mu.Unlock()
 	w.close()

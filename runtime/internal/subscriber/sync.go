@@ -8,23 +8,24 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // A syncQueue are the ids of records to be looked at again, each once.
 type syncQueue struct {
 	mu      sync.Mutex
-	waiting map[string]store.Shard
+	waiting map[string]engine.Shard
 	order   []string
 	workers int
 }
 
 // Changed has the record of an id looked at again, because another process has made, changed or deleted
 // it: it may be of the shard. Until then nothing is begun to be sent. It does not wait.
-func (w *Subscriptions) Changed(id string, of store.Shard) {
-	if w == nil || w.sharing == nil {
+func (w *Subscriptions) Changed(id string, of engine.Shard) {
+	if w == nil {
 		return
 	}
 	w.mu.Lock()
@@ -46,7 +47,7 @@ func (w *Subscriptions) Changed(id string, of store.Shard) {
 // Compare looks again at every record of the shards that this process owns: it may have missed what it was
 // told.
 func (w *Subscriptions) Compare(ctx context.Context) error {
-	if w == nil || w.sharing == nil {
+	if w == nil {
 		return nil
 	}
 	w.mu.Lock()
@@ -69,12 +70,12 @@ const (
 	syncPause = 250 * time.Millisecond
 )
 
-func (w *Subscriptions) queue(id string, of store.Shard) {
+func (w *Subscriptions) queue(id string, of engine.Shard) {
 	q := &w.syncs
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.waiting == nil {
-		q.waiting = map[string]store.Shard{}
+		q.waiting = map[string]engine.Shard{}
 	}
 	if _, ok := q.waiting[id]; !ok {
 		q.order = append(q.order, id)
@@ -130,11 +131,14 @@ func (w *Subscriptions) syncOne(ctx context.Context, id string) error {
 	}
 	var p *part
 	if ok {
-		p = w.partOf(store.Shard{Topic: r.Event, Number: r.Shard})
+		p = w.partOf(engine.Shard{Topic: r.Event, Number: r.Shard})
 	}
 	h := w.Get(id)
 	over := !ok || Lapsed(&r, w.now())
-	if h != nil && (over || r.Generation != h.Generation || p != h.own.part) {
+	if h != nil && !over && r.Generation == h.Generation && h.part.givesAway(inShard(&r)) {
+		return nil // it concludes what is under way, and its next owner reads the record
+	}
+	if h != nil && (over || r.Generation != h.Generation || p != h.part) {
 		if w.delist(h) {
 			h.Handle.Remove()
 			if over || r.Generation != h.Generation {
@@ -151,7 +155,7 @@ func (w *Subscriptions) syncOne(ctx context.Context, id string) error {
 	case !ok || p == nil:
 		return nil
 	case h == nil:
-		return w.takeUpRecord(p.tenure.Context(), p, &r, true)
+		return w.takeUpRecord(p.tenure.Context(), p, &r, late)
 	}
 	w.apply(h, &r)
 	return nil
@@ -160,8 +164,8 @@ func (w *Subscriptions) syncOne(ctx context.Context, id string) error {
 // apply makes a live subscription what its record says.
 func (w *Subscriptions) apply(h *Live, r *store.Subscription) {
 	w.mu.Lock()
-	fresh := r.RefreshedAt.After(h.own.refreshed)
-	h.own.refreshed, h.own.schema = r.RefreshedAt, r.Schema
+	fresh := r.RefreshedAt.UnixNano() > h.refreshed
+	h.refreshed, h.schema = r.RefreshedAt.UnixNano(), r.Schema
 	h.dialect = wire.Dialect(r.Codes)
 	w.mu.Unlock()
 	if !r.Truncated {
@@ -173,6 +177,7 @@ func (w *Subscriptions) apply(h *Live, r *store.Subscription) {
 		h.Handle.Pause(r.PausedAt)
 	}
 	if fresh {
+		h.Handle.Extend(r.ExpiresAt) // its own time may be over by now
 		h.Handle.Refresh(*r, time.Time{})
 	} else {
 		h.Handle.HoldUntil(r.NotBefore)

@@ -7,15 +7,21 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 const (
+	// restorePause is the first wait before another attempt at restoring what could not be restored.
+	restorePause    = time.Second
+	maxRestorePause = time.Minute
+	// loadPage is how many records are read at once.
+	loadPage = 500
 	// restorers is how many records of a shard are taken up at once: the author's hooks are asked.
 	restorers = 8
 	// readers is how many shards are read at once.
@@ -25,9 +31,71 @@ const (
 // errPartClosed says that the shard is not this process's any more.
 var errPartClosed = errors.New("the shard has another owner")
 
+// Serve takes up the subscriptions of an event type in a process that is the only one to serve it, whose tenure
+// lasts as long as the process does: with the type's registration, in the background where there are some, since
+// hooks of the author may take their time. restored is called when that is done. A type that is registered again
+// has its part already.
+func (w *Subscriptions) Serve(ctx context.Context, t Tenure, et EventType, restored func()) error {
+	w.mu.Lock()
+	p := w.parts[t.Hold().Shard]
+	w.mu.Unlock()
+	again := p != nil && p.et == et
+	if p != nil && !again { // its occurrences come from elsewhere now
+		p.shard.Drop()
+		p.forget()
+	}
+	if !again {
+		if p = w.newPart(t, et); p == nil {
+			return delivery.ErrClosed
+		}
+	}
+	if err := p.begin(ctx, false); err != nil {
+		if !again {
+			p.shard.Drop()
+			p.forget()
+		}
+		return err
+	}
+	if p.after(restored); again {
+		return nil
+	}
+	if some, err := p.owned.Subscriptions(ctx, "", 1); err == nil && len(some) == 0 {
+		p.conclude(ctx)
+		return nil
+	}
+	w.restoring.Add(1)
+	tried := sync.OnceFunc(func() { w.restoring.Add(-1) })
+	if !w.background(func() { p.restore(tried) }) {
+		tried()
+	}
+	return nil
+}
+
+// after has f called when the part's records are restored, or now.
+func (p *part) after(restored func()) {
+	p.w.mu.Lock()
+	waits := p.touched != nil
+	if waits {
+		p.restored = append(p.restored, restored)
+	}
+	p.w.mu.Unlock()
+	if !waits {
+		restored()
+	}
+}
+
+// waits reports whether the record, which is not live, is still to be taken up.
+func (p *part) waits(r *store.Subscription) bool {
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	_, aside := p.left[r.ID]
+	return p.touched != nil && !aside
+}
+
 // restore takes up the records of the part, and goes on until all are live, have ended or are left to
-// other builds.
-func (p *part) restore() {
+// other builds. tried is called when each was tried once, or will not be.
+func (p *part) restore(tried func()) {
+	defer tried()
 	ctx := p.tenure.Context()
 	var records []store.Subscription
 	for pause := restorePause; ; pause = min(2*pause, maxRestorePause) {
@@ -42,12 +110,13 @@ func (p *part) restore() {
 	for pause := restorePause; len(records) > 0; pause = min(2*pause, maxRestorePause) {
 		var err error
 		records, err = p.takeUpAll(ctx, records)
+		tried()
 		if len(records) > 0 && !p.again(ctx, "restoring webhook subscriptions", err, pause) {
 			return
 		}
 	}
 	for pause := restorePause; ; pause = min(2*pause, maxRestorePause) {
-		err := p.orders.Finish(ctx, func(h *Live) bool { return h.own != nil && h.own.part == p })
+		err := p.orders.Finish(ctx, func(h *Live) bool { return h.part == p })
 		if err == nil {
 			break
 		}
@@ -55,10 +124,15 @@ func (p *part) restore() {
 			return
 		}
 	}
+	p.conclude(ctx)
+}
+
+// conclude lets what is told of records reach those that are live: all have been taken up.
+func (p *part) conclude(ctx context.Context) {
 	w := p.w
 	w.mu.Lock()
-	touched, log, live, left := p.touched, p.log, len(p.live), len(p.left)
-	p.touched = nil
+	touched, log, live, left, restored := p.touched, p.log, len(p.live), len(p.left), p.restored
+	p.touched, p.restored = nil, nil
 	w.mu.Unlock()
 	if live+left > 0 {
 		w.o.Log.Logger.LogAttrs(ctx, slog.LevelInfo, "mcp events: webhook subscriptions of a shard go on in this process",
@@ -72,6 +146,9 @@ func (p *part) restore() {
 	}
 	p.mark(true)
 	w.Review(p.et)
+	for _, f := range restored {
+		f()
+	}
 }
 
 // again logs a failure and waits; false when the part is over.
@@ -94,8 +171,7 @@ func (p *part) again(ctx context.Context, doing string, err error, pause time.Du
 	}
 }
 
-// read reads the records, then what of the log concerns them, and opens the part: what is stored
-// from now on it hears of.
+// read reads the records, then opens the part.
 func (p *part) read(ctx context.Context) (records []store.Subscription, err error) {
 	w := p.w
 	select {
@@ -114,21 +190,39 @@ func (p *part) read(ctx context.Context) (records []store.Subscription, err erro
 		}
 		records = append(records, page...)
 	}
-	orders, err := w.sharing.Orders(ctx, p.owned, len(records) == 0)
-	if err != nil {
-		return nil, err
+	return records, p.begin(ctx, len(records) == 0)
+}
+
+// begin opens the part with its log and reads what of that concerns its records: what is stored from now on it hears
+// of. none tells that it has no records. What is open stays so.
+func (p *part) begin(ctx context.Context, none bool) error {
+	w := p.w
+	w.mu.Lock()
+	log, orders, open := p.log, p.orders, p.open
+	w.mu.Unlock()
+	var err error
+	if !open {
+		if orders, err = w.cluster.Orders(ctx, p.owned, none); err != nil {
+			return err
+		}
 	}
-	var log *delivery.Log
-	if d := p.et.Current(); d != nil && d.Check() == nil {
+	if d := p.et.Current(); log == nil && d != nil && d.Webhooks() && d.Check() == nil && !p.et.Topic().Apart() {
+		// The shard may have become free because new epochs were begun: what is delivered is of the log as it is since.
+		if err := p.et.Topic().Renew(ctx); err != nil {
+			return err
+		}
 		if log, err = p.shard.OpenLog(ctx, p.et.Name(), p.et.Topic().Head); err != nil {
-			return nil, err
+			return err
 		}
 		w.follow(p.et, log)
+		if open {
+			log.Ready()
+		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p.log, p.orders, p.open = log, orders, true
-	return records, nil
+	return nil
 }
 
 // takeUpAll takes up records, several at once, and returns those that have to wait.
@@ -175,7 +269,7 @@ func (p *part) takeUpOne(ctx context.Context, r store.Subscription) error {
 		return errPartClosed
 	}
 	defer unlock()
-	if h := w.Get(r.ID); h != nil && h.own.part == p {
+	if h := w.Get(r.ID); h != nil && h.part == p {
 		return nil
 	}
 	w.mu.Lock()
@@ -189,24 +283,23 @@ func (p *part) takeUpOne(ctx context.Context, r store.Subscription) error {
 		if !ok || !p.holds(&now) {
 			return nil
 		}
-		return w.takeUpRecord(ctx, p, &now, true)
+		return w.takeUpRecord(ctx, p, &now, late)
 	}
-	return w.takeUpRecord(ctx, p, &r, false)
+	return w.takeUpRecord(ctx, p, &r, stored)
 }
 
 // holds reports whether the record is of the part.
 func (p *part) holds(r *store.Subscription) bool {
-	return p.tenure.Hold().Shard == store.Shard{Topic: r.Event, Number: r.Shard}
+	return p.tenure.Hold().Shard == engine.Shard{Topic: r.Event, Number: r.Shard}
 }
 
 // takeUpRecord makes a stored subscription live. OnSubscribe comes before its delivery goes on
 // (REP-17); what would end a live subscription ends it now, but a build that does not understand it
-// leaves it to others (REP-16). late tells that the record may be newer than what was read of the log.
+// leaves it to others (REP-16). It is stored, or late where it may be newer than what was read of the log.
 // The caller holds the key.
-func (w *Subscriptions) takeUpRecord(ctx context.Context, p *part, r *store.Subscription, late bool) error {
-	d := p.et.Current()
-	if d == nil || !d.Webhooks() {
-		return errPartClosed // it is being given away
+func (w *Subscriptions) takeUpRecord(ctx context.Context, p *part, r *store.Subscription, from origin) error {
+	if w.forged(ctx, r) {
+		return nil
 	}
 	if Lapsed(r, w.now()) {
 		err := p.ended(w.endRecord(ctx, p, r, nil))
@@ -216,10 +309,18 @@ func (w *Subscriptions) takeUpRecord(ctx context.Context, p *part, r *store.Subs
 		}
 		return err
 	}
-	if e := w.sharing.Obsolete(r.Event, r.Schema); e != nil {
+	var a Arguments
+	err := errPartClosed // it is being given away
+	d := p.et.Current()
+	if d != nil && d.Webhooks() {
+		a, err = reparse(d, r.Arguments)
+	}
+	if e := w.cluster.Obsolete(p.et, r.Schema, err == nil); e != nil {
 		return p.ended(w.endRecord(ctx, p, r, e))
 	}
-	a, err := reparse(d, r.Arguments)
+	if errors.Is(err, errPartClosed) {
+		return err
+	}
 	if err != nil {
 		return w.leaveToOthers(ctx, p, r)
 	}
@@ -227,7 +328,9 @@ func (w *Subscriptions) takeUpRecord(ctx context.Context, p *part, r *store.Subs
 	orders := p.orders
 	delete(p.left, r.ID)
 	w.mu.Unlock()
-	if e := orders.Ends(r); e != nil {
+	if e, err := orders.Ends(ctx, r); err != nil {
+		return err
+	} else if e != nil {
 		return p.ended(w.endRecord(ctx, p, r, e))
 	}
 	sub := identityOf(r)
@@ -243,41 +346,45 @@ func (w *Subscriptions) takeUpRecord(ctx context.Context, p *part, r *store.Subs
 		}
 		return err
 	}
-	from := stored
-	if late {
-		from = admitted
-	}
-	err = w.startStored(ctx, p, a, *r, from)
+	h, err := w.startStored(ctx, p, a, *r, from)
 	if err != nil {
 		w.host.Release(sub, a)
+		return err
+	}
+	// What was ordered since it was asked for the last time was done without this one.
+	e, err := orders.Ends(ctx, r)
+	switch {
+	case err != nil && w.delist(h):
+		h.Handle.Remove()
+		w.host.Release(sub, a)
+	case e != nil:
+		w.End(h, e)
+	default:
+		h.Handle.HoldUntil(r.NotBefore)
 	}
 	return err
 }
 
-// startStored starts a subscription whose record is stored. The caller holds the key and is a member.
+// startStored starts a subscription whose record is stored. Nothing is delivered before the caller says so. It
+// holds the key and is a member.
 func (w *Subscriptions) startStored(ctx context.Context, p *part, a Arguments, r store.Subscription,
-	from origin) error {
+	from origin) (*Live, error) {
 	if r.RefreshedAt.After(r.Health.SuspendedAt) {
 		r.Health.Suspended, r.Health.SuspendedAt = false, time.Time{} // its owner did not get to know (SUB-5)
 	}
 	cursor, from, lost, err := w.resume(ctx, p.et, a.Def, &r, from)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	h, truncated, err := w.start(ctx, p.et, a, r, cursor, seat{part: p, from: from})
-	if err != nil {
-		if errors.Is(err, delivery.ErrClosed) {
-			return errPartClosed
-		}
-		return err
+	h, _, err := w.start(ctx, p.et, a, r, cursor, seat{part: p, from: from, lost: lost, hold: w.now().Add(changeTime)})
+	if errors.Is(err, delivery.ErrClosed) {
+		return nil, errPartClosed
 	}
-	if lost || truncated {
-		h.Handle.Gap()
-	}
-	return nil
+	return h, p.ended(err)
 }
 
-// resume is takeUp where others append to the log too: what is known of it here may be old.
+// resume makes the record's progress that of the log as it is now, which others may append to: what is known of it
+// here may be old.
 func (w *Subscriptions) resume(ctx context.Context, et EventType, d Definition, r *store.Subscription,
 	from origin) (cursor string, now origin, lost bool, err error) {
 	if d.Check() != nil {
@@ -299,6 +406,10 @@ func (w *Subscriptions) resume(ctx context.Context, et EventType, d Definition, 
 	}
 	if r.Progress.Epoch == t.Epoch() && r.Progress.Base <= head {
 		return "", from, false, nil
+	}
+	if t.Apart() {
+		r.Progress = store.Progress{Epoch: t.Epoch(), Base: head}
+		return "", moved, false, nil
 	}
 	oldest, _ := t.Bounds()
 	r.Progress = store.Progress{Epoch: t.Epoch(), Base: oldest - 1}
@@ -326,5 +437,36 @@ func (w *Subscriptions) leaveToOthers(ctx context.Context, p *part, r *store.Sub
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p.left[r.ID] = r.Schema
+	return nil
+}
+
+// forged tells that somebody has changed what a record's id is made of, such as the URL that is delivered to, and
+// that its secrets would then sign for: it is left out, and stays as it is.
+func (w *Subscriptions) forged(ctx context.Context, r *store.Subscription) bool {
+	canonical, err := wire.Canonical(r.Arguments)
+	if err == nil && wire.SubscriptionID(wire.ModeWebhook, r.Principal, r.URL, r.Event, canonical) == r.ID {
+		return false
+	}
+	w.o.Log.Internal(ctx, "taking up webhook subscription "+r.ID, errForged)
+	return true
+}
+
+var errForged = errors.New("its principal, URL, event type or arguments are not those that its id was made of")
+
+// endRecord ends a subscription that is stored and not live, with an envelope when there is a
+// reason to tell.
+func (w *Subscriptions) endRecord(ctx context.Context, p *part, r *store.Subscription, reason *events.Error) error {
+	if reason == nil {
+		return p.deleteLapsed(ctx, r)
+	}
+	if err := p.owned.DeleteSubscription(ctx, r.ID, r.Generation); err != nil {
+		return err
+	}
+	r.Progress = store.Progress{}
+	h, err := w.engine.Add(ctx, delivery.Entry{Subscription: *r, Reader: endedReader{}, Shard: p.shard, Restored: true})
+	if err != nil {
+		return nil // it has ended all the same
+	}
+	h.Terminate(*fault.Object(reason, wire.Dialect(r.Codes)))
 	return nil
 }

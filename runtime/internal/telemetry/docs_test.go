@@ -17,12 +17,16 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.opentelemetry.io/otel/metric"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/ingress"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/metertest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
 // A measured instrument is a row of observability.md.
@@ -86,13 +90,14 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer adapter.Shutdown(context.Background())
-	service, err := ingress.NewGitHub(ingress.GitHubOptions{Secrets: []string{"secret"}})
+	service, err := ingress.NewGitHub(ingress.GitHubOptions{Secrets: []string{"of the webhook"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := ingress.NewHandler(service, ingress.Options{Meter: m}, ingress.To(emitter, info, ingress.From{Provider: "github", Event: "issues"})); err != nil {
 		t.Fatal(err)
 	}
+	consume(t, es, m)
 	rows, attributes := documented(t)
 	made := m.Instruments()
 	for name, i := range made {
@@ -122,6 +127,27 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("the table of attributes has no %s", key)
 		}
 	}
+}
+
+// consume makes the instruments of a consumer of es.
+func consume(t *testing.T, es *server.Server, m metric.Meter) {
+	t.Helper()
+	mine, theirs := mcp.NewInMemoryTransports()
+	ran := make(chan error, 1)
+	go func() { ran <- transport.Run(context.Background(), es, theirs) }()
+	c, err := client.Connect(t.Context(), mine, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	nothing := func(context.Context, *events.Event[json.RawMessage, json.RawMessage]) error { return nil }
+	err = client.Consume(over, c, client.ConsumeOptions{Store: memory.NewCursors(), Meter: m}, client.Handle(client.Dynamic("e"), nil, nothing))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	<-ran
 }
 
 // keys are the attributes that package telemetry names. Nothing else in runtime makes one, and no name of

@@ -11,10 +11,10 @@ import (
 	"unsafe"
 	"weak"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/validate"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
-	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // Arguments are one subscription's arguments, validated and compiled to a filter. They are shared by

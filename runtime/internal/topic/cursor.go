@@ -2,12 +2,14 @@ package topic
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"slices"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // MaxCursor bounds the text of a cursor, in bytes. What is longer is no cursor of ours (CUR-7).
@@ -24,22 +26,37 @@ func ParseCursor(text string) (wire.Cursor, error) {
 // NullCursor is the cursor of a type without replay, as JSON (CUR-2).
 var NullCursor = []byte("null")
 
-// logCursor is the cursor after a position of the type's own log, as JSON.
-func logCursor(typ *Type, epoch uint64, p store.Position) []byte {
+// logCursor is the cursor after a position of the type's own log, as JSON; proof is of the entry there.
+func logCursor(typ *Type, epoch uint64, p store.Position, proof uint32) []byte {
 	if typ.NoReplay {
 		return NullCursor
 	}
-	c := wire.Cursor{Kind: wire.LogCursor, Name: typ.NameHash, Epoch: epoch, Position: uint64(p)}
+	c := wire.Cursor{Kind: wire.LogCursor, Name: typ.NameHash, Epoch: epoch, Position: uint64(p), Proof: proof}
 	return frame.AppendString(make([]byte, 0, 64), c.String())
 }
 
 // Cursor is the cursor after a position of the log, as JSON.
-func (t *Topic) Cursor(typ *Type, p store.Position) []byte { return logCursor(typ, t.Epoch(), p) }
+func (t *Topic) Cursor(typ *Type, p store.Position) []byte { return t.life.Load().cursor(t, typ, p) }
+
+func (l *life) cursor(t *Topic, typ *Type, p store.Position) []byte {
+	if typ.NoReplay {
+		return NullCursor
+	}
+	return logCursor(typ, l.epoch, p, t.known(l, p))
+}
 
 // A Start is where a subscription begins.
 type Start struct {
 	Position  store.Position
 	Truncated bool
+	life      *life // that Position is of
+}
+
+// Place is the start as cursors have it.
+func (s *Start) Place(t *Topic) wire.Cursor { return s.life.place(t, s.Position) }
+
+func (l *life) place(t *Topic, p store.Position) wire.Cursor {
+	return wire.Cursor{Epoch: l.epoch, Position: uint64(p), Proof: t.known(l, p)}
 }
 
 // Replay are a request's wishes about the past.
@@ -66,33 +83,26 @@ func Milliseconds(n int64) time.Duration {
 	return time.Duration(n) * time.Millisecond
 }
 
-// Start finds the start in the log (CUR-2, CUR-5 to CUR-7). head is the log's head when the
+// Start finds the start in the log (CUR-2, CUR-5 to CUR-8). head is the log's head when the
 // request arrived.
 func (t *Topic) Start(ctx context.Context, typ *Type, head store.Position, w Replay) (Start, error) {
+	l := t.life.Load()
 	if w.Cursor == nil || typ.NoReplay {
-		return Start{Position: head}, nil
+		return Start{head, false, l}, nil
 	}
-	c, err := ParseCursor(*w.Cursor)
-	if err != nil || c.Kind != wire.LogCursor || c.Name != typ.NameHash {
-		return Start{head, true}, nil
+	c, ok := ownCursor(typ, *w.Cursor, wire.LogCursor)
+	if !ok {
+		return Start{head, true, l}, nil
 	}
-	st := Start{Position: store.Position(c.Position)}
-	if st.Position > math.MaxInt64 {
-		return Start{head, true}, nil // no log has it
+	stands, err := t.stands(ctx, c)
+	if err != nil {
+		return Start{}, err
 	}
-	if c.Epoch == t.Epoch() {
-		if err := t.reach(ctx, st.Position); err != nil {
-			return Start{}, err
-		}
-	}
+	l = t.life.Load()
 	oldest, now := t.Bounds()
-	switch {
-	case c.Epoch != t.Epoch():
-		st = Start{oldest - 1, true}
-	case st.Position > now:
-		return Start{head, true}, nil
-	case st.Position+1 < oldest:
-		st = Start{oldest - 1, true}
+	st := Start{store.Position(c.Position), false, l}
+	if !stands || c.Epoch != l.epoch || st.Position+1 < oldest {
+		st = Start{oldest - 1, true, l}
 	}
 	limit, ok := ReplayLimit(typ, w.MaxAge)
 	if !ok {
@@ -102,7 +112,44 @@ func (t *Topic) Start(ctx context.Context, typ *Type, head store.Position, w Rep
 	if err != nil {
 		return Start{}, err
 	}
-	return Start{pos, st.Truncated || pos > st.Position}, nil
+	return Start{pos, st.Truncated || pos > st.Position, l}, nil
+}
+
+// ownCursor reads a cursor of the type's log.
+func ownCursor(typ *Type, text string, kinds ...wire.CursorKind) (c wire.Cursor, ok bool) {
+	c, err := ParseCursor(text)
+	return c, err == nil && slices.Contains(kinds, c.Kind) && c.Name == typ.NameHash && c.Position <= math.MaxInt64
+}
+
+// Stands tells whether the log has what a cursor of it stands on, or has evicted it since. It is false of
+// one of an earlier epoch, one beyond the head, and one that was given out before an older copy of the log
+// was put back (CUR-8). What is no cursor of the log is none that does not stand.
+func (t *Topic) Stands(ctx context.Context, typ *Type, cursor string) (bool, error) {
+	c, ok := ownCursor(typ, cursor, wire.LogCursor, wire.BothCursor)
+	if !ok || typ.NoReplay {
+		return true, nil
+	}
+	return t.stands(ctx, c)
+}
+
+func (t *Topic) stands(ctx context.Context, c wire.Cursor) (bool, error) {
+	l, p := t.life.Load(), store.Position(c.Position)
+	if c.Epoch != l.epoch {
+		return false, nil
+	}
+	if err := t.reach(ctx, p); err != nil {
+		return false, err
+	}
+	if oldest, head := t.Bounds(); p > head {
+		return false, nil
+	} else if c.Proof == 0 || p+1 < oldest {
+		return true, nil
+	}
+	proof, err := t.proof(ctx, l, p)
+	if err = t.renewed(l, err); err != nil {
+		return false, fmt.Errorf("asking for entry %d of %s: %w", p, t.current().Name, err)
+	}
+	return proof == 0 || proof == c.Proof, nil
 }
 
 // ReplayLimit is the earliest timestamp that is replayed, if there is one: the later of maxAgeMs
@@ -114,7 +161,7 @@ func ReplayLimit(typ *Type, maxAge *time.Duration) (time.Time, bool) {
 	} else if age <= 0 {
 		return time.Time{}, false
 	}
-	return time.Now().Add(-age), true
+	return typ.Now().Add(-age), true
 }
 
 // FirstSince returns the position before the first entry after pos, up to head, whose timestamp is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -29,6 +30,13 @@ func (t *Topic) Reader(a *Arguments, id string, bell Bell, pos store.Position) R
 	return Reader{topic: t, life: t.life.Load(), args: a, id: id, bell: bell, pos: pos, slot: -1}
 }
 
+// ReaderFrom is [Topic.Reader] from where a request begins: in the log's epoch that this was found in.
+func (t *Topic) ReaderFrom(a *Arguments, id string, bell Bell, from Start) Reader {
+	r := t.Reader(a, id, bell, from.Position)
+	r.life = from.life
+	return r
+}
+
 // Topic is where it reads.
 func (r *Reader) Topic() *Topic { return r.topic }
 
@@ -39,7 +47,15 @@ func (r *Reader) Position() store.Position { return r.pos }
 func (r *Reader) Skip(p store.Position) { r.pos = p }
 
 // Cursor is the cursor of the position, as JSON.
-func (r *Reader) Cursor() []byte { return logCursor(r.args.Of, r.life.epoch, r.pos) }
+func (r *Reader) Cursor() []byte { return r.life.cursor(r.topic, r.args.Of, r.pos) }
+
+// Place is the position as cursors have it.
+func (r *Reader) Place() wire.Cursor { return r.life.place(r.topic, r.pos) }
+
+// PlaceAfter is the one after an entry that r has given.
+func (r *Reader) PlaceAfter(e *store.Entry) wire.Cursor {
+	return wire.Cursor{Epoch: r.life.epoch, Position: uint64(e.Position), Proof: e.Proof()}
+}
 
 // Pull returns what is ready for a stream or webhook subscription, up to a bound.
 func (r *Reader) Pull(ctx context.Context, into []Outcome) (Pulled, error) {
@@ -264,7 +280,7 @@ func consider(ctx context.Context, rec *record, a *Arguments, id string) (Outcom
 
 // Waiting reports whether another matching entry lies within scan entries, without moving r.
 func (r *Reader) Waiting(ctx context.Context, scan int) (bool, error) {
-	ahead := r.topic.Reader(r.args, r.id, nil, r.pos)
+	ahead := r.topic.ReaderFrom(r.args, r.id, nil, Start{Position: r.pos, life: r.life})
 	p, err := ahead.Next(ctx, nil, Bound{1, PullBytes, scan}) // one is taken whatever its size
 	return p.Gap || p.More || len(p.Out) > 0, err
 }

@@ -7,10 +7,11 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/internal/codec"
+	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/recent"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
 )
 
 // A record is a log entry with what readers need of it, computed once: the places that rules look
@@ -21,13 +22,14 @@ type record struct {
 	cursor []byte // JSON of the cursor after the entry: a string or null
 	places []place
 	plain  variant
+	sound  func() error // Sound, asked once
 
 	mu       sync.Mutex
 	payload  any // *P for Match, shared
 	variants map[string]*variant
-	budget   *variantBudget // nil for a record that is in no cache
-	charged  int            // to budget
-	evicted  bool           // from the cache: it keeps no more variants
+	budget   *recordBudget // nil for a record that is in no cache
+	charged  int           // to budget
+	evicted  bool          // from the cache: it keeps no more variants
 }
 
 // A variant is the payload as subscriptions with the same arguments get it. Transform is the author's
@@ -38,16 +40,17 @@ type variant struct {
 	done    bool          // under record.mu; data and err are fixed from then on
 	data    json.RawMessage
 	err     error
+	charged int // to the record's budget; under record.mu
 
 	head atomic.Pointer[[]byte] // of the event frame
 	item atomic.Pointer[[]byte] // of the poll result
 }
 
-// Bounds of what records remember of Transform's results: how many one of them does, and how many
-// bytes those of a topic do together, encoded forms included.
+// Bounds of what records remember: how many of Transform's results one of them does, and how many bytes
+// those of a topic have together, with payloads, Transform's results and encoded forms.
 const (
 	cachedVariants  = 1024
-	MaxVariantBytes = 16 << 20
+	MaxRecordBytes  = 16 << 20
 	variantOverhead = 256
 	formsOfAPayload = 3 // data, frame and poll item
 )
@@ -59,6 +62,7 @@ func newRecord(typ *Type, e store.Entry, cursor []byte) *record {
 func recordAt(typ *Type, e store.Entry, cursor []byte, ps []place) *record {
 	r := &record{entry: e, typ: typ, cursor: cursor, places: ps}
 	r.plain.done, r.plain.data = true, e.Data
+	r.sound = sync.OnceValue(func() error { return Sound(&r.entry) })
 	return r
 }
 
@@ -87,8 +91,11 @@ func (r *record) targets(id string) bool {
 	return false
 }
 
-// accepts asks the author's Match.
+// accepts asks the author's Match. What would break the answer that it is in is an error.
 func (r *record) accepts(ctx context.Context, a *Arguments) (ok bool, err error) {
+	if err := r.sound(); err != nil {
+		return false, err
+	}
 	if r.typ.Match == nil {
 		return true, nil
 	}
@@ -157,7 +164,7 @@ func (r *record) compute(ctx context.Context, a *Arguments, v *variant) (*varian
 	r.mu.Lock()
 	v.done, v.data, v.err = true, data, err
 	r.mu.Unlock()
-	r.charge(a.Key, v)
+	r.charge(formsOfAPayload*len(v.data)+variantOverhead, a.Key, v)
 	return v, err
 }
 
@@ -169,7 +176,7 @@ func (r *record) transformed(ctx context.Context, a *Arguments) (json.RawMessage
 	if err := r.typ.Transform(ctx, p, a.Typed()); err != nil {
 		return nil, err
 	}
-	data, err := events.Encode(p)
+	data, err := codec.Encode(p)
 	if err != nil {
 		return nil, fmt.Errorf("encoding Transform's result: %w", err)
 	}
@@ -194,7 +201,9 @@ func (r *record) frameHead(v *variant) []byte {
 	if b = r.appendMeta(b); len(b) > n {
 		b = append(b, ',')
 	}
-	v.head.Store(&b)
+	if v.head.CompareAndSwap(nil, &b) {
+		r.encoded(v, b)
+	}
 	return b
 }
 
@@ -204,7 +213,9 @@ func (r *record) pollItem(v *variant) []byte {
 		return *h
 	}
 	b := r.appendItem(make([]byte, 0, len(v.data)+len(r.entry.Meta)+192), v, nil)
-	v.item.Store(&b)
+	if v.item.CompareAndSwap(nil, &b) {
+		r.encoded(v, b)
+	}
 	return b
 }
 
@@ -272,74 +283,97 @@ func (c recordCache) get(p store.Position, typ *Type) *record {
 func (c recordCache) put(r *record) {
 	slot := c.slot(r.entry.Position)
 	old := slot.Load()
-	if old == nil || old.entry.Position < r.entry.Position || old.typ != r.typ {
-		switch {
-		case !slot.CompareAndSwap(old, r):
-			r.drop(true) // it was never there
-		case old != nil:
-			old.drop(true)
-		}
+	if old != nil && old.entry.Position >= r.entry.Position && old.typ == r.typ || !slot.CompareAndSwap(old, r) {
+		r.drop() // it was never there
 		return
 	}
-	r.drop(true)
+	if old != nil {
+		old.drop()
+	}
+	r.charge(recent.Size(&r.entry), "", nil)
 }
 
-// A variantBudget bounds what the records of a topic keep of Transform's results; the oldest ones
-// lose theirs first.
-type variantBudget struct {
+// A recordBudget bounds what the records of a topic keep; the oldest ones leave the cache first, but for the
+// newest.
+type recordBudget struct {
 	mu    sync.Mutex // held while trimming
 	bytes atomic.Int64
 	cache recordCache
 }
 
-// charge counts a variant that the record keeps.
-func (r *record) charge(key string, v *variant) {
+// charge counts bytes that the record keeps; v is nil, or the one of Transform's results that they are of.
+func (r *record) charge(n int, key string, v *variant) {
 	if r.budget == nil {
 		return
 	}
-	n := formsOfAPayload*len(v.data) + variantOverhead
 	r.mu.Lock()
-	kept := r.variants[key] == v && !r.evicted
+	kept := !r.evicted && (v == nil || r.variants[key] == v)
 	if kept {
 		r.charged += n
+		if v != nil {
+			v.charged = n
+		}
 	}
 	r.mu.Unlock()
-	if kept && r.budget.bytes.Add(int64(n)) > MaxVariantBytes {
+	if kept && r.budget.bytes.Add(int64(n)) > MaxRecordBytes {
 		r.budget.trim()
 	}
 }
 
-func (b *variantBudget) trim() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for b.bytes.Load() > MaxVariantBytes {
-		var oldest *record
-		for i := range b.cache {
-			r := b.cache[i].Load()
-			if r != nil && r.keepsVariants() && (oldest == nil || r.entry.Position < oldest.entry.Position) {
-				oldest = r
-			}
-		}
-		if oldest == nil {
-			return
-		}
-		oldest.drop(false)
+// encoded counts a form of the payload as it is; those of Transform's results are counted with them.
+func (r *record) encoded(v *variant, form []byte) {
+	if v == &r.plain {
+		r.charge(len(form), "", nil)
 	}
 }
 
-func (r *record) keepsVariants() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.charged > 0
+func (b *recordBudget) trim() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.bytes.Load() > MaxRecordBytes {
+		var oldest, newest *record
+		for i := range b.cache {
+			r := b.cache[i].Load()
+			if r == nil {
+				continue
+			}
+			if oldest == nil || r.entry.Position < oldest.entry.Position {
+				oldest = r
+			}
+			if newest == nil || r.entry.Position > newest.entry.Position {
+				newest = r
+			}
+		}
+		switch {
+		case oldest == nil:
+			return
+		case oldest == newest: // it stays, with nothing of Transform's
+			oldest.forget()
+			return
+		case b.cache.slot(oldest.entry.Position).CompareAndSwap(oldest, nil):
+			oldest.drop()
+		}
+	}
 }
 
-// drop gives up the variants; whoever reads one at this moment has it still. An evicted record keeps
-// no more of them.
-func (r *record) drop(evicted bool) {
+// drop gives everything up; whoever reads a variant at this moment has it still. The record has left the cache
+// and keeps no more.
+func (r *record) drop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.budget != nil {
 		r.budget.bytes.Add(-int64(r.charged))
 	}
-	r.charged, r.variants, r.evicted = 0, nil, evicted
+	r.charged, r.variants, r.evicted = 0, nil, true
+}
+
+// forget gives up Transform's results.
+func (r *record) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, v := range r.variants {
+		r.charged -= v.charged
+		r.budget.bytes.Add(-int64(v.charged))
+	}
+	r.variants = nil
 }

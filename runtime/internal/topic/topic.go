@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // A Topic is a log with its readers: those that wait at the head are parked in the match index,
@@ -48,7 +49,8 @@ type life struct {
 	cursorOf func(typ *Type, e *store.Entry) []byte // the cursor after an entry, as JSON
 	head     store.Position                         // as Appended told; guarded by Topic.mu
 	records  recordCache
-	variants variantBudget
+	budget   recordBudget
+	proofs   proofCache
 }
 
 // An Advancing is told of appends, under the topic's lock: it must not block.
@@ -62,6 +64,8 @@ type Options struct {
 	Slots int
 	// CursorOf gives the cursor after an entry as JSON; nil for one of the log's position.
 	CursorOf func(typ *Type, e *store.Entry) []byte
+	// Apart tells that the log is none of the server's store and ends with the process.
+	Apart bool
 	// Asked is told how long the log took for an append or a read; nil for nobody.
 	Asked func(ctx context.Context, what Asked, took time.Duration, err error)
 }
@@ -97,7 +101,7 @@ func Open(typ *Type, o Options) (*Topic, error) {
 // begin opens the log and makes it the topic's.
 func (t *Topic) begin() error {
 	l := &life{records: make(recordCache, t.options.Slots), cursorOf: t.options.CursorOf}
-	l.variants.cache = l.records
+	l.budget.cache = l.records
 	log, err := t.options.Open(func(entries []store.Entry) { t.appended(l, entries) })
 	if err != nil {
 		return err
@@ -108,7 +112,16 @@ func (t *Topic) begin() error {
 	}
 	l.log, l.epoch = log, log.Epoch()
 	if l.cursorOf == nil {
-		l.cursorOf = func(typ *Type, e *store.Entry) []byte { return logCursor(typ, l.epoch, e.Position) }
+		l.cursorOf = func(typ *Type, e *store.Entry) []byte {
+			proof := e.Proof()
+			l.proofs.put(e.Position, proof)
+			return logCursor(typ, l.epoch, e.Position, proof)
+		}
+		proof, err := log.Proof(context.Background(), head) // which most cursors are of
+		if err != nil {
+			return fmt.Errorf("reading it: %w", err)
+		}
+		l.proofs.put(head, proof)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -135,7 +148,7 @@ func (t *Topic) Renew(ctx context.Context) error {
 
 // renewed returns nil when err tells that the life is over and another one has begun.
 func (t *Topic) renewed(old *life, err error) error {
-	if !errors.Is(err, store.ErrNewEpoch) {
+	if !errors.Is(err, engine.ErrNewEpoch) {
 		return err
 	}
 	t.renewing.Lock()
@@ -148,6 +161,9 @@ func (t *Topic) renewed(old *life, err error) error {
 	}
 	return nil
 }
+
+// Apart tells that the log is none of the server's store: another process has another one.
+func (t *Topic) Apart() bool { return t.options.Apart }
 
 // Epoch is the log's.
 func (t *Topic) Epoch() uint64 { return t.life.Load().epoch }
@@ -190,7 +206,7 @@ func (t *Topic) Append(ctx context.Context, e store.Entry, decoded any, once boo
 			_, err = l.log.Append(ctx, e)
 		}
 		answered(err)
-		if !errors.Is(err, store.ErrNewEpoch) || errors.Is(err, store.ErrUncertain) {
+		if !errors.Is(err, engine.ErrNewEpoch) || errors.Is(err, store.ErrUncertain) {
 			return fresh, err
 		}
 		if err := t.renewed(l, err); err != nil { // nothing was appended
@@ -254,7 +270,7 @@ func (t *Topic) appended(l *life, entries []store.Entry) {
 			p = prepared{typ: t.typ, places: placesOf(t.typ, e.Data, nil)}
 		}
 		rec := recordAt(p.typ, *e, l.cursorOf(t.typ, e), p.places)
-		rec.budget = &l.variants
+		rec.budget = &l.budget
 		l.records.put(rec)
 		t.head = e.Position
 		t.index.wake(rec, func(r *Reader) {
@@ -322,7 +338,7 @@ func (t *Topic) Bounds() (oldest, head store.Position) {
 // Shared tells that other processes append to the log too: what they append is met like what this one
 // does (REP-2).
 func (t *Topic) Shared() bool {
-	_, ok := t.life.Load().log.(store.SharedLog)
+	_, ok := t.life.Load().log.(engine.Log)
 	return ok
 }
 
@@ -330,7 +346,7 @@ func (t *Topic) Shared() bool {
 // of what this one has not seen yet (REP-3).
 func (t *Topic) reach(ctx context.Context, p store.Position) error {
 	l := t.life.Load()
-	log, ok := l.log.(store.SharedLog)
+	log, ok := l.log.(engine.Log)
 	if !ok || p <= t.Head() {
 		return nil
 	}
@@ -353,7 +369,7 @@ func (t *Topic) Caught(ctx context.Context, fresh time.Duration) error {
 
 // Seen is when the log was last looked at for what other processes append; ok is false where none do.
 func (t *Topic) Seen() (at time.Time, ok bool) {
-	log, ok := t.life.Load().log.(store.SharedLog)
+	log, ok := t.life.Load().log.(engine.Log)
 	if !ok {
 		return at, false
 	}
@@ -398,7 +414,7 @@ func (l *life) record(e *store.Entry, typ *Type) *record {
 		return rec
 	}
 	rec := newRecord(typ, *e, l.cursorOf(typ, e))
-	rec.budget = &l.variants
+	rec.budget = &l.budget
 	l.records.put(rec)
 	return rec
 }

@@ -12,10 +12,12 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/codec"
+	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/recent"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
-	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -44,8 +46,8 @@ func newType(t testing.TB) *Type {
 		t.Fatal(err)
 	}
 	return &Type{Name: "e", NameHash: 7, NameJSON: []byte(`"e"`), MaxArguments: 64 << 10, Input: input, Rules: []Rule{rule},
-		DecodeArguments: func(raw json.RawMessage) (any, error) { a := new(filter); return a, events.Decode(raw, a) },
-		DecodePayload:   func(raw json.RawMessage) (any, error) { p := new(incident); return p, events.Decode(raw, p) },
+		DecodeArguments: func(raw json.RawMessage) (any, error) { a := new(filter); return a, codec.Decode(raw, a) },
+		DecodePayload:   func(raw json.RawMessage) (any, error) { p := new(incident); return p, codec.Decode(raw, p) },
 		Encodable:       func(json.RawMessage) error { return nil }}
 }
 
@@ -76,7 +78,7 @@ func parse(t testing.TB, typ *Type, raw string) *Arguments {
 
 func add(t testing.TB, topic *Topic, i incident) {
 	t.Helper()
-	data, err := events.Encode(&i)
+	data, err := codec.Encode(&i)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,16 +230,29 @@ func TestVariantsAreBounded(t *testing.T) {
 	for i := range 5 {
 		add(t, topic, incident{ID: fmt.Sprint("x", i)})
 	}
-	kept := func() (bytes, records int) {
-		for i := range topic.life.Load().records {
-			if r := topic.life.Load().records[i].Load(); r != nil {
-				records++
+	kept := func() (bytes int) {
+		l := topic.life.Load()
+		for i := range l.records {
+			if r := l.records[i].Load(); r != nil {
+				n := recent.Size(&r.entry)
 				for _, v := range r.variants {
-					bytes += formsOfAPayload*len(v.data) + variantOverhead
+					n += formsOfAPayload*len(v.data) + variantOverhead
 				}
+				for _, form := range []*[]byte{r.plain.head.Load(), r.plain.item.Load()} {
+					if form != nil {
+						n += len(*form)
+					}
+				}
+				if n != r.charged {
+					t.Errorf("record %d keeps %d bytes, counted %d", r.entry.Position, n, r.charged)
+				}
+				bytes += n
 			}
 		}
-		return bytes, records
+		if counted := l.budget.bytes.Load(); int64(bytes) != counted || bytes > MaxRecordBytes {
+			t.Errorf("%d bytes are kept, counted %d", bytes, counted)
+		}
+		return bytes
 	}
 	for i := range 60 {
 		level := i % 50 // some come again
@@ -247,14 +262,50 @@ func TestVariantsAreBounded(t *testing.T) {
 			t.Fatalf("%d occurrences for level %d: %v", len(p.Out), level, err)
 		}
 	}
-	if bytes, records := kept(); bytes > MaxVariantBytes || bytes < MaxVariantBytes/2 || records != 5 || int64(bytes) != topic.life.Load().variants.bytes.Load() {
-		t.Errorf("%d records keep %d bytes, counted %d", records, bytes, topic.life.Load().variants.bytes.Load())
+	if bytes := kept(); bytes < MaxRecordBytes/2 {
+		t.Errorf("only %d bytes are kept", bytes)
 	}
 	for i := range 100 {
 		add(t, topic, incident{ID: fmt.Sprint("y", i)})
 	}
-	if n := topic.life.Load().variants.bytes.Load(); n != 0 {
-		t.Errorf("%d bytes stay counted for records that are gone", n)
+	kept()
+}
+
+// K12: payloads that records keep, and their encoded forms, are bounded in bytes as well, and each reader gets all.
+func TestFormsAreBounded(t *testing.T) {
+	typ := newType(t)
+	topic := open(t, typ, nil, store.LogOptions{})
+	r := topic.Reader(parse(t, typ, `{}`), "sub", nil, 0)
+	const entries, size = 40, 1 << 20
+	for i := range entries {
+		add(t, topic, incident{ID: fmt.Sprint("x", i), Text: strings.Repeat("x", size)})
+		p, err := r.Next(t.Context(), nil, Batch(10))
+		if err != nil || len(p.Out) != 1 {
+			t.Fatal(len(p.Out), err)
+		}
+		if head, item := p.Out[0].Head(), p.Out[0].Item(); len(head) < size || len(item) < size {
+			t.Fatal(len(head), len(item))
+		}
+		kept, l := 0, topic.life.Load()
+		for j := range l.records {
+			if rec := l.records[j].Load(); rec != nil {
+				kept += rec.charged
+			}
+		}
+		if counted := l.budget.bytes.Load(); kept > MaxRecordBytes || int64(kept) != counted || i > 10 && kept < MaxRecordBytes/2 {
+			t.Fatalf("%d bytes are kept, counted %d", kept, counted)
+		}
+	}
+	again := topic.Reader(parse(t, typ, `{}`), "sub", nil, 0)
+	n := 0
+	for range entries {
+		p, err := again.Next(t.Context(), nil, Batch(10))
+		if n += len(p.Out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n != entries {
+		t.Errorf("%d occurrences of %d", n, entries)
 	}
 }
 

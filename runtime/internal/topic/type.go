@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
+	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 )
 
 // A Type is what the kernel knows of one registration of an event type. It never changes;
@@ -19,6 +19,8 @@ type Type struct {
 	NoReplay bool
 	// ReplayCeiling is the largest age of what is replayed; 0 for none (CUR-6).
 	ReplayCeiling time.Duration
+	// Clock is what ages are counted by; nil for the process's own (REP-8).
+	Clock func() time.Time
 	// MaxArguments bounds a subscription's arguments, in bytes of JSON (CAP-5).
 	MaxArguments int
 	// Input is what arguments have to be valid under.
@@ -37,4 +39,12 @@ type Type struct {
 	Encodable func(data json.RawMessage) error
 
 	arguments argumentsCache
+}
+
+// Now is the time by the type's clock, in UTC.
+func (t *Type) Now() time.Time {
+	if t.Clock != nil {
+		return t.Clock().UTC()
+	}
+	return time.Now().UTC()
 }

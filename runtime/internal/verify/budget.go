@@ -5,8 +5,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 )
 
 // A failureBudget bounds failed verifications per destination host and per principal in a sliding
@@ -52,7 +53,7 @@ func (b *failureBudget) begin(ctx context.Context, principal, host string, limit
 		case <-wait:
 		case <-ctx.Done():
 			if ctx.Err() == context.DeadlineExceeded {
-				return nil, errOverBudget
+				return nil, fault.Undecided()
 			}
 			return nil, ctx.Err()
 		}

@@ -12,9 +12,9 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/keylock"
-	"github.com/mcpe-gen/mcpe-gen/runtime/netguard"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
 )
 
 // receiverDocs knows which origins consent to be called, from the document that they publish

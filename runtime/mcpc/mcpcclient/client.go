@@ -17,12 +17,14 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // Options configure a [Client]; the zero value is usable.
@@ -112,11 +114,13 @@ func (c *Client) probe(ctx context.Context) error {
 		if tool == wire.MCPCInit {
 			args[wire.MCPCInfo] = map[string]any{"mcpc_version": wire.MCPCVersion, "mcpc_provider": "mcpe-gen"}
 		}
-		res, err := c.session.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: args})
-		if ctx.Err() != nil {
+		res, err := c.ask(ctx, &mcp.CallToolParams{Name: tool, Arguments: args})
+		switch {
+		case ctx.Err() != nil:
 			return ctx.Err()
-		}
-		if err != nil || res.IsError {
+		case unanswered(err):
+			return fmt.Errorf("mcpc: asking whether the server speaks MCPC: %w", err)
+		case err != nil || res.IsError:
 			continue // it has no such tool
 		}
 		for _, block := range res.Content {
@@ -129,6 +133,39 @@ func (c *Client) probe(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// How often a question that nobody has answered is asked, and the pause in between: behind a balancer a dead
+// server may be one of several.
+const (
+	probes     = 8
+	probePause = 100 * time.Millisecond
+)
+
+// ask makes a call that may be made twice.
+func (c *Client) ask(ctx context.Context, params *mcp.CallToolParams) (res *mcp.CallToolResult, err error) {
+	for n := range probes {
+		if res, err = c.session.CallTool(ctx, params); !unanswered(err) {
+			break
+		}
+		if n < probes-1 {
+			select {
+			case <-time.After(probePause):
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+	}
+	return res, err
+}
+
+// codeRejected is the SDK's for a call that its transport could not make.
+const codeRejected = -32005
+
+// unanswered reports whether err is no answer of the server's: it says nothing of what tools there are.
+func unanswered(err error) bool {
+	var answer *jsonrpc.Error
+	return err != nil && (!errors.As(err, &answer) || answer.Code == codeRejected)
 }
 
 // Session is the SDK's session.

@@ -3,14 +3,13 @@ package mcpcclient
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // tappable reports whether the connection of a transport can be read before the SDK reads it. That
@@ -71,7 +70,7 @@ func (c *tapConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 					Text string `json:"text"`
 				} `json:"content"`
 			}
-			if json.Unmarshal(r.Result, &result) == nil {
+			if wire.Decode(r.Result, &result) == nil {
 				for _, b := range result.Content {
 					if b.Type == "text" {
 						c.client.read(b.Text)

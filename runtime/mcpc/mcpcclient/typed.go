@@ -10,9 +10,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/internal/codec"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A Listener hears of the tasks of one tool; functions that are nil are not called. What comes from
@@ -83,7 +83,7 @@ func decode[T any](raw json.RawMessage) (v T, err error) {
 	if raw == nil {
 		raw = json.RawMessage("null")
 	}
-	err = events.Decode(raw, &v)
+	err = codec.Decode(raw, &v)
 	return v, err
 }
 
@@ -148,7 +148,7 @@ func (e *FailedError) Error() string { return e.Tool + ": " + e.Message }
 // Call calls the type's tool. It returns when the server has answered, which is at once where
 // callbacks are possible; [Running.Wait] returns the result. A refused call is a [*FailedError].
 func Call[A, U, R any](ctx context.Context, c *Client, t task.Type[A, U, R], args A) (*Running[R], error) {
-	raw, err := events.Encode(&args)
+	raw, err := codec.Encode(&args)
 	if err != nil {
 		return nil, fmt.Errorf("mcpc: arguments of %s: %w", t.Name, err)
 	}
@@ -169,7 +169,7 @@ func Call[A, U, R any](ctx context.Context, c *Client, t task.Type[A, U, R], arg
 			text = textOf(r.Answer)
 		}
 		return nil, &FailedError{t.Name, text}
-	case r.Answer.StructuredContent != nil || !isMessage:
+	case !isMessage || r.Answer.StructuredContent != nil && last.Event != wire.MCPCCreated: // it holds the result
 		r.forget()
 		r.wait = nil
 	}

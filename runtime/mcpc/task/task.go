@@ -12,8 +12,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A Type describes a tool with work in the background, whose arguments are A, whose updates are U
@@ -110,7 +110,7 @@ func (m Message) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads a message; members that it does not know are left out.
 func (m *Message) UnmarshalJSON(b []byte) error {
 	var w message
-	if err := json.Unmarshal(b, &w); err != nil {
+	if err := wire.Decode(b, &w); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if w.Protocol != wire.MCPCProtocol {
@@ -133,11 +133,9 @@ func (m *Message) UnmarshalJSON(b []byte) error {
 // else and has to be left alone; err is set for text that says it is MCPC's and is no message
 // (MCPC-CLI-1).
 func Parse(text string) (m Message, ok bool, err error) {
-	var head struct {
-		Protocol string `json:"protocol"`
-	}
 	b := bytes.TrimSpace([]byte(text))
-	if len(b) == 0 || b[0] != '{' || json.Unmarshal(b, &head) != nil || head.Protocol != wire.MCPCProtocol {
+	var protocol string
+	if !json.Valid(b) || wire.Decode(wire.FirstMember(b, "protocol"), &protocol) != nil || protocol != wire.MCPCProtocol {
 		return m, false, nil
 	}
 	if err := json.Unmarshal(b, &m); err != nil {

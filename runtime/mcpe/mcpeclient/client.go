@@ -26,10 +26,10 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/carry"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // ErrNoMCPE is returned where the server has no tool events_subscribe. See MCPE-CAP-2.
@@ -130,7 +130,7 @@ func supported(ctx context.Context, cs *mcp.ClientSession) (bool, error) {
 	if r := cs.InitializeResult(); r != nil && r.Capabilities != nil && r.Capabilities.Tools == nil {
 		return false, nil
 	}
-	for tool, err := range cs.Tools(ctx, nil) {
+	for tool, err := range cs.Tools(carry.Repeatable(ctx), nil) {
 		if err != nil {
 			return false, fmt.Errorf("mcpe client: listing tools: %w", err)
 		}
@@ -300,6 +300,9 @@ func (m *Client) call(ctx context.Context, tool string, args, into any) error {
 
 // call calls a tool and reads its result into into.
 func call(ctx context.Context, cs *mcp.ClientSession, tool string, args, into any) error {
+	if tool != wire.MCPEToolSubscribe { // a second one would be another subscription
+		ctx = carry.Repeatable(ctx)
+	}
 	res, err := cs.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: args})
 	if err != nil {
 		if refusal := refusalOf(err); refusal != nil {

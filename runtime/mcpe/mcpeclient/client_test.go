@@ -16,6 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe"
@@ -23,7 +24,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 func TestMain(m *testing.M) {
@@ -136,7 +136,7 @@ type item struct {
 }
 
 // items reads a subscription's iterator into a channel.
-func items(sub *client.Subscription[arguments, payload]) <-chan item {
+func items(sub *client.TypedSubscription[arguments, payload]) <-chan item {
 	c := make(chan item, 100)
 	go func() {
 		defer close(c)
@@ -188,8 +188,8 @@ func TestSubscribe(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if sub.Mode() != "mcpe" {
-					t.Errorf("mode %q", sub.Mode())
+				if sub.Subscription().Mode() != "mcpe" {
+					t.Errorf("mode %q", sub.Subscription().Mode())
 				}
 				got := items(sub)
 				g.emit(1, 2)

@@ -27,7 +27,7 @@ func ExampleClient_Via() {
 	}
 	g.emit(42)
 	for ev, err := range sub.Events() {
-		fmt.Println(sub.Mode(), ev.Name, ev.Data.N, err)
+		fmt.Println(sub.Subscription().Mode(), ev.Name, ev.Data.N, err)
 		break
 	}
 	// Output: mcpe github.push 42 <nil>

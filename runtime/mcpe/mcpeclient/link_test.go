@@ -17,7 +17,7 @@ func TestLinks(t *testing.T) {
 		}
 		return string(out)
 	}
-	for _, banned := range []string{"runtime/server", "runtime/mcpe\n", "runtime/netguard", "runtime/store/"} {
+	for _, banned := range []string{"runtime/server", "runtime/mcpe\n", "runtime/internal/netguard", "runtime/store/"} {
 		if strings.Contains(deps("."), module+banned) {
 			t.Errorf("links %s", banned)
 		}

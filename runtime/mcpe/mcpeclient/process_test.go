@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpeclient"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 const childVariable = "MCPE_CLIENT_TEST_CHILD"

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // Bounds of what waits for a subscription, and of what came for ids that nobody knows yet.
@@ -59,28 +59,28 @@ func (r *route) take() (events []mcpewire.Event, lost, expired bool) {
 func (m *Client) observe(method string, params json.RawMessage) {
 	if method == wire.NotificationMessage {
 		type inner struct {
-			Method string
-			Params json.RawMessage
+			Method string          `json:"method"`
+			Params json.RawMessage `json:"params"`
 		}
 		var envelope struct {
 			inner
-			Data json.RawMessage
+			Data json.RawMessage `json:"data"`
 		}
-		if json.Unmarshal(params, &envelope) != nil {
+		if wire.Decode(params, &envelope) != nil {
 			return
 		}
-		if envelope.Method == "" && json.Unmarshal(envelope.Data, &envelope.inner) != nil {
+		if envelope.Method == "" && wire.Decode(envelope.Data, &envelope.inner) != nil {
 			return
 		}
 		method, params = envelope.Method, envelope.Params
 	}
 	var p struct {
-		SubscriptionID string
-		ID             string
-		Event          *mcpewire.Event
-		Events         []mcpewire.Event
+		SubscriptionID string           `json:"subscriptionId"`
+		ID             string           `json:"id"`
+		Event          *mcpewire.Event  `json:"event"`
+		Events         []mcpewire.Event `json:"events"`
 	}
-	if json.Unmarshal(params, &p) != nil {
+	if wire.Decode(params, &p) != nil {
 		return
 	}
 	if p.SubscriptionID == "" {

@@ -10,10 +10,10 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/carry"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // Options of one subscription by MCPE.
@@ -80,7 +80,8 @@ func (c *carrier) Carry(ctx context.Context, in carry.Intake) error {
 		return err
 	}
 	if !again {
-		s, err := c.m.subscribe(ctx, cs, Request{Filter: mcpewire.Filter{EventTypes: []string{in.Event()}, Tags: c.o.Tags, Priority: c.o.Priority},
+		// After a failure the subscription is made anew anyway.
+		s, err := c.m.subscribe(carry.Repeatable(ctx), cs, Request{Filter: mcpewire.Filter{EventTypes: []string{in.Event()}, Tags: c.o.Tags, Priority: c.o.Priority},
 			Delivery: c.o.Delivery, ExpiresAt: c.o.ExpiresAt})
 		if err != nil {
 			return err

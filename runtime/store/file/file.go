@@ -1,5 +1,5 @@
-// Package file keeps a client's cursors and callbacks in one JSON file, replaced as a whole by writing a
-// temporary file beside it, syncing it and renaming it over the old one. Start with [OpenCursors].
+// Package file keeps a client's cursors, callbacks and dead letters in one file, to which each change appends a line.
+// Start with [OpenCursors].
 package file
 
 import (
@@ -7,125 +7,168 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"maps"
-	"os"
-	"path/filepath"
-	"slices"
 	"sync"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/atomicfile"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/filelock"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/journal"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/letters"
 )
 
-// version is the format of the file; another one is refused rather than guessed at.
-const version = 1
+// ErrBusy says that another process, or another [Cursors] of this one, has the file open. The error names both.
+var ErrBusy = errors.New("file is in use")
 
-type content struct {
-	Version int                    `json:"version"`
-	Cursors map[string]store.Saved `json:"cursors"`
-	// Callbacks are written only when there are any.
-	Callbacks map[string]store.Callback `json:"callbacks,omitempty"`
-}
+// The kinds of entries.
+const (
+	kindCursor   = "cursor"
+	kindCallback = "callback"
+	kindLetter   = "deadLetter" // by its sequence
+	kindLast     = "lastDeadLetter"
+)
 
-// Cursors is a [store.CursorStore] and a [store.CallbackStore] in a file. One process at a time may
-// have the file open.
+// Cursors is a [store.ConsumerStore] and a [store.CallbackStore] in a file, which one process at a time has open. A
+// change is on the disk when its method returns. Changes that come at the same time share one sync, and a change costs
+// the same however many keys there are.
 type Cursors struct {
-	path string
+	journal *journal.Journal
 
-	mu        sync.Mutex
-	keys      map[string]store.Saved
-	callbacks map[string]store.Callback
+	mu      sync.Mutex // for changes of the dead letters, one after the other
+	letters letters.List
 }
 
-// OpenCursors reads the file at path, which need not exist yet; its directory must. A file that
-// cannot be decoded is an error that names it: cursors are never thrown away silently.
+// OpenCursors opens the file at path, which need not exist yet; its directory must. It waits up to 10 s for another
+// process to close the file; then the error matches [ErrBusy]. A file that cannot be decoded is an error that names it:
+// cursors are never thrown away silently. Close it after use.
 func OpenCursors(path string) (*Cursors, error) {
-	c := &Cursors{path: path, keys: map[string]store.Saved{}, callbacks: map[string]store.Callback{}}
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Stat(filepath.Dir(path)); err != nil {
-			return nil, fmt.Errorf("opening cursor file: %w", err)
-		}
-		return c, nil
-	}
+	j, err := journal.Open(context.Background(), path, journal.Format{Version: version, Older: older, Check: check})
 	if err != nil {
-		return nil, fmt.Errorf("opening cursor file: %w", err)
-	}
-	var f content
-	if err := json.Unmarshal(data, &f); err != nil {
-		return nil, fmt.Errorf("cursor file %s is corrupted: %w", path, err)
-	}
-	if f.Version != version {
-		return nil, fmt.Errorf("cursor file %s has version %d, want %d", path, f.Version, version)
-	}
-	for key, s := range f.Cursors {
-		if s.Cursor == "" {
-			return nil, fmt.Errorf("cursor file %s is corrupted: key %q has no cursor", path, key)
+		if held := (*filelock.HeldError)(nil); errors.As(err, &held) {
+			err = fmt.Errorf("%w: %w", ErrBusy, err)
 		}
-		c.keys[key] = s
+		return nil, fmt.Errorf("opening cursor file %s: %w", path, err)
 	}
-	maps.Copy(c.callbacks, f.Callbacks)
+	c := &Cursors{journal: j}
+	if err := c.readLetters(); err != nil {
+		return nil, fmt.Errorf("opening cursor file %s: %w", path, errors.Join(err, j.Close()))
+	}
 	return c, nil
 }
 
-// Load implements [store.CursorStore].
-func (c *Cursors) Load(ctx context.Context, key string) (store.Saved, bool, error) {
-	if err := ctx.Err(); err != nil {
-		return store.Saved{}, false, err
+// Close gives the file up. Changes that come later fail with [store.ErrClosed].
+func (c *Cursors) Close() error { return c.journal.Close() }
+
+// version is the format of the file; another one is refused rather than guessed at.
+const version = 2
+
+// older reads files of version 1, which were one JSON object.
+func older(text []byte) ([]journal.Entry, error) {
+	var f struct {
+		Version   int                        `json:"version"`
+		Cursors   map[string]json.RawMessage `json:"cursors"`
+		Callbacks map[string]json.RawMessage `json:"callbacks"`
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s, ok := c.keys[key]
-	s.EventIDs = slices.Clone(s.EventIDs)
-	return s, ok, nil
+	if err := json.Unmarshal(text, &f); err != nil {
+		return nil, fmt.Errorf("corrupted: %w", err)
+	}
+	if f.Version != 1 {
+		return nil, fmt.Errorf("version %d, want %d", f.Version, version)
+	}
+	var entries []journal.Entry
+	for key, value := range f.Cursors {
+		entries = append(entries, journal.Entry{Kind: kindCursor, Key: key, Value: value})
+	}
+	for key, value := range f.Callbacks {
+		entries = append(entries, journal.Entry{Kind: kindCallback, Key: key, Value: value})
+	}
+	return entries, nil
 }
 
-// Save implements [store.CursorStore]. On an error the file and what Load returns are as before.
-func (c *Cursors) Save(ctx context.Context, key string, s store.Saved) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	s.EventIDs = slices.Clone(s.EventIDs)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	old, had := c.keys[key]
-	c.keys[key] = s
-	if err := c.write(); err != nil {
-		if had {
-			c.keys[key] = old
-		} else {
-			delete(c.keys, key)
+// check refuses what Load and Callback could not return.
+func check(e journal.Entry) error {
+	var err error
+	switch e.Kind {
+	case kindCursor:
+		var s store.Saved
+		if err = json.Unmarshal(e.Value, &s); err == nil && s.Cursor == "" {
+			err = errors.New("no cursor")
 		}
-		return fmt.Errorf("saving cursor %q: %w", key, err)
+	case kindCallback:
+		err = json.Unmarshal(e.Value, new(store.Callback))
+	}
+	if err != nil {
+		return fmt.Errorf("%s %q: %w", e.Kind, e.Key, err)
 	}
 	return nil
+}
+
+// get decodes the value under a key into v.
+func (c *Cursors) get(ctx context.Context, kind, key string, v any) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	value, ok := c.journal.Get(kind, key)
+	if !ok {
+		return false, nil
+	}
+	return true, json.Unmarshal(value, v)
+}
+
+// put keeps v under a key.
+func (c *Cursors) put(ctx context.Context, kind, key string, v any) error {
+	value, err := json.Marshal(v)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err == nil {
+		err = c.journal.Put(journal.Entry{Kind: kind, Key: key, Value: value})
+	}
+	if err != nil {
+		return fmt.Errorf("saving %s %q: %w", kind, key, err)
+	}
+	return nil
+}
+
+// remove takes a key away, which need not be there.
+func (c *Cursors) remove(ctx context.Context, kind, key string) error {
+	err := ctx.Err()
+	if _, ok := c.journal.Get(kind, key); ok && err == nil {
+		err = c.journal.Put(journal.Entry{Kind: kind, Key: key})
+	}
+	if err != nil {
+		return fmt.Errorf("deleting %s %q: %w", kind, key, err)
+	}
+	return nil
+}
+
+// Load implements [store.CursorStore].
+func (c *Cursors) Load(ctx context.Context, key string) (s store.Saved, ok bool, err error) {
+	ok, err = c.get(ctx, kindCursor, key, &s)
+	return s, ok, err
+}
+
+// Save implements [store.CursorStore]. On an error what Load returns is as before.
+func (c *Cursors) Save(ctx context.Context, key string, s store.Saved) error {
+	return c.put(ctx, kindCursor, key, s)
 }
 
 // Delete implements [store.CursorStore].
 func (c *Cursors) Delete(ctx context.Context, key string) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	old, had := c.keys[key]
-	if !had {
-		return nil
-	}
-	delete(c.keys, key)
-	if err := c.write(); err != nil {
-		c.keys[key] = old
-		return fmt.Errorf("deleting cursor %q: %w", key, err)
-	}
-	return nil
+	return c.remove(ctx, kindCursor, key)
 }
 
-// write replaces the file; c.mu is held.
-func (c *Cursors) write() error {
-	data, err := json.MarshalIndent(content{Version: version, Cursors: c.keys, Callbacks: c.callbacks}, "", "  ")
-	if err != nil {
-		return err
-	}
-	return atomicfile.Write(c.path, append(data, '\n'))
+// Callback implements [store.CallbackStore].
+func (c *Cursors) Callback(ctx context.Context, key string) (cb store.Callback, ok bool, err error) {
+	ok, err = c.get(ctx, kindCallback, key, &cb)
+	return cb, ok, err
+}
+
+// PutCallback implements [store.CallbackStore]. The secrets lie in the file as they are; only its
+// owner may read it.
+func (c *Cursors) PutCallback(ctx context.Context, key string, cb store.Callback) error {
+	return c.put(ctx, kindCallback, key, cb)
+}
+
+// DeleteCallback implements [store.CallbackStore].
+func (c *Cursors) DeleteCallback(ctx context.Context, key string) error {
+	return c.remove(ctx, kindCallback, key)
 }

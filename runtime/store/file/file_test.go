@@ -2,11 +2,13 @@ package file_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/file"
@@ -19,7 +21,17 @@ func open(t *testing.T, path string) *file.Cursors {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { c.Close() })
 	return c
+}
+
+// reopen opens the file that c has, as the next process does.
+func reopen(t *testing.T, c *file.Cursors, path string) *file.Cursors {
+	t.Helper()
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, path)
 }
 
 func TestCursors(t *testing.T) {
@@ -28,14 +40,19 @@ func TestCursors(t *testing.T) {
 	})
 }
 
+func TestDeadLetters(t *testing.T) {
+	storetest.TestDeadLetters(t, func(t *testing.T) store.DeadLetterStore { return open(t, filepath.Join(t.TempDir(), "cursors.json")) })
+}
+
 // CLI-6: cursors survive the process.
 func TestReopened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cursors.json")
 	want := store.Saved{Cursor: "c", EventIDs: []string{"a"}}
-	if err := open(t, path).Save(t.Context(), "k", want); err != nil {
+	c := open(t, path)
+	if err := c.Save(t.Context(), "k", want); err != nil {
 		t.Fatal(err)
 	}
-	got, ok, err := open(t, path).Load(t.Context(), "k")
+	got, ok, err := reopen(t, c, path).Load(t.Context(), "k")
 	if err != nil || !ok || got.Cursor != "c" || len(got.EventIDs) != 1 {
 		t.Fatalf("Load = %+v, %v, %v", got, ok, err)
 	}
@@ -47,7 +64,9 @@ func TestReopened(t *testing.T) {
 
 // A file that cannot be read is an error that names it, and stays as it is.
 func TestCorrupted(t *testing.T) {
-	for _, text := range []string{"", "{", `{"version":2}`, `{"version":1,"cursors":{"k":{}}}`, `[]`} {
+	for _, text := range []string{"", "{", `{"version":3}`, `{"version":1,"cursors":{"k":{}}}`, `[]`, "{\"version\":2}\n{}}\n",
+		"{\"version\":2}\n{\"kind\":\"cursor\",\"key\":\"k\",\"value\":{}}\n", "{\"version\":2}\n{\"kind\":\"callback\",\"key\":\"k\",\"value\":5}\n",
+		"{\"version\":2}\n{\"kind\":\"deadLetter\",\"key\":\"1\",\"value\":{\"sequence\":2}}\n"} {
 		path := filepath.Join(t.TempDir(), "cursors.json")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -94,7 +113,9 @@ func ExampleOpenCursors() {
 	path := filepath.Join(dir, "cursors.json")
 	c, _ := file.OpenCursors(path)
 	c.Save(context.Background(), "incidents", store.Saved{Cursor: "AQE"})
+	c.Close()
 	again, _ := file.OpenCursors(path)
+	defer again.Close()
 	s, _, _ := again.Load(context.Background(), "incidents")
 	fmt.Println(s.Cursor)
 	// Output: AQE
@@ -116,7 +137,7 @@ func TestCallbackReopened(t *testing.T) {
 	if err := c.PutCallback(t.Context(), "k", store.Callback{URL: "u", Path: "/p", Secrets: []store.Secret{{Key: []byte("s")}}}); err != nil {
 		t.Fatal(err)
 	}
-	again := open(t, path)
+	again := reopen(t, c, path)
 	if cb, ok, err := again.Callback(t.Context(), "k"); err != nil || !ok || cb.URL != "u" || len(cb.Secrets) != 1 {
 		t.Errorf("Callback = %+v, %v, %v", cb, ok, err)
 	}
@@ -127,4 +148,80 @@ func TestCallbackReopened(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
+}
+
+// CON-4: dead letters survive the process, byte for byte, and no sequence is given twice.
+func TestDeadLettersReopened(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cursors.json")
+	raw := "{ \"a\" : \"<\" }"
+	c := open(t, path)
+	if err := c.PutDeadLetter(t.Context(), store.DeadLetter{Key: "k", EventID: "e", Data: []byte(raw)}, 1); err != nil {
+		t.Fatal(err)
+	}
+	c = reopen(t, c, path)
+	got, err := c.DeadLetters(t.Context(), 0, 10)
+	if err != nil || len(got) != 1 || string(got[0].Data) != raw {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if found, err := c.DeleteDeadLetter(t.Context(), got[0].Sequence); !found || err != nil {
+		t.Fatal(found, err)
+	}
+	c = reopen(t, c, path)
+	if err := c.PutDeadLetter(t.Context(), store.DeadLetter{Key: "k", EventID: "f"}, 1); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := reopen(t, c, path).DeadLetters(t.Context(), 0, 10); err != nil || len(again) != 1 || again[0].Sequence <= got[0].Sequence {
+		t.Errorf("%+v, %v", again, err)
+	}
+}
+
+// A file that c52a99c wrote opens, and stays as it is until the first change.
+func TestOlderFile(t *testing.T) {
+	const older = `{
+  "version": 1,
+  "cursors": {
+    "k": {"cursor": "c", "eventIds": ["a"]}
+  },
+  "callbacks": {
+    "k": {"url": "u", "path": "/p", "secrets": null}
+  }
+}
+`
+	path := filepath.Join(t.TempDir(), "cursors.json")
+	if err := os.WriteFile(path, []byte(older), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := open(t, path)
+	for range 2 {
+		s, _, err := c.Load(t.Context(), "k")
+		cb, _, err2 := c.Callback(t.Context(), "k")
+		if s.Cursor != "c" || len(s.EventIDs) != 1 || cb.URL != "u" || err != nil || err2 != nil {
+			t.Fatalf("%+v, %v, %+v, %v", s, err, cb, err2)
+		}
+		if text, _ := os.ReadFile(path); string(text) != older {
+			t.Fatalf("it was changed to %s", text)
+		}
+		c = reopen(t, c, path)
+	}
+	if err := c.Save(t.Context(), "l", store.Saved{Cursor: "d"}); err != nil {
+		t.Fatal(err)
+	}
+	c = reopen(t, c, path)
+	for key, want := range map[string]string{"k": "c", "l": "d"} {
+		if s, _, err := c.Load(t.Context(), key); s.Cursor != want || err != nil {
+			t.Errorf("%s: %+v, %v", key, s, err)
+		}
+	}
+}
+
+// Who opens a file that another has open is told which and who (K11). Its cursors are not taken back.
+func TestOpenTwice(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cursors.json")
+	synctest.Test(t, func(t *testing.T) { // it waits
+		open(t, path)
+		_, err := file.OpenCursors(path)
+		if !errors.Is(err, file.ErrBusy) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), fmt.Sprint("pid ", os.Getpid())) {
+			t.Error(err)
+		}
+	})
 }

@@ -6,12 +6,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-var _ store.ActionStore = (*Store)(nil)
+var _ engine.Actions = (*Store)(nil)
 
-// Actions is a [store.ActionStore] in memory. The zero value is ready to use.
+// Actions implements [engine.Actions] in memory. The zero value is ready to use.
 type Actions struct {
 	mu    sync.Mutex
 	byKey map[string]*claimed
@@ -19,39 +19,39 @@ type Actions struct {
 }
 
 type claimed struct {
-	store.Action
+	engine.Action
 	at time.Time
 }
 
-// ClaimAction implements [store.ActionStore].
-func (m *Actions) ClaimAction(ctx context.Context, a store.Action) (store.Action, bool, error) {
+// ClaimAction implements [engine.Actions].
+func (m *Actions) ClaimAction(ctx context.Context, a engine.Action) (engine.Action, bool, error) {
 	if err := ctx.Err(); err != nil {
-		return store.Action{}, false, err
+		return engine.Action{}, false, err
 	}
 	if err := a.Check(); err != nil {
-		return store.Action{}, false, err
+		return engine.Action{}, false, err
 	}
 	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.trim(now, store.MaxActions)
+	m.trim(now, engine.MaxActions)
 	if c := m.byKey[a.Key]; c != nil {
 		return c.Action, false, nil
 	}
-	m.trim(now, store.MaxActions-1)
-	c := &claimed{store.Action{Key: a.Key, Request: bytes.Clone(a.Request)}, now}
+	m.trim(now, engine.MaxActions-1)
+	c := &claimed{engine.Action{Key: a.Key, Request: bytes.Clone(a.Request)}, now}
 	if m.byKey == nil {
 		m.byKey = map[string]*claimed{}
 	}
 	m.byKey[a.Key] = c
 	m.order = append(m.order, c)
-	return store.Action{}, true, nil
+	return engine.Action{}, true, nil
 }
 
 // trim forgets what is too old, and the oldest until at most so many are left.
 func (m *Actions) trim(now time.Time, left int) {
 	n := 0
-	for n < len(m.order) && (len(m.order)-n > left || now.Sub(m.order[n].at) >= store.ActionAge) {
+	for n < len(m.order) && (len(m.order)-n > left || now.Sub(m.order[n].at) >= engine.ActionAge) {
 		if c := m.order[n]; m.byKey[c.Key] == c {
 			delete(m.byKey, c.Key)
 		}
@@ -61,27 +61,27 @@ func (m *Actions) trim(now time.Time, left int) {
 	m.order = m.order[n:]
 }
 
-// FinishAction implements [store.ActionStore].
+// FinishAction implements [engine.Actions].
 func (m *Actions) FinishAction(ctx context.Context, key string, outcome []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	a := store.Action{Key: key, Outcome: outcome}
+	a := engine.Action{Key: key, Outcome: outcome}
 	if err := a.Check(); err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.trim(time.Now(), store.MaxActions)
+	m.trim(time.Now(), engine.MaxActions)
 	c := m.byKey[key]
 	if c == nil {
-		return store.ErrActionGone
+		return engine.ErrActionGone
 	}
 	c.Outcome = append([]byte{}, outcome...)
 	return nil
 }
 
-// ForgetAction implements [store.ActionStore].
+// ForgetAction implements [engine.Actions].
 func (m *Actions) ForgetAction(ctx context.Context, key string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -92,15 +92,15 @@ func (m *Actions) ForgetAction(ctx context.Context, key string) error {
 	return nil
 }
 
-// ClaimAction implements [store.ActionStore].
-func (s *Store) ClaimAction(ctx context.Context, a store.Action) (store.Action, bool, error) {
+// ClaimAction implements [engine.Actions].
+func (s *Store) ClaimAction(ctx context.Context, a engine.Action) (engine.Action, bool, error) {
 	if err := s.Ping(ctx); err != nil {
-		return store.Action{}, false, err
+		return engine.Action{}, false, err
 	}
 	return s.actions.ClaimAction(ctx, a)
 }
 
-// FinishAction implements [store.ActionStore].
+// FinishAction implements [engine.Actions].
 func (s *Store) FinishAction(ctx context.Context, key string, outcome []byte) error {
 	if err := s.Ping(ctx); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (s *Store) FinishAction(ctx context.Context, key string, outcome []byte) er
 	return s.actions.FinishAction(ctx, key, outcome)
 }
 
-// ForgetAction implements [store.ActionStore].
+// ForgetAction implements [engine.Actions].
 func (s *Store) ForgetAction(ctx context.Context, key string) error {
 	if err := s.Ping(ctx); err != nil {
 		return err

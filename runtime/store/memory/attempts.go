@@ -5,10 +5,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-var _ store.AttemptStore = (*Store)(nil)
+var _ engine.Attempts = (*Store)(nil)
 
 // attempts are those that SaveProgress was given, update by update; the Store's lock guards them.
 type attempts struct {
@@ -21,11 +22,11 @@ type attempts struct {
 // A madeTogether is what one update brought.
 type madeTogether struct {
 	subscription string
-	attempts     []store.Attempt
+	attempts     []operator.Attempt
 	older, newer *madeTogether
 }
 
-func (a *attempts) add(subscription string, made []store.Attempt) {
+func (a *attempts) add(subscription string, made []operator.Attempt) {
 	if len(made) == 0 {
 		return
 	}
@@ -74,7 +75,7 @@ func (a *attempts) forget(subscription string) {
 }
 
 // trim is TrimAttempts.
-func (a *attempts) trim(b store.AttemptBounds, now time.Time, limit int) (more bool) {
+func (a *attempts) trim(b engine.AttemptBounds, now time.Time, limit int) (more bool) {
 	for ; a.oldest != nil; limit-- {
 		m := a.oldest
 		last := m.attempts[len(m.attempts)-1].At
@@ -115,8 +116,8 @@ func (a *attempts) surplus(subscription string, bound int) bool {
 	return bound <= 0 && len(of) > 0
 }
 
-// Attempts implements [store.AttemptStore].
-func (s *Store) Attempts(ctx context.Context, subscription string, limit int) (found []store.Attempt, err error) {
+// Attempts implements [engine.Attempts].
+func (s *Store) Attempts(ctx context.Context, subscription string, limit int) (found []operator.Attempt, err error) {
 	err = s.do(ctx, func(x *subscriptions) {
 		of := x.attempts.of[subscription]
 		for i := len(of) - 1; i >= 0; i-- {
@@ -131,8 +132,8 @@ func (s *Store) Attempts(ctx context.Context, subscription string, limit int) (f
 	return found, err
 }
 
-// TrimAttempts implements [store.AttemptStore].
-func (s *Store) TrimAttempts(ctx context.Context, b store.AttemptBounds, now time.Time, limit int) (more bool, err error) {
+// TrimAttempts implements [engine.Attempts].
+func (s *Store) TrimAttempts(ctx context.Context, b engine.AttemptBounds, now time.Time, limit int) (more bool, err error) {
 	err = s.do(ctx, func(x *subscriptions) { more = x.attempts.trim(b, now, limit) })
 	return more, err
 }

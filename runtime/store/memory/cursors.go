@@ -6,15 +6,17 @@ import (
 	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/letters"
 )
 
-// Cursors is a [store.CursorStore] in memory.
+// Cursors is a [store.ConsumerStore] in memory.
 type Cursors struct {
-	mu   sync.Mutex
-	keys map[string]store.Saved
+	mu      sync.Mutex
+	keys    map[string]store.Saved
+	letters letters.List
 }
 
-// NewCursors returns an empty cursor store.
+// NewCursors returns an empty store.
 func NewCursors() *Cursors { return &Cursors{keys: map[string]store.Saved{}} }
 
 // Load implements [store.CursorStore].

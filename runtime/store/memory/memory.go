@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/recent"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -43,7 +44,9 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.options = o
-	l.await(time.Now())
+	now := time.Now()
+	l.evict(now)
+	l.await(now)
 	return l, nil
 }
 
@@ -79,7 +82,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// A Log is a [store.EventLog] in memory, bounded by age and count.
+// A Log is a [store.EventLog] in memory, bounded by age, count and bytes.
 //
 // Entries live in a slice that only ever grows at its end; evicting moves start, and what is
 // evicted is dropped by copying the rest to a new slice. So a Read hands out a part of the slice
@@ -92,6 +95,9 @@ type Log struct {
 	entries []store.Entry
 	stamps  []time.Time // of appending, beside entries
 	start   int         // first retained one in entries
+	bytes   int         // of those that are retained
+	dead    int         // bytes of those before them
+	evicted uint32      // proof of the entry before entries[0]; 0 where there was none
 	head    store.Position
 	closed  bool
 	expiry  *time.Timer    // while entries wait for their age; nil otherwise
@@ -136,6 +142,7 @@ func (l *Log) add(e *store.Entry, now time.Time) {
 	}
 	l.entries = append(l.entries, *e)
 	l.stamps = append(l.stamps, now)
+	l.bytes += recent.Size(e)
 	l.evict(now)
 	l.await(now)
 	if l.options.Appended != nil {
@@ -174,6 +181,24 @@ func (l *Log) Bounds(context.Context) (oldest, head store.Position, err error) {
 	return l.bounds(), l.head, nil
 }
 
+// Proof implements [store.EventLog].
+func (l *Log) Proof(ctx context.Context, p store.Position) (uint32, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(ctx); err != nil {
+		return 0, err
+	}
+	oldest := l.bounds()
+	switch at := l.start + int(p-oldest); {
+	case p == 0 || p > l.head || p+1 < oldest:
+		return 0, nil
+	case at < 0:
+		return l.evicted, nil
+	default:
+		return l.entries[at].Proof(), nil
+	}
+}
+
 // Epoch implements [store.EventLog].
 func (l *Log) Epoch() uint64 { return l.epoch }
 
@@ -207,8 +232,12 @@ func (l *Log) await(now time.Time) {
 	})
 }
 
+// deadBytes is how much of what is evicted may stay, whatever is retained.
+const deadBytes = 1 << 20
+
 // evict moves start past what retention no longer covers and compacts when half is dead.
 func (l *Log) evict(now time.Time) {
+	start := l.start
 	if n := l.options.MaxCount; n > 0 && len(l.entries)-l.start > n {
 		l.start = len(l.entries) - n
 	}
@@ -218,10 +247,21 @@ func (l *Log) evict(now time.Time) {
 			l.start += sort.Search(len(live), func(i int) bool { return !live[i].Before(limit) })
 		}
 	}
-	if dead := l.start; dead > 0 && dead >= len(l.entries)-dead {
+	for i := start; i < len(l.entries); i++ {
+		if i >= l.start {
+			if l.options.MaxBytes <= 0 || l.bytes <= l.options.MaxBytes || i == len(l.entries)-1 {
+				break
+			}
+			l.start++
+		}
+		n := recent.Size(&l.entries[i])
+		l.bytes, l.dead = l.bytes-n, l.dead+n
+	}
+	if dead := l.start; dead > 0 && (dead >= len(l.entries)-dead || l.dead > l.bytes/4 && l.dead > deadBytes) {
+		l.evicted = l.entries[dead-1].Proof()
 		l.entries = append(make([]store.Entry, 0, 2*(len(l.entries)-dead)+8), l.entries[dead:]...)
 		l.stamps = append(make([]time.Time, 0, 2*(len(l.stamps)-dead)+8), l.stamps[dead:]...)
-		l.start = 0
+		l.start, l.dead = 0, 0
 	}
 	if l.ids != nil && len(l.entries) == 0 {
 		*l.ids = idIndex{}

@@ -23,6 +23,10 @@ func TestCursors(t *testing.T) {
 	storetest.TestCursors(t, func(*testing.T) store.CursorStore { return memory.NewCursors() })
 }
 
+func TestDeadLetters(t *testing.T) {
+	storetest.TestDeadLetters(t, func(t *testing.T) store.DeadLetterStore { return memory.NewCursors() })
+}
+
 func TestMemoryIsNotDurable(t *testing.T) {
 	if memory.New().Durable() {
 		t.Fatal("memory says that it is durable")

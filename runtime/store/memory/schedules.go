@@ -7,10 +7,10 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// Schedules is a [store.ScheduleStore] in memory.
+// Schedules implements [engine.Schedules] in memory.
 type Schedules struct {
 	mu      sync.Mutex
 	known   map[string]*schedule
@@ -18,9 +18,9 @@ type Schedules struct {
 }
 
 type schedule struct {
-	store.Schedule
+	engine.Schedule
 	last  uint64
-	queue []store.Queued
+	queue []engine.Queued
 }
 
 // NewSchedules returns an empty schedule store.
@@ -28,8 +28,8 @@ func NewSchedules() *Schedules {
 	return &Schedules{known: map[string]*schedule{}, cursors: map[string]string{}}
 }
 
-// PutSchedule implements [store.ScheduleStore].
-func (m *Schedules) PutSchedule(ctx context.Context, s store.Schedule) error {
+// PutSchedule implements [engine.Schedules].
+func (m *Schedules) PutSchedule(ctx context.Context, s engine.Schedule) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (m *Schedules) PutSchedule(ctx context.Context, s store.Schedule) error {
 	return nil
 }
 
-// DeleteSchedule implements [store.ScheduleStore].
+// DeleteSchedule implements [engine.Schedules].
 func (m *Schedules) DeleteSchedule(ctx context.Context, id string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -55,8 +55,8 @@ func (m *Schedules) DeleteSchedule(ctx context.Context, id string) error {
 	return nil
 }
 
-// Schedules implements [store.ScheduleStore].
-func (m *Schedules) Schedules(ctx context.Context, after string, limit int) (all []store.Schedule, err error) {
+// Schedules implements [engine.Schedules].
+func (m *Schedules) Schedules(ctx context.Context, after string, limit int) (all []engine.Schedule, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -72,8 +72,8 @@ func (m *Schedules) Schedules(ctx context.Context, after string, limit int) (all
 	return all, nil
 }
 
-// Intake implements [store.ScheduleStore].
-func (m *Schedules) Intake(ctx context.Context, in store.Intake) (dropped map[string]int, err error) {
+// Intake implements [engine.Schedules].
+func (m *Schedules) Intake(ctx context.Context, in engine.Intake) (dropped map[string]int, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (m *Schedules) Intake(ctx context.Context, in store.Intake) (dropped map[st
 	return dropped, nil
 }
 
-// IntakeCursor implements [store.ScheduleStore].
+// IntakeCursor implements [engine.Schedules].
 func (m *Schedules) IntakeCursor(ctx context.Context, source string) (string, bool, error) {
 	if err := ctx.Err(); err != nil {
 		return "", false, err
@@ -113,7 +113,7 @@ func (m *Schedules) IntakeCursor(ctx context.Context, source string) (string, bo
 	return c, ok, nil
 }
 
-// ForgetIntake implements [store.ScheduleStore].
+// ForgetIntake implements [engine.Schedules].
 func (m *Schedules) ForgetIntake(ctx context.Context, source string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -124,8 +124,8 @@ func (m *Schedules) ForgetIntake(ctx context.Context, source string) error {
 	return nil
 }
 
-// Queue implements [store.ScheduleStore].
-func (m *Schedules) Queue(ctx context.Context, id string, after uint64, limit int) ([]store.Queued, error) {
+// Queue implements [engine.Schedules].
+func (m *Schedules) Queue(ctx context.Context, id string, after uint64, limit int) ([]engine.Queued, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (m *Schedules) Queue(ctx context.Context, id string, after uint64, limit in
 	if k == nil {
 		return nil, nil
 	}
-	from, _ := slices.BinarySearchFunc(k.queue, after, func(q store.Queued, after uint64) int {
+	from, _ := slices.BinarySearchFunc(k.queue, after, func(q engine.Queued, after uint64) int {
 		if q.Sequence <= after {
 			return -1
 		}
@@ -144,7 +144,7 @@ func (m *Schedules) Queue(ctx context.Context, id string, after uint64, limit in
 	return slices.Clone(k.queue[from:min(from+max(limit, 0), len(k.queue))]), nil
 }
 
-// CountQueued implements [store.ScheduleStore].
+// CountQueued implements [engine.Schedules].
 func (m *Schedules) CountQueued(ctx context.Context, id string) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -157,8 +157,8 @@ func (m *Schedules) CountQueued(ctx context.Context, id string) (int, error) {
 	return 0, nil
 }
 
-// Settle implements [store.ScheduleStore].
-func (m *Schedules) Settle(ctx context.Context, s store.Schedule, upTo uint64) error {
+// Settle implements [engine.Schedules].
+func (m *Schedules) Settle(ctx context.Context, s engine.Schedule, upTo uint64) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -170,6 +170,6 @@ func (m *Schedules) Settle(ctx context.Context, s store.Schedule, upTo uint64) e
 	}
 	s.Record = bytes.Clone(s.Record)
 	k.Schedule = s
-	k.queue = slices.DeleteFunc(k.queue, func(q store.Queued) bool { return q.Sequence <= upTo })
+	k.queue = slices.DeleteFunc(k.queue, func(q engine.Queued) bool { return q.Sequence <= upTo })
 	return nil
 }

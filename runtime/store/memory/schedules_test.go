@@ -3,11 +3,11 @@ package memory_test
 import (
 	"testing"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine/enginetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/storetest"
 )
 
 func TestSchedules(t *testing.T) {
-	storetest.TestSchedules(t, func(*testing.T) store.ScheduleStore { return memory.NewSchedules() })
+	enginetest.TestSchedules(t, func(*testing.T) engine.Schedules { return memory.NewSchedules() })
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -13,6 +14,7 @@ import (
 // guards it.
 type subscriptions struct {
 	records       map[string]store.Subscription
+	owned         map[string]int // records of a principal
 	dispatched    map[string]store.Position
 	concerns      map[string]map[string]store.Concern // by log, then by subscription
 	verifications map[[2]string]store.Verification
@@ -30,7 +32,7 @@ func (s *Store) do(ctx context.Context, f func(*subscriptions)) error {
 		return store.ErrClosed
 	}
 	if s.subs.records == nil {
-		s.subs = subscriptions{map[string]store.Subscription{}, map[string]store.Position{}, map[string]map[string]store.Concern{}, map[[2]string]store.Verification{}, attempts{}}
+		s.subs = subscriptions{map[string]store.Subscription{}, map[string]int{}, map[string]store.Position{}, map[string]map[string]store.Concern{}, map[[2]string]store.Verification{}, attempts{}}
 	}
 	f(&s.subs)
 	return nil
@@ -54,6 +56,10 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (re
 		}
 		sub.Revision++
 		revision = sub.Revision
+		if old.Revision > 0 {
+			x.own(old.Principal, -1)
+		}
+		x.own(sub.Principal, 1)
 		x.records[sub.ID] = clone(sub)
 	})
 	if err == nil && conflict {
@@ -76,6 +82,7 @@ func (s *Store) DeleteSubscription(ctx context.Context, id string, generation ui
 	return s.do(ctx, func(x *subscriptions) {
 		if sub, ok := x.records[id]; ok && sub.Generation == generation {
 			delete(x.records, id)
+			x.own(sub.Principal, -1)
 			x.attempts.forget(id)
 			for _, log := range x.concerns {
 				delete(log, id)
@@ -99,27 +106,27 @@ func (s *Store) Subscriptions(ctx context.Context, after string, limit int) (sub
 // CountSubscriptions implements [store.SubscriptionStore].
 func (s *Store) CountSubscriptions(ctx context.Context, principal string) (own, all int, err error) {
 	err = s.do(ctx, func(x *subscriptions) {
-		all = len(x.records)
-		for _, sub := range x.records {
-			if sub.Principal == principal {
-				own++
-			}
-		}
+		own, all = x.owned[principal], len(x.records)
 	})
 	return own, all, err
 }
 
 // SaveProgress implements [store.SubscriptionStore].
 func (s *Store) SaveProgress(ctx context.Context, updates []store.Update) error {
+	return s.SaveAttempts(ctx, updates, make([][]operator.Attempt, len(updates)))
+}
+
+// SaveAttempts implements [engine.Attempts].
+func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, made [][]operator.Attempt) error {
 	return s.do(ctx, func(x *subscriptions) {
-		for _, u := range updates {
+		for i, u := range updates {
 			sub, ok := x.records[u.ID]
 			if !ok || sub.Generation != u.Generation {
 				continue
 			}
 			sub.Progress, sub.Health = u.Progress, u.Health
 			x.records[u.ID] = clone(sub)
-			x.attempts.add(u.ID, u.Attempts)
+			x.attempts.add(u.ID, made[i])
 			if u.Idle {
 				for _, log := range x.concerns {
 					delete(log, u.ID)
@@ -140,6 +147,13 @@ func (s *Store) Dispatched(ctx context.Context, log string, to store.Position, c
 			x.concern(log, c)
 		}
 	})
+}
+
+// own counts records of a principal.
+func (x *subscriptions) own(principal string, n int) {
+	if x.owned[principal] += n; x.owned[principal] <= 0 {
+		delete(x.owned, principal)
+	}
 }
 
 // concern records c unless a lower position of the same generation is there.

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine/enginetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/storetest"
 )
@@ -24,9 +26,9 @@ func TestCallbacks(t *testing.T) {
 }
 
 func TestAttempts(t *testing.T) {
-	storetest.TestAttempts(t, func(*testing.T) storetest.AttemptStore { return memory.New() })
+	enginetest.TestAttempts(t, func(*testing.T) enginetest.Attempts { return memory.New() })
 }
 
 func TestActions(t *testing.T) {
-	storetest.TestActions(t, func(t *testing.T) store.ActionStore { return memory.New() }, nil)
+	enginetest.TestActions(t, func(t *testing.T) engine.Actions { return memory.New() }, nil)
 }

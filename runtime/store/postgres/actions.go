@@ -7,31 +7,31 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-var _ store.ActionStore = (*Store)(nil)
+var _ engine.Actions = (*Store)(nil)
 
-// actionAge is store.ActionAge by the server's clock.
-var actionAge = fmt.Sprintf("clock_timestamp() - interval '%d seconds'", int(store.ActionAge.Seconds()))
+// actionAge is engine.ActionAge by the server's clock.
+var actionAge = fmt.Sprintf("clock_timestamp() - interval '%d seconds'", int(engine.ActionAge.Seconds()))
 
 // forgetActions bounds how many old ones a claim deletes.
 const forgetActions = 100
 
-// ClaimAction implements [store.ActionStore].
-func (s *Store) ClaimAction(ctx context.Context, a store.Action) (stands store.Action, fresh bool, err error) {
+// ClaimAction implements [engine.Actions].
+func (s *Store) ClaimAction(ctx context.Context, a engine.Action) (stands engine.Action, fresh bool, err error) {
 	if err := a.Check(); err != nil {
-		return store.Action{}, false, err
+		return engine.Action{}, false, err
 	}
 	key := []byte(a.Key)
 	err = s.write(ctx, func(b *pgx.Batch) {
-		stands, fresh = store.Action{}, false
+		stands, fresh = engine.Action{}, false
 		// What another replica deletes at this moment is left to it.
 		b.Queue(s.in(`DELETE FROM @.actions WHERE key IN (
 			SELECT key FROM @.actions WHERE at <= `+actionAge+` ORDER BY at LIMIT $1 FOR UPDATE SKIP LOCKED)`), int64(forgetActions))
 		b.Queue(s.in(`DELETE FROM @.actions WHERE key = $1 AND at <= `+actionAge), key)
 		b.Queue(s.in(`INSERT INTO @.actions (key, request, at) VALUES ($1, $2, clock_timestamp()) ON CONFLICT (key) DO NOTHING RETURNING true`),
-			key, bytes(a.Request)).QueryRow(func(row pgx.Row) error {
+			key, present(a.Request)).QueryRow(func(row pgx.Row) error {
 			if err := row.Scan(&fresh); !errors.Is(err, pgx.ErrNoRows) {
 				return err
 			}
@@ -40,40 +40,40 @@ func (s *Store) ClaimAction(ctx context.Context, a store.Action) (stands store.A
 		// The first condition, which costs nothing, is false for a long time.
 		b.Queue(s.in(`DELETE FROM @.actions WHERE (SELECT max(sequence) - min(sequence) FROM @.actions) >= $1
 			AND sequence <= (SELECT sequence FROM @.actions ORDER BY sequence DESC OFFSET $1 LIMIT 1)`),
-			int64(store.MaxActions))
+			int64(engine.MaxActions))
 		// A statement of its own sees what the one before has waited for.
 		b.Queue(s.in(`SELECT request, outcome FROM @.actions WHERE key = $1`), key).QueryRow(func(row pgx.Row) error {
 			return row.Scan(&stands.Request, &stands.Outcome)
 		})
 	})
 	if err != nil {
-		return store.Action{}, false, fmt.Errorf("claiming an action: %w", err)
+		return engine.Action{}, false, fmt.Errorf("claiming an action: %w", err)
 	}
 	if fresh {
-		return store.Action{}, true, nil
+		return engine.Action{}, true, nil
 	}
 	stands.Key = a.Key
 	return stands, false, nil
 }
 
-// FinishAction implements [store.ActionStore].
+// FinishAction implements [engine.Actions].
 func (s *Store) FinishAction(ctx context.Context, key string, outcome []byte) error {
-	a := store.Action{Key: key, Outcome: outcome}
+	a := engine.Action{Key: key, Outcome: outcome}
 	if err := a.Check(); err != nil {
 		return err
 	}
 	var changed int64
 	err := s.write(ctx, func(b *pgx.Batch) {
 		b.Queue(s.in(`WITH c AS (UPDATE @.actions SET outcome = $2 WHERE key = $1 AND at > `+actionAge+` RETURNING 1) SELECT count(*) FROM c`),
-			[]byte(key), bytes(outcome)).QueryRow(func(row pgx.Row) error { return row.Scan(&changed) })
+			[]byte(key), present(outcome)).QueryRow(func(row pgx.Row) error { return row.Scan(&changed) })
 	})
 	if err == nil && changed == 0 {
-		err = store.ErrActionGone
+		err = engine.ErrActionGone
 	}
 	return err
 }
 
-// ForgetAction implements [store.ActionStore].
+// ForgetAction implements [engine.Actions].
 func (s *Store) ForgetAction(ctx context.Context, key string) error {
 	return s.write(ctx, func(b *pgx.Batch) { b.Queue(s.in(`DELETE FROM @.actions WHERE key = $1`), []byte(key)) })
 }

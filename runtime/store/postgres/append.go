@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 const (
@@ -254,10 +255,10 @@ func (q *appends) take() (group []*appending) {
 		q.running = false
 		return nil
 	}
-	hashes, bytes := make(map[int64]bool, len(q.queue)), 0
+	hashes, size := make(map[int64]bool, len(q.queue)), 0
 	for _, a := range q.queue {
-		bytes += a.row.size()
-		if len(group) == groupMax || len(group) > 0 && (bytes > groupBytes || a.once && hashes[a.row.hash]) {
+		size += a.row.size()
+		if len(group) == groupMax || len(group) > 0 && (size > groupBytes || a.once && hashes[a.row.hash]) {
 			break
 		}
 		hashes[a.row.hash], a.taken = true, true
@@ -275,7 +276,7 @@ func (l *Log) commit(group []*appending, committed chan<- []*appending) {
 		return
 	}
 	var pg *pgconn.PgError
-	if errors.As(err, &pg) && len(group) > 1 && !errors.Is(err, store.ErrUncertain) && !errors.Is(err, store.ErrNewEpoch) {
+	if errors.As(err, &pg) && len(group) > 1 && !errors.Is(err, store.ErrUncertain) && !errors.Is(err, engine.ErrNewEpoch) {
 		// The server refused it: only those fail that are at fault.
 		for i := range group {
 			l.commit(group[i:i+1:i+1], committed)
@@ -298,6 +299,9 @@ func (l *Log) insert(group []*appending) error {
 	for _, a := range group {
 		in.add(&a.row, a.once, a.above)
 	}
+	l.mu.Lock()
+	told := l.head
+	l.mu.Unlock()
 	err := l.s.attempt(context.Background(), func(ctx context.Context) error {
 		// Looked at again in each attempt: the generation may be over.
 		if err := l.usable(ctx); err != nil {
@@ -313,7 +317,12 @@ func (l *Log) insert(group []*appending) error {
 		return uncertain(err)
 	}
 	for i, a := range group {
-		a.result = in.results[i]
+		if a.result = in.results[i]; a.result.fresh && a.result.position <= told {
+			ctx, cancel := l.s.limited(l.s.ctx)
+			defer cancel()
+			err := l.s.rewound(ctx, l.life, l.name, a.result.position, told)
+			return fmt.Errorf("%w: %w", store.ErrUncertain, err) // it stands, in the new epoch
+		}
 	}
 	return nil
 }
@@ -341,7 +350,10 @@ func (l *Log) announce(own []store.Entry, to store.Position) error {
 		ctx, cancel := l.s.limited(l.s.ctx)
 		err := l.advance(ctx, to, own)
 		cancel()
-		if err == nil || errors.Is(err, store.ErrNewEpoch) || errors.Is(err, ErrCorrupt) {
+		if errors.Is(err, engine.ErrNewEpoch) {
+			return fmt.Errorf("%w: %w", store.ErrUncertain, err) // it was committed, and may be of the new epoch
+		}
+		if err == nil || errors.Is(err, ErrCorrupt) {
 			return err
 		}
 		select {

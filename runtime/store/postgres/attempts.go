@@ -8,10 +8,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/attemptlog"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-var _ store.AttemptStore = (*Store)(nil)
+var _ engine.Attempts = (*Store)(nil)
 
 // attemptRows are attempts of updates, one array a column.
 type attemptRows struct {
@@ -21,13 +23,13 @@ type attemptRows struct {
 	made               [][]byte
 }
 
-func (r *attemptRows) add(u store.Update) {
-	if len(u.Attempts) == 0 {
+func (r *attemptRows) add(u store.Update, made []operator.Attempt) {
+	if len(made) == 0 {
 		return
 	}
 	r.ids, r.generations = append(r.ids, u.ID), append(r.generations, int64(u.Generation))
-	r.lasts = append(r.lasts, nanos(u.Attempts[len(u.Attempts)-1].At))
-	r.counts, r.made = append(r.counts, int32(len(u.Attempts))), append(r.made, attemptlog.Encode(u.Attempts))
+	r.lasts = append(r.lasts, nanos(made[len(made)-1].At))
+	r.counts, r.made = append(r.counts, int32(len(made))), append(r.made, attemptlog.Encode(made))
 }
 
 // saveAttempts stores those of subscriptions that are there, and in the shard if one is named.
@@ -41,15 +43,10 @@ func (s *Store) saveAttempts(b *pgx.Batch, r *attemptRows, topic, number any) {
 		r.ids, r.generations, r.lasts, r.counts, r.made, topic, number)
 }
 
-// Attempts implements [store.AttemptStore].
-func (s *Store) Attempts(ctx context.Context, subscription string, limit int) ([]store.Attempt, error) {
-	var encoded [][]byte
-	err := s.query(ctx, func(r pgx.CollectableRow) error {
-		var b []byte
-		err := r.Scan(&b)
-		encoded = append(encoded, b)
-		return err
-	}, `SELECT made FROM @.attempts WHERE subscription = $1 ORDER BY sequence DESC LIMIT $2`, subscription, int64(max(limit, 0)))
+// Attempts implements [engine.Attempts].
+func (s *Store) Attempts(ctx context.Context, subscription string, limit int) ([]operator.Attempt, error) {
+	encoded, err := collect(ctx, s, pgx.RowTo[[]byte],
+		`SELECT made FROM @.attempts WHERE subscription = $1 ORDER BY sequence DESC LIMIT $2`, subscription, int64(max(limit, 0)))
 	if err != nil {
 		return nil, err
 	}
@@ -60,9 +57,9 @@ func (s *Store) Attempts(ctx context.Context, subscription string, limit int) ([
 	return found, nil
 }
 
-// TrimAttempts implements [store.AttemptStore]. Several replicas may trim at once: each deletes what
+// TrimAttempts implements [engine.Attempts]. Several replicas may trim at once: each deletes what
 // it has written beyond the bounds, and any of them what is too old or too much.
-func (s *Store) TrimAttempts(ctx context.Context, b store.AttemptBounds, now time.Time, limit int) (more bool, err error) {
+func (s *Store) TrimAttempts(ctx context.Context, b engine.AttemptBounds, now time.Time, limit int) (more bool, err error) {
 	return s.attempts.Trim(ctx, attemptTable{s}, b, now, limit)
 }
 
@@ -74,24 +71,12 @@ func (t attemptTable) CountAttempts(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-func (t attemptTable) Crowded(ctx context.Context, bound int) (subscriptions []string, err error) {
-	err = t.s.query(ctx, func(r pgx.CollectableRow) error {
-		var subscription string
-		err := r.Scan(&subscription)
-		subscriptions = append(subscriptions, subscription)
-		return err
-	}, `SELECT subscription FROM @.attempts GROUP BY subscription HAVING sum(count) > $1`, int64(bound))
-	return subscriptions, err
+func (t attemptTable) Crowded(ctx context.Context, bound int) ([]string, error) {
+	return collect(ctx, t.s, pgx.RowTo[string], `SELECT subscription FROM @.attempts GROUP BY subscription HAVING sum(count) > $1`, int64(bound))
 }
 
-func (t attemptTable) rows(ctx context.Context, query string, args ...any) (found []attemptlog.Row, err error) {
-	err = t.s.query(ctx, func(r pgx.CollectableRow) error {
-		var row attemptlog.Row
-		err := r.Scan(&row.Sequence, &row.Last, &row.Count)
-		found = append(found, row)
-		return err
-	}, query, args...)
-	return found, err
+func (t attemptTable) rows(ctx context.Context, query string, args ...any) ([]attemptlog.Row, error) {
+	return collect(ctx, t.s, pgx.RowToStructByName[attemptlog.Row], query, args...)
 }
 
 func (t attemptTable) OldestRows(ctx context.Context, limit int) ([]attemptlog.Row, error) {

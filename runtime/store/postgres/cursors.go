@@ -51,26 +51,21 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 func (s *Store) PutReceived(ctx context.Context, key string, r store.Received) (fresh bool, err error) {
 	err = s.write(ctx, func(b *pgx.Batch) {
 		b.Queue(s.in(`WITH i AS (INSERT INTO @.received (key, event_id, body) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING 1)
-			SELECT count(*) > 0 FROM i`), []byte(key), []byte(r.EventID), bytes(r.Body)).
+			SELECT count(*) > 0 FROM i`), []byte(key), []byte(r.EventID), present(r.Body)).
 			QueryRow(func(row pgx.Row) error { return row.Scan(&fresh) })
 	})
 	return fresh && err == nil, err
 }
 
 // Received implements [store.ReceivedStore].
-func (s *Store) Received(ctx context.Context, key string, after uint64, limit int) (all []store.Received, err error) {
-	err = s.query(ctx, func(row pgx.CollectableRow) error {
+func (s *Store) Received(ctx context.Context, key string, after uint64, limit int) ([]store.Received, error) {
+	return collect(ctx, s, func(row pgx.CollectableRow) (store.Received, error) {
 		var sequence int64
 		var id, body []byte
 		err := row.Scan(&sequence, &id, &body)
-		all = append(all, store.Received{Sequence: uint64(sequence), EventID: string(id), Body: body})
-		return err
+		return store.Received{Sequence: uint64(sequence), EventID: string(id), Body: body}, err
 	}, `SELECT sequence, event_id, body FROM @.received WHERE key = $1 AND sequence > $2 ORDER BY sequence LIMIT $3`,
 		[]byte(key), int64(min(after, 1<<63-1)), int64(max(limit, 0)))
-	if err != nil {
-		return nil, err
-	}
-	return all, nil
 }
 
 // TakeReceived implements [store.ReceivedStore].

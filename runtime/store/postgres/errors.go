@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // The natures of failures that an operator acts upon.
@@ -54,9 +55,9 @@ func classify(err error) error {
 	case errors.As(err, &pg):
 		switch pg.Code {
 		case stateGeneration:
-			return fmt.Errorf("%w: %w", store.ErrNewEpoch, err)
+			return fmt.Errorf("%w: %w", engine.ErrNewEpoch, err)
 		case stateFenced:
-			return fmt.Errorf("%w: %w", store.ErrFenced, err)
+			return fmt.Errorf("%w: %w", engine.ErrFenced, err)
 		case "42501": // insufficient_privilege
 			return fmt.Errorf("%w: %w", ErrRights, err)
 		case "25006": // read_only_sql_transaction
@@ -97,7 +98,7 @@ func lost(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, net.ErrClosed) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
-		pgconn.Timeout(err) || strings.Contains(err.Error(), "conn closed")
+		pgconn.Timeout(err) || errors.Is(err, pgconn.ErrConnClosed)
 }
 
 // uncertain marks an error after which the write may stand.

@@ -2,8 +2,11 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // Age makes every entry and action of the store older.
@@ -40,4 +43,26 @@ func (s *Store) Idle() bool {
 	s.tail.mu.Lock()
 	defer s.tail.mu.Unlock()
 	return len(s.tail.marked) == 0 && !s.tail.sending && len(s.tail.changed) == 0 && s.pool.Stat().AcquiredConns() == 0
+}
+
+// OldSchema makes a schema as the build that knew that many migrations left it.
+func OldSchema(t testing.TB, dsn, schema string, version int) {
+	t.Helper()
+	ctx := context.Background()
+	s := &Store{schema: schema}
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	all := []string{"CREATE SCHEMA " + schema, storeTable,
+		fmt.Sprintf(`INSERT INTO @.store VALUES (1, %d, 1, 1, '', '', 3)`, version)}
+	for _, m := range migrations[:version] {
+		all = append(all, m.sql)
+	}
+	for _, sql := range all {
+		if _, err := conn.PgConn().Exec(ctx, s.in(sql)).ReadAll(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

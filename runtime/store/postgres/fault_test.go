@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 
@@ -126,7 +127,7 @@ func waitFor(t *testing.T, what string, f func() bool) {
 
 // warm waits until the one connection of s knows the statement of an append, so that the next one is a
 // single message, and nothing else uses it.
-func warm(t *testing.T, s *postgres.Store, l store.SharedLog) {
+func warm(t *testing.T, s *postgres.Store, l engine.Log) {
 	t.Helper()
 	if _, _, err := l.AppendOnce(t.Context(), entry("e1"), 0); err != nil {
 		t.Fatal(err)
@@ -354,8 +355,8 @@ func TestREP19Failover(t *testing.T) {
 	})
 	type life struct {
 		s     *postgres.Store
-		l     store.SharedLog
-		lease store.Lease
+		l     engine.Log
+		lease engine.Lease
 		epoch uint64
 	}
 	begin := func(schema string, synchronous bool) (x life) {
@@ -375,6 +376,19 @@ func TestREP19Failover(t *testing.T) {
 		return x
 	}
 	async, sync := begin("async", false), begin("sync", true)
+	mixedSync, mixedAsync := begin("mixed", true), begin("mixed", false)
+	// K4: a role that is not told of the timeline opens last, and writes.
+	sighted := begin("blind", false)
+	pgtest.Exec(t, primary.URL(), append([]string{"CREATE ROLE blind_role LOGIN"}, withoutIdentity("blind_role", "blind")...)...)
+	blind, err := postgres.Open(t.Context(), as(t, both, func(u *url.URL, _ url.Values) { u.User = url.User("blind_role") }), quiet(postgres.Options{Schema: "blind"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer blind.Close()
+	blindLog := openLog(t, blind, store.LogOptions{})
+	if _, err := blindLog.Append(t.Context(), entry("blind")); err != nil {
+		t.Fatal(err)
+	}
 	// The standby has it all: what is shown is what the store makes of the timeline.
 	at := pgtest.Query(t, primary.URL(), `SELECT pg_current_wal_lsn()`)
 	waitFor(t, "the standby has it all", func() bool {
@@ -386,20 +400,20 @@ func TestREP19Failover(t *testing.T) {
 	if err := standby.Promote(); err != nil {
 		t.Fatal(err)
 	}
-	try := func(l store.SharedLog) (p store.Position, err error) {
+	try := func(l engine.Log) (p store.Position, err error) {
 		waitFor(t, "an answer", func() bool {
 			p, err = l.Append(t.Context(), entry("after"))
-			return err == nil || errors.Is(err, store.ErrNewEpoch)
+			return err == nil || errors.Is(err, engine.ErrNewEpoch)
 		})
 		return p, err
 	}
-	if _, err := try(async.l); !errors.Is(err, store.ErrNewEpoch) {
+	if _, err := try(async.l); !errors.Is(err, engine.ErrNewEpoch) {
 		t.Errorf("an append in the old epoch: %v", err)
 	}
-	if _, err := async.l.Read(t.Context(), 0, 1); !errors.Is(err, store.ErrNewEpoch) {
+	if _, err := async.l.Read(t.Context(), 0, 1); !errors.Is(err, engine.ErrNewEpoch) {
 		t.Errorf("a read in the old epoch: %v", err)
 	}
-	if _, err := async.s.Renew(t.Context(), async.lease.Fence, time.Hour, nil); !errors.Is(err, store.ErrFenced) {
+	if _, err := async.s.Renew(t.Context(), async.lease.Fence, time.Hour, nil); !errors.Is(err, engine.ErrFenced) {
 		t.Errorf("a lease of the old generation: %v", err)
 	}
 	next, err := async.s.Join(t.Context(), "r", time.Hour, nil)
@@ -418,6 +432,22 @@ func TestREP19Failover(t *testing.T) {
 	}
 	if sync.l.Epoch() != sync.epoch {
 		t.Error("with a synchronous standby the epoch changed")
+	}
+	// Where some declare it and others do not, the declaration does not hold, whoever is first.
+	if _, err := try(mixedSync.l); err != nil {
+		t.Errorf("of two, the one that declares a synchronous standby: %v", err)
+	}
+	if _, err := try(mixedAsync.l); !errors.Is(err, engine.ErrNewEpoch) {
+		t.Errorf("of two, the one that does not: %v", err)
+	}
+	if _, err := try(mixedSync.l); !errors.Is(err, engine.ErrNewEpoch) {
+		t.Errorf("of two, the one that declares it, after the other: %v", err)
+	}
+	if _, err := try(sighted.l); !errors.Is(err, engine.ErrNewEpoch) {
+		t.Errorf("a failover after a role that is not told opened last: %v", err)
+	}
+	if _, err := try(blindLog); !errors.Is(err, engine.ErrNewEpoch) {
+		t.Errorf("the role that is not told hears of it by the generation: %v", err)
 	}
 	if _, err := sync.s.Renew(t.Context(), sync.lease.Fence, time.Hour, nil); err != nil {
 		t.Errorf("with a synchronous standby a lease is over: %v", err)

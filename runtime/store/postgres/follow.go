@@ -9,9 +9,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// CatchUp implements [store.SharedLog].
+// CatchUp implements [engine.Log].
 func (l *Log) CatchUp(ctx context.Context, p store.Position) (store.Position, error) {
 	if err := l.usable(ctx); err != nil {
 		return 0, err
@@ -21,23 +22,10 @@ func (l *Log) CatchUp(ctx context.Context, p store.Position) (store.Position, er
 		defer l.mu.Unlock()
 		return l.head, nil
 	}
-	r, begins := l.next, l.next == nil
-	if begins {
-		r = &round{done: make(chan struct{})}
-		l.next = r
-	}
+	r, begins := l.joinRound()
 	l.mu.Unlock()
-	if begins && !l.s.spawn(func() { l.ask(r) }) {
-		r.err = store.ErrClosed
-		close(r.done)
-	}
-	select {
-	case <-r.done:
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	}
-	if r.err != nil {
-		return 0, r.err
+	if err := l.await(ctx, r, begins); err != nil {
+		return 0, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,10 +35,34 @@ func (l *Log) CatchUp(ctx context.Context, p store.Position) (store.Position, er
 // askEvery is the least time between two questions of a log.
 const askEvery = 100 * time.Millisecond
 
-// A round is one question for the head that any number wait for.
+// A round is one question for the head, and for proofs of entries, that any number wait for.
 type round struct {
-	done chan struct{}
-	err  error
+	done   chan struct{}
+	proofs map[store.Position]uint32 // of those that were asked for
+	err    error
+}
+
+// joinRound returns the round that has not begun; begins tells that the caller lets it. l.mu is held.
+func (l *Log) joinRound() (r *round, begins bool) {
+	if l.next != nil {
+		return l.next, false
+	}
+	l.next = &round{done: make(chan struct{}), proofs: map[store.Position]uint32{}}
+	return l.next, true
+}
+
+// await waits for the round.
+func (l *Log) await(ctx context.Context, r *round, begins bool) error {
+	if begins && !l.s.spawn(func() { l.ask(r) }) {
+		r.err = store.ErrClosed
+		close(r.done)
+	}
+	select {
+	case <-r.done:
+		return r.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func (l *Log) ask(r *round) {
@@ -67,17 +79,19 @@ func (l *Log) ask(r *round) {
 	l.mu.Unlock()
 	ctx, cancel := l.s.limited(l.s.ctx)
 	defer cancel()
-	_, r.err = l.look(ctx)
+	if _, r.err = l.look(ctx); r.err == nil && len(r.proofs) > 0 {
+		r.err = l.prove(ctx, r.proofs)
+	}
 }
 
 // look asks the database for the head and tells Appended of what is new. It returns up to where
 // entries may have been deleted.
 func (l *Log) look(ctx context.Context) (kept store.Position, err error) {
-	heads, err := l.s.heads(ctx, []int64{l.id})
+	heads, err := l.s.heads(ctx, l)
 	if err != nil {
 		return 0, err
 	}
-	h := heads[l.id]
+	h := heads[l]
 	return h.kept, l.follow(ctx, h)
 }
 
@@ -89,20 +103,57 @@ type head struct {
 	maxCount   int
 }
 
-// heads asks for the rows of logs.
-func (s *Store) heads(ctx context.Context, ids []int64) (map[int64]head, error) {
+// heads asks for the rows of logs. Where one of them has not what readers were told of, or the store is in
+// another life, that is engine.ErrNewEpoch.
+func (s *Store) heads(ctx context.Context, logs ...*Log) (map[*Log]head, error) {
 	s.questions.Add(1)
+	as, _ := s.life()
+	now := as
 	at := time.Now()
-	found := make(map[int64]head, len(ids))
+	byID := make(map[int64]*Log, len(logs))
+	ids, anchors := make([]int64, len(logs)), make([]int64, len(logs))
+	told, proofs := make(map[*Log]anchor, len(logs)), make(map[*Log]uint32, len(logs))
+	for i, l := range logs {
+		byID[l.id], ids[i] = l, l.id
+		l.mu.Lock()
+		anchors[i], proofs[l], told[l] = int64(l.anchor.position), l.anchor.proof, l.told()
+		l.mu.Unlock()
+	}
+	found := make(map[*Log]head, len(logs))
+	var lost *Log
 	err := s.query(ctx, func(r pgx.CollectableRow) error {
-		var id, last, kept, age, count int64
-		if err := r.Scan(&id, &last, &kept, &age, &count); err != nil {
+		var id, last, kept, age, count, proof int64
+		if err := r.Scan(&id, &last, &kept, &age, &count, &proof, &now.generation, &now.salt); err != nil {
 			return err
 		}
-		found[id] = head{at, store.Position(last), store.Position(kept), time.Duration(age), int(count)}
+		l := byID[id]
+		found[l] = head{at, store.Position(last), store.Position(kept), time.Duration(age), int(count)}
+		if last < int64(told[l].position) || proof != 0 && proofs[l] != 0 && uint32(proof) != proofs[l] {
+			lost = l
+		}
 		return nil
-	}, `SELECT id, head, kept, max_age, max_count FROM @.logs WHERE id = ANY ($1)`, ids)
-	return found, err
+	}, `SELECT l.id, l.head, l.kept, l.max_age, l.max_count, coalesce((SELECT @.proof(e.event_id, e.timestamp, e.data)
+			FROM @.entries e WHERE e.log = l.id AND e.position = a.position), 0), s.generation, s.salt
+		FROM unnest($1::bigint[], $2::bigint[]) AS a (log, position) JOIN @.logs l ON l.id = a.log CROSS JOIN @.store s`, ids, anchors)
+	switch {
+	case err != nil:
+		return nil, err
+	case now != as:
+		if err := s.enter(ctx); err != nil {
+			return nil, classify(err)
+		}
+		return nil, engine.ErrNewEpoch
+	case lost != nil:
+		return nil, s.rewound(ctx, as, lost.name, found[lost].head, told[lost].position)
+	}
+	for l, a := range told {
+		if a.proof != 0 {
+			l.mu.Lock()
+			l.anchor = a
+			l.mu.Unlock()
+		}
+	}
+	return found, nil
 }
 
 // follow takes over what a log's row said: it tells Appended up to its head.
@@ -142,7 +193,7 @@ func (l *Log) advance(ctx context.Context, to store.Position, own []store.Entry)
 		l.mu.Unlock()
 		switch {
 		case ended:
-			return store.ErrNewEpoch
+			return engine.ErrNewEpoch
 		case at >= to:
 			return nil
 		case len(own) > 0 && own[0].Position <= at+1:
@@ -153,7 +204,7 @@ func (l *Log) advance(ctx context.Context, to store.Position, own []store.Entry)
 		if len(own) > 0 {
 			upTo = min(upTo, own[0].Position-1)
 		}
-		some, err := l.query(ctx, at, upTo)
+		some, _, err := l.query(ctx, at, upTo)
 		if err != nil {
 			return err
 		}
@@ -169,17 +220,18 @@ func (l *Log) advance(ctx context.Context, to store.Position, own []store.Entry)
 
 // skip moves past entries that retention deleted before they could be read.
 func (l *Log) skip(ctx context.Context, at store.Position) error {
-	heads, err := l.s.heads(ctx, []int64{l.id})
+	heads, err := l.s.heads(ctx, l)
 	if err != nil {
 		return err
 	}
-	kept := heads[l.id].kept
+	kept := heads[l].kept
 	if kept <= at {
 		return fmt.Errorf("%w: entry %d of %s is missing", ErrCorrupt, at+1, l.name)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.head, l.kept, l.tail = kept, max(l.kept, kept), nil
+	l.head, l.kept = kept, max(l.kept, kept)
+	l.tail.Clear()
 	return nil
 }
 
@@ -188,11 +240,7 @@ func (l *Log) tell(entries []store.Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.head = entries[len(entries)-1].Position
-	if len(l.tail)+len(entries) > 2*tailMax {
-		keep := l.tail[max(len(l.tail)-tailMax, 0):]
-		l.tail = append(make([]store.Entry, 0, 2*tailMax+len(entries)), keep...)
-	}
-	l.tail = append(l.tail, entries...)
+	l.tail.Add(entries...)
 	if l.options.Appended != nil {
 		l.options.Appended(entries)
 	}

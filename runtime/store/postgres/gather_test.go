@@ -41,10 +41,11 @@ func TestGather(t *testing.T) {
 				q.closed = c.closed
 				if c.comes > 0 {
 					go func() {
+						time.Sleep(c.comes / 2) // gather waits
 						if c.withdrawn {
 							q.withdraw(q.queue[0])
 						}
-						time.Sleep(c.comes)
+						time.Sleep(c.comes / 2)
 						if err := q.add(&appending{}); err != nil {
 							t.Error(err)
 						}

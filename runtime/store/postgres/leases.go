@@ -8,11 +8,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // fenceBits are those of a fence that count within a generation; above them lies the generation, so
-// that a fence that a failover lost is not given again (REP-19).
+// that a fence that a failover lost is not given again (REP-19). They follow the database's clock, in
+// hundredths of a second, so that an older copy of the database does not give them again either.
 const fenceBits = 40
 
 func encodeTypes(types map[string]string) (string, error) {
@@ -23,43 +24,49 @@ func encodeTypes(types map[string]string) (string, error) {
 	return string(b), err
 }
 
-// Join implements [store.Leases].
-func (s *Store) Join(ctx context.Context, name string, ttl time.Duration, types map[string]string) (l store.Lease, err error) {
+// Join implements [engine.Leases].
+func (s *Store) Join(ctx context.Context, name string, ttl time.Duration, types map[string]string) (l engine.Lease, err error) {
 	text, err := encodeTypes(types)
 	if err != nil {
 		return l, err
 	}
+	var in life
 	err = s.write(ctx, func(b *pgx.Batch) {
 		b.Queue(s.in(`WITH f AS (
-			UPDATE @.store SET last_fence = last_fence + 1 RETURNING (generation << $1::integer) + last_fence AS fence
-		), granted AS (SELECT fence, clock_timestamp() AS now FROM f),
+			UPDATE @.store SET last_fence = greatest(last_fence + 1, (extract(epoch FROM clock_timestamp()) * 100)::bigint) RETURNING (generation << $1::integer) + last_fence AS fence, generation, salt
+		), granted AS (SELECT *, clock_timestamp() AS now FROM f),
 		lease AS (INSERT INTO @.leases (fence, name, expires, types) SELECT fence, $2, now + $3::bigint * interval '1 microsecond', $4 FROM granted)
-		SELECT fence, now FROM granted`), int32(fenceBits), name, ttl.Microseconds(), text).
-			QueryRow(func(row pgx.Row) error { return scanLease(row, &l) })
+		SELECT fence, now, generation, salt FROM granted`), int32(fenceBits), name, ttl.Microseconds(), text).
+			QueryRow(func(row pgx.Row) error { return scanLease(row, &l, &in.generation, &in.salt) })
 	})
+	if known, _ := s.life(); err == nil && known != in {
+		// New epochs were begun in the moment of the lease. Whoever has one reads no log of the epochs before it.
+		err = classify(s.attempt(ctx, s.enter))
+	}
 	if err != nil {
-		return store.Lease{}, err
+		return engine.Lease{}, err
 	}
 	return l, nil
 }
 
-func scanLease(row pgx.Row, l *store.Lease) error {
+// scanLease reads a fence, the database's clock and what else there is.
+func scanLease(row pgx.Row, l *engine.Lease, more ...any) error {
 	var fence int64
-	if err := row.Scan(&fence, &l.Now); err != nil {
+	if err := row.Scan(append([]any{&fence, &l.Now}, more...)...); err != nil {
 		return err
 	}
 	l.Fence = uint64(fence)
 	return nil
 }
 
-// Renew implements [store.Leases].
-func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration, types map[string]string) (l store.Lease, err error) {
+// Renew implements [engine.Leases].
+func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration, types map[string]string) (l engine.Lease, err error) {
 	text, err := encodeTypes(types)
 	if err != nil {
 		return l, err
 	}
 	err = s.write(ctx, func(b *pgx.Batch) {
-		l = store.Lease{}
+		l = engine.Lease{}
 		b.Queue(s.in(`UPDATE @.leases SET expires = clock_timestamp() + $2::bigint * interval '1 microsecond', types = $3
 			WHERE fence = $1 AND expires > clock_timestamp() RETURNING fence, clock_timestamp()`), int64(fence), ttl.Microseconds(), text).
 			Query(func(rows pgx.Rows) error {
@@ -73,59 +80,55 @@ func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration, type
 	})
 	switch {
 	case err != nil:
-		return store.Lease{}, err
+		return engine.Lease{}, err
 	case l.Fence == 0:
-		return store.Lease{}, fmt.Errorf("lease %d is over: %w", fence, store.ErrFenced)
+		return engine.Lease{}, fmt.Errorf("lease %d is over: %w", fence, engine.ErrFenced)
 	}
 	return l, nil
 }
 
-// Leave implements [store.Leases].
+// Leave implements [engine.Leases].
 func (s *Store) Leave(ctx context.Context, fence uint64) error {
 	return s.write(ctx, func(b *pgx.Batch) { b.Queue(s.in(`DELETE FROM @.leases WHERE fence = $1`), int64(fence)) })
 }
 
-// Cluster implements [store.Leases]. It deletes the leases that have expired: from then on they are
+// Cluster implements [engine.Leases]. It deletes the leases that have expired: from then on they are
 // over for everybody, whatever the clock does.
-func (s *Store) Cluster(ctx context.Context) (c store.Cluster, err error) {
+func (s *Store) Cluster(ctx context.Context) (c engine.Cluster, err error) {
 	err = s.write(ctx, func(b *pgx.Batch) {
-		c = store.Cluster{}
+		c = engine.Cluster{}
 		b.Queue(s.in(`DELETE FROM @.leases WHERE expires <= clock_timestamp()`))
 		b.Queue(`SELECT clock_timestamp()`).QueryRow(func(row pgx.Row) error { return row.Scan(&c.Now) })
-		b.Queue(s.in(`SELECT fence, name, types FROM @.leases ORDER BY fence`)).Query(func(rows pgx.Rows) error {
-			for rows.Next() {
-				var r store.Replica
-				var fence int64
-				var types string
-				if err := rows.Scan(&fence, &r.Name, &types); err != nil {
-					return err
-				}
-				if err := json.Unmarshal([]byte(types), &r.Types); err != nil {
-					return fmt.Errorf("%w: types of lease %d: %w", ErrCorrupt, fence, err)
-				}
-				r.Fence = uint64(fence)
-				c.Replicas = append(c.Replicas, r)
-			}
-			return rows.Err()
+		b.Queue(s.in(`SELECT fence, name, types FROM @.leases ORDER BY fence`)).Query(func(rows pgx.Rows) (err error) {
+			c.Replicas, err = pgx.AppendRows(c.Replicas, rows, s.scanReplica)
+			return err
 		})
-		b.Queue(s.in(`SELECT topic, number, fence FROM @.shards ORDER BY topic, number`)).Query(func(rows pgx.Rows) error {
-			for rows.Next() {
-				h, err := scanHold(rows)
-				if err != nil {
-					return err
-				}
-				c.Shards = append(c.Shards, h)
-			}
-			return rows.Err()
+		b.Queue(s.in(`SELECT topic, number, fence FROM @.shards ORDER BY topic, number`)).Query(func(rows pgx.Rows) (err error) {
+			c.Shards, err = pgx.AppendRows(c.Shards, rows, scanHold)
+			return err
 		})
 	})
 	if err != nil {
-		return store.Cluster{}, err
+		return engine.Cluster{}, err
 	}
 	return c, nil
 }
 
-func scanHold(row pgx.Row) (h store.Hold, err error) {
+func (s *Store) scanReplica(row pgx.CollectableRow) (r engine.Replica, err error) {
+	var fence int64
+	var types string
+	if err := row.Scan(&fence, &r.Name, &types); err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal([]byte(types), &r.Types); err != nil { // nobody could claim anything until it is over
+		s.options.Logger.Error("mcp events: the event types of a lease cannot be read", "lease", fence, "name", r.Name, "error", err)
+		r.Types = nil
+	}
+	r.Fence = uint64(fence)
+	return r, nil
+}
+
+func scanHold(row pgx.CollectableRow) (h engine.Hold, err error) {
 	var number int32
 	var fence int64
 	err = row.Scan(&h.Shard.Topic, &number, &fence)
@@ -136,7 +139,7 @@ func scanHold(row pgx.Row) (h store.Hold, err error) {
 // maxShards bounds how many shards a topic has.
 const maxShards = 4096
 
-// Establish implements [store.Leases].
+// Establish implements [engine.Leases].
 func (s *Store) Establish(ctx context.Context, topic string, n int) (int, error) {
 	if n < 1 || n > maxShards {
 		return 0, fmt.Errorf("a topic has 1 to %d shards, not %d", maxShards, n)
@@ -151,9 +154,9 @@ func (s *Store) Establish(ctx context.Context, topic string, n int) (int, error)
 	return int(stands), err
 }
 
-// Claim implements [store.Leases]. That nobody has the lease of an older fence is true for ever once it
+// Claim implements [engine.Leases]. That nobody has the lease of an older fence is true for ever once it
 // is: leases are deleted and never come back. So it needs no lock, unlike the shard's own row.
-func (s *Store) Claim(ctx context.Context, fence uint64, free []store.Hold) (won []store.Shard, err error) {
+func (s *Store) Claim(ctx context.Context, fence uint64, free []engine.Hold) (won []engine.Shard, err error) {
 	var topics []string
 	var numbers []int32
 	var fences []int64
@@ -187,20 +190,20 @@ func (s *Store) Claim(ctx context.Context, fence uint64, free []store.Hold) (won
 	case err != nil:
 		return nil, err
 	case !live:
-		return won, fmt.Errorf("lease %d is over: %w", fence, store.ErrFenced)
+		return won, fmt.Errorf("lease %d is over: %w", fence, engine.ErrFenced)
 	}
 	return won, nil
 }
 
-// Release implements [store.Leases].
-func (s *Store) Release(ctx context.Context, h store.Hold) error {
+// Release implements [engine.Leases].
+func (s *Store) Release(ctx context.Context, h engine.Hold) error {
 	released := false
 	err := s.write(ctx, func(b *pgx.Batch) {
 		b.Queue(s.in(`WITH r AS (UPDATE @.shards SET fence = 0 WHERE topic = $1 AND number = $2 AND fence = $3 RETURNING 1) SELECT count(*) > 0 FROM r`),
 			h.Shard.Topic, int32(h.Shard.Number), int64(h.Fence)).QueryRow(func(row pgx.Row) error { return row.Scan(&released) })
 	})
 	if err == nil && !released {
-		return fmt.Errorf("%v is not held by %d: %w", h.Shard, h.Fence, store.ErrFenced)
+		return fmt.Errorf("%v is not held by %d: %w", h.Shard, h.Fence, engine.ErrFenced)
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -13,24 +14,24 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/recent"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 const (
-	// tailMax is how many of a log's last entries stay in memory, where most reads end.
-	tailMax = 1024
 	// pageMax bounds how many entries one query reads.
 	pageMax = 512
 	// maxName bounds a log's name.
 	maxName = 1024
 )
 
-// A Log is a [store.SharedLog] in a [Store].
+// A Log is an [engine.Log] in a [Store].
 type Log struct {
 	s       *Store
 	id      int64
 	name    string
-	life    int64 // the store's generation that it is of
+	life    life // the store's that it is of
 	epoch   uint64
 	appends appends
 	turn    chan struct{} // capacity 1: who has it may move the head
@@ -38,10 +39,11 @@ type Log struct {
 	mu      sync.Mutex
 	options store.LogOptions
 	head    store.Position // the last that Appended was told
+	anchor  anchor         // what the last look found, or opening
 	kept    store.Position // everything up to it may have been deleted
 	oldest  store.Position // the first within MaxAge when last looked at
 	fresh   time.Time      // until then oldest is young enough; zero when it has to be looked for
-	tail    []store.Entry  // the last entries up to head; grows at its end only
+	tail    recent.Entries // the last up to head
 	seen    time.Time
 	ended   bool // its generation is over
 
@@ -56,9 +58,14 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 	if name == "" || len(name) > maxName {
 		return nil, fmt.Errorf("open log: its name has 1 to %d bytes, this one %d", maxName, len(name))
 	}
+	if o.MaxBytes > 0 {
+		return nil, fmt.Errorf("open log %s: MaxBytes is %d: it is for logs in memory", name, o.MaxBytes)
+	}
 	var l *Log
 	err := s.attempt(ctx, func(ctx context.Context) (err error) {
-		l, err = s.openLog(ctx, name, o)
+		for l, err = s.openLog(ctx, name, o); err == errBetweenEpochs; { // new epochs were begun meanwhile
+			l, err = s.openLog(ctx, name, o)
+		}
 		return err
 	})
 	if err != nil {
@@ -67,28 +74,33 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 	return l, nil
 }
 
+// errBetweenEpochs is what openLog returns when what it has read is of an epoch that is over.
+var errBetweenEpochs = errors.New("new epochs were begun")
+
 func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*Log, error) {
-	generation, _ := s.life()
-	l := &Log{s: s, name: name, life: generation, options: o, turn: make(chan struct{}, 1)}
+	as, _ := s.life()
+	l := &Log{s: s, name: name, life: as, options: o, turn: make(chan struct{}, 1)}
 	l.appends.log, l.appends.gathered = l, make(chan struct{}, 1)
 	asked := time.Now()
-	var epoch, head, kept int64
+	var epoch, head, kept, proof int64
 	err := s.pool.QueryRow(ctx, s.in(`INSERT INTO @.logs AS l (name, epoch, max_age, max_count) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (name) DO UPDATE SET max_age = excluded.max_age, max_count = excluded.max_count
-		RETURNING id, epoch, head, kept`), name, newEpoch(), max(int64(o.MaxAge), 0), max(int64(o.MaxCount), 0)).
-		Scan(&l.id, &epoch, &head, &kept)
+		RETURNING id, epoch, head, kept, coalesce((SELECT @.proof(event_id, timestamp, data) FROM @.entries e WHERE e.log = l.id AND position = head),
+			CASE WHEN kept = head THEN kept_proof END, 0)`), name, newEpoch(), max(int64(o.MaxAge), 0), max(int64(o.MaxCount), 0)).
+		Scan(&l.id, &epoch, &head, &kept, &proof)
 	if err != nil {
 		return nil, err
 	}
-	l.epoch = epochIn(uint64(epoch), generation)
+	l.epoch = epochIn(uint64(epoch), as)
+	l.anchor = anchor{store.Position(head), uint32(proof)}
 	l.head, l.kept, l.oldest, l.seen = store.Position(head), store.Position(kept), store.Position(kept)+1, asked
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch first := s.logs[name]; {
 	case s.closed:
 		return nil, store.ErrClosed
-	case s.generation != generation:
-		return nil, store.ErrNewEpoch
+	case s.now != as:
+		return nil, errBetweenEpochs
 	case first != nil:
 		first.mu.Lock()
 		defer first.mu.Unlock()
@@ -102,16 +114,18 @@ func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*
 // newEpoch is what a new log's epochs come from.
 func newEpoch() int64 { return int64(rand.Uint64()) }
 
-// epochIn is the epoch of a log in a generation of the store (REP-19).
-func epochIn(stored uint64, generation int64) uint64 {
-	var b [16]byte
-	binary.BigEndian.PutUint64(b[:8], stored)
-	binary.BigEndian.PutUint64(b[8:], uint64(generation))
-	sum := sha256.Sum256(b[:])
+// epochIn is the epoch of a log in a life of the store (REP-19).
+func epochIn(stored uint64, in life) uint64 {
+	b := binary.BigEndian.AppendUint64(nil, stored)
+	b = binary.BigEndian.AppendUint64(b, uint64(in.generation))
+	if in.salt != 0 {
+		b = binary.BigEndian.AppendUint64(b, uint64(in.salt))
+	}
+	sum := sha256.Sum256(b)
 	return max(binary.BigEndian.Uint64(sum[:8]), 1)
 }
 
-// end makes every later call return store.ErrNewEpoch.
+// end makes every later call return engine.ErrNewEpoch.
 func (l *Log) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,7 +139,7 @@ func (l *Log) usable(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended {
-		return store.ErrNewEpoch
+		return engine.ErrNewEpoch
 	}
 	return nil
 }
@@ -133,7 +147,7 @@ func (l *Log) usable(ctx context.Context) error {
 // Epoch implements [store.EventLog].
 func (l *Log) Epoch() uint64 { return l.epoch }
 
-// Seen implements [store.SharedLog].
+// Seen implements [engine.Log].
 func (l *Log) Seen() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -215,10 +229,11 @@ func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.
 		if b.Entries = l.recent(from, want); b.Entries != nil {
 			return b, nil
 		}
-		if b.Entries, err = l.page(ctx, from, want); err != nil {
+		cut := false
+		if b.Entries, cut, err = l.page(ctx, from, want); err != nil {
 			return store.Batch{}, err
 		}
-		if store.Position(len(b.Entries)) == want-from {
+		if cut || store.Position(len(b.Entries)) == want-from {
 			return b, nil
 		}
 		// Fewer: they were deleted since, or they are missing.
@@ -236,21 +251,23 @@ func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.
 func (l *Log) recent(after, to store.Position) []store.Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	first := l.head - store.Position(len(l.tail)) + 1
+	tail := l.tail.All()
+	first := l.head - store.Position(len(tail)) + 1
 	if after+1 < first {
 		return nil
 	}
 	i, j := int(after+1-first), int(to+1-first)
-	return l.tail[i:j:j]
+	return tail[i:j:j]
 }
 
-// page reads the entries after a position up to another, query by query; it ends at the first hole.
-func (l *Log) page(ctx context.Context, after, to store.Position) (entries []store.Entry, err error) {
-	for after < to {
+// page reads the entries after a position up to another, query by query; it ends at the first hole, or where they are
+// large.
+func (l *Log) page(ctx context.Context, after, to store.Position) (entries []store.Entry, cut bool, err error) {
+	for after < to && !cut {
 		upTo := min(to, after+pageMax)
-		some, err := l.query(ctx, after, upTo)
-		if err != nil {
-			return nil, err
+		var some []store.Entry
+		if some, cut, err = l.query(ctx, after, upTo); err != nil {
+			return nil, false, err
 		}
 		entries = append(entries, some...)
 		if store.Position(len(some)) < upTo-after {
@@ -258,19 +275,23 @@ func (l *Log) page(ctx context.Context, after, to store.Position) (entries []sto
 		}
 		after = upTo
 	}
-	return entries, nil
+	return entries, cut, nil
 }
 
-// query reads the entries after a position up to another that follow each other from the first on.
-func (l *Log) query(ctx context.Context, after, to store.Position) (entries []store.Entry, err error) {
+// query reads the entries after a position up to another that follow each other from the first on. cut tells that
+// it stopped because they are large: the database measures them before it reads them.
+func (l *Log) query(ctx context.Context, after, to store.Position) (entries []store.Entry, cut bool, err error) {
 	err = l.s.attempt(ctx, func(ctx context.Context) error {
 		entries = entries[:0]
-		rows, err := l.s.pool.Query(ctx, l.s.in(`SELECT position, event_id, timestamp, data, meta, targets, cursor FROM @.entries
-			WHERE log = $1 AND position > $2 AND position <= $3 ORDER BY position`), l.id, int64(after), int64(to))
+		rows, err := l.s.pool.Query(ctx, l.s.in(`SELECT position, event_id, timestamp, data, meta, targets, cursor FROM (
+			SELECT *, sum(octet_length(data) + coalesce(octet_length(meta), 0)) OVER (ORDER BY position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+			FROM @.entries WHERE log = $1 AND position > $2 AND position <= $3) AS e
+			WHERE before IS NULL OR before < $4 ORDER BY position`), l.id, int64(after), int64(to), int64(recent.Bytes))
 		if err != nil {
 			return err
 		}
 		defer rows.Close()
+		size := 0
 		for rows.Next() {
 			e, err := l.scan(rows)
 			if err != nil {
@@ -280,11 +301,13 @@ func (l *Log) query(ctx context.Context, after, to store.Position) (entries []st
 				break
 			}
 			entries = append(entries, e)
+			size += len(e.Data) + len(e.Meta)
 		}
+		cut = size >= recent.Bytes
 		rows.Close()
 		return rows.Err()
 	})
-	return entries, classify(err)
+	return entries, cut, classify(err)
 }
 
 func (l *Log) scan(row pgx.CollectableRow) (e store.Entry, err error) {
@@ -295,13 +318,15 @@ func (l *Log) scan(row pgx.CollectableRow) (e store.Entry, err error) {
 		return e, err
 	}
 	e = store.Entry{Position: store.Position(position), EventID: string(id), Data: data, Meta: meta, Cursor: string(cursor)}
-	if e.Timestamp, err = events.ParseTime(timestamp); err != nil {
-		return e, fmt.Errorf("%w: entry %d of %s: %w", ErrCorrupt, position, l.name, err)
-	}
-	if targets != nil {
-		if err := json.Unmarshal(targets, &e.Targets); err != nil || e.Targets == nil {
-			return e, fmt.Errorf("%w: entry %d of %s: its targets cannot be read", ErrCorrupt, position, l.name)
+	e.Timestamp, err = events.ParseTime(timestamp)
+	if err == nil && targets != nil {
+		if err = json.Unmarshal(targets, &e.Targets); err == nil && e.Targets == nil {
+			err = errors.New("its targets are null")
 		}
+	}
+	if err != nil { // what follows it must not wait for ever
+		l.s.options.Logger.Error("mcp events: an entry cannot be read, nobody gets it", "log", l.name, "position", position, "error", err)
+		e.Targets, e.Timestamp = []string{}, events.NewTime(time.Unix(0, 0))
 	}
 	return e, nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // Dispatched implements [store.SubscriptionStore].
@@ -13,7 +14,7 @@ func (s *Store) Dispatched(ctx context.Context, log string, to store.Position, c
 	return s.dispatched(ctx, log, to, concerned, nil)
 }
 
-func (s *Store) dispatched(ctx context.Context, log string, to store.Position, concerned []store.Concern, h *store.Hold) error {
+func (s *Store) dispatched(ctx context.Context, log string, to store.Position, concerned []store.Concern, h *engine.Hold) error {
 	type key struct {
 		id         string
 		generation uint64
@@ -30,7 +31,7 @@ func (s *Store) dispatched(ctx context.Context, log string, to store.Position, c
 	for k, p := range firsts {
 		ids, generations, first = append(ids, k.id), append(generations, int64(k.generation)), append(first, int64(p))
 	}
-	mark, topic, number := store.Shard{}, any(nil), any(nil)
+	mark, topic, number := engine.Shard{}, any(nil), any(nil)
 	if h != nil {
 		mark, topic, number = h.Shard, h.Shard.Topic, int32(h.Shard.Number)
 	}
@@ -61,8 +62,8 @@ func (s *Store) Resume(ctx context.Context, log string) (to store.Position, conc
 	return s.resume(ctx, log, nil)
 }
 
-func (s *Store) resume(ctx context.Context, log string, h *store.Hold) (to store.Position, concerned []store.Concern, err error) {
-	mark, topic, number := store.Shard{}, any(nil), any(nil)
+func (s *Store) resume(ctx context.Context, log string, h *engine.Hold) (to store.Position, concerned []store.Concern, err error) {
+	mark, topic, number := engine.Shard{}, any(nil), any(nil)
 	if h != nil {
 		mark, topic, number = h.Shard, h.Shard.Topic, int32(h.Shard.Number)
 	}
@@ -76,15 +77,11 @@ func (s *Store) resume(ctx context.Context, log string, h *store.Hold) (to store
 	if err != nil {
 		return 0, nil, err
 	}
-	err = s.query(ctx, func(r pgx.CollectableRow) error {
-		var c store.Concern
+	concerned, err = collect(ctx, s, func(r pgx.CollectableRow) (c store.Concern, err error) {
 		var generation, first int64
-		if err := r.Scan(&c.ID, &generation, &first); err != nil {
-			return err
-		}
+		err = r.Scan(&c.ID, &generation, &first)
 		c.Generation, c.First = uint64(generation), store.Position(first)
-		concerned = append(concerned, c)
-		return nil
+		return c, err
 	}, `SELECT c.subscription, c.generation, c.first FROM @.concerns c WHERE c.log = $1 AND ($2::text IS NULL OR EXISTS (
 		SELECT 1 FROM @.subscriptions s WHERE s.id = c.subscription AND s.event = $2 AND s.shard = $3::integer)) ORDER BY c.subscription`,
 		log, topic, number)

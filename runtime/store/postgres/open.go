@@ -42,7 +42,14 @@ func (s *Store) examine(ctx context.Context) error {
 	return err
 }
 
-// identity names the database system and its timeline; what the server does not tell is empty.
+// untold tells that the role may not ask, or the service does not have what was asked for: 42501 is
+// insufficient_privilege, 42883 undefined_function, 0A000 feature_not_supported.
+func untold(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && (pg.Code == "42501" || pg.Code == "42883" || pg.Code == "0A000")
+}
+
+// identity names the database system and its timeline; what the server does not tell this role is empty.
 func (s *Store) identity(ctx context.Context) (system, timeline string, err error) {
 	for _, q := range []struct {
 		sql  string
@@ -51,11 +58,10 @@ func (s *Store) identity(ctx context.Context) (system, timeline string, err erro
 		{"SELECT system_identifier::text FROM pg_control_system()", &system},
 		{"SELECT substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)", &timeline},
 	} {
-		var pg *pgconn.PgError
-		if err := s.pool.QueryRow(ctx, q.sql).Scan(q.dest); errors.As(err, &pg) && !strings.HasPrefix(pg.Code, "57P") && !strings.HasPrefix(pg.Code, "08") {
-			s.options.Logger.Warn("mcp events: a failover to a standby that is not synchronous will not be noticed", "error", err)
+		if err := s.pool.QueryRow(ctx, q.sql).Scan(q.dest); untold(err) {
+			s.options.Logger.Warn("mcp events: this process will not notice a failover to a standby that is not synchronous", "error", err)
 		} else if err != nil {
-			return "", "", err
+			return "", "", fmt.Errorf("asking which server it is: %w", err)
 		}
 	}
 	return system, timeline, nil
@@ -108,63 +114,57 @@ func (s *Store) checkTables(ctx context.Context) error {
 	return fmt.Errorf("%w: in schema %q: %s", ErrRights, s.name, strings.Join(lacking, "; "))
 }
 
-// checkKey compares the key with the one that the store was made with. A store made without a key
-// takes one from now on; what it holds already stays as it is until it is written again.
-func (s *Store) checkKey(ctx context.Context) error {
-	if s.box.Keyed() {
-		if _, err := s.pool.Exec(ctx, s.in(`UPDATE @.store SET sealed = $1 WHERE sealed IS NULL`), s.box.SealCheck()); err != nil {
-			return err
-		}
-	}
-	var check []byte
-	if err := s.pool.QueryRow(ctx, s.in(`SELECT sealed FROM @.store`)).Scan(&check); err != nil || check == nil {
-		return err
-	}
-	return s.box.Check(check)
-}
-
 // enter joins the store's generation, and raises it when the server is not the one that it was
-// (REP-19): a standby that was promoted may lack the last commits, and a copy has a life of its own.
+// (REP-19): a standby that was promoted may lack the last commits, and a copy has a life of its own. What
+// this process is not told stays as others have written it down. Where only some declare a synchronous
+// standby, one that does not raises the generation although another has written the new timeline down.
 func (s *Store) enter(ctx context.Context) error {
 	system, timeline, err := s.identity(ctx)
 	if err != nil {
 		return err
 	}
-	var generation int64
+	known, _ := s.life()
+	s.mu.Lock()
+	before := s.timeline
+	s.mu.Unlock()
+	var now life
 	raised := false
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		var oldSystem, oldTimeline string
-		err := tx.QueryRow(ctx, s.in(`SELECT generation, system, timeline FROM @.store FOR UPDATE`)).Scan(&generation, &oldSystem, &oldTimeline)
-		if err != nil || oldSystem == system && oldTimeline == timeline {
+		err := tx.QueryRow(ctx, s.in(`SELECT generation, salt, system, timeline FROM @.store FOR UPDATE`)).Scan(&now.generation, &now.salt, &oldSystem, &oldTimeline)
+		if err != nil {
 			return err
 		}
-		same := system == oldSystem && s.options.SynchronousStandby
-		if raised = !same && (differ(system, oldSystem) || differ(timeline, oldTimeline)); raised {
-			generation++
-			// Leases and fences of before mean nothing now.
-			if _, err := tx.Exec(ctx, s.in(`DELETE FROM @.leases`)); err != nil {
+		older := now.generation < known.generation // a copy of before was put back
+		moved := differ(system, oldSystem)
+		raised = older || moved || !s.options.SynchronousStandby && (differ(timeline, oldTimeline) || known == now && differ(timeline, before))
+		if !raised && (system == "" || system == oldSystem) && (timeline == "" || timeline == oldTimeline) {
+			return nil
+		}
+		if raised {
+			if _, err := tx.Exec(ctx, s.in(`SELECT @.begin_epochs($1)`), known.generation); err != nil {
 				return err
 			}
 		}
-		_, err = tx.Exec(ctx, s.in(`UPDATE @.store SET generation = $1, system = $2, timeline = $3, last_fence = CASE WHEN $4 THEN 0 ELSE last_fence END`),
-			generation, system, timeline, raised)
-		return err
+		return tx.QueryRow(ctx, s.in(`UPDATE @.store SET system = coalesce(nullif($1, ''), system),
+			timeline = CASE WHEN $3 THEN $2 ELSE coalesce(nullif($2, ''), timeline) END RETURNING generation, salt`),
+			system, timeline, moved).Scan(&now.generation, &now.salt) // another system's timeline is not known by this one's
 	})
 	if err != nil {
 		return err
 	}
 	if raised {
-		s.options.Logger.Warn("mcp events: the database was replaced, logs begin new epochs", "generation", generation, "timeline", timeline)
+		s.options.Logger.Warn("mcp events: the database was replaced, logs begin new epochs", "generation", now.generation, "timeline", timeline)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.generation != generation {
+	if s.now != now {
 		for name, l := range s.logs {
 			l.end()
 			delete(s.logs, name)
 		}
 	}
-	s.generation, s.system, s.timeline = generation, system, timeline
+	s.now, s.system, s.timeline = now, system, timeline
 	return nil
 }
 

@@ -261,3 +261,107 @@ func TestNothingStaysInSession(t *testing.T) {
 		t.Errorf("prepared statements, channels and advisory locks of the session: %s", got)
 	}
 }
+
+// withoutIdentity are the statements that give a role what serving needs, in a database where nobody may ask which
+// server it is.
+func withoutIdentity(role, schema string) []string {
+	return []string{"REVOKE EXECUTE ON FUNCTION pg_walfile_name(pg_lsn), pg_control_system() FROM PUBLIC",
+		"GRANT USAGE ON SCHEMA " + schema + " TO " + role,
+		"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA " + schema + " TO " + role,
+		"GRANT USAGE ON ALL SEQUENCES IN SCHEMA " + schema + " TO " + role}
+}
+
+// K4: a role that may not ask which server it is writes all the same, and nothing that others have written down of
+// the server is lost, whoever opens in which order.
+func TestREP19NotTold(t *testing.T) {
+	schema := pgtest.Schema(t)
+	dsn := role(t, schema+"_r")
+	database := pgtest.Schema(t) // the rights to functions are those of one database
+	pgtest.Exec(t, pgtest.URL(t), "CREATE DATABASE "+database)
+	t.Cleanup(func() { pgtest.Exec(t, pgtest.URL(t), "DROP DATABASE "+database) })
+	in := func(u *url.URL, _ url.Values) { u.Path = "/" + database }
+	all, own := as(t, pgtest.URL(t), in), as(t, dsn, in)
+	openAs := func(dsn string) *postgres.Store {
+		s, err := postgres.Open(t.Context(), dsn, quiet(postgres.Options{Schema: schema}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	told := openAs(all)
+	defer told.Close()
+	known := pgtest.Query(t, all, "SELECT system || ' ' || timeline FROM "+schema+".store")
+	if len(known) < 10 {
+		t.Fatalf("the store knows %q of its server", known)
+	}
+	write := func(s *postgres.Store) {
+		t.Helper()
+		l, err := s.OpenLog(t.Context(), "log", store.LogOptions{})
+		if err == nil {
+			_, err = l.Append(t.Context(), entry("x"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Rights that are taken away while it runs change nothing either.
+	pgtest.Exec(t, all, "GRANT USAGE ON SCHEMA "+schema+" TO "+schema+"_r", "GRANT ALL ON ALL TABLES IN SCHEMA "+schema+" TO "+schema+"_r",
+		"GRANT USAGE ON ALL SEQUENCES IN SCHEMA "+schema+" TO "+schema+"_r")
+	early := openAs(own)
+	defer early.Close()
+	pgtest.Exec(t, all, withoutIdentity(schema+"_r", schema)...)
+	t.Cleanup(func() { pgtest.Exec(t, all, "DROP OWNED BY "+schema+"_r CASCADE") })
+	write(early)
+	late := openAs(own)
+	defer late.Close()
+	write(late)
+	write(told)
+	if now := pgtest.Query(t, all, "SELECT system || ' ' || timeline FROM "+schema+".store"); now != known {
+		t.Errorf("the store knows %q of its server, it was %q", now, known)
+	}
+	// Whoever has the rights again is one that is told; a store that knew nothing learns it.
+	pgtest.Exec(t, all, "UPDATE "+schema+".store SET system = '', timeline = ''")
+	again := openAs(all)
+	defer again.Close()
+	if now := pgtest.Query(t, all, "SELECT system || ' ' || timeline FROM "+schema+".store"); now != known {
+		t.Errorf("the store knows %q, want %q", now, known)
+	}
+	if n := pgtest.Query(t, all, "SELECT generation FROM "+schema+".store"); n != "1" {
+		t.Errorf("the generation is %s", n)
+	}
+}
+
+// K4: an error that passes, such as a statement that takes too long, is none of a role that is not told: Open fails.
+func TestREP19IdentityFails(t *testing.T) {
+	schema := pgtest.Schema(t)
+	database := pgtest.Schema(t)
+	pgtest.Exec(t, pgtest.URL(t), "CREATE DATABASE "+database)
+	t.Cleanup(func() { pgtest.Exec(t, pgtest.URL(t), "DROP DATABASE "+database) })
+	dsn := as(t, pgtest.URL(t), func(u *url.URL, q url.Values) {
+		u.Path = "/" + database
+		q.Set("search_path", "shadow,pg_catalog")
+	})
+	pgtest.Exec(t, dsn, "CREATE SCHEMA shadow", `CREATE FUNCTION shadow.pg_control_system() RETURNS TABLE (system_identifier bigint)
+		LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'too slow' USING ERRCODE = '57014'; END $$`)
+	s, err := postgres.Open(t.Context(), dsn, quiet(postgres.Options{Schema: schema}))
+	if err == nil {
+		s.Close()
+		t.Fatal("it was opened")
+	}
+	if !strings.Contains(err.Error(), "which server") {
+		t.Error(err)
+	}
+}
+
+// The attempts in a database of commit c52a99c are read, and none of them was made by hand (E12). Its build
+// goes on beside this one: the schema is the same.
+func TestAttemptsOfOlderDatabase(t *testing.T) {
+	schema := pgtest.Schema(t)
+	s := open(t, schema, postgres.Options{})
+	pgtest.Exec(t, pgtest.URL(t), "INSERT INTO "+schema+`.attempts (subscription, last, count, made) VALUES
+		('sub_1', 500000007, 1, '\x018e94ebdc03020006000e056576745f310470696e670774696d656f7574')`)
+	got, err := s.Attempts(t.Context(), "sub_1", 10)
+	if err != nil || len(got) != 1 || got[0].EventID != "evt_1" || got[0].Number != 3 || got[0].ByHand {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

@@ -5,27 +5,29 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // check is the fence of an owner's transaction.
-func (s *Store) check(ctx context.Context, tx pgx.Tx, h store.Hold) error {
+func (s *Store) check(ctx context.Context, tx pgx.Tx, h engine.Hold) error {
 	b := &pgx.Batch{}
 	s.held(b, h)
 	return tx.SendBatch(ctx, b).Close()
 }
 
-// Owned implements [store.Shared].
-func (s *Store) Owned(h store.Hold) store.OwnedStore { return owned{s, h} }
+// Owned implements [engine.Shared].
+func (s *Store) Owned(h engine.Hold) engine.Owned { return owned{s, h} }
 
 // owned are the subscriptions of one shard, as the owner that the hold names sees them.
 type owned struct {
 	s *Store
-	h store.Hold
+	h engine.Hold
 }
 
 func (o owned) PutSubscription(ctx context.Context, sub store.Subscription) (uint64, error) {
-	return o.s.put(ctx, sub, store.Quota{}, &o.h)
+	return o.s.put(ctx, sub, engine.Quota{}, &o.h)
 }
 
 func (o owned) DeleteSubscription(ctx context.Context, id string, generation uint64) error {
@@ -33,12 +35,15 @@ func (o owned) DeleteSubscription(ctx context.Context, id string, generation uin
 }
 
 func (o owned) Subscriptions(ctx context.Context, after string, limit int) ([]store.Subscription, error) {
-	return o.s.subscriptions(ctx, "WHERE event = $1 AND shard = $2 AND id > $3 ORDER BY id LIMIT $4",
-		o.h.Shard.Topic, int32(o.h.Shard.Number), after, int64(max(limit, 0)))
+	return o.s.subscriptions(ctx, "AND event = $3 AND shard = $4", after, limit, o.h.Shard.Topic, int32(o.h.Shard.Number))
 }
 
 func (o owned) SaveProgress(ctx context.Context, updates []store.Update) error {
-	return o.s.saveProgress(ctx, updates, &o.h)
+	return o.s.saveProgress(ctx, updates, nil, &o.h)
+}
+
+func (o owned) SaveAttempts(ctx context.Context, updates []store.Update, made [][]operator.Attempt) error {
+	return o.s.saveProgress(ctx, updates, made, &o.h)
 }
 
 func (o owned) Dispatched(ctx context.Context, log string, to store.Position, concerned []store.Concern) error {

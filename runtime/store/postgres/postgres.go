@@ -1,5 +1,5 @@
 // Package postgres keeps events in PostgreSQL, version 13 or later, for any number of processes at
-// once: it is a [store.Shared]. Start with [Open].
+// once: it is an [engine.Shared]. Start with [Open].
 //
 // A log's positions come from a row of its own that each batch of appends updates, so that they have
 // no holes and become visible in order; a sequence would not do that. Appends that wait together are
@@ -28,6 +28,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/attemptlog"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // DefaultSchema is the schema of a store whose options name none.
@@ -54,8 +55,12 @@ type Options struct {
 	Timeout time.Duration
 	// Key encrypts the secrets of webhook subscriptions and callbacks at rest with AES-GCM: 16, 24 or
 	// 32 bytes that the operator keeps elsewhere. Every process needs the same. Without it secrets lie
-	// in the database as they are. A store that was opened with a key opens only with that key.
+	// in the database as they are. A store that was opened with a key opens only with that key, and takes
+	// no secrets without one; see docs/deployment.md for how to begin with one.
 	Key []byte
+	// OldKeys open secrets too and never seal any. What lies under them is sealed with Key in the background;
+	// the log says when nothing is left.
+	OldKeys [][]byte
 	// Relaxed lets commits wait for no more than the role's synchronous_commit says. Without it a
 	// setting of off or local is overridden in every transaction that writes (REP-5).
 	Relaxed bool
@@ -67,7 +72,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// A Store is a database opened by [Open]. It implements [store.Shared], [store.Outbox],
+// A Store is a database opened by [Open]. It implements [engine.Shared], [engine.Outbox],
 // [store.CursorStore], [store.ReceivedStore] and [store.CallbackStore].
 type Store struct {
 	attempts attemptlog.Trimmer
@@ -83,25 +88,26 @@ type Store struct {
 	tail     *tail
 
 	questions atomic.Int64 // for heads
+	moving    moving
 
 	ctx  context.Context // ends with the store
 	stop context.CancelFunc
 	wg   sync.WaitGroup // of every goroutine
 
-	mu         sync.Mutex
-	generation int64
-	logs       map[string]*Log
-	closed     bool
+	mu     sync.Mutex
+	now    life
+	logs   map[string]*Log
+	closed bool
 }
 
 var (
-	_ store.Shared        = (*Store)(nil)
+	_ engine.Shared       = (*Store)(nil)
 	_ store.Pinger        = (*Store)(nil)
-	_ store.Outbox        = (*Store)(nil)
+	_ engine.Outbox       = (*Store)(nil)
 	_ store.CursorStore   = (*Store)(nil)
 	_ store.ReceivedStore = (*Store)(nil)
 	_ store.CallbackStore = (*Store)(nil)
-	_ store.SharedLog     = (*Log)(nil)
+	_ engine.Log          = (*Log)(nil)
 )
 
 // Open connects to the database that the connection string names (a URL, or key=value pairs as libpq
@@ -150,6 +156,9 @@ func Open(ctx context.Context, connString string, o Options) (_ *Store, err erro
 	s.tail = newTail(s)
 	s.wg.Go(s.tail.run)
 	s.wg.Go(s.tail.notify)
+	if len(o.OldKeys) > 0 {
+		s.wg.Go(s.renewAll)
+	}
 	if listen != nil {
 		s.wg.Go(func() { s.tail.listen(listen) })
 	}
@@ -188,7 +197,7 @@ func (s *Store) configure() (err error) {
 	s.name, s.schema = o.Schema, pgx.Identifier{o.Schema}.Sanitize()
 	sum := sha256.Sum256([]byte(o.Schema))
 	s.channel = "mcpe_" + hex.EncodeToString(sum[:16])
-	s.box, err = sealed.New(o.Key)
+	s.box, err = sealed.New(o.Key, o.OldKeys...)
 	return err
 }
 
@@ -265,25 +274,25 @@ func (s *Store) usable(ctx context.Context) error {
 	return nil
 }
 
-// life returns the generation that the store works in, and the timeline.
-func (s *Store) life() (generation int64, timeline string) {
+// life returns the one that the store works in, and the timeline.
+func (s *Store) life() (now life, timeline string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.generation, s.timeline
+	return s.now, s.timeline
 }
 
 // begun queues what comes first in a transaction that writes.
 func (s *Store) begun(b *pgx.Batch) {
-	generation, timeline := s.life()
-	s.begunIn(b, generation, timeline)
+	now, timeline := s.life()
+	s.begunIn(b, now, timeline)
 }
 
-func (s *Store) begunIn(b *pgx.Batch, generation int64, timeline string) {
-	b.Queue(s.in(`SELECT @.begin_write($1, $2, $3)`), generation, timeline, s.durable)
+func (s *Store) begunIn(b *pgx.Batch, now life, timeline string) {
+	b.Queue(s.in(`SELECT @.begin_write($1, $2, $3)`), now.generation, timeline, s.durable)
 }
 
 // held queues the check of a hold.
-func (s *Store) held(b *pgx.Batch, h store.Hold) {
+func (s *Store) held(b *pgx.Batch, h engine.Hold) {
 	b.Queue(s.in(`SELECT @.hold($1, $2, $3)`), h.Shard.Topic, int32(h.Shard.Number), int64(h.Fence))
 }
 
@@ -374,4 +383,15 @@ func (s *Store) query(ctx context.Context, each func(pgx.CollectableRow) error, 
 		}
 		return rows.Err()
 	}))
+}
+
+// collect reads what a query finds, by one function for each row, anew whenever it has to be tried again; nil where it
+// finds nothing.
+func collect[T any](ctx context.Context, s *Store, row pgx.RowToFunc[T], sql string, args ...any) (all []T, err error) {
+	err = s.attempt(ctx, func(ctx context.Context) error {
+		rows, _ := s.pool.Query(ctx, s.in(sql), args...) // rows tell of an error
+		all, err = pgx.AppendRows([]T(nil), rows, row)
+		return err
+	})
+	return all, classify(err)
 }

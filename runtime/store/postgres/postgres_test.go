@@ -9,13 +9,17 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/testflag"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine/enginetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/storetest"
 )
 
 func TestMain(m *testing.M) {
+	testflag.Parallel(4) // they wait for the database
 	code := pgtest.Main(m)
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
@@ -65,6 +69,7 @@ func TestCursors(t *testing.T) {
 }
 
 func TestSubscriptions(t *testing.T) {
+	t.Parallel()
 	storetest.TestSubscriptions(t, func(t *testing.T) store.SubscriptionStore { return fresh(t) })
 }
 
@@ -80,11 +85,13 @@ func TestCallbacks(t *testing.T) {
 }
 
 func TestAttempts(t *testing.T) {
-	storetest.TestAttempts(t, func(t *testing.T) storetest.AttemptStore { return fresh(t) })
+	t.Parallel()
+	enginetest.TestAttempts(t, func(t *testing.T) enginetest.Attempts { return fresh(t) })
 }
 
 func TestActions(t *testing.T) {
-	storetest.TestActions(t, func(t *testing.T) store.ActionStore { return fresh(t) }, func(t *testing.T, s store.ActionStore, by time.Duration) {
+	t.Parallel()
+	enginetest.TestActions(t, func(t *testing.T) engine.Actions { return fresh(t) }, func(t *testing.T, s engine.Actions, by time.Duration) {
 		if err := s.(*postgres.Store).Age(t.Context(), by); err != nil {
 			t.Fatal(err)
 		}

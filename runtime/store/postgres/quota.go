@@ -6,11 +6,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // reserve counts a record. The rows are locked in the order principal, all: nobody waits in a circle.
-func (s *Store) reserve(ctx context.Context, tx pgx.Tx, kind int32, principal string, q store.Quota) error {
+func (s *Store) reserve(ctx context.Context, tx pgx.Tx, kind int32, principal string, q engine.Quota) error {
 	for _, of := range []struct {
 		kind      int32
 		principal []byte
@@ -22,7 +22,7 @@ func (s *Store) reserve(ctx context.Context, tx pgx.Tx, kind int32, principal st
 			return err
 		}
 		if tag.RowsAffected() == 0 {
-			return &store.QuotaError{Own: of.kind == kind, Limit: of.limit}
+			return &engine.QuotaError{Own: of.kind == kind, Limit: of.limit}
 		}
 	}
 	return nil

@@ -11,8 +11,9 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine/enginetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/storetest"
 )
 
 // pgxTransaction is an author's by pgx, sqlTransaction one by database/sql.
@@ -34,7 +35,7 @@ type sqlTransaction struct {
 
 func (x sqlTransaction) Emit(p store.Prepared) error { return x.s.EmitSQL(x.ctx, x.Tx, p) }
 
-func beginPgx(t *testing.T, s store.Shared) storetest.Transaction {
+func beginPgx(t *testing.T, s engine.Shared) enginetest.Transaction {
 	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, pgtest.URL(t))
 	if err != nil {
@@ -48,7 +49,7 @@ func beginPgx(t *testing.T, s store.Shared) storetest.Transaction {
 	return pgxTransaction{ctx, s.(*postgres.Store), tx}
 }
 
-func beginSQL(t *testing.T, s store.Shared) storetest.Transaction {
+func beginSQL(t *testing.T, s engine.Shared) enginetest.Transaction {
 	db, err := sql.Open("pgx", pgtest.URL(t))
 	if err != nil {
 		t.Fatal(err)
@@ -67,19 +68,20 @@ func TestShared(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		o     postgres.Options
-		begin func(*testing.T, store.Shared) storetest.Transaction
+		begin func(*testing.T, engine.Shared) enginetest.Transaction
 	}{
 		{"listening", postgres.Options{}, beginPgx},
 		{"REP-2 notifications are lost", postgres.Options{Poll: 20 * time.Millisecond, Pooled: true}, beginSQL},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			var schema string
-			storetest.TestShared(t, storetest.Shared{
-				Open: func(t *testing.T) (a, b store.Shared) {
+			enginetest.TestShared(t, enginetest.Shared{
+				Open: func(t *testing.T) (a, b engine.Shared) {
 					schema = pgtest.Schema(t)
 					return open(t, schema, c.o), open(t, schema, c.o)
 				},
-				Slow: func(t *testing.T, _ store.Shared) {
+				Slow: func(t *testing.T, _ engine.Shared) {
 					pgtest.Exec(t, pgtest.URL(t),
 						`CREATE FUNCTION `+schema+`.slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.02); RETURN NEW; END $$`,
 						`CREATE TRIGGER slow BEFORE UPDATE ON `+schema+`.subscriptions FOR EACH ROW EXECUTE FUNCTION `+schema+`.slow()`)

@@ -7,35 +7,30 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// States implements [store.Shared].
-func (s *Store) States(ctx context.Context, prefix, after string, limit int) (all []store.State, err error) {
-	err = s.query(ctx, func(r pgx.CollectableRow) error {
-		var x store.State
+// States implements [engine.Shared].
+func (s *Store) States(ctx context.Context, prefix, after string, limit int) ([]engine.State, error) {
+	return collect(ctx, s, func(r pgx.CollectableRow) (x engine.State, err error) {
 		var value []byte
 		var revision int64
-		err := r.Scan(&x.Key, &value, &revision)
+		err = r.Scan(&x.Key, &value, &revision)
 		x.Value, x.Revision = value, uint64(revision)
-		all = append(all, x)
-		return err
+		return x, err
 	}, `SELECT key, value, revision FROM @.states WHERE key > $2 AND key >= $1 AND starts_with(key, $1) ORDER BY key LIMIT $3`,
 		prefix, after, int64(max(limit, 0)))
-	if err != nil {
-		return nil, err
-	}
-	return all, nil
 }
 
-// PutState implements [store.Shared].
-func (s *Store) PutState(ctx context.Context, x store.State) (uint64, error) {
+// PutState implements [engine.Shared].
+func (s *Store) PutState(ctx context.Context, x engine.State) (uint64, error) {
 	var changed int64
 	err := s.write(ctx, func(b *pgx.Batch) {
 		sql := `WITH c AS (UPDATE @.states SET value = $2, revision = revision + 1 WHERE key = $1 AND revision = $3 RETURNING 1) SELECT count(*) FROM c`
 		if x.Revision == 0 {
 			sql = `WITH c AS (INSERT INTO @.states (key, value, revision) VALUES ($1, $2, $3::bigint + 1) ON CONFLICT DO NOTHING RETURNING 1) SELECT count(*) FROM c`
 		}
-		b.Queue(s.in(sql), x.Key, bytes(x.Value), int64(x.Revision)).QueryRow(func(row pgx.Row) error { return row.Scan(&changed) })
+		b.Queue(s.in(sql), x.Key, present(x.Value), int64(x.Revision)).QueryRow(func(row pgx.Row) error { return row.Scan(&changed) })
 	})
 	if err == nil && changed == 0 {
 		err = store.ErrConflict
@@ -46,7 +41,7 @@ func (s *Store) PutState(ctx context.Context, x store.State) (uint64, error) {
 	return x.Revision + 1, nil
 }
 
-// DeleteState implements [store.Shared].
+// DeleteState implements [engine.Shared].
 func (s *Store) DeleteState(ctx context.Context, key string, revision uint64) error {
 	var changed int64
 	err := s.write(ctx, func(b *pgx.Batch) {
@@ -59,31 +54,25 @@ func (s *Store) DeleteState(ctx context.Context, key string, revision uint64) er
 	return err
 }
 
-// History implements [store.Shared].
-func (s *Store) History(ctx context.Context, event string) (all []store.SchemaVersion, err error) {
-	err = s.query(ctx, func(r pgx.CollectableRow) error {
-		var v store.SchemaVersion
+// History implements [engine.Shared].
+func (s *Store) History(ctx context.Context, event string) ([]engine.SchemaVersion, error) {
+	return collect(ctx, s, func(r pgx.CollectableRow) (v engine.SchemaVersion, err error) {
 		var input, payload []byte
 		var floor int64
-		err := r.Scan(&v.Fingerprint, &input, &payload, &floor)
+		err = r.Scan(&v.Fingerprint, &input, &payload, &floor)
 		v.InputSchema, v.PayloadSchema, v.Floor = input, payload, store.Position(floor)
-		all = append(all, v)
-		return err
+		return v, err
 	}, `SELECT fingerprint, input, payload, floor FROM @.schemas WHERE event = $1 ORDER BY ordinal`, event)
-	if err != nil {
-		return nil, err
-	}
-	return all, nil
 }
 
-// AddSchema implements [store.Shared].
-func (s *Store) AddSchema(ctx context.Context, event string, v store.SchemaVersion, known int) error {
+// AddSchema implements [engine.Shared].
+func (s *Store) AddSchema(ctx context.Context, event string, v engine.SchemaVersion, known int) error {
 	var added int64
 	err := s.write(ctx, func(b *pgx.Batch) {
 		b.Queue(s.in(`WITH c AS (
 			INSERT INTO @.schemas (event, ordinal, fingerprint, input, payload, floor) SELECT $1::text, $2::integer, $3, $4, $5, $6
 			WHERE $2::integer = (SELECT count(*) FROM @.schemas WHERE event = $1::text) ON CONFLICT DO NOTHING RETURNING 1) SELECT count(*) FROM c`),
-			event, int32(known), v.Fingerprint, bytes(v.InputSchema), bytes(v.PayloadSchema), int64(v.Floor)).
+			event, int32(known), v.Fingerprint, present(v.InputSchema), present(v.PayloadSchema), int64(v.Floor)).
 			QueryRow(func(row pgx.Row) error { return row.Scan(&added) })
 	})
 	if err == nil && added == 0 {

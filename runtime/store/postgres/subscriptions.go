@@ -3,16 +3,54 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 const subscriptionColumns = "id, event, shard, principal, url, arguments, secrets, codes, generation, revision, created, refreshed, expires, " +
 	"not_before, truncated, epoch, base, settled, upstream, suspended, suspended_at, failed_since, last_delivery, last_error, paused_at, schema"
+
+// subscriptionValues names the columns as arguments.
+var subscriptionValues = "@" + strings.ReplaceAll(subscriptionColumns, ", ", ", @")
+
+// A subscriptionRow has the columns of a record as the database has them.
+type subscriptionRow struct {
+	ID, Event                                        string
+	Shard, Codes                                     int32
+	Principal, URL, Arguments, Secrets               []byte
+	Generation, Revision                             int64
+	Created, Refreshed, Expires, NotBefore, PausedAt int64
+	Truncated, Suspended                             bool
+	Epoch, Base                                      int64
+	Settled                                          string
+	Upstream                                         []byte
+	SuspendedAt, FailedSince, LastDelivery           int64
+	LastError, Schema                                string
+}
+
+// subscriptionArgs are the values of a record's next revision, by column.
+func subscriptionArgs(sub store.Subscription, secrets []byte) pgx.NamedArgs {
+	p, h := sub.Progress, sub.Health
+	return pgx.NamedArgs{
+		"id": sub.ID, "event": sub.Event, "shard": int32(sub.Shard), "codes": int32(sub.Codes), "schema": sub.Schema,
+		"principal": []byte(sub.Principal), "url": []byte(sub.URL), "arguments": present(sub.Arguments), "secrets": secrets,
+		"generation": int64(sub.Generation), "revision": int64(sub.Revision + 1), "truncated": sub.Truncated,
+		"created": nanos(sub.CreatedAt), "refreshed": nanos(sub.RefreshedAt), "expires": nanos(sub.ExpiresAt),
+		"not_before": nanos(sub.NotBefore), "paused_at": nanos(sub.PausedAt),
+		"epoch": int64(p.Epoch), "base": int64(p.Base), "settled": encodeSpans(p.Settled), "upstream": []byte(p.Upstream),
+		"suspended": h.Suspended, "suspended_at": nanos(h.SuspendedAt), "failed_since": nanos(h.FailedSince),
+		"last_delivery": nanos(h.LastDeliveryAt), "last_error": h.LastError,
+	}
+}
 
 // nanos is how a caller's times are kept: Unix nanoseconds, 0 for the zero time.
 func nanos(t time.Time) int64 {
@@ -49,8 +87,8 @@ func decodeSpans(text string) (spans []store.Span, err error) {
 	return spans, nil
 }
 
-// bytes keeps an absent value from being NULL.
-func bytes(b []byte) []byte {
+// present keeps an absent value from being NULL.
+func present(b []byte) []byte {
 	if b == nil {
 		return []byte{}
 	}
@@ -59,16 +97,16 @@ func bytes(b []byte) []byte {
 
 // PutSubscription implements [store.SubscriptionStore].
 func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (uint64, error) {
-	return s.put(ctx, sub, store.Quota{}, nil)
+	return s.put(ctx, sub, engine.Quota{}, nil)
 }
 
-// Admit implements [store.Shared].
-func (s *Store) Admit(ctx context.Context, sub store.Subscription, q store.Quota) (uint64, error) {
+// Admit implements [engine.Shared].
+func (s *Store) Admit(ctx context.Context, sub store.Subscription, q engine.Quota) (uint64, error) {
 	return s.put(ctx, sub, q, nil)
 }
 
 // put stores a record; with a hold it must be of the shard.
-func (s *Store) put(ctx context.Context, sub store.Subscription, q store.Quota, h *store.Hold) (uint64, error) {
+func (s *Store) put(ctx context.Context, sub store.Subscription, q engine.Quota, h *engine.Hold) (uint64, error) {
 	secrets, err := s.box.Seal(sub.ID, sub.Secrets)
 	if err != nil {
 		return 0, classify(err)
@@ -79,7 +117,7 @@ func (s *Store) put(ctx context.Context, sub store.Subscription, q store.Quota, 
 				return err
 			}
 			if sub.Event != h.Shard.Topic || sub.Shard != h.Shard.Number {
-				return fmt.Errorf("%w: it is of %v", store.ErrFenced, store.Shard{Topic: sub.Event, Number: sub.Shard})
+				return fmt.Errorf("%w: it is of %v", engine.ErrFenced, engine.Shard{Topic: sub.Event, Number: sub.Shard})
 			}
 		}
 		var stored, generation int64
@@ -91,9 +129,9 @@ func (s *Store) put(ctx context.Context, sub store.Subscription, q store.Quota, 
 		case uint64(stored) != sub.Revision:
 			return store.ErrConflict
 		case stored > 0 && uint64(generation) == sub.Generation:
-			_, err := tx.Exec(ctx, s.in(`UPDATE @.subscriptions SET secrets = $2, codes = $3, revision = $4, refreshed = $5, expires = $6,
-				truncated = $7, not_before = $8, paused_at = $9, schema = $10 WHERE id = $1`), sub.ID, secrets, int32(sub.Codes), int64(sub.Revision+1), nanos(sub.RefreshedAt),
-				nanos(sub.ExpiresAt), sub.Truncated, nanos(sub.NotBefore), nanos(sub.PausedAt), sub.Schema)
+			_, err := tx.Exec(ctx, s.in(`UPDATE @.subscriptions SET secrets = @secrets, codes = @codes, revision = @revision, refreshed = @refreshed,
+				expires = @expires, truncated = @truncated, not_before = @not_before, paused_at = @paused_at, schema = @schema WHERE id = @id`),
+				subscriptionArgs(sub, secrets))
 			return err
 		case stored > 0:
 			if _, err := tx.Exec(ctx, s.in(`DELETE FROM @.subscriptions WHERE id = $1`), sub.ID); err != nil {
@@ -112,14 +150,9 @@ func (s *Store) put(ctx context.Context, sub store.Subscription, q store.Quota, 
 }
 
 // insertSubscription inserts a record with its first concern; counted tells that it takes of the quota.
-func (s *Store) insertSubscription(ctx context.Context, tx pgx.Tx, sub store.Subscription, secrets []byte, q store.Quota, counted bool) error {
-	p, h := sub.Progress, sub.Health
-	tag, err := tx.Exec(ctx, s.in(`INSERT INTO @.subscriptions (`+subscriptionColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
-		$14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26) ON CONFLICT (id) DO NOTHING`),
-		sub.ID, sub.Event, int32(sub.Shard), []byte(sub.Principal), []byte(sub.URL), bytes(sub.Arguments), secrets, int32(sub.Codes),
-		int64(sub.Generation), int64(sub.Revision+1), nanos(sub.CreatedAt), nanos(sub.RefreshedAt), nanos(sub.ExpiresAt),
-		nanos(sub.NotBefore), sub.Truncated, int64(p.Epoch), int64(p.Base), encodeSpans(p.Settled), []byte(p.Upstream), h.Suspended,
-		nanos(h.SuspendedAt), nanos(h.FailedSince), nanos(h.LastDeliveryAt), h.LastError, nanos(sub.PausedAt), sub.Schema)
+func (s *Store) insertSubscription(ctx context.Context, tx pgx.Tx, sub store.Subscription, secrets []byte, q engine.Quota, counted bool) error {
+	tag, err := tx.Exec(ctx, s.in(`INSERT INTO @.subscriptions (`+subscriptionColumns+`) VALUES (`+subscriptionValues+`) ON CONFLICT (id) DO NOTHING`),
+		subscriptionArgs(sub, secrets))
 	if err != nil {
 		return err
 	}
@@ -127,7 +160,7 @@ func (s *Store) insertSubscription(ctx context.Context, tx pgx.Tx, sub store.Sub
 		return store.ErrConflict
 	}
 	if _, err := tx.Exec(ctx, s.in(`INSERT INTO @.concerns (subscription, log, generation, first) VALUES ($1, $2, $3, $4)`),
-		sub.ID, sub.Event, int64(sub.Generation), int64(p.Base)+1); err != nil {
+		sub.ID, sub.Event, int64(sub.Generation), int64(sub.Progress.Base)+1); err != nil {
 		return err
 	}
 	if !counted {
@@ -142,58 +175,84 @@ const (
 	verificationQuota = 2
 )
 
-// scanSubscription reads one row of subscriptionColumns.
-func (s *Store) scanSubscription(row pgx.CollectableRow) (sub store.Subscription, err error) {
-	var principal, url, arguments, secrets, upstream []byte
-	var settled string
-	var shard, codes int32
-	var generation, revision, created, refreshed, expires, notBefore, epoch, base, suspendedAt, failedSince, lastDelivery, pausedAt int64
-	p, h := &sub.Progress, &sub.Health
-	if err := row.Scan(&sub.ID, &sub.Event, &shard, &principal, &url, &arguments, &secrets, &codes, &generation, &revision, &created,
-		&refreshed, &expires, &notBefore, &sub.Truncated, &epoch, &base, &settled, &upstream, &h.Suspended, &suspendedAt, &failedSince,
-		&lastDelivery, &h.LastError, &pausedAt, &sub.Schema); err != nil {
+// scanSubscription reads one row of subscriptionColumns. A damaged record is returned with its id.
+func (s *Store) scanSubscription(row pgx.CollectableRow) (store.Subscription, error) {
+	r, err := pgx.RowToStructByName[subscriptionRow](row)
+	if err != nil {
+		return store.Subscription{}, err
+	}
+	sub := store.Subscription{ID: r.ID, Event: r.Event, Shard: int(r.Shard), Codes: int(r.Codes), Schema: r.Schema,
+		Principal: string(r.Principal), URL: string(r.URL), Arguments: r.Arguments,
+		Generation: uint64(r.Generation), Revision: uint64(r.Revision), Truncated: r.Truncated,
+		CreatedAt: fromNanos(r.Created), RefreshedAt: fromNanos(r.Refreshed), ExpiresAt: fromNanos(r.Expires),
+		NotBefore: fromNanos(r.NotBefore), PausedAt: fromNanos(r.PausedAt),
+		Progress: store.Progress{Epoch: uint64(r.Epoch), Base: store.Position(r.Base), Upstream: string(r.Upstream)},
+		Health: store.Health{Suspended: r.Suspended, SuspendedAt: fromNanos(r.SuspendedAt), FailedSince: fromNanos(r.FailedSince),
+			LastDeliveryAt: fromNanos(r.LastDelivery), LastError: r.LastError},
+	}
+	if sub.Secrets, err = s.box.Open(sub.ID, r.Secrets); err != nil {
 		return sub, err
 	}
-	sub.Principal, sub.URL, sub.Arguments, sub.Shard, sub.Codes = string(principal), string(url), arguments, int(shard), int(codes)
-	sub.Generation, sub.Revision = uint64(generation), uint64(revision)
-	sub.CreatedAt, sub.RefreshedAt, sub.ExpiresAt, sub.NotBefore = fromNanos(created), fromNanos(refreshed), fromNanos(expires), fromNanos(notBefore)
-	sub.PausedAt = fromNanos(pausedAt)
-	p.Epoch, p.Base, p.Upstream = uint64(epoch), store.Position(base), string(upstream)
-	h.SuspendedAt, h.FailedSince, h.LastDeliveryAt = fromNanos(suspendedAt), fromNanos(failedSince), fromNanos(lastDelivery)
-	if sub.Secrets, err = s.box.Open(sub.ID, secrets); err != nil {
-		return sub, err
-	}
-	if p.Settled, err = decodeSpans(settled); err != nil {
+	if sub.Progress.Settled, err = decodeSpans(r.Settled); err != nil {
 		return sub, fmt.Errorf("%w: positions of %s: %w", ErrCorrupt, sub.ID, err)
 	}
 	return sub, nil
 }
 
-// subscriptions reads the records of a query.
-func (s *Store) subscriptions(ctx context.Context, where string, args ...any) (subs []store.Subscription, err error) {
-	err = s.query(ctx, func(r pgx.CollectableRow) error {
-		sub, err := s.scanSubscription(r)
-		subs = append(subs, sub)
-		return err
-	}, "SELECT "+subscriptionColumns+" FROM @.subscriptions "+where, args...)
-	if err != nil {
-		return nil, err
+// subscriptions reads up to limit records with ids above after, in order, of those that where leaves. One that
+// cannot be read is left out, so that it holds up no other: it stays as it is, and the log names it.
+func (s *Store) subscriptions(ctx context.Context, where, after string, limit int, args ...any) (subs []store.Subscription, err error) {
+	sql := fmt.Sprintf("SELECT %s FROM @.subscriptions WHERE id > $1 %s ORDER BY id LIMIT $2", subscriptionColumns, where)
+	for {
+		asked, read := limit-len(subs), 0
+		if asked <= 0 {
+			return subs, nil
+		}
+		err := s.query(ctx, func(r pgx.CollectableRow) error {
+			sub, err := s.scanSubscription(r)
+			if err != nil && !unreadable(err) {
+				return err
+			}
+			read++
+			after = sub.ID
+			if err != nil {
+				s.options.Logger.Error("mcp events: a webhook subscription cannot be read and is left out", "subscription", sub.ID, "error", err)
+				return nil
+			}
+			subs = append(subs, sub)
+			return nil
+		}, sql, append([]any{after, int64(asked)}, args...)...)
+		if err != nil {
+			return nil, err
+		}
+		if read < asked {
+			return subs, nil
+		}
 	}
-	return subs, nil
+}
+
+// unreadable tells that a record is damaged, and not that it cannot be read now.
+func unreadable(err error) bool {
+	return errors.Is(err, ErrCorrupt) || errors.Is(err, sealed.ErrForm) || errors.Is(err, sealed.ErrKey)
 }
 
 // Subscription implements [store.SubscriptionStore].
-func (s *Store) Subscription(ctx context.Context, id string) (store.Subscription, bool, error) {
-	subs, err := s.subscriptions(ctx, "WHERE id = $1", id)
-	if err != nil || len(subs) == 0 {
+func (s *Store) Subscription(ctx context.Context, id string) (sub store.Subscription, ok bool, err error) {
+	found := false
+	err = s.query(ctx, func(r pgx.CollectableRow) (err error) {
+		found = true
+		sub, err = s.scanSubscription(r)
+		return err
+	}, "SELECT "+subscriptionColumns+" FROM @.subscriptions WHERE id = $1", id)
+	if err != nil || !found {
 		return store.Subscription{}, false, err
 	}
-	return subs[0], true, nil
+	return sub, true, nil
 }
 
 // Subscriptions implements [store.SubscriptionStore].
 func (s *Store) Subscriptions(ctx context.Context, after string, limit int) ([]store.Subscription, error) {
-	return s.subscriptions(ctx, "WHERE id > $1 ORDER BY id LIMIT $2", after, int64(max(limit, 0)))
+	return s.subscriptions(ctx, "", after, limit)
 }
 
 // CountSubscriptions implements [store.SubscriptionStore].
@@ -206,7 +265,7 @@ func (s *Store) DeleteSubscription(ctx context.Context, id string, generation ui
 	return s.delete(ctx, id, generation, nil)
 }
 
-func (s *Store) delete(ctx context.Context, id string, generation uint64, h *store.Hold) error {
+func (s *Store) delete(ctx context.Context, id string, generation uint64, h *engine.Hold) error {
 	where, args := "", []any{id, int64(generation)}
 	if h != nil {
 		where, args = " AND event = $3 AND shard = $4", append(args, h.Shard.Topic, int32(h.Shard.Number))
@@ -237,15 +296,23 @@ func (s *Store) delete(ctx context.Context, id string, generation uint64, h *sto
 
 // SaveProgress implements [store.SubscriptionStore].
 func (s *Store) SaveProgress(ctx context.Context, updates []store.Update) error {
-	return s.saveProgress(ctx, updates, nil)
+	return s.saveProgress(ctx, updates, nil, nil)
 }
 
-func (s *Store) saveProgress(ctx context.Context, updates []store.Update, h *store.Hold) error {
+// SaveAttempts implements [engine.Attempts].
+func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, made [][]operator.Attempt) error {
+	return s.saveProgress(ctx, updates, made, nil)
+}
+
+// saveProgress stores updates and, unless made is nil, the attempts of each; h is nil for a process that uses the store alone.
+func (s *Store) saveProgress(ctx context.Context, updates []store.Update, made [][]operator.Attempt, h *engine.Hold) error {
 	var u progressRows
 	var attempts attemptRows
 	byID := make(map[string]store.Update, len(updates))
-	for _, x := range updates {
-		attempts.add(x)
+	for i, x := range updates {
+		if made != nil {
+			attempts.add(x, made[i])
+		}
 		byID[x.ID] = x // of several the last counts
 	}
 	for _, x := range byID {
@@ -263,11 +330,13 @@ func (s *Store) saveProgress(ctx context.Context, updates []store.Update, h *sto
 		b.Queue(s.in(`SELECT 1 FROM @.subscriptions WHERE id = ANY ($1) ORDER BY id FOR UPDATE`), u.ids)
 		b.Queue(s.in(`UPDATE @.subscriptions s SET epoch = u.epoch, base = u.base, settled = u.settled, upstream = u.upstream, suspended = u.suspended,
 			suspended_at = u.suspended_at, failed_since = u.failed_since, last_delivery = u.last_delivery, last_error = u.last_error
-			FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::boolean[], $8::bigint[], $9::bigint[],
-				$10::bigint[], $11::text[])
+			FROM unnest(@ids::text[], @generations::bigint[], @epochs::bigint[], @bases::bigint[], @settled::text[], @upstream::bytea[],
+				@suspended::boolean[], @suspended_at::bigint[], @failed_since::bigint[], @last_delivery::bigint[], @last_error::text[])
 				AS u (id, generation, epoch, base, settled, upstream, suspended, suspended_at, failed_since, last_delivery, last_error)
-			WHERE s.id = u.id AND s.generation = u.generation AND ($12::text IS NULL OR s.event = $12 AND s.shard = $13::integer)`),
-			u.ids, u.generations, u.epochs, u.bases, u.settled, u.upstream, u.suspended, u.suspendedAt, u.failedSince, u.lastDelivery, u.lastError, topic, number)
+			WHERE s.id = u.id AND s.generation = u.generation AND (@topic::text IS NULL OR s.event = @topic AND s.shard = @number::integer)`),
+			pgx.NamedArgs{"ids": u.ids, "generations": u.generations, "epochs": u.epochs, "bases": u.bases, "settled": u.settled, "upstream": u.upstream,
+				"suspended": u.suspended, "suspended_at": u.suspendedAt, "failed_since": u.failedSince, "last_delivery": u.lastDelivery,
+				"last_error": u.lastError, "topic": topic, "number": number})
 		if len(u.idle) > 0 {
 			b.Queue(s.in(`DELETE FROM @.concerns c USING unnest($1::text[], $2::bigint[]) AS u (id, generation), @.subscriptions s
 				WHERE c.subscription = u.id AND s.id = u.id AND s.generation = u.generation

@@ -3,7 +3,9 @@ package postgres
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +13,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 const (
@@ -226,18 +230,17 @@ func (s *Store) open(ids map[int64]bool, all bool) map[int64]*Log {
 
 // look asks for the heads of logs in one query and has those followed that have grown.
 func (t *tail) look(logs map[int64]*Log, slots chan struct{}, wg *sync.WaitGroup) error {
-	ids := make([]int64, 0, len(logs))
-	for id := range logs {
-		ids = append(ids, id)
-	}
 	ctx, cancel := t.s.limited(t.s.ctx)
-	heads, err := t.s.heads(ctx, ids)
+	heads, err := t.s.heads(ctx, slices.Collect(maps.Values(logs))...)
 	cancel()
+	if errors.Is(err, engine.ErrNewEpoch) {
+		return nil // they are over, and opened again by whoever uses them
+	}
 	if err != nil {
 		return err
 	}
-	for id, l := range logs {
-		h, ok := heads[id]
+	for _, l := range logs {
+		h, ok := heads[l]
 		if !ok {
 			return fmt.Errorf("%w: log %s is gone", ErrCorrupt, l.name)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 
@@ -18,13 +19,13 @@ func entry(id string) store.Entry {
 	return store.Entry{EventID: id, Timestamp: events.NewTime(time.Now()), Data: json.RawMessage(`{"n":1}`)}
 }
 
-func openLog(t *testing.T, s store.Store, o store.LogOptions) store.SharedLog {
+func openLog(t *testing.T, s store.Store, o store.LogOptions) engine.Log {
 	t.Helper()
 	l, err := s.OpenLog(t.Context(), "log", o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l.(store.SharedLog)
+	return l.(engine.Log)
 }
 
 // TestNotify has a store that never looks by itself: what it is told of, NOTIFY told it.
@@ -71,7 +72,7 @@ func TestListenAgain(t *testing.T) {
 	}})
 	la := openLog(t, a, store.LogOptions{})
 	for range 2 {
-		pgtest.Exec(t, pgtest.URL(t), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN %' AND pid <> pg_backend_pid()`)
+		pgtest.Exec(t, pgtest.URL(t), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN %' AND datname = current_database() AND pid <> pg_backend_pid()`)
 		for heard := false; !heard; {
 			if _, err := la.Append(t.Context(), entry("x")); err != nil {
 				t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // Verification implements [store.SubscriptionStore].
@@ -24,11 +25,11 @@ func (s *Store) Verification(ctx context.Context, principal, url string) (v stor
 
 // PutVerification implements [store.SubscriptionStore].
 func (s *Store) PutVerification(ctx context.Context, v store.Verification) error {
-	return s.AdmitVerification(ctx, v, store.Quota{})
+	return s.AdmitVerification(ctx, v, engine.Quota{})
 }
 
-// AdmitVerification implements [store.Shared].
-func (s *Store) AdmitVerification(ctx context.Context, v store.Verification, q store.Quota) error {
+// AdmitVerification implements [engine.Shared].
+func (s *Store) AdmitVerification(ctx context.Context, v store.Verification, q engine.Quota) error {
 	return s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var fresh bool
 		// xmax is 0 in a row that was inserted, not updated.

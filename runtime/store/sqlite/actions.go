@@ -5,20 +5,20 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-var _ store.ActionStore = (*Store)(nil)
+var _ engine.Actions = (*Store)(nil)
 
-// ClaimAction implements [store.ActionStore].
-func (s *Store) ClaimAction(ctx context.Context, a store.Action) (stands store.Action, fresh bool, err error) {
+// ClaimAction implements [engine.Actions].
+func (s *Store) ClaimAction(ctx context.Context, a engine.Action) (stands engine.Action, fresh bool, err error) {
 	if err := a.Check(); err != nil {
-		return store.Action{}, false, err
+		return engine.Action{}, false, err
 	}
 	err = s.writer.do(ctx, func(ctx context.Context, w *session) error {
-		stands, fresh = store.Action{}, false
+		stands, fresh = engine.Action{}, false
 		now := time.Now()
-		if _, err := w.exec(ctx, "DELETE FROM actions WHERE at <= ?", now.Add(-store.ActionAge).UnixNano()); err != nil {
+		if _, err := w.exec(ctx, "DELETE FROM actions WHERE at <= ?", now.Add(-engine.ActionAge).UnixNano()); err != nil {
 			return err
 		}
 		r, err := w.exec(ctx, "INSERT OR IGNORE INTO actions (key, request, at) VALUES (?, ?, ?)", a.Key, blob(a.Request), now.UnixNano())
@@ -38,14 +38,14 @@ func (s *Store) ClaimAction(ctx context.Context, a store.Action) (stands store.A
 		}
 		fresh = true
 		var span int64 // at least how many there are: counting them would cost every claim more
-		if err := w.row(ctx, "SELECT (SELECT max(sequence) FROM actions) - (SELECT min(sequence) FROM actions) + 1", nil, &span); err != nil || span <= store.MaxActions {
+		if err := w.row(ctx, "SELECT (SELECT max(sequence) FROM actions) - (SELECT min(sequence) FROM actions) + 1", nil, &span); err != nil || span <= engine.MaxActions {
 			return err
 		}
-		_, err = w.exec(ctx, "DELETE FROM actions WHERE sequence IN (SELECT sequence FROM actions ORDER BY sequence DESC LIMIT -1 OFFSET ?)", store.MaxActions)
+		_, err = w.exec(ctx, "DELETE FROM actions WHERE sequence IN (SELECT sequence FROM actions ORDER BY sequence DESC LIMIT -1 OFFSET ?)", engine.MaxActions)
 		return err
 	}, nil)
 	if err != nil {
-		return store.Action{}, false, fmt.Errorf("claiming an action: %w", err)
+		return engine.Action{}, false, fmt.Errorf("claiming an action: %w", err)
 	}
 	return stands, fresh, nil
 }
@@ -58,27 +58,27 @@ func blob(b []byte) []byte {
 	return b
 }
 
-// FinishAction implements [store.ActionStore].
+// FinishAction implements [engine.Actions].
 func (s *Store) FinishAction(ctx context.Context, key string, outcome []byte) error {
-	a := store.Action{Key: key, Outcome: outcome}
+	a := engine.Action{Key: key, Outcome: outcome}
 	if err := a.Check(); err != nil {
 		return err
 	}
 	var n int64
 	err := s.writer.do(ctx, func(ctx context.Context, w *session) error {
-		r, err := w.exec(ctx, "UPDATE actions SET outcome = ? WHERE key = ? AND at > ?", blob(outcome), key, time.Now().Add(-store.ActionAge).UnixNano())
+		r, err := w.exec(ctx, "UPDATE actions SET outcome = ? WHERE key = ? AND at > ?", blob(outcome), key, time.Now().Add(-engine.ActionAge).UnixNano())
 		if err == nil {
 			n, err = r.RowsAffected()
 		}
 		return err
 	}, nil)
 	if err == nil && n == 0 {
-		err = store.ErrActionGone
+		err = engine.ErrActionGone
 	}
 	return err
 }
 
-// ForgetAction implements [store.ActionStore].
+// ForgetAction implements [engine.Actions].
 func (s *Store) ForgetAction(ctx context.Context, key string) error {
 	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
 		_, err := w.exec(ctx, "DELETE FROM actions WHERE key = ?", key)

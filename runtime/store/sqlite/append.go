@@ -60,6 +60,10 @@ func (a *appending) apply(ctx context.Context, w *session) error {
 	if err := w.row(ctx, "SELECT head FROM logs WHERE id = ?", []any{a.log.id}, &head); err != nil {
 		return err
 	}
+	if told := a.log.told(); store.Position(head) < told {
+		return fmt.Errorf("%w: the file was put back to an older state while it is open: %s holds %d entries of %d; start again (docs/deployment.md)",
+			ErrCorrupt, a.log.name, head, told)
+	}
 	if a.once {
 		if err := a.find(ctx, w, store.Position(head)); err != nil || a.stands != nil {
 			return err
@@ -80,6 +84,13 @@ func (a *appending) apply(ctx context.Context, w *session) error {
 	}
 	_, err = w.exec(ctx, "UPDATE logs SET head = ? WHERE id = ?", r.position, a.log.id)
 	return err
+}
+
+// told is the last position that readers may have.
+func (l *Log) told() store.Position {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.head
 }
 
 // find looks for the last retained entry that the new one would repeat (OCC-5).

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/attemptlog"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-var _ store.AttemptStore = (*Store)(nil)
+var _ engine.Attempts = (*Store)(nil)
 
-// Attempts implements [store.AttemptStore].
-func (s *Store) Attempts(ctx context.Context, subscription string, limit int) ([]store.Attempt, error) {
+// Attempts implements [engine.Attempts].
+func (s *Store) Attempts(ctx context.Context, subscription string, limit int) ([]operator.Attempt, error) {
 	var encoded [][]byte
 	err := s.each(ctx, func(rows *sql.Rows) error {
 		var b []byte
@@ -31,8 +32,8 @@ func (s *Store) Attempts(ctx context.Context, subscription string, limit int) ([
 	return found, nil
 }
 
-// TrimAttempts implements [store.AttemptStore].
-func (s *Store) TrimAttempts(ctx context.Context, b store.AttemptBounds, now time.Time, limit int) (more bool, err error) {
+// TrimAttempts implements [engine.Attempts].
+func (s *Store) TrimAttempts(ctx context.Context, b engine.AttemptBounds, now time.Time, limit int) (more bool, err error) {
 	return s.attempts.Trim(ctx, attemptTable{s}, b, now, limit)
 }
 

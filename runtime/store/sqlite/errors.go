@@ -8,6 +8,7 @@ import (
 	driver "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/filelock"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
@@ -40,6 +41,9 @@ func classify(err error) error {
 	}
 	if errors.Is(err, sealed.ErrForm) {
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	if held := (*filelock.HeldError)(nil); errors.As(err, &held) {
+		return fmt.Errorf("%w: %w", ErrBusy, err)
 	}
 	var e *driver.Error
 	if !errors.As(err, &e) {

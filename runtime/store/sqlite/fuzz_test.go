@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
 
@@ -77,7 +78,7 @@ func makeSample(wal bool) (sample, error) {
 			Arguments: json.RawMessage(`{}`), Secrets: []store.Secret{{Key: []byte("0123456789abcdef")}}})
 		_, err2 := s.PutReceived(ctx, "key", store.Received{EventID: id, Body: []byte(`{}`)})
 		err := errors.Join(err1, err2, s.PutVerification(ctx, store.Verification{Principal: "p", URL: id}), s.Save(ctx, id, store.Saved{Cursor: "c", EventIDs: []string{"a"}}),
-			s.PutCallback(ctx, id, store.Callback{URL: "u"}), s.PutSchedule(ctx, store.Schedule{ID: id, Owner: "o", Record: []byte(`{}`)}),
+			s.PutCallback(ctx, id, store.Callback{URL: "u"}), s.PutSchedule(ctx, engine.Schedule{ID: id, Owner: "o", Record: []byte(`{}`)}),
 			s.Dispatched(ctx, "log", 3, []store.Concern{{ID: id, Generation: 1, First: 2}}))
 		if err != nil {
 			return sample{}, err

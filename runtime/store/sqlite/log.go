@@ -9,11 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/recent"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
-
-// tailMax is how many of a log's last entries stay in memory, where most reads end.
-const tailMax = 1024
 
 // A Log is a [store.EventLog] in a [Store].
 type Log struct {
@@ -29,11 +27,15 @@ type Log struct {
 	oldest  store.Position // first in the file that retention covered when last looked at
 	stamp   time.Time      // when oldest was appended, or earlier; zero when unknown
 	deleted store.Position // everything up to it has been deleted
-	tail    []store.Entry  // the last entries up to head; grows at its end only
+	proof   uint32         // of the entry at deleted, 0 when unknown
+	tail    recent.Entries // the last up to head
 }
 
 // OpenLog implements [store.Store].
 func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (store.EventLog, error) {
+	if o.MaxBytes > 0 {
+		return nil, fmt.Errorf("open log %s: MaxBytes is %d: it is for logs in memory", name, o.MaxBytes)
+	}
 	s.mu.Lock()
 	if l := s.logs[name]; l != nil && !s.closed {
 		s.mu.Unlock()
@@ -61,7 +63,7 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 
 func (l *Log) open(ctx context.Context, w *session) error {
 	var epoch, head int64
-	err := w.row(ctx, "SELECT id, epoch, head, unsummed FROM logs WHERE name = ?", []any{l.name}, &l.id, &epoch, &head, &l.unsummed)
+	err := w.row(ctx, "SELECT id, epoch, head, unsummed, evicted FROM logs WHERE name = ?", []any{l.name}, &l.id, &epoch, &head, &l.unsummed, &l.proof)
 	if errors.Is(err, sql.ErrNoRows) {
 		for epoch == 0 {
 			epoch = int64(rand.Uint64())
@@ -96,10 +98,7 @@ func (l *Log) visible(e store.Entry, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.head = e.Position
-	if len(l.tail) >= 2*tailMax {
-		l.tail = append(make([]store.Entry, 0, 2*tailMax), l.tail[len(l.tail)-tailMax:]...)
-	}
-	l.tail = append(l.tail, e)
+	l.tail.Add(e)
 	if l.oldest == e.Position {
 		l.stamp = now
 	}
@@ -163,17 +162,22 @@ func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.
 			l.mu.Unlock()
 			return b, nil
 		}
-		if first := l.head - store.Position(len(l.tail)) + 1; from+1 >= first {
+		tail := l.tail.All()
+		if first := l.head - store.Position(len(tail)) + 1; from+1 >= first {
 			i := int(from + 1 - first)
-			to := min(i+limit, len(l.tail))
-			b.Entries = l.tail[i:to:to]
+			to := min(i+limit, len(tail))
+			b.Entries = tail[i:to:to]
 			l.mu.Unlock()
 			return b, nil
 		}
 		l.mu.Unlock()
 		want := min(b.Head, from+store.Position(limit))
-		if b.Entries, err = l.query(ctx, db, from, want); err != nil {
+		cut := false
+		if b.Entries, cut, err = l.query(ctx, db, from, want); err != nil {
 			return store.Batch{}, classify(err)
+		}
+		if cut {
+			want = from + store.Position(len(b.Entries))
 		}
 		if err = l.whole(b.Entries, from, want); err == nil {
 			return b, nil
@@ -183,6 +187,30 @@ func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.
 		}
 		// Evicted and deleted since the bounds were looked at: look again.
 	}
+}
+
+// Proof implements [store.EventLog].
+func (l *Log) Proof(ctx context.Context, p store.Position) (uint32, error) {
+	db, err := l.s.queries(ctx)
+	if err != nil {
+		return 0, err
+	}
+	l.mu.Lock()
+	head, deleted, proof, tail := l.head, l.deleted, l.proof, l.tail.All()
+	l.mu.Unlock()
+	switch first := head - store.Position(len(tail)) + 1; {
+	case p == 0 || p > head || p < deleted:
+		return 0, nil
+	case p >= first:
+		return tail[p-first].Proof(), nil
+	case p == deleted:
+		return proof, nil
+	}
+	entries, _, err := l.query(ctx, db, p-1, p)
+	if err != nil || len(entries) == 0 { // none was deleted meanwhile
+		return 0, classify(err)
+	}
+	return entries[0].Proof(), nil
 }
 
 // whole checks that the entries are those after one position up to another.
@@ -199,21 +227,24 @@ func (l *Log) whole(entries []store.Entry, after, to store.Position) error {
 	return nil
 }
 
-// query reads the entries after one position up to another from the file.
-func (l *Log) query(ctx context.Context, db *sql.DB, after, to store.Position) ([]store.Entry, error) {
+// query reads the entries after one position up to another from the file; cut tells that it stopped because they
+// are large.
+func (l *Log) query(ctx context.Context, db *sql.DB, after, to store.Position) (entries []store.Entry, cut bool, err error) {
 	rows, err := db.QueryContext(ctx, "SELECT "+entryColumns+" FROM entries WHERE log = ? AND position > ? AND position <= ? ORDER BY position",
 		l.id, int64(after), int64(to))
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer rows.Close()
-	var entries []store.Entry
-	for rows.Next() {
+	for bytes := 0; rows.Next(); {
 		e, err := l.scanEntry(rows)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		entries = append(entries, e)
+		if bytes += recent.Size(&e); bytes >= recent.Bytes {
+			return entries, true, nil
+		}
 	}
-	return entries, rows.Err()
+	return entries, false, rows.Err()
 }

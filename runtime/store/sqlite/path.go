@@ -3,17 +3,16 @@ package sqlite
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/filelock"
 )
 
-// resolve returns the one name of the file: absolute and without symbolic links, also when the file,
-// or the file that a link points to, does not exist yet. SQLite goes by that name too, so that the
-// lock beside the file is the same whatever name it was opened by.
+// resolve returns the one name of the file. SQLite goes by that name too, so that the lock beside the file is the same
+// whatever name it was opened by.
 func resolve(path string) (string, error) {
 	switch {
 	case path == "", strings.HasPrefix(path, ":memory:"):
@@ -23,37 +22,7 @@ func resolve(path string) (string, error) {
 	case strings.ContainsRune(path, 0):
 		return "", errors.New("the path has a NUL byte")
 	}
-	const maxLinks = 40 // as the systems have it
-	for range maxLinks {
-		resolved, err := filepath.EvalSymlinks(path)
-		if err == nil {
-			return filepath.Abs(resolved)
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return "", err
-		}
-		// Nothing is cleaned before its links are followed: link/.. is not where link lies.
-		dir, base := filepath.Split(path)
-		if base == "" || base == "." || base == ".." {
-			return "", err
-		}
-		if dir == "" {
-			dir = "."
-		}
-		if dir, err = filepath.EvalSymlinks(dir); err != nil {
-			return "", err
-		}
-		path = filepath.Join(dir, base)
-		target, err := os.Readlink(path)
-		if err != nil {
-			return filepath.Abs(path) // no link: the file does not exist
-		}
-		if !filepath.IsAbs(target) {
-			target = dir + string(filepath.Separator) + target
-		}
-		path = target
-	}
-	return "", errors.New("too many symbolic links")
+	return filelock.Resolve(path)
 }
 
 // create makes the file when it does not exist, readable by its owner only. SQLite gives the files
@@ -82,7 +51,7 @@ func warnOfModes(logger *slog.Logger, path string) {
 	if runtime.GOOS == "windows" {
 		return // its modes say nothing of who may read
 	}
-	for _, name := range []string{path, path + "-wal", path + "-shm", path + lockSuffix} {
+	for _, name := range []string{path, path + "-wal", path + "-shm", path + filelock.Suffix} {
 		if info, err := os.Stat(name); err == nil && info.Mode().Perm()&^0o600 != 0 {
 			logger.Warn("mcp events: a file of the store is open to others than its owner; 0600 is enough",
 				"path", name, "mode", fmt.Sprintf("%#o", info.Mode().Perm()))

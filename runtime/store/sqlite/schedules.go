@@ -5,20 +5,20 @@ import (
 	"database/sql"
 	"errors"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 const putSchedule = "INSERT INTO schedules (id, owner, next_run, record) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, next_run = excluded.next_run, record = excluded.record"
 
-// PutSchedule implements [store.ScheduleStore].
-func (s *Store) PutSchedule(ctx context.Context, v store.Schedule) error {
+// PutSchedule implements [engine.Schedules].
+func (s *Store) PutSchedule(ctx context.Context, v engine.Schedule) error {
 	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
 		_, err := w.exec(ctx, putSchedule, v.ID, v.Owner, nanos(v.NextRun), append([]byte{}, v.Record...))
 		return err
 	}, nil)
 }
 
-// DeleteSchedule implements [store.ScheduleStore].
+// DeleteSchedule implements [engine.Schedules].
 func (s *Store) DeleteSchedule(ctx context.Context, id string) error {
 	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
 		if _, err := w.exec(ctx, "DELETE FROM queued WHERE schedule = ?", id); err != nil {
@@ -29,8 +29,8 @@ func (s *Store) DeleteSchedule(ctx context.Context, id string) error {
 	}, nil)
 }
 
-// Schedules implements [store.ScheduleStore].
-func (s *Store) Schedules(ctx context.Context, after string, limit int) (all []store.Schedule, err error) {
+// Schedules implements [engine.Schedules].
+func (s *Store) Schedules(ctx context.Context, after string, limit int) (all []engine.Schedule, err error) {
 	db, err := s.queries(ctx)
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (s *Store) Schedules(ctx context.Context, after string, limit int) (all []s
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var v store.Schedule
+		var v engine.Schedule
 		var next int64
 		var record []byte
 		if err := rows.Scan(&v.ID, &v.Owner, &next, &record); err != nil {
@@ -53,8 +53,8 @@ func (s *Store) Schedules(ctx context.Context, after string, limit int) (all []s
 	return all, classify(rows.Err())
 }
 
-// Intake implements [store.ScheduleStore].
-func (s *Store) Intake(ctx context.Context, in store.Intake) (dropped map[string]int, err error) {
+// Intake implements [engine.Schedules].
+func (s *Store) Intake(ctx context.Context, in engine.Intake) (dropped map[string]int, err error) {
 	err = s.writer.do(ctx, func(ctx context.Context, w *session) error {
 		dropped = nil // a second try begins anew
 		for _, q := range in.Items {
@@ -91,7 +91,7 @@ func (s *Store) Intake(ctx context.Context, in store.Intake) (dropped map[string
 }
 
 // schedulesOf lists the schedules of items, each once.
-func schedulesOf(items []store.Queued) []string {
+func schedulesOf(items []engine.Queued) []string {
 	var ids []string
 	seen := map[string]bool{}
 	for _, q := range items {
@@ -103,7 +103,7 @@ func schedulesOf(items []store.Queued) []string {
 	return ids
 }
 
-// IntakeCursor implements [store.ScheduleStore].
+// IntakeCursor implements [engine.Schedules].
 func (s *Store) IntakeCursor(ctx context.Context, source string) (cursor string, ok bool, err error) {
 	db, err := s.queries(ctx)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *Store) IntakeCursor(ctx context.Context, source string) (cursor string,
 	return cursor, err == nil, classify(err)
 }
 
-// ForgetIntake implements [store.ScheduleStore].
+// ForgetIntake implements [engine.Schedules].
 func (s *Store) ForgetIntake(ctx context.Context, source string) error {
 	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
 		_, err := w.exec(ctx, "DELETE FROM intakes WHERE source = ?", source)
@@ -124,8 +124,8 @@ func (s *Store) ForgetIntake(ctx context.Context, source string) error {
 	}, nil)
 }
 
-// Queue implements [store.ScheduleStore].
-func (s *Store) Queue(ctx context.Context, id string, after uint64, limit int) (all []store.Queued, err error) {
+// Queue implements [engine.Schedules].
+func (s *Store) Queue(ctx context.Context, id string, after uint64, limit int) (all []engine.Queued, err error) {
 	db, err := s.queries(ctx)
 	if err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (s *Store) Queue(ctx context.Context, id string, after uint64, limit int) (
 	}
 	defer rows.Close()
 	for rows.Next() {
-		q := store.Queued{Schedule: id}
+		q := engine.Queued{Schedule: id}
 		var sequence int64
 		var body []byte
 		if err := rows.Scan(&sequence, &body); err != nil {
@@ -148,7 +148,7 @@ func (s *Store) Queue(ctx context.Context, id string, after uint64, limit int) (
 	return all, classify(rows.Err())
 }
 
-// CountQueued implements [store.ScheduleStore].
+// CountQueued implements [engine.Schedules].
 func (s *Store) CountQueued(ctx context.Context, id string) (n int, err error) {
 	db, err := s.queries(ctx)
 	if err != nil {
@@ -158,8 +158,8 @@ func (s *Store) CountQueued(ctx context.Context, id string) (n int, err error) {
 	return n, classify(err)
 }
 
-// Settle implements [store.ScheduleStore].
-func (s *Store) Settle(ctx context.Context, v store.Schedule, upTo uint64) error {
+// Settle implements [engine.Schedules].
+func (s *Store) Settle(ctx context.Context, v engine.Schedule, upTo uint64) error {
 	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
 		if _, err := w.exec(ctx, "DELETE FROM queued WHERE schedule = ? AND sequence <= ?", v.ID, int64(upTo)); err != nil {
 			return err

@@ -3,10 +3,10 @@ package sqlite_test
 import (
 	"testing"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/storetest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine/enginetest"
 )
 
 func TestSchedules(t *testing.T) {
-	storetest.TestSchedules(t, func(t *testing.T) store.ScheduleStore { return fresh(t) })
+	enginetest.TestSchedules(t, func(t *testing.T) engine.Schedules { return fresh(t) })
 }

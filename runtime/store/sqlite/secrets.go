@@ -1,24 +1,153 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 )
 
-// checkKey compares the key with the one the file was made with. A file made without a key takes
-// one from now on; what it holds already stays as it is until it is written again.
+// checkKey compares the keys with the one that the file's check was made with. A file that has none, or one of an
+// early build, takes the key: all that lies there plainly is sealed, in this step and never again. What lies under old
+// keys is sealed with the present one before the store is used: one process has the file.
 func (s *Store) checkKey(ctx context.Context, conn *sql.Conn) error {
 	var check []byte
 	err := conn.QueryRowContext(ctx, "SELECT sealed FROM key_check").Scan(&check)
+	none := errors.Is(err, sql.ErrNoRows)
+	early := false
 	switch {
-	case errors.Is(err, sql.ErrNoRows) && !s.box.Keyed():
+	case none && !s.box.Keyed():
 		return nil
-	case errors.Is(err, sql.ErrNoRows):
-		_, err = conn.ExecContext(ctx, "INSERT INTO key_check (one, sealed) VALUES (1, ?)", s.box.SealCheck())
-		return err
+	case none:
 	case err != nil:
 		return err
+	default:
+		if early, err = s.box.Check(check); err != nil {
+			return err
+		}
 	}
-	return s.box.Check(check)
+	switch {
+	case !none && !early && bytes.HasPrefix(check, s.box.Prefix()):
+		return s.renewAll(ctx, conn) // one that was interrupted, or a page put back
+	case !none && !early:
+		if err := setCheck(ctx, conn, s.box.SealCheck()); err != nil {
+			return err
+		}
+		return s.renewAll(ctx, conn)
+	}
+	return inTransaction(ctx, conn, func() error {
+		for _, t := range sealedTables {
+			// Somebody took the check away, or put an earlier one in its place, where there is a later form.
+			var later bool
+			lowest := "01"
+			if early {
+				lowest = "02"
+			}
+			err := conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM "+t.name+" WHERE substr(secrets, 1, 1) BETWEEN x'"+lowest+"' AND x'02')").Scan(&later)
+			if err != nil {
+				return err
+			}
+			if later {
+				return fmt.Errorf("%w: table %s holds secrets with a key, and the file's check of the key is gone: somebody changed it", sealed.ErrKey, t.name)
+			}
+			after := ""
+			for more := true; more; {
+				if after, more, err = s.renew(ctx, conn, t, after, true); err != nil {
+					return err
+				}
+			}
+		}
+		return setCheck(ctx, conn, s.box.SealCheck())
+	})
+}
+
+func setCheck(ctx context.Context, conn *sql.Conn, check []byte) error {
+	_, err := conn.ExecContext(ctx, "INSERT INTO key_check (one, sealed) VALUES (1, ?) ON CONFLICT DO UPDATE SET sealed = excluded.sealed", check)
+	return err
+}
+
+// A sealedTable is where secrets lie, and what they are bound to.
+type sealedTable struct {
+	name, column string
+	id           func(key string) string
+}
+
+var sealedTables = []sealedTable{
+	{"subscriptions", "id", func(key string) string { return key }},
+	{"callbacks", "key", callbackID},
+}
+
+// renewStep is how many secrets are sealed anew in one transaction.
+const renewStep = 500
+
+// renewAll seals anew what lies under old keys.
+func (s *Store) renewAll(ctx context.Context, conn *sql.Conn) error {
+	for _, t := range sealedTables {
+		after := ""
+		for more := true; more; {
+			err := inTransaction(ctx, conn, func() (err error) {
+				after, more, err = s.renew(ctx, conn, t, after, false)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// renew seals anew what is not sealed by the present key, one step of it, and returns how far it came. What none of
+// the keys opens is left, and named when it is read.
+func (s *Store) renew(ctx context.Context, conn *sql.Conn, t sealedTable, after string, plain bool) (last string, more bool, err error) {
+	rows, err := conn.QueryContext(ctx, fmt.Sprintf("SELECT %[1]s, secrets FROM %[2]s WHERE %[1]s > ? AND substr(secrets, 1, %[3]d) <> ? ORDER BY %[1]s LIMIT ?",
+		t.column, t.name, sealed.PrefixSize), after, s.box.Prefix(), renewStep)
+	if err != nil {
+		return "", false, err
+	}
+	defer rows.Close()
+	type found struct {
+		key     string
+		secrets []byte
+	}
+	var all []found
+	for rows.Next() {
+		var f found
+		if err := rows.Scan(&f.key, &f.secrets); err != nil {
+			return "", false, err
+		}
+		all = append(all, f)
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return "", false, err
+	}
+	last = after
+	for _, f := range all {
+		last = f.key
+		out, err := s.box.Renew(t.id(f.key), f.secrets, plain)
+		if err != nil {
+			continue
+		}
+		if _, err := conn.ExecContext(ctx, "UPDATE "+t.name+" SET secrets = ? WHERE "+t.column+" = ?", out, f.key); err != nil {
+			return "", false, err
+		}
+	}
+	return last, len(all) == renewStep, nil
+}
+
+func inTransaction(ctx context.Context, conn *sql.Conn, f func() error) error {
+	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	err := f()
+	if err == nil {
+		_, err = conn.ExecContext(ctx, "COMMIT")
+	}
+	if err != nil {
+		conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
+	}
+	return err
 }

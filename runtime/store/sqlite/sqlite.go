@@ -1,6 +1,6 @@
 // Package sqlite keeps everything that must survive a restart in one SQLite file: event logs,
-// webhook subscriptions with their delivery positions and verifications, a client's cursors and the
-// webhook bodies that its application has not taken yet.
+// webhook subscriptions with their delivery positions and verifications, a client's cursors, its dead
+// letters and the webhook bodies that its application has not taken yet.
 //
 // Start with [Open]. One process at a time has the file, which a lock beside it ensures. All writes go
 // through one goroutine that commits what has gathered in one transaction: nothing is acknowledged, and nothing is visible to
@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/attemptlog"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/filelock"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
@@ -45,8 +46,12 @@ const (
 type Options struct {
 	// Key encrypts the secrets of webhook subscriptions and callbacks at rest with AES-GCM: 16, 24 or 32 bytes
 	// that the operator keeps elsewhere. Without it secrets lie in the file as they are, protected
-	// only by the file's permissions. A file written with a key opens only with that key.
+	// only by the file's permissions. A file written with a key opens only with that key, and takes no secrets
+	// without one; the first Open with a key seals those that lie there.
 	Key []byte
+	// OldKeys open secrets too and never seal any: Open seals with Key what lies under them, 500 in a step, so
+	// that they are needed once.
+	OldKeys [][]byte
 	// Synchronous says what a COMMIT waits for; default Full.
 	Synchronous Synchronous
 	// Readers is the number of connections for reading; default 4.
@@ -54,22 +59,21 @@ type Options struct {
 	// Wait is how long Open waits for another process to give the file up, as in a rolling restart;
 	// default 10 s, negative: not at all. Then it returns [ErrBusy].
 	Wait time.Duration
-	// Logger is told of files that others than their owner may read, and when expired entries cannot
-	// be deleted; default slog.Default().
+	// Logger is told of files that others than their owner may read, of subscriptions that cannot be read,
+	// and when expired entries cannot be deleted; default slog.Default().
 	Logger *slog.Logger
 }
 
-const defaultWait = 10 * time.Second
-
 // A Store is a file opened by [Open]. It implements [store.Store], [store.SubscriptionStore],
-// [store.AttemptStore], [store.CursorStore], [store.ReceivedStore] and [store.CallbackStore].
+// [engine.Attempts], [store.ConsumerStore], [store.ReceivedStore] and [store.CallbackStore].
 type Store struct {
-	lock    *lock
+	lock    *filelock.Lock
 	read    *sql.DB
 	write   *sql.DB
 	writer  *writer
 	sweeper *sweeper
 	box     sealed.Box
+	logger  *slog.Logger
 
 	attempts attemptlog.Trimmer
 
@@ -82,7 +86,7 @@ var (
 	_ store.Store             = (*Store)(nil)
 	_ store.Pinger            = (*Store)(nil)
 	_ store.SubscriptionStore = (*Store)(nil)
-	_ store.CursorStore       = (*Store)(nil)
+	_ store.ConsumerStore     = (*Store)(nil)
 	_ store.ReceivedStore     = (*Store)(nil)
 	_ store.CallbackStore     = (*Store)(nil)
 )
@@ -93,23 +97,26 @@ var (
 // [Options.Wait]). Errors match [ErrCorrupt], [ErrFull], [ErrKey], [ErrVersion] or [ErrBusy] where
 // they are of that nature.
 func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
-	s := &Store{logs: map[string]*Log{}}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	s := &Store{logs: map[string]*Log{}, logger: o.Logger}
 	named := path
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("open store %s: %w", named, classify(err)), s.closeDatabases())
 		}
 	}()
-	if s.box, err = sealed.New(o.Key); err != nil {
+	if s.box, err = sealed.New(o.Key, o.OldKeys...); err != nil {
 		return nil, err
 	}
 	if path, err = resolve(path); err != nil {
 		return nil, err
 	}
 	if o.Wait == 0 {
-		o.Wait = defaultWait
+		o.Wait = filelock.DefaultWait
 	}
-	if s.lock, err = acquire(ctx, path, o.Wait); err != nil {
+	if s.lock, err = filelock.Acquire(ctx, path, o.Wait); err != nil {
 		return nil, err
 	}
 	if err := create(path); err != nil {
@@ -144,9 +151,6 @@ func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	}
 	s.read.SetMaxOpenConns(o.Readers)
 	s.read.SetMaxIdleConns(o.Readers)
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
 	s.writer = newWriter(conn)
 	s.sweeper = newSweeper(s, o.Logger)
 	warnOfModes(o.Logger, path)
@@ -202,7 +206,7 @@ func (s *Store) closeDatabases() error {
 		}
 	}
 	if s.lock != nil {
-		errs = append(errs, s.lock.release())
+		errs = append(errs, s.lock.Release())
 	}
 	return errors.Join(errs...)
 }

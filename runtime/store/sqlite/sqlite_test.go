@@ -1,12 +1,17 @@
 package sqlite_test
 
 import (
+	"database/sql"
+	"fmt"
+	"log/slog"
 	"path/filepath"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine/enginetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/storetest"
 )
@@ -33,6 +38,7 @@ func fresh(t *testing.T) *sqlite.Store {
 }
 
 func TestStore(t *testing.T) {
+	t.Parallel()
 	storetest.TestStore(t, func(t *testing.T) store.Store { return fresh(t) })
 }
 
@@ -40,7 +46,12 @@ func TestCursors(t *testing.T) {
 	storetest.TestCursors(t, func(t *testing.T) store.CursorStore { return fresh(t) })
 }
 
+func TestDeadLetters(t *testing.T) {
+	storetest.TestDeadLetters(t, func(t *testing.T) store.DeadLetterStore { return fresh(t) })
+}
+
 func TestSubscriptions(t *testing.T) {
+	t.Parallel()
 	storetest.TestSubscriptions(t, func(t *testing.T) store.SubscriptionStore { return fresh(t) })
 }
 
@@ -56,9 +67,71 @@ func TestCallbacks(t *testing.T) {
 }
 
 func TestAttempts(t *testing.T) {
-	storetest.TestAttempts(t, func(t *testing.T) storetest.AttemptStore { return fresh(t) })
+	t.Parallel()
+	enginetest.TestAttempts(t, func(t *testing.T) enginetest.Attempts { return fresh(t) })
 }
 
 func TestActions(t *testing.T) {
-	storetest.TestActions(t, func(t *testing.T) store.ActionStore { return fresh(t) }, nil)
+	t.Parallel()
+	enginetest.TestActions(t, func(t *testing.T) engine.Actions { return fresh(t) }, nil)
+}
+
+// K2: a record of a subscription that cannot be read keeps no server from starting: the others are listed.
+func TestDamagedSubscription(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.db")
+	s := open(t, path, sqlite.Options{Logger: slog.New(slog.DiscardHandler)})
+	for i := range 9 {
+		sub := store.Subscription{ID: fmt.Sprint("sub_", i), Event: "e", Generation: 1, Arguments: []byte(`{}`)}
+		if _, err := s.PutSubscription(t.Context(), sub); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []string{"UPDATE subscriptions SET secrets = x'78' WHERE id IN ('sub_2', 'sub_3')", "UPDATE subscriptions SET settled = '{' WHERE id IN ('sub_4', 'sub_8')"} {
+		if _, err := db.Exec(q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, path, sqlite.Options{Logger: slog.New(slog.DiscardHandler)})
+	for limit := 1; limit < 10; limit++ {
+		var ids []string
+		for after := ""; ; {
+			page, err := s.Subscriptions(t.Context(), after, limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, sub := range page {
+				ids = append(ids, sub.ID)
+			}
+			if len(page) < limit {
+				break
+			}
+			after = page[limit-1].ID
+		}
+		if got := fmt.Sprint(ids); got != "[sub_0 sub_1 sub_5 sub_6 sub_7]" {
+			t.Errorf("by %d: %s", limit, got)
+		}
+	}
+}
+
+// The attempts in a file of commit c52a99c are read, and none of them was made by hand (E12).
+func TestAttemptsOfOlderFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.db")
+	if err := sqlite.OldFile(path, 10, `INSERT INTO attempts (subscription, last, count, made) VALUES
+		('sub_1', 500000007, 1, x'018e94ebdc03020006000e056576745f310470696e670774696d656f7574')`); err != nil {
+		t.Fatal(err)
+	}
+	got, err := open(t, path, sqlite.Options{}).Attempts(t.Context(), "sub_1", 10)
+	if err != nil || len(got) != 1 || got[0].EventID != "evt_1" || got[0].Number != 3 || got[0].ByHand {
+		t.Errorf("%+v, %v", got, err)
+	}
 }

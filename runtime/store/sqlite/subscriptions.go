@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/attemptlog"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -154,25 +156,48 @@ func (s *Store) DeleteSubscription(ctx context.Context, id string, generation ui
 	}, nil)
 }
 
-// Subscriptions implements [store.SubscriptionStore].
+// Subscriptions implements [store.SubscriptionStore]. A record that cannot be read is left out, so that a server
+// starts: it stays as it is, and the log names it.
 func (s *Store) Subscriptions(ctx context.Context, after string, limit int) (subs []store.Subscription, err error) {
+	for len(subs) < limit {
+		some, last, full, err := s.readable(ctx, after, limit-len(subs))
+		if err != nil {
+			return nil, err
+		}
+		if subs = append(subs, some...); !full {
+			break
+		}
+		after = last
+	}
+	return subs, nil
+}
+
+// readable reads up to limit records and returns those that can be read, the id of the last, and whether there
+// may be more.
+func (s *Store) readable(ctx context.Context, after string, limit int) (subs []store.Subscription, last string, full bool, err error) {
 	db, err := s.queries(ctx)
 	if err != nil {
-		return nil, err
+		return nil, "", false, err
 	}
-	rows, err := db.QueryContext(ctx, "SELECT "+subscriptionColumns+" FROM subscriptions WHERE id > ? ORDER BY id LIMIT ?", after, max(limit, 0))
+	rows, err := db.QueryContext(ctx, "SELECT "+subscriptionColumns+" FROM subscriptions WHERE id > ? ORDER BY id LIMIT ?", after, limit)
 	if err != nil {
-		return nil, classify(err)
+		return nil, "", false, classify(err)
 	}
 	defer rows.Close()
+	read := 0
 	for rows.Next() {
 		sub, err := s.scan(rows)
-		if err != nil {
-			return nil, classify(err)
+		switch {
+		case err == nil:
+			subs = append(subs, sub)
+		case errors.Is(err, ErrCorrupt) || errors.Is(err, sealed.ErrForm) || errors.Is(err, sealed.ErrKey):
+			s.logger.Error("mcp events: a webhook subscription cannot be read and is left out", "subscription", sub.ID, "error", err)
+		default:
+			return nil, "", false, classify(err)
 		}
-		subs = append(subs, sub)
+		last, read = sub.ID, read+1
 	}
-	return subs, classify(rows.Err())
+	return subs, last, read == limit, classify(rows.Err())
 }
 
 // CountSubscriptions implements [store.SubscriptionStore].
@@ -187,11 +212,16 @@ func (s *Store) CountSubscriptions(ctx context.Context, principal string) (own, 
 
 // SaveProgress implements [store.SubscriptionStore].
 func (s *Store) SaveProgress(ctx context.Context, updates []store.Update) error {
+	return s.SaveAttempts(ctx, updates, make([][]operator.Attempt, len(updates)))
+}
+
+// SaveAttempts implements [engine.Attempts].
+func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, made [][]operator.Attempt) error {
 	settled := make([]string, len(updates))
 	encoded := make([][]byte, len(updates)) // attempts
 	for i, u := range updates {
-		if len(u.Attempts) > 0 {
-			encoded[i] = attemptlog.Encode(u.Attempts)
+		if len(made[i]) > 0 {
+			encoded[i] = attemptlog.Encode(made[i])
 		}
 		var err error
 		if settled[i], err = encodeSpans(u.Progress.Settled); err != nil {
@@ -216,9 +246,9 @@ func (s *Store) SaveProgress(ctx context.Context, updates []store.Update) error 
 				continue
 			}
 			if encoded[i] != nil {
-				last := u.Attempts[len(u.Attempts)-1].At
+				last := made[i][len(made[i])-1].At
 				if _, err := w.exec(ctx, "INSERT INTO attempts (subscription, last, count, made) VALUES (?, ?, ?, ?)",
-					u.ID, nanos(last), len(u.Attempts), encoded[i]); err != nil {
+					u.ID, nanos(last), len(made[i]), encoded[i]); err != nil {
 					return err
 				}
 				kept = append(kept, i)
@@ -233,7 +263,7 @@ func (s *Store) SaveProgress(ctx context.Context, updates []store.Update) error 
 		return nil
 	}, func() {
 		for _, i := range kept {
-			s.attempts.Grew(updates[i].ID, len(updates[i].Attempts))
+			s.attempts.Grew(updates[i].ID, len(made[i]))
 		}
 	})
 }

@@ -90,8 +90,15 @@ func (l *Log) sweepSome(ctx context.Context) (more bool, err error) {
 	if none {
 		return false, nil
 	}
+	last, err := l.Proof(ctx, upTo)
+	if err != nil && !errors.Is(err, ErrCorrupt) { // what is damaged goes, and proves nothing
+		return false, err
+	}
 	err = l.s.writer.do(ctx, func(ctx context.Context, w *session) error {
-		_, err := w.exec(ctx, "DELETE FROM entries WHERE log = ? AND position <= ?", l.id, int64(upTo))
+		if _, err := w.exec(ctx, "DELETE FROM entries WHERE log = ? AND position <= ?", l.id, int64(upTo)); err != nil {
+			return err
+		}
+		_, err := w.exec(ctx, "UPDATE logs SET evicted = ? WHERE id = ?", last, l.id)
 		return err
 	}, nil)
 	if err != nil {
@@ -99,6 +106,8 @@ func (l *Log) sweepSome(ctx context.Context) (more bool, err error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.deleted = max(l.deleted, upTo)
+	if upTo > l.deleted {
+		l.deleted, l.proof = upTo, last
+	}
 	return l.deleted < l.oldest-1, nil
 }

@@ -105,6 +105,7 @@ func TestEvictedLeaveTheFile(t *testing.T) {
 
 // A reader of the file beside eviction and deletion sees every entry once and in order, or a gap.
 func TestReadBesideSweep(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	l := openLog(t, s, store.LogOptions{MaxCount: 1200}) // more than is kept in memory
 	const n = 3000

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
 // TestCallbacks runs the suite of [store.CallbackStore] on stores that open makes.
@@ -29,7 +30,7 @@ func TestCallbacks(t *testing.T, open func(t *testing.T) store.CallbackStore) {
 			if err != nil || !ok {
 				t.Fatalf("found %v, error %v", ok, err)
 			}
-			equal(t, got, want)
+			check.Equal(t, got, want)
 		}
 		if _, ok, err := s.Callback(ctx, "other"); ok || err != nil {
 			t.Errorf("keys are mixed: found %v, error %v", ok, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
 // onceTests are of AppendOnce (OCC-5).
@@ -26,68 +27,46 @@ var onceTests = []logTest{
 	{"OCC-5: a cancelled or closed AppendOnce does nothing", testOnceCancelled},
 }
 
-func once(t *testing.T, l store.EventLog, e store.Entry, above, want store.Position, wantFresh bool) {
-	t.Helper()
-	p, fresh, err := l.AppendOnce(t.Context(), e, above)
-	if err != nil || p != want || fresh != wantFresh {
-		t.Fatalf("AppendOnce(%s for %q above %d) = %d, %v, %v; want %d, %v", e.EventID, e.Targets, above, p, fresh, err, want, wantFresh)
-	}
-}
-
-// reused expects the refusal of an id that stands with other data.
-func reused(t *testing.T, l store.EventLog, e store.Entry, above, want store.Position) {
-	t.Helper()
-	p, fresh, err := l.AppendOnce(t.Context(), e, above)
-	if p != want || fresh || !errors.Is(err, events.ErrIDReused) {
-		t.Fatalf("AppendOnce(%s) with other data = %d, %v, %v; want %d, false, ErrIDReused", e.EventID, p, fresh, err, want)
-	}
-}
-
 func to(e store.Entry, targets ...string) store.Entry {
 	e.Targets = append([]string{}, targets...)
 	return e
 }
 
-func with(e store.Entry, data string) store.Entry {
-	e.Data = json.RawMessage(data)
-	return e
-}
-
 func testOnce(t *testing.T, s store.Store) {
-	l := openLog(t, s, "a", store.LogOptions{})
-	e := with(entry("x"), `{"a":1,"b":[{"c":null}]}`)
-	once(t, l, e, 0, 1, true)
+	l := check.OpenLog(t, s, "a", store.LogOptions{})
+	e := check.With(check.Entry("x"), `{"a":1,"b":[{"c":null}]}`)
+	check.Once(t, l, e, 0, 1, true)
 	again := e
 	again.Timestamp, again.Meta = events.NewTime(time.Unix(1, 0)), json.RawMessage(`{"k":1}`)
-	once(t, l, again, 0, 1, false) // only data is compared
-	once(t, l, with(e, `{"b":[{"c":null}],"a":1}`), 0, 1, false)
+	check.Once(t, l, again, 0, 1, false) // only data is compared
+	check.Once(t, l, check.With(e, `{"b":[{"c":null}],"a":1}`), 0, 1, false)
 	for _, other := range []string{`{"a":2,"b":[{"c":null}]}`, `{"a":1.0,"b":[{"c":null}]}`, `{"a":1}`, `{}`} {
-		reused(t, l, with(e, other), 0, 1)
+		check.Reused(t, l, check.With(e, other), 0, 1)
 	}
-	once(t, l, to(e), 0, 2, true) // for nobody
-	once(t, l, to(e, "s", "t"), 0, 3, true)
-	once(t, l, to(e, "t", "s", "t"), 0, 3, false)
-	once(t, l, to(e, "t"), 0, 4, true)
-	once(t, l, to(e, "s,t"), 0, 5, true)
-	once(t, l, to(e, `s","t`), 0, 6, true)
-	reused(t, l, with(to(e, "t", "s"), `{}`), 0, 3)
-	once(t, l, to(e), 0, 2, false)
-	once(t, l, e, 0, 1, false)
-	once(t, l, entry("X"), 0, 7, true) // ids are compared by their bytes
-	once(t, l, entry("x "), 0, 8, true)
-	big := with(entry("big"), `{"n":12345678901234567890}`)
-	once(t, l, big, 0, 9, true)
-	reused(t, l, with(big, `{"n":12345678901234567891}`), 0, 9)
-	if b := read(t, l, 0, 100); b.Head != 9 || len(b.Entries) != 9 || string(b.Entries[0].Data) != string(e.Data) || b.Entries[0].Meta != nil {
+	check.Once(t, l, to(e), 0, 2, true) // for nobody
+	check.Once(t, l, to(e, "s", "t"), 0, 3, true)
+	check.Once(t, l, to(e, "t", "s", "t"), 0, 3, false)
+	check.Once(t, l, to(e, "t"), 0, 4, true)
+	check.Once(t, l, to(e, "s,t"), 0, 5, true)
+	check.Once(t, l, to(e, `s","t`), 0, 6, true)
+	check.Reused(t, l, check.With(to(e, "t", "s"), `{}`), 0, 3)
+	check.Once(t, l, to(e), 0, 2, false)
+	check.Once(t, l, e, 0, 1, false)
+	check.Once(t, l, check.Entry("X"), 0, 7, true) // ids are compared by their bytes
+	check.Once(t, l, check.Entry("x "), 0, 8, true)
+	big := check.With(check.Entry("big"), `{"n":12345678901234567890}`)
+	check.Once(t, l, big, 0, 9, true)
+	check.Reused(t, l, check.With(big, `{"n":12345678901234567891}`), 0, 9)
+	if b := check.Read(t, l, 0, 100); b.Head != 9 || len(b.Entries) != 9 || string(b.Entries[0].Data) != string(e.Data) || b.Entries[0].Meta != nil {
 		t.Fatalf("the log holds %d entries, the first %+v", len(b.Entries), b.Entries[0])
 	}
-	once(t, openLog(t, s, "b", store.LogOptions{}), e, 0, 1, true) // another log
-	once(t, openLog(t, s, "a", store.LogOptions{}), e, 0, 1, false)
+	check.Once(t, check.OpenLog(t, s, "b", store.LogOptions{}), e, 0, 1, true) // another log
+	check.Once(t, check.OpenLog(t, s, "a", store.LogOptions{}), e, 0, 1, false)
 }
 
 func testOnceConcurrent(t *testing.T, s store.Store) {
 	const callers, ids = 8, 25
-	l := openLog(t, s, "a", store.LogOptions{})
+	l := check.OpenLog(t, s, "a", store.LogOptions{})
 	var mu sync.Mutex
 	fresh, at := map[string]int{}, map[string]store.Position{}
 	var wg sync.WaitGroup
@@ -96,11 +75,11 @@ func testOnceConcurrent(t *testing.T, s store.Store) {
 			for i := range ids {
 				id := fmt.Sprint("id", i)
 				if i%3 == 0 {
-					if _, err := l.Append(context.Background(), entry(fmt.Sprint("other", c, i))); err != nil {
+					if _, err := l.Append(context.Background(), check.Entry(fmt.Sprint("other", c, i))); err != nil {
 						t.Error(err)
 					}
 				}
-				p, f, err := l.AppendOnce(context.Background(), entry(id), 0)
+				p, f, err := l.AppendOnce(context.Background(), check.Entry(id), 0)
 				if err != nil {
 					t.Errorf("AppendOnce: %v", err)
 				}
@@ -121,7 +100,7 @@ func testOnceConcurrent(t *testing.T, s store.Store) {
 	}
 	wg.Wait()
 	counts := map[string]int{}
-	for _, e := range read(t, l, 0, callers*ids*2).Entries {
+	for _, e := range check.Read(t, l, 0, callers*ids*2).Entries {
 		counts[e.EventID]++
 	}
 	for i := range ids {
@@ -132,84 +111,84 @@ func testOnceConcurrent(t *testing.T, s store.Store) {
 }
 
 func testOnceRetained(t *testing.T, s store.Store) {
-	l := openLog(t, s, "a", store.LogOptions{MaxCount: 3})
+	l := check.OpenLog(t, s, "a", store.LogOptions{MaxCount: 3})
 	for p, id := range []string{"a", "b", "c"} {
-		once(t, l, entry(id), 0, store.Position(p+1), true)
+		check.Once(t, l, check.Entry(id), 0, store.Position(p+1), true)
 	}
-	once(t, l, entry("a"), 0, 1, false)
-	reused(t, l, with(entry("a"), `{}`), 0, 1)
-	once(t, l, entry("d"), 0, 4, true) // evicts a
-	once(t, l, with(entry("a"), `{}`), 0, 5, true)
-	once(t, l, entry("c"), 2, 3, false)
-	once(t, l, entry("c"), 3, 6, true)                   // what stands at 3 is of another definition
-	once(t, l, with(entry("c"), `{}`), 6, 7, true)       // as is what stands at the head
-	once(t, l, with(entry("c"), `{}`), 1<<63+5, 8, true) // nothing stands there
-	once(t, l, with(entry("c"), `{}`), 0, 8, false)
+	check.Once(t, l, check.Entry("a"), 0, 1, false)
+	check.Reused(t, l, check.With(check.Entry("a"), `{}`), 0, 1)
+	check.Once(t, l, check.Entry("d"), 0, 4, true) // evicts a
+	check.Once(t, l, check.With(check.Entry("a"), `{}`), 0, 5, true)
+	check.Once(t, l, check.Entry("c"), 2, 3, false)
+	check.Once(t, l, check.Entry("c"), 3, 6, true)                         // what stands at 3 is of another definition
+	check.Once(t, l, check.With(check.Entry("c"), `{}`), 6, 7, true)       // as is what stands at the head
+	check.Once(t, l, check.With(check.Entry("c"), `{}`), 1<<63+5, 8, true) // nothing stands there
+	check.Once(t, l, check.With(check.Entry("c"), `{}`), 0, 8, false)
 }
 
 // testOnceAge runs in a bubble.
 func testOnceAge(t *testing.T, s store.Store, c clock) {
-	l := openLog(t, s, "a", store.LogOptions{MaxAge: time.Minute})
-	once(t, l, entry("x"), 0, 1, true)
+	l := check.OpenLog(t, s, "a", store.LogOptions{MaxAge: time.Minute})
+	check.Once(t, l, check.Entry("x"), 0, 1, true)
 	c.pass(30*time.Second - c.slack)
-	once(t, l, entry("y"), 0, 2, true)
-	once(t, l, entry("x"), 0, 1, false) // does not make it younger
+	check.Once(t, l, check.Entry("y"), 0, 2, true)
+	check.Once(t, l, check.Entry("x"), 0, 1, false) // does not make it younger
 	c.pass(30 * time.Second)
-	once(t, l, entry("x"), 0, 1, false)
+	check.Once(t, l, check.Entry("x"), 0, 1, false)
 	c.pass(time.Nanosecond + c.slack)
-	once(t, l, with(entry("x"), `{}`), 0, 3, true)
-	once(t, l, entry("y"), 0, 2, false)
+	check.Once(t, l, check.With(check.Entry("x"), `{}`), 0, 3, true)
+	check.Once(t, l, check.Entry("y"), 0, 2, false)
 	c.pass(time.Hour)
-	once(t, l, entry("y"), 0, 4, true)
-	once(t, l, entry("y"), 0, 4, false)
+	check.Once(t, l, check.Entry("y"), 0, 4, true)
+	check.Once(t, l, check.Entry("y"), 0, 4, false)
 }
 
 func testOnceAfterAppend(t *testing.T, s store.Store) {
-	l := openLog(t, s, "a", store.LogOptions{})
+	l := check.OpenLog(t, s, "a", store.LogOptions{})
 	data := []string{`{"n":1}`, `{"n":1}`, `{"n":2}`}
 	for _, d := range data { // as an older file may hold them
-		if _, err := l.Append(t.Context(), with(entry("x"), d)); err != nil {
+		if _, err := l.Append(t.Context(), check.With(check.Entry("x"), d)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	once(t, l, with(entry("x"), `{"n":2}`), 0, 3, false)
-	reused(t, l, with(entry("x"), `{"n":1}`), 0, 3)
-	add(t, l, 1)
-	once(t, l, entry("e4"), 0, 4, false)
-	if p, err := l.Append(t.Context(), entry("e4")); p != 5 || err != nil {
+	check.Once(t, l, check.With(check.Entry("x"), `{"n":2}`), 0, 3, false)
+	check.Reused(t, l, check.With(check.Entry("x"), `{"n":1}`), 0, 3)
+	check.Add(t, l, 1)
+	check.Once(t, l, check.Entry("e4"), 0, 4, false)
+	if p, err := l.Append(t.Context(), check.Entry("e4")); p != 5 || err != nil {
 		t.Fatalf("Append of an id that stands = %d, %v", p, err)
 	}
-	once(t, l, entry("e4"), 0, 5, false)
+	check.Once(t, l, check.Entry("e4"), 0, 5, false)
 }
 
 func testOnceTells(t *testing.T, s store.Store) {
 	var told []store.Position
-	l := openLog(t, s, "a", store.LogOptions{Appended: func(es []store.Entry) {
+	l := check.OpenLog(t, s, "a", store.LogOptions{Appended: func(es []store.Entry) {
 		for _, e := range es {
 			told = append(told, e.Position)
 		}
 	}})
-	once(t, l, entry("x"), 0, 1, true)
-	once(t, l, entry("x"), 0, 1, false)
-	reused(t, l, with(entry("x"), `{}`), 0, 1)
-	once(t, l, entry("y"), 0, 2, true)
+	check.Once(t, l, check.Entry("x"), 0, 1, true)
+	check.Once(t, l, check.Entry("x"), 0, 1, false)
+	check.Reused(t, l, check.With(check.Entry("x"), `{}`), 0, 1)
+	check.Once(t, l, check.Entry("y"), 0, 2, true)
 	if !slices.Equal(told, []store.Position{1, 2}) {
 		t.Fatalf("told %v", told)
 	}
 }
 
 func testOnceCancelled(t *testing.T, s store.Store) {
-	l := openLog(t, s, "a", store.LogOptions{})
+	l := check.OpenLog(t, s, "a", store.LogOptions{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, fresh, err := l.AppendOnce(ctx, entry("x"), 0); !errors.Is(err, context.Canceled) || fresh {
+	if _, fresh, err := l.AppendOnce(ctx, check.Entry("x"), 0); !errors.Is(err, context.Canceled) || fresh {
 		t.Fatalf("cancelled: %v, %v", fresh, err)
 	}
-	once(t, l, entry("x"), 0, 1, true)
+	check.Once(t, l, check.Entry("x"), 0, 1, true)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, fresh, err := l.AppendOnce(t.Context(), entry("x"), 0); !errors.Is(err, store.ErrClosed) || fresh {
+	if _, fresh, err := l.AppendOnce(t.Context(), check.Entry("x"), 0); !errors.Is(err, store.ErrClosed) || fresh {
 		t.Fatalf("closed: %v, %v", fresh, err)
 	}
 }
@@ -221,10 +200,10 @@ func testOnceModel(t *testing.T, s store.Store) {
 	audiences := [][]string{nil, nil, nil, {}, {"s"}, {"t"}, {"s", "t"}, {"t", "s"}}
 	for run := range 4 {
 		limit := []int{0, 1, 7, 50}[run]
-		l := openLog(t, s, fmt.Sprint("model", run), store.LogOptions{MaxCount: limit})
+		l := check.OpenLog(t, s, fmt.Sprint("model", run), store.LogOptions{MaxCount: limit})
 		var model []store.Entry
 		for i := range 250 {
-			e := entry(fmt.Sprint(r.IntN(20)))
+			e := check.Entry(fmt.Sprint(r.IntN(20)))
 			e.Data = json.RawMessage(fmt.Sprintf(`{"n":%d}`, r.IntN(2)))
 			e.Targets = audiences[r.IntN(len(audiences))]
 			head := store.Position(len(model))
@@ -260,7 +239,7 @@ func testOnceModel(t *testing.T, s store.Store) {
 				model = append(model, e)
 			}
 		}
-		if _, head := bounds(t, l); int(head) != len(model) {
+		if _, head := check.Bounds(t, l); int(head) != len(model) {
 			t.Fatalf("seed %d: head %d, want %d", seed, head, len(model))
 		}
 	}

@@ -1,6 +1,6 @@
 // Package storetest is the suite that every store passes: [TestStore] for logs, [TestSubscriptions] for
-// webhook subscriptions, [TestCursors] for clients' cursors, [TestShared] for stores that processes
-// share. An implementation's own tests call those of the interfaces that it has.
+// webhook subscriptions, [TestCursors] for clients' cursors. An implementation's own tests call those of the
+// interfaces that it has.
 package storetest
 
 import (
@@ -8,7 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
 // TestStore runs the suite on stores that open makes; each is closed by the suite. What only a
@@ -65,7 +66,10 @@ func testLogs(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Read beyond the head is empty and no gap", testHead},
 		{"Appended is called inside the step that makes entries visible, one call at a time", testAppendedInside},
 		{"MaxCount evicts and Read tells the gap", testCount},
+		{"MaxBytes evicts, or is refused", testBytes},
+		{"Large entries are read in parts", testLarge},
 		{"Entries come back as they were given", testRoundTrip},
+		{"CUR-8: entries and the last evicted one prove what they are", testProof},
 		{"CUR-1: epochs differ between logs and stay for one log", testEpoch},
 		{"A cancelled context appends and reads nothing", testCancelled},
 		{"A batch is not changed by later appends", testStable},
@@ -86,73 +90,29 @@ type logTest struct {
 	run  func(t *testing.T, s store.Store)
 }
 
-// entry makes an entry with that id.
-func entry(id string) store.Entry {
-	return store.Entry{EventID: id, Timestamp: events.NewTime(time.Now()), Data: json.RawMessage(`{"id":` + strconv.Quote(id) + `}`)}
-}
-
-func openLog(t *testing.T, s store.Store, name string, o store.LogOptions) store.EventLog {
-	t.Helper()
-	l, err := s.OpenLog(t.Context(), name, o)
-	if err != nil {
-		t.Fatalf("OpenLog(%q): %v", name, err)
-	}
-	return l
-}
-
-func add(t *testing.T, l store.EventLog, n int) {
-	t.Helper()
-	_, head := bounds(t, l)
-	for i := range n {
-		want := head + store.Position(i) + 1
-		p, err := l.Append(t.Context(), entry(fmt.Sprint("e", want)))
-		if err != nil || p != want {
-			t.Fatalf("Append = %d, %v; want %d", p, err, want)
-		}
-	}
-}
-
-func read(t *testing.T, l store.EventLog, after store.Position, limit int) store.Batch {
-	t.Helper()
-	b, err := l.Read(t.Context(), after, limit)
-	if err != nil {
-		t.Fatalf("Read(%d, %d): %v", after, limit, err)
-	}
-	return b
-}
-
-func bounds(t *testing.T, l store.EventLog) (oldest, head store.Position) {
-	t.Helper()
-	oldest, head, err := l.Bounds(context.Background())
-	if err != nil {
-		t.Errorf("Bounds: %v", err)
-	}
-	return oldest, head
-}
-
 func testPositions(t *testing.T, s store.Store) {
-	l := openLog(t, s, "a", store.LogOptions{})
-	if oldest, head := bounds(t, l); oldest != 1 || head != 0 {
+	l := check.OpenLog(t, s, "a", store.LogOptions{})
+	if oldest, head := check.Bounds(t, l); oldest != 1 || head != 0 {
 		t.Fatalf("Bounds of an empty log = %d, %d; want 1, 0", oldest, head)
 	}
-	add(t, l, 5)
-	b := read(t, l, 2, 2)
+	check.Add(t, l, 5)
+	b := check.Read(t, l, 2, 2)
 	if len(b.Entries) != 2 || b.Entries[0].Position != 3 || b.Entries[1].Position != 4 || b.Gap || b.Oldest != 1 || b.Head != 5 {
 		t.Fatalf("Read(2, 2) = %+v", b)
 	}
-	if other := openLog(t, s, "b", store.LogOptions{}); read(t, other, 0, 10).Head != 0 {
+	if other := check.OpenLog(t, s, "b", store.LogOptions{}); check.Read(t, other, 0, 10).Head != 0 {
 		t.Fatal("two logs share positions")
 	}
 }
 
 func testPrefix(t *testing.T, s store.Store) {
 	const emitters, each = 8, 50
-	l := openLog(t, s, "a", store.LogOptions{})
+	l := check.OpenLog(t, s, "a", store.LogOptions{})
 	var wg sync.WaitGroup
 	for e := range emitters {
 		wg.Go(func() {
 			for i := range each {
-				if _, err := l.Append(context.Background(), entry(fmt.Sprintf("%d-%d", e, i))); err != nil {
+				if _, err := l.Append(context.Background(), check.Entry(fmt.Sprintf("%d-%d", e, i))); err != nil {
 					t.Errorf("Append: %v", err)
 				}
 			}
@@ -181,7 +141,7 @@ func testAppended(t *testing.T, s store.Store) {
 	var mu sync.Mutex
 	var told []store.Position
 	has := map[store.Position]bool{}
-	l := openLog(t, s, "a", store.LogOptions{Appended: func(es []store.Entry) {
+	l := check.OpenLog(t, s, "a", store.LogOptions{Appended: func(es []store.Entry) {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, e := range es {
@@ -192,7 +152,7 @@ func testAppended(t *testing.T, s store.Store) {
 	for range 4 {
 		wg.Go(func() {
 			for range 25 {
-				p, err := l.Append(context.Background(), entry("x"))
+				p, err := l.Append(context.Background(), check.Entry("x"))
 				mu.Lock()
 				if err != nil || !has[p] {
 					t.Errorf("Append of %d returned before Appended was told (%v)", p, err)
@@ -220,7 +180,7 @@ func testAppendedInside(t *testing.T, s store.Store) {
 	var l store.EventLog
 	var wg sync.WaitGroup
 	var inside, calls atomic.Int32
-	l = openLog(t, s, "a", store.LogOptions{Appended: func([]store.Entry) {
+	l = check.OpenLog(t, s, "a", store.LogOptions{Appended: func([]store.Entry) {
 		if inside.Add(1) > 1 {
 			t.Error("Appended is called while it runs")
 		}
@@ -230,7 +190,7 @@ func testAppendedInside(t *testing.T, s store.Store) {
 		}
 		seen := make(chan store.Position, 2)
 		wg.Go(func() {
-			_, head := bounds(t, l)
+			_, head := check.Bounds(t, l)
 			seen <- head
 		})
 		wg.Go(func() {
@@ -239,7 +199,7 @@ func testAppendedInside(t *testing.T, s store.Store) {
 			}
 		})
 		wg.Go(func() {
-			if _, err := l.Append(context.Background(), entry("second")); err != nil {
+			if _, err := l.Append(context.Background(), check.Entry("second")); err != nil {
 				t.Error(err)
 			}
 		})
@@ -254,7 +214,7 @@ func testAppendedInside(t *testing.T, s store.Store) {
 			}
 		}
 	}})
-	add(t, l, 1)
+	check.Add(t, l, 1)
 	wg.Wait()
 	if calls.Load() != 2 {
 		t.Errorf("%d calls", calls.Load())
@@ -262,61 +222,115 @@ func testAppendedInside(t *testing.T, s store.Store) {
 }
 
 func testHead(t *testing.T, s store.Store) {
-	l := openLog(t, s, "a", store.LogOptions{})
-	add(t, l, 3)
+	l := check.OpenLog(t, s, "a", store.LogOptions{})
+	check.Add(t, l, 3)
 	for _, after := range []store.Position{3, 4, 1 << 60} {
-		if b := read(t, l, after, 10); len(b.Entries) != 0 || b.Gap || b.Head != 3 {
+		if b := check.Read(t, l, after, 10); len(b.Entries) != 0 || b.Gap || b.Head != 3 {
 			t.Fatalf("Read(%d) = %+v", after, b)
 		}
 	}
 }
 
 func testCount(t *testing.T, s store.Store) {
-	l := openLog(t, s, "a", store.LogOptions{MaxCount: 10})
+	l := check.OpenLog(t, s, "a", store.LogOptions{MaxCount: 10})
 	for n := 1; n <= 57; n++ {
-		add(t, l, 1)
-		oldest, head := bounds(t, l)
+		check.Add(t, l, 1)
+		oldest, head := check.Bounds(t, l)
 		if int(head) != n || int(oldest) != max(1, n-9) {
 			t.Fatalf("after %d appends Bounds = %d, %d", n, oldest, head)
 		}
 	}
-	b := read(t, l, 5, 100)
+	b := check.Read(t, l, 5, 100)
 	if !b.Gap || len(b.Entries) != 10 || b.Entries[0].Position != 48 {
 		t.Fatalf("Read(5) = gap %v, %d entries", b.Gap, len(b.Entries))
 	}
-	if b := read(t, l, 47, 100); b.Gap || len(b.Entries) != 10 {
+	if b := check.Read(t, l, 47, 100); b.Gap || len(b.Entries) != 10 {
 		t.Fatalf("Read just before the oldest = gap %v, %d entries", b.Gap, len(b.Entries))
 	}
 }
 
 func testAge(t *testing.T, s store.Store, c clock) {
-	l := openLog(t, s, "a", store.LogOptions{MaxAge: time.Minute})
+	l := check.OpenLog(t, s, "a", store.LogOptions{MaxAge: time.Minute})
 	expect := func(when string, wantOldest, wantHead store.Position) {
 		t.Helper()
-		if oldest, head := bounds(t, l); oldest != wantOldest || head != wantHead {
+		if oldest, head := check.Bounds(t, l); oldest != wantOldest || head != wantHead {
 			t.Fatalf("%s Bounds = %d, %d; want %d, %d", when, oldest, head, wantOldest, wantHead)
 		}
 	}
-	add(t, l, 3)
+	check.Add(t, l, 3)
 	c.pass(40*time.Second - c.slack)
-	add(t, l, 2)
+	check.Add(t, l, 2)
 	c.pass(20 * time.Second)
 	expect("at exactly MaxAge", 1, 5)
 	c.pass(time.Second + c.slack)
 	expect("after MaxAge", 4, 5)
-	if b := read(t, l, 0, 10); !b.Gap || len(b.Entries) != 2 {
+	if b := check.Read(t, l, 0, 10); !b.Gap || len(b.Entries) != 2 {
 		t.Fatalf("Read = gap %v, %d entries", b.Gap, len(b.Entries))
 	}
 	c.pass(time.Hour)
 	expect("all evicted:", 6, 5)
-	add(t, l, 1)
-	if b := read(t, l, 5, 10); b.Gap || len(b.Entries) != 1 {
+	check.Add(t, l, 1)
+	if b := check.Read(t, l, 5, 10); b.Gap || len(b.Entries) != 1 {
 		t.Fatalf("after all were evicted: gap %v, %d entries", b.Gap, len(b.Entries))
 	}
 	c.pass(time.Second + 2*c.slack)
-	add(t, l, 1)
+	check.Add(t, l, 1)
 	c.pass(time.Minute - c.slack)
 	expect("one is too old, one exactly MaxAge:", 7, 7)
+}
+
+func testBytes(t *testing.T, s store.Store) {
+	o := store.LogOptions{MaxBytes: 1 << 20}
+	if s.Durable() {
+		if _, err := s.OpenLog(t.Context(), "a", o); err == nil || !strings.Contains(err.Error(), "MaxBytes") {
+			t.Fatalf("a durable store takes a bound in bytes: %v", err)
+		}
+		return
+	}
+	l := check.OpenLog(t, s, "a", o)
+	e := check.Entry("large")
+	e.Data = json.RawMessage(`"` + strings.Repeat("x", 100<<10) + `"`)
+	for i := range 30 {
+		check.Must(l.Append(t.Context(), e))(t)
+		oldest, head := check.Bounds(t, l)
+		if kept := int(head - oldest + 1); kept > 10 || kept < min(i+1, 8) {
+			t.Fatalf("after %d entries of 100 KiB %d are kept", i+1, kept)
+		}
+	}
+	if b := check.Read(t, l, 1, 100); !b.Gap || len(b.Entries) == 0 || b.Entries[0].Position != b.Oldest {
+		t.Fatalf("gap %v, %d entries", b.Gap, len(b.Entries))
+	}
+	e.Data = json.RawMessage(`"` + strings.Repeat("x", 2<<20) + `"`)
+	for range 2 {
+		check.Must(l.Append(t.Context(), e))(t)
+		if oldest, head := check.Bounds(t, l); oldest != head {
+			t.Fatalf("positions %d to %d are kept beside one that is larger than the bound", oldest, head)
+		}
+	}
+}
+
+func testLarge(t *testing.T, s store.Store) {
+	l := check.OpenLog(t, s, "a", store.LogOptions{})
+	e := check.Entry("large")
+	e.Data = json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)
+	const n = 30
+	for range n {
+		check.Must(l.Append(t.Context(), e))(t)
+	}
+	for at := store.Position(0); at < n; {
+		b := check.Read(t, l, at, 100)
+		if len(b.Entries) == 0 || b.Gap || b.Head != n {
+			t.Fatalf("after %d: %d entries, gap %v, head %d", at, len(b.Entries), b.Gap, b.Head)
+		}
+		if s.Durable() && len(b.Entries) > 17 {
+			t.Errorf("%d entries of 1 MiB came at once", len(b.Entries))
+		}
+		for _, e := range b.Entries {
+			if at++; e.Position != at || len(e.Data) != 1<<20+2 {
+				t.Fatalf("position %d of %d bytes after %d", e.Position, len(e.Data), at)
+			}
+		}
+	}
 }
 
 func testRoundTrip(t *testing.T, s store.Store) {
@@ -326,12 +340,12 @@ func testRoundTrip(t *testing.T, s store.Store) {
 	}
 	want := store.Entry{EventID: "evt_1", Timestamp: at, Data: json.RawMessage(`{"n":12345678901234567890}`),
 		Meta: json.RawMessage(`{"k":"v"}`), Targets: []string{"sub_1", "sub_2"}, Cursor: "c"}
-	l := openLog(t, s, "a", store.LogOptions{})
+	l := check.OpenLog(t, s, "a", store.LogOptions{})
 	if _, err := l.Append(t.Context(), want); err != nil {
 		t.Fatal(err)
 	}
-	add(t, l, 1)
-	b := read(t, l, 0, 10)
+	check.Add(t, l, 1)
+	b := check.Read(t, l, 0, 10)
 	got := b.Entries[0]
 	if got.EventID != want.EventID || got.Timestamp.String() != at.String() || string(got.Data) != string(want.Data) ||
 		string(got.Meta) != string(want.Meta) || len(got.Targets) != 2 || got.Targets[1] != "sub_2" || got.Cursor != "c" {
@@ -343,23 +357,69 @@ func testRoundTrip(t *testing.T, s store.Store) {
 }
 
 func testEpoch(t *testing.T, s store.Store) {
-	a, b := openLog(t, s, "a", store.LogOptions{}), openLog(t, s, "b", store.LogOptions{})
+	a, b := check.OpenLog(t, s, "a", store.LogOptions{}), check.OpenLog(t, s, "b", store.LogOptions{})
 	if a.Epoch() == 0 || a.Epoch() == b.Epoch() {
 		t.Fatalf("epochs %d and %d", a.Epoch(), b.Epoch())
 	}
-	add(t, a, 2)
-	again := openLog(t, s, "a", store.LogOptions{})
-	if again.Epoch() != a.Epoch() || read(t, again, 0, 10).Head != 2 {
+	check.Add(t, a, 2)
+	again := check.OpenLog(t, s, "a", store.LogOptions{})
+	if again.Epoch() != a.Epoch() || check.Read(t, again, 0, 10).Head != 2 {
 		t.Fatal("opening a log again lost it")
 	}
 }
 
-func testCancelled(t *testing.T, s store.Store) {
-	l := openLog(t, s, "a", store.LogOptions{})
-	add(t, l, 1)
+func testProof(t *testing.T, s store.Store) {
+	l := check.OpenLog(t, s, "a", store.LogOptions{})
+	for _, none := range []store.Position{0, 1, 1 << 40, 1<<63 - 1, 1<<64 - 1} {
+		check.Equal(t, check.Proof(t, l, none), uint32(0))
+	}
+	large := check.Entry("large")
+	large.Data = json.RawMessage(`"` + strings.Repeat("\u0000é", 1000) + `"`)
+	at, err := events.ParseTime("2026-11-20T08:00:00.120+02:00")
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := []store.Entry{check.Entry("x"), check.Entry("y"), large, {EventID: "é", Timestamp: at, Data: json.RawMessage(`{}`), Targets: []string{"t"}}}
+	for i := range given {
+		check.Must(l.Append(t.Context(), given[i]))(t)
+	}
+	for i, e := range check.Read(t, l, 0, len(given)).Entries {
+		want := given[i].Proof()
+		check.Equal(t, check.Proof(t, l, e.Position), want)
+		check.Equal(t, e.Proof(), want)
+	}
+	check.Equal(t, check.Proof(t, l, 5), uint32(0))
+	other := given[0] // the same id at the same position is another entry all the same
+	other.Timestamp = at
+	if other.Proof() == given[0].Proof() {
+		t.Error("another time, and the same proof")
+	}
+	l = check.OpenLog(t, s, "a", store.LogOptions{MaxCount: 2})
+	check.Must(l.Append(t.Context(), given[0]))(t)
+	oldest, _ := check.Bounds(t, l)
+	check.Equal(t, oldest, store.Position(4))
+	check.Equal(t, check.Proof(t, l, 3), given[2].Proof()) // the last evicted
+	for range 3000 {                                       // more than any log keeps in memory
+		check.Must(l.Append(t.Context(), given[1]))(t)
+	}
+	check.Equal(t, check.Proof(t, l, 3003), given[1].Proof())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := l.Append(ctx, entry("x")); !errors.Is(err, context.Canceled) {
+	if _, err := l.Proof(ctx, 3003); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	check.Must(0, s.Close())(t)
+	if _, err := l.Proof(t.Context(), 3003); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+}
+
+func testCancelled(t *testing.T, s store.Store) {
+	l := check.OpenLog(t, s, "a", store.LogOptions{})
+	check.Add(t, l, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := l.Append(ctx, check.Entry("x")); !errors.Is(err, context.Canceled) {
 		t.Fatalf("Append = %v", err)
 	}
 	if _, err := l.Read(ctx, 0, 1); !errors.Is(err, context.Canceled) {
@@ -368,14 +428,14 @@ func testCancelled(t *testing.T, s store.Store) {
 	if _, err := s.OpenLog(ctx, "b", store.LogOptions{}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("OpenLog = %v", err)
 	}
-	add(t, l, 1)
+	check.Add(t, l, 1)
 }
 
 func testStable(t *testing.T, s store.Store) {
-	l := openLog(t, s, "a", store.LogOptions{MaxCount: 4})
-	add(t, l, 4)
-	b := read(t, l, 0, 4)
-	add(t, l, 20)
+	l := check.OpenLog(t, s, "a", store.LogOptions{MaxCount: 4})
+	check.Add(t, l, 4)
+	b := check.Read(t, l, 0, 4)
+	check.Add(t, l, 20)
 	for i, e := range b.Entries {
 		if e.Position != store.Position(i+1) || e.EventID != fmt.Sprint("e", i+1) {
 			t.Fatalf("entry %d became %+v", i, e)
@@ -384,14 +444,14 @@ func testStable(t *testing.T, s store.Store) {
 }
 
 func testClosed(t *testing.T, s store.Store) {
-	l := openLog(t, s, "a", store.LogOptions{})
+	l := check.OpenLog(t, s, "a", store.LogOptions{})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatalf("second Close: %v", err)
 	}
-	if _, err := l.Append(t.Context(), entry("x")); !errors.Is(err, store.ErrClosed) {
+	if _, err := l.Append(t.Context(), check.Entry("x")); !errors.Is(err, store.ErrClosed) {
 		t.Fatalf("Append = %v", err)
 	}
 	if _, err := l.Read(t.Context(), 0, 1); !errors.Is(err, store.ErrClosed) {

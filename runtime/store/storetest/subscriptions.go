@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
 // TestSubscriptions runs the suite of [store.SubscriptionStore]; open returns an empty store.
@@ -38,103 +37,61 @@ func TestSubscriptions(t *testing.T, open func(t *testing.T) store.SubscriptionS
 	}
 }
 
-// at is a time that every store can keep: whole microseconds, no monotonic reading.
-func at(second int) time.Time { return time.Unix(1_800_000_000+int64(second), 123_456_000) }
-
-func sample(id string) store.Subscription {
-	return store.Subscription{
-		ID: id, Principal: "alice", URL: "https://receiver.example/hooks/1", Event: "incident.created",
-		Arguments:  json.RawMessage(`{"severity":"P1"}`),
-		Secrets:    []store.Secret{{Key: []byte("new-secret-of-thirty-two-bytes--")}, {Key: []byte("old"), NotAfter: at(300)}},
-		Codes:      1,
-		Generation: 1<<63 + 5, // generations use all 64 bits
-		CreatedAt:  at(0), RefreshedAt: at(1), ExpiresAt: at(2), Truncated: true, NotBefore: at(6), PausedAt: at(7),
-		Progress: store.Progress{Epoch: 1<<64 - 1, Base: 7, Settled: []store.Span{{From: 9, To: 9}, {From: 12, To: 20}}, Upstream: "u7"},
-		Health:   store.Health{Suspended: true, SuspendedAt: at(3), FailedSince: at(4), LastDeliveryAt: at(5), LastError: "timeout"},
-	}
-}
-
-func put(t *testing.T, s store.SubscriptionStore, sub store.Subscription) store.Subscription {
-	t.Helper()
-	revision, err := s.PutSubscription(t.Context(), sub)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sub.Revision = revision
-	return sub
-}
-
-func get(t *testing.T, s store.SubscriptionStore, id string) store.Subscription {
-	t.Helper()
-	sub, ok, err := s.Subscription(t.Context(), id)
-	if err != nil || !ok {
-		t.Fatalf("subscription %s: found %v, error %v", id, ok, err)
-	}
-	return sub
-}
-
-func equal(t *testing.T, got, want any) {
-	t.Helper()
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("(-want +got)\n%s", d)
-	}
-}
-
 func testRecord(t *testing.T, s store.SubscriptionStore) {
-	want := put(t, s, sample("sub_1"))
+	want := check.Put(t, s, check.Subscription("sub_1"))
 	if want.Revision == 0 {
 		t.Error("revision 0 means that there is no record")
 	}
-	equal(t, get(t, s, "sub_1"), want)
-	bare := put(t, s, store.Subscription{ID: "sub_2", Generation: 1, Arguments: json.RawMessage(`{}`), Secrets: []store.Secret{{Key: []byte("k")}}})
-	equal(t, get(t, s, "sub_2"), bare)
+	check.Equal(t, check.Get(t, s, "sub_1"), want)
+	bare := check.Put(t, s, store.Subscription{ID: "sub_2", Generation: 1, Arguments: json.RawMessage(`{}`), Secrets: []store.Secret{{Key: []byte("k")}}})
+	check.Equal(t, check.Get(t, s, "sub_2"), bare)
 	if _, ok, err := s.Subscription(t.Context(), "sub_3"); ok || err != nil {
 		t.Errorf("unknown id: found %v, error %v", ok, err)
 	}
 }
 
 func testCompareAndSwap(t *testing.T, s store.SubscriptionStore) {
-	sub := sample("sub_1")
+	sub := check.Subscription("sub_1")
 	sub.Revision = 3
 	if _, err := s.PutSubscription(t.Context(), sub); !errors.Is(err, store.ErrConflict) {
 		t.Errorf("put over nothing: %v", err)
 	}
 	sub.Revision = 0
-	first := put(t, s, sub)
+	first := check.Put(t, s, sub)
 	if _, err := s.PutSubscription(t.Context(), sub); !errors.Is(err, store.ErrConflict) {
 		t.Errorf("put of a new record over an old one: %v", err)
 	}
 	second := first
-	second.ExpiresAt = at(99)
-	second = put(t, s, second)
+	second.ExpiresAt = check.At(99)
+	second = check.Put(t, s, second)
 	if second.Revision == first.Revision {
 		t.Error("the revision did not change")
 	}
 	if _, err := s.PutSubscription(t.Context(), first); !errors.Is(err, store.ErrConflict) {
 		t.Errorf("put of an old revision: %v", err)
 	}
-	equal(t, get(t, s, "sub_1"), second)
+	check.Equal(t, check.Get(t, s, "sub_1"), second)
 }
 
 func testRefreshKeepsProgress(t *testing.T, s store.SubscriptionStore) {
-	sub := put(t, s, sample("sub_1"))
+	sub := check.Put(t, s, check.Subscription("sub_1"))
 	progress := store.Progress{Epoch: 5, Base: 100}
-	health := store.Health{LastDeliveryAt: at(50)}
+	health := store.Health{LastDeliveryAt: check.At(50)}
 	if err := s.SaveProgress(t.Context(), []store.Update{{ID: sub.ID, Generation: sub.Generation, Progress: progress, Health: health}}); err != nil {
 		t.Fatal(err)
 	}
-	sub.RefreshedAt, sub.Truncated, sub.NotBefore, sub.PausedAt = at(60), false, at(61), at(62)
-	sub = put(t, s, sub) // carries the progress of before
+	sub.RefreshedAt, sub.Truncated, sub.NotBefore, sub.PausedAt = check.At(60), false, check.At(61), check.At(62)
+	sub = check.Put(t, s, sub) // carries the progress of before
 	sub.Progress, sub.Health = progress, health
-	equal(t, get(t, s, sub.ID), sub)
+	check.Equal(t, check.Get(t, s, sub.ID), sub)
 	sub.Generation++
 	sub.Progress, sub.Health = store.Progress{Epoch: 6, Base: 1}, store.Health{}
-	sub = put(t, s, sub)
-	equal(t, get(t, s, sub.ID), sub)
+	sub = check.Put(t, s, sub)
+	check.Equal(t, check.Get(t, s, sub.ID), sub)
 }
 
 func testGenerations(t *testing.T, s store.SubscriptionStore) {
-	sub := put(t, s, sample("sub_1"))
+	sub := check.Put(t, s, check.Subscription("sub_1"))
 	other := sub.Generation + 1
 	if err := s.SaveProgress(t.Context(), []store.Update{
 		{ID: sub.ID, Generation: other, Progress: store.Progress{Base: 1000}},
@@ -148,7 +105,7 @@ func testGenerations(t *testing.T, s store.SubscriptionStore) {
 	if err := s.Dispatched(t.Context(), "log", 1, []store.Concern{{ID: sub.ID, Generation: other, First: 1}}); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, get(t, s, sub.ID), sub)
+	check.Equal(t, check.Get(t, s, sub.ID), sub)
 	if _, concerned, err := s.Resume(t.Context(), "log"); err != nil || len(concerned) != 0 {
 		t.Errorf("concerns of another generation were kept: %v, %v", concerned, err)
 	}
@@ -164,16 +121,16 @@ func testGenerations(t *testing.T, s store.SubscriptionStore) {
 }
 
 func testFirstConcern(t *testing.T, s store.SubscriptionStore) {
-	sub := sample("sub_1")
+	sub := check.Subscription("sub_1")
 	sub.Progress = store.Progress{Epoch: 1, Base: 7}
-	sub = put(t, s, sub)
+	sub = check.Put(t, s, sub)
 	resume := func(want ...store.Concern) {
 		t.Helper()
 		_, concerned, err := s.Resume(t.Context(), sub.Event)
 		if err != nil {
 			t.Fatal(err)
 		}
-		equal(t, concerned, want)
+		check.Equal(t, concerned, want)
 	}
 	resume(store.Concern{ID: sub.ID, Generation: sub.Generation, First: 8})
 	idle := store.Update{ID: sub.ID, Generation: sub.Generation, Progress: store.Progress{Epoch: 1, Base: 9}, Idle: true}
@@ -181,22 +138,22 @@ func testFirstConcern(t *testing.T, s store.SubscriptionStore) {
 		t.Fatal(err)
 	}
 	resume()
-	sub = put(t, s, sub) // a refresh brings no concern back
+	sub = check.Put(t, s, sub) // a refresh brings no concern back
 	resume()
 	sub.Generation++
 	sub.Progress.Base = 3
-	sub = put(t, s, sub)
+	sub = check.Put(t, s, sub)
 	resume(store.Concern{ID: sub.ID, Generation: sub.Generation, First: 4})
 	if err := s.SaveProgress(t.Context(), []store.Update{idle}); err != nil { // word of the one before, come late
 		t.Fatal(err)
 	}
 	resume(store.Concern{ID: sub.ID, Generation: sub.Generation, First: 4})
-	equal(t, get(t, s, sub.ID), sub)
+	check.Equal(t, check.Get(t, s, sub.ID), sub)
 }
 
 func testPaging(t *testing.T, s store.SubscriptionStore) {
 	for i := range 7 {
-		put(t, s, sample(fmt.Sprintf("sub_%d", i)))
+		check.Put(t, s, check.Subscription(fmt.Sprintf("sub_%d", i)))
 	}
 	var ids []string
 	for after := ""; ; {
@@ -212,16 +169,16 @@ func testPaging(t *testing.T, s store.SubscriptionStore) {
 		}
 		after = page[len(page)-1].ID
 	}
-	equal(t, ids, []string{"sub_0", "sub_1", "sub_2", "sub_3", "sub_4", "sub_5", "sub_6"})
+	check.Equal(t, ids, []string{"sub_0", "sub_1", "sub_2", "sub_3", "sub_4", "sub_5", "sub_6"})
 }
 
 func testCounts(t *testing.T, s store.SubscriptionStore) {
 	for i := range 3 {
-		put(t, s, sample(fmt.Sprintf("sub_%d", i)))
+		check.Put(t, s, check.Subscription(fmt.Sprintf("sub_%d", i)))
 	}
-	bob := sample("sub_bob")
+	bob := check.Subscription("sub_bob")
 	bob.Principal = "bob"
-	put(t, s, bob)
+	check.Put(t, s, bob)
 	for principal, want := range map[string]int{"alice": 3, "bob": 1, "carol": 0} {
 		own, all, err := s.CountSubscriptions(t.Context(), principal)
 		if err != nil || own != want || all != 4 {
@@ -231,7 +188,7 @@ func testCounts(t *testing.T, s store.SubscriptionStore) {
 }
 
 func testDispatched(t *testing.T, s store.SubscriptionStore) {
-	a, b := put(t, s, sample("sub_a")), put(t, s, sample("sub_b"))
+	a, b := check.Put(t, s, check.Subscription("sub_a")), check.Put(t, s, check.Subscription("sub_b"))
 	concern := func(sub store.Subscription, first store.Position) store.Concern {
 		return store.Concern{ID: sub.ID, Generation: sub.Generation, First: first}
 	}
@@ -252,8 +209,8 @@ func testDispatched(t *testing.T, s store.SubscriptionStore) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, to, store.Position(9))
-	equal(t, concerned, []store.Concern{concern(a, 3), concern(b, 9)})
+	check.Equal(t, to, store.Position(9))
+	check.Equal(t, concerned, []store.Concern{concern(a, 3), concern(b, 9)})
 	if to, concerned, err := s.Resume(ctx, "other log"); to != 0 || concerned != nil || err != nil {
 		t.Errorf("another log: %d, %v, %v", to, concerned, err)
 	}
@@ -267,21 +224,21 @@ func testDispatched(t *testing.T, s store.SubscriptionStore) {
 		t.Errorf("settled and deleted subscriptions still concern the log: %v, %v", concerned, err)
 	}
 	// A concern of an earlier generation gives way, whatever its position.
-	again := sample("sub_b")
+	again := check.Subscription("sub_b")
 	again.Generation += 10
-	put(t, s, again)
+	check.Put(t, s, again)
 	if err := s.Dispatched(ctx, "log", 20, []store.Concern{{ID: again.ID, Generation: again.Generation, First: 15}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, concerned, err = s.Resume(ctx, "log"); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, concerned, []store.Concern{{ID: again.ID, Generation: again.Generation, First: 15}})
+	check.Equal(t, concerned, []store.Concern{{ID: again.ID, Generation: again.Generation, First: 15}})
 }
 
 func testVerifications(t *testing.T, s store.SubscriptionStore) {
 	ctx := t.Context()
-	want := store.Verification{Principal: "alice", URL: "https://receiver.example/a", Method: "challenge", At: at(1), Until: at(2)}
+	want := store.Verification{Principal: "alice", URL: "https://receiver.example/a", Method: "challenge", At: check.At(1), Until: check.At(2)}
 	if err := s.PutVerification(ctx, want); err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +255,7 @@ func testVerifications(t *testing.T, s store.SubscriptionStore) {
 	if err != nil || !ok {
 		t.Fatalf("found %v, error %v", ok, err)
 	}
-	equal(t, got, want)
+	check.Equal(t, got, want)
 	if err := s.DeleteVerification(ctx, want.Principal, want.URL); err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +265,7 @@ func testVerifications(t *testing.T, s store.SubscriptionStore) {
 }
 
 func testConcurrentSwap(t *testing.T, s store.SubscriptionStore) {
-	base := put(t, s, sample("sub_1"))
+	base := check.Put(t, s, check.Subscription("sub_1"))
 	var won atomic.Int32
 	var wg sync.WaitGroup
 	for range 16 {
@@ -330,7 +287,7 @@ func testConcurrentSwap(t *testing.T, s store.SubscriptionStore) {
 func testSubscriptionContext(t *testing.T, s store.SubscriptionStore) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.PutSubscription(ctx, sample("sub_1")); !errors.Is(err, context.Canceled) {
+	if _, err := s.PutSubscription(ctx, check.Subscription("sub_1")); !errors.Is(err, context.Canceled) {
 		t.Errorf("put: %v", err)
 	}
 	if err := s.PutVerification(ctx, store.Verification{Principal: "alice", URL: "u"}); !errors.Is(err, context.Canceled) {
@@ -370,7 +327,7 @@ func TestReceived(t *testing.T, open func(t *testing.T) (store.ReceivedStore, st
 			t.Fatalf("%d bodies, error %v", len(all), err)
 		}
 		for i, e := range all {
-			equal(t, string(e.Body), string(bodies[i]))
+			check.Equal(t, string(e.Body), string(bodies[i]))
 			if i > 0 && e.Sequence <= all[i-1].Sequence {
 				t.Error("sequences do not ascend")
 			}
@@ -379,7 +336,7 @@ func TestReceived(t *testing.T, open func(t *testing.T) (store.ReceivedStore, st
 		if err != nil {
 			t.Fatal(err)
 		}
-		equal(t, page, all[2:4])
+		check.Equal(t, page, all[2:4])
 		saved := store.Saved{Cursor: "c3", EventIDs: []string{"e0", "e1", "e2"}}
 		if err := r.TakeReceived(ctx, "k", all[2].Sequence, saved); err != nil {
 			t.Fatal(err)
@@ -388,12 +345,12 @@ func TestReceived(t *testing.T, open func(t *testing.T) (store.ReceivedStore, st
 		if err != nil {
 			t.Fatal(err)
 		}
-		equal(t, rest, all[3:])
+		check.Equal(t, rest, all[3:])
 		got, ok, err := cursors.Load(ctx, "k")
 		if err != nil || !ok {
 			t.Fatalf("cursor: found %v, error %v", ok, err)
 		}
-		equal(t, got, saved)
+		check.Equal(t, got, saved)
 	})
 	t.Run("CLI-6 a null cursor is not persisted", func(t *testing.T) {
 		r, cursors := open(t)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
 // testSweep removes what nobody uses any more, and nothing else (VER-3).
@@ -15,7 +16,7 @@ func testSweep(t *testing.T, s store.SubscriptionStore) {
 	ctx := t.Context()
 	remember := func(principal, url string, until time.Time) {
 		t.Helper()
-		err := s.PutVerification(ctx, store.Verification{Principal: principal, URL: url, Method: "challenge", At: at(0), Until: until})
+		err := s.PutVerification(ctx, store.Verification{Principal: principal, URL: url, Method: "challenge", At: check.At(0), Until: until})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -28,15 +29,15 @@ func testSweep(t *testing.T, s store.SubscriptionStore) {
 		}
 		return ok
 	}
-	used := sample("sub_1")
-	put(t, s, used)
+	used := check.Subscription("sub_1")
+	check.Put(t, s, used)
 	for i := range 5 {
-		remember("alice", fmt.Sprint("u", i), at(10))
+		remember("alice", fmt.Sprint("u", i), check.At(10))
 	}
-	remember("alice", used.URL, at(10))        // in use
-	remember("bob", used.URL, at(10))          // the use is another principal's
+	remember("alice", used.URL, check.At(10))  // in use
+	remember("bob", used.URL, check.At(10))    // the use is another principal's
 	remember("alice", "for ever", time.Time{}) // an operator's
-	remember("alice", "later", at(11).Add(1))
+	remember("alice", "later", check.At(11).Add(1))
 	count := func(wantOwn, wantAll int) {
 		t.Helper()
 		if own, all, err := s.CountVerifications(ctx, "alice"); own != wantOwn || all != wantAll || err != nil {
@@ -50,10 +51,10 @@ func testSweep(t *testing.T, s store.SubscriptionStore) {
 			t.Errorf("removed %d (%v), want %d", n, err, want)
 		}
 	}
-	sweep(at(10).Add(-1), 100, 0)
-	sweep(at(10), 0, 0)
-	sweep(at(10), 2, 2)
-	sweep(at(11), 100, 4)
+	sweep(check.At(10).Add(-1), 100, 0)
+	sweep(check.At(10), 0, 0)
+	sweep(check.At(10), 2, 2)
+	sweep(check.At(11), 100, 4)
 	count(3, 3)
 	if there("bob", used.URL) || !there("alice", used.URL) || !there("alice", "for ever") || !there("alice", "later") {
 		t.Error("the wrong ones are gone")
@@ -61,11 +62,11 @@ func testSweep(t *testing.T, s store.SubscriptionStore) {
 	if err := s.DeleteSubscription(ctx, used.ID, used.Generation); err != nil {
 		t.Fatal(err)
 	}
-	sweep(at(11), 100, 1)
+	sweep(check.At(11), 100, 1)
 	count(2, 2)
 	over, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := s.SweepVerifications(over, at(100), 100); !errors.Is(err, context.Canceled) {
+	if _, err := s.SweepVerifications(over, check.At(100), 100); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled sweep: %v", err)
 	}
 	count(2, 2)

@@ -135,6 +135,11 @@ func TestWrite(t *testing.T) {
 				"eventtransport.NewHandler(eventServer, eventtransport.HandlerOptions{Streamable: opts})"},
 			lacks: []string{"net/http", "NewStreamableHTTPHandler"},
 		},
+		"the emitter's name is taken": {
+			text:  program("main", "func main() {\n\ts := mcp.NewServer(nil, nil)\n\tnoteAdded := 1\n\ts.Run(nil, noteAdded)\n}\n"),
+			want:  []string{"noteAddedEmitter, err := notes.RegisterNoteAdded(", "_ = noteAddedEmitter // noteAddedEmitter.Emit tells"},
+			lacks: []string{"noteAdded, err"},
+		},
 		"a single import": {
 			text: "package main\n\nimport \"github.com/modelcontextprotocol/go-sdk/mcp\"\n\nfunc main() {\n" +
 				"\ts := mcp.NewServer(nil, nil)\n\ts.Run(nil, nil)\n}\n",
@@ -163,15 +168,14 @@ func TestWrite(t *testing.T) {
 func TestWriteRefuses(t *testing.T) {
 	const made, handler = "\ts := mcp.NewServer(nil, nil)\n", "mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil)"
 	for want, text := range map[string]string{
-		"main.go:11: the server is not in a variable":   program("main", "func make() *mcp.Server {\n\treturn mcp.NewServer(nil, nil)\n}\n"),
-		"main.go:11: the function cannot return":        program("app", "func f() {\n"+made+"\ts.Run(nil, nil)\n}\n"),
-		"main.go:11: what serves s was not found":       program("main", "func main() {\n"+made+"\t_ = s\n}\n"),
-		"main.go:15: it is not served where it is made": program("main", "func main() {\n"+made+"\t_ = s\n}\n\nfunc g() { use("+handler+") }\n"),
-		"decided by a function of yours": program("main", "func main() {\n"+made+
+		"main.go:11: the server is not in a variable":                      program("main", "func make() *mcp.Server {\n\treturn mcp.NewServer(nil, nil)\n}\n"),
+		"main.go:11: the function cannot return":                           program("app", "func f() {\n"+made+"\ts.Run(nil, nil)\n}\n"),
+		"main.go:11: what serves s was not found":                          program("main", "func main() {\n"+made+"\t_ = s\n}\n"),
+		"main.go:15: the server is made and served in different functions": program("main", "func main() {\n"+made+"\t_ = s\n}\n\nfunc g() { use("+handler+") }\n"),
+		"a function chooses the server": program("main", "func main() {\n"+made+
 			"\tuse(mcp.NewStreamableHTTPHandler(choose, nil))\n}\n"),
 		"may want the SDK's type": program("main", "func main() {\n"+made+"\tvar h *mcp.StreamableHTTPHandler = "+handler+"\n\tuse(h)\n}\n"),
-		"something follows":       program("main", "func main() {\n\ts := mcp.NewServer(nil, nil); _ = s\n\ts.Run(nil, nil)\n}\n"),
-		"the name noteAdded":      program("main", "func main() {\n"+made+"\tnoteAdded := 1\n\ts.Run(nil, noteAdded)\n}\n"),
+		"other code follows":      program("main", "func main() {\n\ts := mcp.NewServer(nil, nil); _ = s\n\ts.Run(nil, nil)\n}\n"),
 		"main.go does not parse":  program("main", "func main() {\n"+made+"\ts.Run(nil, nil)\n"),
 	} {
 		dir, found := module(t, map[string]string{"main.go": text})

@@ -16,7 +16,11 @@ import (
 )
 
 // names are what is called how in a file, so that nothing of it is hidden.
-type names struct{ server, transport, generated, es, err string }
+type names struct {
+	server, transport, ingress, generated    string // imports
+	es, err, upstream, service, in, webhooks string
+	events                                   []string // the variables of the emitters, in the order of Wiring.Events
+}
 
 // An Edit is a file that changes.
 type Edit struct {
@@ -35,10 +39,10 @@ type cut struct {
 // where the syntax shows that the result compiles: one server, made and served in one function.
 func Write(dir string, found *Found, w Wiring) (*Edit, error) {
 	if w.Check {
-		return nil, errors.New("what is asked for events is yours to write")
+		return nil, errors.New("a check must be written by hand")
 	}
 	if w.Ingress != nil {
-		return nil, errors.New("where the webhooks come in is yours to say")
+		return nil, errors.New("the webhook path must be chosen by hand")
 	}
 	if len(found.Broken) > 0 {
 		return nil, fmt.Errorf("%s does not parse", found.Broken[0])
@@ -61,6 +65,9 @@ func Write(dir string, found *Found, w Wiring) (*Edit, error) {
 	}
 	f := made.file
 	site, err := siteOf(made)
+	if err == nil && site.fail == "" {
+		err = errors.New("the function cannot return an error")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s:%d: %w", made.Path, made.Line, err)
 	}
@@ -78,7 +85,7 @@ func Write(dir string, found *Found, w Wiring) (*Edit, error) {
 		if err := site.serves(p, made); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", p.Path, p.Line, err)
 		}
-		cuts = append(cuts, cut{f.offset(p.call.Pos()), f.offset(p.call.End()), w.instead(p, n.transport, n.es)})
+		cuts = append(cuts, cut{f.offset(p.call.Pos()), f.offset(p.call.End()), w.instead(p, n.transport, site.server.Name, n.es)})
 		served++
 	}
 	if served == 0 {
@@ -97,17 +104,16 @@ type site struct {
 	block  *ast.BlockStmt
 	behind int // the offset of the line behind the statement
 	margin string
-	// fail is a format of what ends the function with an error; log tells that it needs the package log.
+	// fail is a format of what ends the function with an error, "" where it cannot; log tells that it needs the
+	// package log.
 	fail string
 	log  bool
 }
 
+// siteOf is where the lines for a place go. With an error the site has what is known nevertheless: fail alone counts.
 func siteOf(made *Place) (*site, error) {
 	f := made.file
 	s := &site{server: assigned(f.syntax, made.call)}
-	if s.server == nil || s.server.Name == "_" || s.server.Obj == nil {
-		return nil, errors.New("the server is not in a variable of its function")
-	}
 	var function *ast.FuncType
 	var stmt ast.Stmt
 	var entry bool
@@ -141,37 +147,39 @@ func siteOf(made *Place) (*site, error) {
 	default:
 		stmt = nil
 	}
-	if stmt == nil || s.block == nil || function == nil {
-		return nil, errors.New("the server is not in a variable of its function")
+	if function != nil {
+		s.fail, s.log = failure(f, function, entry)
+	}
+	if s.server == nil || s.server.Name == "_" || s.server.Obj == nil || stmt == nil || s.block == nil || function == nil {
+		return s, errors.New("the server is not in a variable of its function")
 	}
 	end := f.offset(stmt.End())
 	rest := bytes.IndexByte(f.text[end:], '\n')
 	s.behind = end + rest + 1
 	if rest < 0 || s.behind > f.offset(s.block.Rbrace) {
-		return nil, errors.New("the function is on one line")
+		return s, errors.New("the function is on one line")
 	}
 	// What follows on the line belongs behind: a comment may stand there, nothing else.
 	if tail := bytes.TrimSpace(f.text[end : end+rest]); len(tail) > 0 && !bytes.HasPrefix(tail, []byte("//")) {
-		return nil, errors.New("something follows on the line")
+		return s, errors.New("other code follows on the same line")
 	}
 	start := f.offset(stmt.Pos())
 	first := bytes.LastIndexByte(f.text[:start], '\n') + 1
 	s.margin = string(f.text[first:start])
 	if strings.TrimSpace(s.margin) != "" {
-		return nil, errors.New("something precedes on the line")
+		return s, errors.New("other code precedes it on the same line")
 	}
-	var err error
-	s.fail, s.log, err = failure(f, function, entry)
-	return s, err
+	return s, nil
 }
 
-// failure is the format of how a function of a type ends with an error.
-func failure(f *file, function *ast.FuncType, entry bool) (string, bool, error) {
+// failure is the format of how a function of a type ends with an error, "" when it cannot; the second result tells
+// that it needs the package log.
+func failure(f *file, function *ast.FuncType, entry bool) (string, bool) {
 	if entry && f.syntax.Name.Name == "main" {
-		return "log.Fatal(%s)", true, nil
+		return "log.Fatal(%s)", true
 	}
 	if function.Results == nil || len(function.Results.List) == 0 {
-		return "", false, errors.New("the function cannot return an error")
+		return "", false
 	}
 	var results []string
 	last := ""
@@ -191,16 +199,16 @@ func failure(f *file, function *ast.FuncType, entry bool) (string, bool, error) 
 		}
 	}
 	if last != "error" {
-		return "", false, errors.New("the function cannot return an error")
+		return "", false
 	}
 	results[len(results)-1] = "%s"
-	return "return " + strings.Join(results, ", "), false, nil
+	return "return " + strings.Join(results, ", "), false
 }
 
 // serves reports what is in the way of replacing the call of a place.
 func (s *site) serves(p Place, made *Place) error {
 	if p.file != made.file || p.call.Pos() < made.call.End() || p.call.End() > s.block.End() {
-		return errors.New("it is not served where it is made")
+		return errors.New("the server is made and served in different functions")
 	}
 	if p.Kind == Run {
 		return nil
@@ -210,14 +218,14 @@ func (s *site) serves(p Place, made *Place) error {
 	}
 	get, ok := p.call.Args[0].(*ast.FuncLit)
 	if !ok || len(get.Body.List) != 1 {
-		return errors.New("which server is served is decided by a function of yours")
+		return errors.New("a function chooses the server at run time")
 	}
 	ret, ok := get.Body.List[0].(*ast.ReturnStmt)
 	if !ok || len(ret.Results) != 1 {
-		return errors.New("which server is served is decided by a function of yours")
+		return errors.New("a function chooses the server at run time")
 	}
 	if id, ok := ret.Results[0].(*ast.Ident); !ok || id.Obj != s.server.Obj {
-		return errors.New("which server is served is decided by a function of yours")
+		return errors.New("a function chooses the server at run time")
 	}
 	// The new handler is an http.Handler: a place of the SDK's type would not take it.
 	fits := false
@@ -237,7 +245,7 @@ func (s *site) serves(p Place, made *Place) error {
 }
 
 // nameAll chooses names that are free in every file of the package: an import is known to its whole file, and may not
-// have the name of anything in the package.
+// have the name of anything in the package. Without a site nothing is known of a later err.
 func nameAll(dir string, f *file, w Wiring, s *site) (names, error) {
 	taken := map[string]bool{}
 	entries, err := os.ReadDir(filepath.Join(dir, filepath.FromSlash(path.Dir(f.path))))
@@ -277,18 +285,17 @@ func nameAll(dir string, f *file, w Wiring, s *site) (names, error) {
 			}
 		}
 	}
-	for _, e := range w.Events {
-		if taken[lower(e)] {
-			return names{}, fmt.Errorf("%s: the name %s is taken", f.path, lower(e))
-		}
-		taken[lower(e)] = true
-	}
-	if s.log && taken["log"] && importName(f.syntax, "log") != "log" {
+	if s != nil && s.log && taken["log"] && importName(f.syntax, "log") != "log" {
 		return names{}, fmt.Errorf("%s: the name log is taken", f.path)
 	}
 	n := names{server: free("server", "eventserver"), transport: free("transport", "eventtransport"),
-		generated: free(w.Package, w.Package+"events"), es: free("es", "eventServer"), err: "err"}
-	if declaredAgain(f, s) {
+		ingress: free("ingress", "eventingress"), generated: free(w.Package, w.Package+"events"),
+		es: free("es", "eventServer"), err: "err", upstream: free("upstream"), service: free("service", "webhookService"),
+		in: free("in", "incoming"), webhooks: free("webhooks", "webhookHandler")}
+	for _, e := range w.Events {
+		n.events = append(n.events, free(lower(e), lower(e)+"Emitter"))
+	}
+	if s != nil && s.block != nil && s.behind > 0 && declaredAgain(f, s) {
 		n.err = free("eventsErr")
 	}
 	return n, nil
@@ -352,15 +359,7 @@ func addImports(text []byte, f *file, n names, w Wiring, needsLog bool) ([]byte,
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.path, err)
 	}
-	imports := w.Imports()
-	var lines []string
-	for i, name := range []string{n.server, n.transport, n.generated} {
-		alias := ""
-		if name != path.Base(imports[i]) {
-			alias = name + " "
-		}
-		lines = append(lines, fmt.Sprintf("%s%q", alias, imports[i]))
-	}
+	lines := append(w.specs(n, true), w.specs(n, false)...)
 	if needsLog && importName(syntax, "log") == "" {
 		lines = append(lines, `"log"`)
 	}

@@ -6,7 +6,7 @@ import (
 	"mime"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 const needHook = needWebhook | needReceiver | needMain

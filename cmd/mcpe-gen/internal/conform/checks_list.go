@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/validate"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 var listChecks = []check{

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 var occurrenceChecks = []check{
@@ -92,10 +92,11 @@ func withCursor(_ *subject, o occurrence) error {
 }
 
 func validData(s *subject, o occurrence) error {
-	if s.payload == nil {
+	payload := s.payload()
+	if payload == nil {
 		return skipf("the payloadSchema of %s cannot be used", s.Name)
 	}
-	if err := s.payload.Validate(member(o.raw, "data")); err != nil {
+	if err := payload.Validate(member(o.raw, "data")); err != nil {
 		return o.wrong("data that is valid under payloadSchema", "%v", err)
 	}
 	return nil

@@ -5,10 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"mime"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 var pushChecks = []check{
@@ -177,6 +178,7 @@ func checkCancelled(ctx context.Context, r *run) error {
 	settled, _, _ := f.messages()
 	// What is alive of the type goes on meanwhile.
 	r.passing(ctx, r.o.pace.quiet)
+	pause(ctx, r.o.pace.settle) // of one occurrence each stream hears in its turn
 	after, _, _ := f.messages()
 	for _, m := range after[len(before):] {
 		if m.isResponse() {
@@ -227,33 +229,48 @@ func checkBrokenOff(ctx context.Context, r *run) error {
 	return nil
 }
 
+// heldTries is how many polls are cancelled at most until one of them was held: of a type that emits all the time
+// they may be answered first.
+const heldTries = 20
+
 func checkHeldCancelled(ctx context.Context, r *run) error {
+	for range heldTries {
+		if overtaken, err := r.cancelHeld(ctx); !overtaken || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cancelHeld cancels a poll and checks what comes of it; overtaken tells that it was answered before.
+func (r *run) cancelHeld(ctx context.Context) (overtaken bool, err error) {
 	// The newest cursor, so that the poll is likely to be held.
 	_, result, err := r.polled(ctx, r.poll, map[string]any{"cursor": nil})
 	if err != nil {
-		return err
+		return false, err
 	}
 	id := r.nextID()
 	f, body, err := r.open(ctx, request{id: id, method: wire.MethodPoll,
 		params: r.poll.params(map[string]any{"cursor": result.Cursor, "timeoutMs": 20_000})})
 	if err != nil {
-		return err
+		return false, err
 	}
 	f.stop()
-	before, _, _ := f.messages()
-	pause(ctx, r.o.pace.settle)
-	after, _, _ := f.messages()
-	for _, m := range after[len(before):] {
-		// An answer that overtook the cancellation is a result; a cancelled request has none.
-		if m.isResponse() && m.err != nil {
-			return (&exchange{request: body, answer: m}).wrong("no answer to a cancelled request", "error %d", m.err.Code)
+	for range 10 {
+		all, _, _ := f.messages()
+		if i := slices.IndexFunc(all, message.isResponse); i < 0 {
+			pause(ctx, r.o.pace.settle/10)
+		} else if m := all[i]; m.err != nil {
+			return false, (&exchange{request: body, answer: m}).wrong("no answer to a cancelled request", "error %d", m.err.Code)
+		} else { // an answer that overtook the cancellation is a result; a cancelled request has none
+			return true, nil
 		}
 	}
 	x, err := r.call(ctx, wire.MethodList, nil)
 	if err == nil && x.answer.err != nil {
 		err = x.wrong("the list", "error %d", x.answer.err.Code)
 	}
-	return err
+	return false, err
 }
 
 func checkHeartbeat(ctx context.Context, r *run) error {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // A request is one JSON-RPC request as it will be sent.

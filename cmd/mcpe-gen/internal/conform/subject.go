@@ -11,8 +11,8 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/gen/sample"
-	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/validate"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // A subject is an event type that is tried.
@@ -20,7 +20,9 @@ type subject struct {
 	wire.Descriptor
 	// args are arguments that fit, and bad ones that do not; bad is nil when none were found.
 	args, bad json.RawMessage
-	payload   *validate.Schema
+	// payload is nil where payloadSchema cannot be used. It is compiled for the first occurrence: of hundreds of
+	// event types few occur.
+	payload func() *validate.Schema
 	// replay tells that cursors are not null, as the first answer showed.
 	replay bool
 
@@ -98,7 +100,10 @@ func newSubject(d wire.Descriptor) *subject {
 		}
 		s.bad = unfit(in, d.InputSchema)
 	}
-	s.payload, _ = validate.Compile(d.PayloadSchema)
+	s.payload = sync.OnceValue(func() *validate.Schema {
+		payload, _ := validate.Compile(d.PayloadSchema)
+		return payload
+	})
 	return s
 }
 

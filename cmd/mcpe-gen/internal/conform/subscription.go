@@ -7,7 +7,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // A subscription is one by webhook that was made.

@@ -4,14 +4,18 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
 // A display prints what arrives on standard output and everything else on standard error, where, on
@@ -22,6 +26,7 @@ type display struct {
 
 	mu                                sync.Mutex
 	events, gaps, errors, passed, not int
+	refused                           webhook.Refusals
 	status                            bool // the line of counts is on the screen
 }
 
@@ -76,7 +81,7 @@ func (d *display) finish(o Options) {
 	}
 	kept := ""
 	if o.CursorFile != "" {
-		kept = "; the next run goes on from " + o.CursorFile
+		kept = "; the next run with these arguments goes on from " + o.CursorFile
 	}
 	fmt.Fprintf(o.Stderr, "%s in %s%s\n", d.counts(), time.Since(d.began).Round(time.Second), kept)
 }
@@ -178,6 +183,22 @@ func (d *display) interrupted(why string) {
 	d.note("%s", d.paint(yellow, "interrupted, trying again: "+plain.Text(why)))
 }
 
+// refusals takes in what the own endpoint has refused, and shows the first of each kind.
+func (d *display) refusals(r webhook.Refusals) {
+	d.mu.Lock()
+	known := d.refused
+	d.refused = r
+	d.mu.Unlock()
+	if len(r.ByStatus) == len(known.ByStatus) || d.o.Quiet {
+		return
+	}
+	hint := ""
+	if r.ByStatus[http.StatusUnauthorized] > 0 && known.ByStatus[http.StatusUnauthorized] == 0 {
+		hint = "; a server signs with the bytes that the base64 after whsec_ stands for, not with the text, and by a clock that is right"
+	}
+	d.note("%s", d.paint(yellow, plain.Text(r.Last.Error())+hint))
+}
+
 // clear takes the line of counts away, and count writes it; both with mu held.
 func (d *display) clear() {
 	if d.status {
@@ -198,12 +219,25 @@ func (d *display) counts() string {
 	if d.o.Forward != "" {
 		text += fmt.Sprintf(", %d forwarded, %d not", d.passed, d.not)
 	}
+	refused := 0
+	var parts []string
+	for _, status := range slices.Sorted(maps.Keys(d.refused.ByStatus)) {
+		n := int(d.refused.ByStatus[status])
+		refused += n
+		parts = append(parts, fmt.Sprintf("%d with %d", n, status))
+	}
+	if refused > 0 {
+		text += fmt.Sprintf(", %s refused: %s", plural(refused, "delivery"), strings.Join(parts, ", "))
+	}
 	return text
 }
 
 func plural(n int, word string) string {
 	if n == 1 {
 		return "1 " + word
+	}
+	if stem, ok := strings.CutSuffix(word, "y"); ok {
+		word = stem + "ie"
 	}
 	return fmt.Sprintf("%d %ss", n, word)
 }

@@ -9,8 +9,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // forwardTimeout bounds one request to the URL of --forward.

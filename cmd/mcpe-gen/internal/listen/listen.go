@@ -18,10 +18,10 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/file"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // Modes are the delivery modes that can be asked for; auto leaves it to the client, which takes webhook
@@ -99,6 +99,7 @@ func Run(ctx context.Context, o Options) error {
 		if err != nil {
 			return err
 		}
+		defer cursors.Close()
 		co.Cursors = cursors
 	}
 	var err error
@@ -187,7 +188,7 @@ func explain(err error) string {
 // A tail is one subscription being shown.
 type tail struct {
 	o       Options
-	sub     *client.Subscription[json.RawMessage, json.RawMessage]
+	sub     *client.TypedSubscription[json.RawMessage, json.RawMessage]
 	show    *display
 	forward *forwarder
 	// unfinished tells that the last occurrence was not passed on, so that it must come again.
@@ -198,7 +199,7 @@ type tail struct {
 const watchInterval = 500 * time.Millisecond
 
 func (t *tail) run(ctx context.Context, event string) error {
-	t.show.begin(event, t.sub.Mode(), t.o)
+	t.show.begin(event, t.sub.Subscription().Mode(), t.o)
 	watching := make(chan struct{})
 	ended := make(chan struct{})
 	go func() {
@@ -208,8 +209,9 @@ func (t *tail) run(ctx context.Context, event string) error {
 	err := t.follow(ctx)
 	close(watching)
 	<-ended
+	t.show.refusals(t.sub.Subscription().Status().Refused)
 	if !t.unfinished {
-		if ack := t.sub.Ack(); err == nil {
+		if ack := t.sub.Subscription().Ack(); err == nil {
 			err = ack
 		}
 	}
@@ -239,7 +241,7 @@ func (t *tail) follow(ctx context.Context) error {
 					return nil
 				}
 			}
-			if err := t.show.event(ev.Occurrence, t.sub.Mode(), passed); err != nil {
+			if err := t.show.event(ev.Occurrence, t.sub.Subscription().Mode(), passed); err != nil {
 				return err
 			}
 			if t.show.events == t.o.Count {
@@ -268,8 +270,9 @@ func (t *tail) watch(stop <-chan struct{}) {
 			return
 		case <-tick.C:
 		}
-		now := ""
-		if err := t.sub.Status().LastError; err != nil {
+		now, st := "", t.sub.Subscription().Status()
+		t.show.refusals(st.Refused)
+		if err := st.LastError; err != nil && err != st.Refused.Last {
 			now = err.Error()
 		}
 		if now != last && now != "" {

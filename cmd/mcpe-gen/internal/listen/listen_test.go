@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
 func catalog(names ...string) []client.Descriptor {
@@ -119,5 +121,24 @@ func TestLiveCounts(t *testing.T) {
 		if i >= len(lines) || !strings.HasPrefix(lines[i], want) {
 			t.Fatalf("line %d is not %q:\n%q", i, want, lines)
 		}
+	}
+}
+
+// P6: a refused delivery is shown once for each status, with a hint for 401, and counted in the last line.
+func TestRefusals(t *testing.T) {
+	var screen bytes.Buffer
+	o := Options{Stdout: &screen, Stderr: &screen}
+	d := newDisplay(o)
+	bad := func(status int) error { return fmt.Errorf("a delivery was refused with %d: why", status) }
+	d.refusals(webhook.Refusals{})
+	d.refusals(webhook.Refusals{ByStatus: map[int]int64{401: 1}, Last: bad(401)})
+	d.refusals(webhook.Refusals{ByStatus: map[int]int64{401: 5}, Last: bad(401)})
+	d.refusals(webhook.Refusals{ByStatus: map[int]int64{401: 5, 400: 1}, Last: bad(400)})
+	d.finish(o)
+	want := "a delivery was refused with 401: why; a server signs with the bytes that the base64 after whsec_ stands for, not with the text, and by a clock that is right\n" +
+		"a delivery was refused with 400: why\n" +
+		"0 events, 0 gaps, 0 errors, 6 deliveries refused: 1 with 400, 5 with 401 in 0s\n"
+	if screen.String() != want {
+		t.Errorf("%q", screen.String())
 	}
 }

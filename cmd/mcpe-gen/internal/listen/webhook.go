@@ -1,8 +1,8 @@
 package listen
 
 import (
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // checkReceiver refuses a receiver that does not go with the mode.

@@ -37,6 +37,8 @@ type Options struct {
 	Args []string
 	// Filters are those of a list.
 	Filters map[string]string
+	// Confirm is asked, with what would be done, before a verb that cannot be taken back; nil asks nobody.
+	Confirm func(ctx context.Context, what string) error
 	// JSON prints answers as they came.
 	JSON   bool
 	Stdout io.Writer
@@ -52,10 +54,11 @@ type verb struct {
 	body         func(args []string) any
 	columns      []string // of the list that it answers
 	list         string
+	final        string // what it does, of a verb that cannot be taken back; %s stands for the first argument
 }
 
 // Verbs are the names of the verbs, in the order of their help.
-var Verbs = []string{"types", "subscriptions", "show", "attempts", "connections", "retry", "pause", "unpause", "resume", "replay", "end", "disconnect", "revoke", "tail"}
+var Verbs = []string{"types", "subscriptions", "show", "attempts", "connections", "retry", "pause", "unpause", "resume", "replay", "end", "disconnect", "revoke", "outbox", "putback", "drop", "tail"}
 
 var verbs = map[string]verb{
 	"types":         {method: "GET", path: "types", list: "types", columns: []string{"name", "head", "perMinute", "behind", "streams", "pollers", "webhooks", "description"}},
@@ -63,7 +66,7 @@ var verbs = map[string]verb{
 	"connections":   {method: "GET", path: "connections", list: "connections", columns: []string{"id", "principal", "event", "mode", "since", "behind"}},
 	"show":          {method: "GET", path: "subscriptions/%s", args: []string{"ID"}},
 	"attempts": {method: "GET", path: "subscriptions/%s/attempts", args: []string{"ID"}, list: "attempts",
-		columns: []string{"at", "eventId", "number", "tookMs", "status", "category", "nextAt"}},
+		columns: []string{"at", "eventId", "number", "tookMs", "status", "category", "byHand", "nextAt"}},
 	"retry": {method: "POST", path: "subscriptions/%s/send", args: []string{"ID", "EVENT-ID"},
 		body: func(args []string) any { return map[string]string{"eventId": args[1]} }},
 	"replay": {method: "POST", path: "subscriptions/%s/replay", args: []string{"ID", "CURSOR"},
@@ -71,10 +74,13 @@ var verbs = map[string]verb{
 	"pause":      {method: "POST", path: "subscriptions/%s/pause", args: []string{"ID"}},
 	"unpause":    {method: "POST", path: "subscriptions/%s/unpause", args: []string{"ID"}},
 	"resume":     {method: "POST", path: "subscriptions/%s/resume", args: []string{"ID"}},
-	"end":        {method: "POST", path: "subscriptions/%s/end", args: []string{"ID"}},
+	"end":        {method: "POST", path: "subscriptions/%s/end", args: []string{"ID"}, final: "end the subscription %s"},
 	"disconnect": {method: "POST", path: "connections/%s/disconnect", args: []string{"ID"}},
 	"tail":       {method: "GET"},
-	"revoke": {method: "POST", path: "revoke", args: []string{"PRINCIPAL"},
+	"outbox":     {method: "GET", path: "outbox", list: "rejected", columns: []string{"id", "at", "log", "eventId", "bytes", "reason"}},
+	"putback":    {method: "POST", path: "outbox/%s/putback", args: []string{"ID"}},
+	"drop":       {method: "POST", path: "outbox/%s/drop", args: []string{"ID"}, final: "delete the row %s, which was put aside"},
+	"revoke": {method: "POST", path: "revoke", args: []string{"PRINCIPAL"}, final: "end everything that %s has",
 		body: func(args []string) any { return map[string]string{"principal": args[0]} }},
 }
 
@@ -96,6 +102,11 @@ func Run(ctx context.Context, o Options) error {
 	}
 	if o.Verb == "tail" {
 		return o.tail(ctx, base)
+	}
+	if v.final != "" && o.Confirm != nil {
+		if err := o.Confirm(ctx, fmt.Sprintf(v.final, plain.Text(o.Args[0]))); err != nil {
+			return err
+		}
 	}
 	path := v.path
 	if strings.Contains(path, "%s") {
@@ -127,7 +138,7 @@ func Run(ctx context.Context, o Options) error {
 		}
 		var page map[string]any
 		if err := json.Unmarshal(answer, &page); err != nil {
-			return fmt.Errorf("the answer is no JSON object: %w", err)
+			return fmt.Errorf("the answer is not a JSON object: %w", err)
 		}
 		rows, _ := page[v.list].([]any)
 		for _, r := range rows {
@@ -206,7 +217,7 @@ func read(resp *http.Response) ([]byte, error) {
 	case len(answer) > maxAnswer:
 		return nil, fmt.Errorf("the answer has more than %d bytes", maxAnswer)
 	case resp.StatusCode/100 == 3:
-		return nil, errors.New("the server redirects elsewhere, where the token must not go")
+		return nil, errors.New("the server redirects, and the token is not sent to another URL")
 	case resp.StatusCode != http.StatusOK:
 		var p struct{ Detail string }
 		if json.Unmarshal(answer, &p) != nil || p.Detail == "" {

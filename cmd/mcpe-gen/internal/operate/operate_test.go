@@ -42,12 +42,15 @@ func TestRun(t *testing.T) {
 		"GET /ops/api/subscriptions?principal=ann":                   `{"subscriptions":[{"id":"sub_1","principal":"a\u001b[2Jnn","behind":3}],"next":"sub_1"}`,
 		"GET /ops/api/subscriptions?after=sub_1&principal=ann":       `{"subscriptions":[{"id":"sub_2","principal":"ann"}]}`,
 		"GET /ops/api/subscriptions/sub_1":                           `{"id":"sub_1","state":"active","url":"https://a.test/"}`,
-		"GET /ops/api/subscriptions/sub_1/attempts":                  `{"attempts":[{"eventId":"evt_1","number":2,"tookMs":1.5}]}`,
+		"GET /ops/api/subscriptions/sub_1/attempts":                  `{"attempts":[{"eventId":"evt_1","number":2,"tookMs":1.5,"byHand":true}]}`,
 		`POST /ops/api/subscriptions/sub_1/send {"eventId":"evt_1"}`: `{"done":true,"attempt":{"status":204}}`,
 		`POST /ops/api/subscriptions/sub_1/replay {"cursor":"c"}`:    `{"done":true}`,
 		"POST /ops/api/subscriptions/sub_1/pause":                    `{"done":true}`,
 		`POST /ops/api/revoke {"principal":"ann"}`:                   `{"done":true,"ended":3}`,
 		"GET /ops/api/connections":                                   "elsewhere",
+		"GET /ops/api/outbox":                                        `{"rejected":[{"id":"7","log":"e","reason":"it is\u001b no JSON"}]}`,
+		"POST /ops/api/outbox/7/putback":                             `{"done":true}`,
+		"POST /ops/api/outbox/7/drop":                                `{"done":true}`,
 		"POST /ops/api/subscriptions/..%2F..%2Frevoke/end":           `{"done":true}`,
 	})
 	for _, c := range []struct {
@@ -58,14 +61,17 @@ func TestRun(t *testing.T) {
 		{line: "subscriptions", filters: map[string]string{"principal": "ann"}, want: "id     principal      event  state  behind  lastError  url\nsub_1  a\\x1b[2Jnn     -      -      3       -          -\nsub_2  ann            -      -      -       -          -\n"},
 		{line: "show sub_1", want: "id     sub_1\nurl    https://a.test/\nstate  active\n"},
 		{line: "show sub_1", json: true, want: `{"id":"sub_1","state":"active","url":"https://a.test/"}` + "\n"},
-		{line: "attempts sub_1", want: "evt_1    2       1.5"},
+		{line: "attempts sub_1", want: "at eventId number tookMs status category byHand nextAt - evt_1 2 1.5 - - true -"},
 		{line: "retry sub_1 evt_1", want: `{"status":204}`},
 		{line: "replay sub_1 c", want: "done  true\n"},
+		{line: "outbox", want: `7 - e - - it is\x1b no JSON`},
+		{line: "putback 7", want: "done  true\n"},
+		{line: "drop 7", want: "done  true\n"},
 		{line: "pause sub_1", want: "done  true\n"},
 		{line: "end ../../revoke", want: "done  true\n"},
 		{line: "revoke ann", want: "ended  3"},
 		{line: "show sub_x", want: `404: it is not there\x1b[31m`},
-		{line: "connections", want: "redirects elsewhere"},
+		{line: "connections", want: "the server redirects"},
 	} {
 		words := strings.Fields(c.line)
 		var out bytes.Buffer
@@ -132,7 +138,7 @@ func TestTail(t *testing.T) {
 			want: "2026-01-02T03:04:05Z  ping  e\\x1b[2J1  #7  12 bytes  targeted  {\"a\":\"b\"}\n40 passed too fast to be shown\n"},
 		{name: "json", json: true, err: "the server closed the connection",
 			want: `{"event":"ping","eventId":"e\u001b[2J1","timestamp":"2026-01-02T03:04:05Z","position":7,"bytes":12,"targeted":true,"data":{"a":"b"}}` + "\n" + `{"skipped":40}` + "\n"},
-		{name: "moved", event: "moved", err: "redirects elsewhere"},
+		{name: "moved", event: "moved", err: "the server redirects"},
 		{name: "unknown", event: "nothing", err: "404: it is not there"},
 	} {
 		var out bytes.Buffer
@@ -155,5 +161,31 @@ func TestTailInterrupted(t *testing.T) {
 	defer s.Close()
 	if err := Run(ctx, Options{URL: s.URL, Verb: "tail", Stdout: io.Discard}); err != nil {
 		t.Error(err)
+	}
+}
+
+// E18: what cannot be taken back is asked for first, and a no leaves everything as it is.
+func TestConfirm(t *testing.T) {
+	s, asked := peer(t, map[string]string{
+		"POST /ops/api/subscriptions/sub_1/end":      `{"done":true}`,
+		"POST /ops/api/subscriptions/sub_1/pause":    `{"done":true}`,
+		`POST /ops/api/revoke {"principal":"a\nnn"}`: `{"done":true,"ended":3}`,
+	})
+	no := errors.New("no")
+	for _, c := range []struct {
+		verb, argument, what string
+	}{{"end", "sub_1", "end the subscription sub_1"}, {"revoke", "a\nnn", `end everything that a\nnn has`}, {"pause", "sub_1", ""}} {
+		*asked = nil
+		var question string
+		o := Options{URL: s.URL + "/ops", Verb: c.verb, Args: []string{c.argument}, Stdout: io.Discard,
+			Confirm: func(_ context.Context, what string) error { question = what; return no }}
+		err := Run(t.Context(), o)
+		if question != c.what || (err == no) != (c.what != "") || (len(*asked) == 0) != (c.what != "") {
+			t.Errorf("%s: asked %q, %v, requests %q", c.verb, question, err, *asked)
+		}
+		o.Confirm = nil
+		if err := Run(t.Context(), o); err != nil {
+			t.Errorf("%s: %v", c.verb, err)
+		}
 	}
 }

@@ -73,7 +73,7 @@ func (o *Options) passed(name string, data []byte) error {
 		Data                              json.RawMessage
 	}
 	if err := json.Unmarshal(data, &v); err != nil {
-		return fmt.Errorf("the server sent what is no JSON object: %w", err)
+		return fmt.Errorf("the server sent something that is not a JSON object: %w", err)
 	}
 	var err error
 	switch {

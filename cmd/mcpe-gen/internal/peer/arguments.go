@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
-	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
+	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 )
 
 // An input is what of an inputSchema helps to read and explain arguments.

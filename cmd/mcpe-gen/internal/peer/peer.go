@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -71,6 +72,9 @@ func (t Target) Connect(ctx context.Context, o client.Options) (*client.Client, 
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
+		}
+		if op, ok := errors.AsType[*net.OpError](err); ok {
+			err = op // what the layers above add to it is the same for every address
 		}
 		return nil, t.Hinted(fmt.Errorf("connecting to %s: %w", t, err))
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
+	"github.com/mcpe-gen/mcpe-gen/internal/validate"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/validate"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // maxEmit bounds the body of an emit, in bytes: the largest payload that the server takes.
@@ -71,5 +71,6 @@ func (t *trial) take(w http.ResponseWriter, r *http.Request) (int, emitted) {
 	case errors.Is(err, events.ErrIDReused):
 		return http.StatusConflict, emitted{Error: err.Error()}
 	}
-	return http.StatusInternalServerError, emitted{Error: err.Error()}
+	t.warn("%s %s: not emitted: %s", typ.name, plain.Text(id), plain.Text(err.Error()))
+	return http.StatusInternalServerError, emitted{Error: "the event was not emitted; what went wrong is on the server's standard error"}
 }

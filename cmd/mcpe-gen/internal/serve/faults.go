@@ -9,7 +9,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
+	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // maxStreamLife is how long a stream lives at most that is to be broken off.
@@ -39,10 +40,11 @@ func (t *trial) faulty(next http.Handler) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		begin, _ := io.ReadAll(io.LimitReader(r.Body, maxPeek))
+		inbound.Lift(w)
 		if !wait(r.Context(), t.o.Delay) {
 			return
 		}
-		begin, _ := io.ReadAll(io.LimitReader(r.Body, maxPeek))
 		r.Body = struct {
 			io.Reader
 			io.Closer

@@ -12,12 +12,15 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
+	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
@@ -70,9 +73,9 @@ func (t *trial) serveHTTP(ctx context.Context, begin func()) error {
 	mux.Handle("/mcp", t.faulty(transport.NewHandler(t.es, transport.HandlerOptions{})))
 	mux.HandleFunc("POST /emit/{event}", t.emit)
 	addr := l.Addr().(*net.TCPAddr)
-	web := &http.Server{ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler,
+	web := &http.Server{ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler,
 		slog.LevelDebug),
-		Handler: t.addressed(addr, http.NewCrossOriginProtection().Handler(t.known(mux)))}
+		Handler: t.addressed(addr, transport.AllowOrigins(t.known(mux)))}
 	web.RegisterOnShutdown(t.shutdown)
 	where := addr.String()
 	if host, _, _ := net.SplitHostPort(t.o.Address()); host == "localhost" {
@@ -120,10 +123,14 @@ func (t *trial) addressed(addr *net.TCPAddr, next http.Handler) http.Handler {
 }
 
 // known lets callers with the token be somebody. Callers without one are nobody, on loopback; elsewhere
-// they are refused.
+// they are refused, and from one address ten wrong tokens a minute are looked at.
 func (t *trial) known(next http.Handler) http.Handler {
-	verify := func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
+	guesses := &inbound.Guesses{Report: func(failures, addresses int, most string) {
+		t.warn("%d wrong tokens within a minute from %d addresses, most from %s", failures, addresses, plain.Text(most))
+	}}
+	verify := func(_ context.Context, token string, r *http.Request) (*auth.TokenInfo, error) {
 		if subtle.ConstantTimeCompare([]byte(token), []byte(t.o.Token)) != 1 {
+			guesses.Failed(r)
 			return nil, auth.ErrInvalidToken
 		}
 		return &auth.TokenInfo{UserID: somebody}, nil
@@ -135,6 +142,11 @@ func (t *trial) known(next http.Handler) http.Handler {
 			!strings.HasPrefix(r.URL.Path, "/emit/")
 		if t.o.Token == "" || anonymous {
 			next.ServeHTTP(w, r)
+			return
+		}
+		if wait := guesses.Wait(r); wait > 0 && r.Header.Get("Authorization") != "" {
+			w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
+			http.Error(w, "too many wrong tokens came from this address", http.StatusTooManyRequests)
 			return
 		}
 		checked.ServeHTTP(w, r)

@@ -1,6 +1,6 @@
 // Package serve is the trial server behind `mcpe-gen serve`: it serves event files without generated
 // code, for trying them and for authors of clients. It is never meant for production: it keeps nothing,
-// knows one token and believes whatever is posted to it.
+// accepts a single token and trusts whatever is posted to it.
 //
 // Start with [Run]. types.go turns event files into event types, http.go and stdio.go carry them,
 // emit.go takes events by POST, feed.go makes and replays them, and faults.go breaks things on demand.
@@ -20,6 +20,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/gen/sample"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
@@ -116,9 +117,10 @@ type trial struct {
 	es    *server.Server
 	types []*eventType
 	// names finds a type.
-	names map[string]*eventType
-	tools []readtool.Tool
-	lines sync.Mutex
+	names   map[string]*eventType
+	tools   []readtool.Tool
+	samples sample.Maker
+	lines   sync.Mutex
 }
 
 // Run serves until ctx ends, which is a success, or standard input does.

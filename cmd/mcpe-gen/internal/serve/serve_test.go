@@ -13,8 +13,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 const file = `version: 1
@@ -218,5 +221,66 @@ func TestKnown(t *testing.T) {
 		if w.Code != test.want {
 			t.Errorf("%+v: %d", test, w.Code)
 		}
+	}
+}
+
+// Ten wrong tokens of an address are looked at within a minute (S9).
+func TestGuesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		tr := &trial{o: Options{Token: "hush", Stderr: &log}}
+		h := tr.known(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		ask := func(addr, token string) int {
+			r := httptest.NewRequest(http.MethodPost, "/emit/tick", nil)
+			r.RemoteAddr = addr + ":1"
+			r.Header.Set("Authorization", "Bearer "+token)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			return w.Code
+		}
+		for i := range 50 {
+			if got, want := ask("192.0.2.7", "guess"), 401; i < 10 && got != want || i >= 10 && got != 429 {
+				t.Errorf("guess %d: %d", i, got)
+			}
+		}
+		if got := ask("192.0.2.7", "hush"); got != 429 {
+			t.Errorf("the token, from there: %d", got)
+		}
+		if got := ask("192.0.2.8", "hush"); got != 200 {
+			t.Errorf("the token, from elsewhere: %d", got)
+		}
+		time.Sleep(time.Minute + time.Second)
+		synctest.Wait()
+		if got := ask("192.0.2.7", "hush"); got != 200 {
+			t.Errorf("the token, a minute later: %d", got)
+		}
+		if !strings.Contains(log.String(), "10 wrong tokens within a minute") || strings.Count(log.String(), "\n") != 1 {
+			t.Errorf("%q", log.String())
+		}
+	})
+}
+
+// Who emits is not told what the store says (S1).
+func TestEmitTellsNoCause(t *testing.T) {
+	var log bytes.Buffer
+	tr := &trial{o: options(t, Options{}), names: map[string]*eventType{}}
+	tr.o.Stderr = &log
+	var err error
+	if tr.es, err = server.New(mcp.NewServer(&mcp.Implementation{Name: "t", Version: "1"}, nil), server.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.register(); err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.es.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodPost, "/emit/tick", strings.NewReader("{}"))
+	r.Header.Set("Content-Type", "application/json")
+	r.SetPathValue("event", "tick")
+	w := httptest.NewRecorder()
+	tr.emit(w, r)
+	if w.Code != 500 || strings.Contains(w.Body.String(), "events:") || strings.Contains(w.Body.String(), "closed") || !strings.Contains(log.String(), "not emitted: ") {
+		t.Errorf("%d %s, log %q", w.Code, w.Body, log.String())
 	}
 }

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/mcpe-gen/mcpe-gen/gen/sample"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/published"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // An eventType is one that is served.
@@ -25,8 +25,10 @@ type eventType struct {
 // TypeOf is an event type of an event file for arguments and payloads that stay JSON. Whatever its
 // source is, it is emitted.
 func TypeOf(set *schema.Set, e *schema.Event) (events.Type[json.RawMessage, json.RawMessage], error) {
+	input, payload := set.Shared(e.Input), set.Shared(e.Payload)
 	info := events.Info{Name: e.Name, Description: e.Description, Delivery: e.Delivery, NoReplay: !e.Replay,
-		InputSchema: set.Published(e.Input), PayloadSchema: set.Published(e.Payload)}
+		InputSchema: input.JSON(), PayloadSchema: payload.JSON()}
+	*published.Of(&info) = published.Description{Input: input, Payload: payload}
 	for _, m := range e.Match {
 		info.Match = append(info.Match, events.MatchRule{Argument: m.Argument, Path: m.Path, Op: events.MatchOp(m.Op)})
 	}
@@ -37,7 +39,7 @@ func TypeOf(set *schema.Set, e *schema.Event) (events.Type[json.RawMessage, json
 		}
 	}
 	var err error
-	t.Fingerprint, err = wire.Fingerprint(t.InputSchema, t.PayloadSchema)
+	t.Fingerprint, err = set.Fingerprint(input, payload)
 	return t, err
 }
 
@@ -90,7 +92,7 @@ func (t *trial) add(set *schema.Set, e *schema.Event) error {
 	if s.emit, err = server.Register(t.es, typ, server.Hooks[json.RawMessage, json.RawMessage]{}, more...); err != nil {
 		return fmt.Errorf("%s: %w", e.File.Path, err)
 	}
-	if v, ok := sample.Value(typ.PayloadSchema); ok {
+	if v, ok := t.samples.Value(set.Shared(e.Payload)); ok {
 		s.sample = v
 	} else if t.o.Sample > 0 {
 		t.warn("%s has no samples: none was found that fits its payloadSchema", e.Name)

@@ -21,12 +21,16 @@ var (
 	// parties are in nearly every body; only their names are kept, and their kin not at all.
 	parties = map[string][]string{"repository": {"full_name", "html_url"}, "organization": {"login"}, "sender": {"login"}}
 	strange = []string{"installation", "enterprise", "changes"}
+	// identifying are the members that say which thing an object is. GitHub's schemas require and forbid null of many
+	// others that GitHub leaves out or sends as null, so that only these are required, and what the event is about.
+	identifying = []string{"id", "full_name", "login", "action", "ref", "sha"}
 	// prose is text of any length, for which there is a link.
 	prose = []string{"body", "comment", "description", "message"}
 )
 
 // A projector writes the part of a body's schema that is kept.
 type projector struct {
+	event       string
 	definitions *source.Node
 	out         *strings.Builder
 }
@@ -40,7 +44,7 @@ func project(p provider.Provider, event, action string, body *source.Node) strin
 		name, from = event+"."+action, "{provider: "+p.Name+", event: "+event+", action: "+action+"}"
 		description = "GitHub's webhook " + event + ", action " + action + "."
 	}
-	w := &projector{definitions: body.Get("definitions"), out: &b}
+	w := &projector{event: event, definitions: body.Get("definitions"), out: &b}
 	top := w.views(body)
 	fmt.Fprintf(&b, "  - name: %s\n    description: %s\n    from: %s\n    inputSchema:\n", name, description, from)
 	w.arguments(top, action == "" && len(p.ActionsOf(event)) > 0)
@@ -93,14 +97,17 @@ type choice func(member string, views []*source.Node) []string
 // object writes an object schema with the members of which anything is kept.
 func (w *projector) object(views []*source.Node, margin string, choose choice, actions []string) {
 	w.out.WriteString(margin + "type: object\n" + margin + "properties:\n")
-	var required []string
+	var names []string
 	for _, name := range w.members(views) {
-		of := w.property(views, name)
-		keep := choose(name, of)
-		if keep == nil || !w.value(name, of, margin+"  ", keep, actions) {
-			continue
+		if choose(name, w.property(views, name)) != nil {
+			names = append(names, name)
 		}
-		if w.isRequired(views, name) {
+	}
+	certain := w.certain(views, names)
+	var required []string
+	for _, name := range names {
+		of, sure := w.property(views, name), slices.Contains(certain, name)
+		if w.value(name, of, !sure, margin+"  ", choose(name, of), actions) && sure {
 			required = append(required, name)
 		}
 	}
@@ -109,16 +116,12 @@ func (w *projector) object(views []*source.Node, margin string, choose choice, a
 	}
 }
 
-// value writes one member; false when nothing of it is kept.
-func (w *projector) value(name string, views []*source.Node, margin string, keep, actions []string) bool {
+// value writes one member, which may be null or not; false when nothing of it is kept.
+func (w *projector) value(name string, views []*source.Node, null bool, margin string, keep, actions []string) bool {
 	kind := w.kind(views)
-	null := ""
-	if w.nullable(views) {
-		null = ", 'null'"
-	}
 	typed := kind
-	if null != "" {
-		typed = "[" + kind + null + "]"
+	if null {
+		typed = "[" + kind + ", 'null']"
 	}
 	switch kind {
 	case "object":
@@ -136,7 +139,7 @@ func (w *projector) value(name string, views []*source.Node, margin string, keep
 			return false
 		}
 		w.out.WriteString(margin + name + ":\n")
-		if null != "" {
+		if null {
 			// The members come behind the type, and the type is written here.
 			mark := w.out.Len()
 			w.object(views, margin+"  ", chosen(names), nil)
@@ -151,8 +154,7 @@ func (w *projector) value(name string, views []*source.Node, margin string, keep
 		if name != "labels" || !w.member(items, "name") {
 			return false
 		}
-		w.out.WriteString(margin + name + ": {type: array, items: {type: object, properties: {name: {type: string}}, " +
-			"required: [name]}}\n")
+		w.out.WriteString(margin + name + ": {type: [array, 'null'], items: {type: object, properties: {name: {type: string}}, required: [name]}}\n")
 	case "integer", "number":
 		fmt.Fprintf(w.out, "%s%s: {type: %s, minimum: 0, maximum: 9007199254740991}\n", margin, name, typed)
 	case "string":
@@ -292,6 +294,27 @@ func (w *projector) first(views []*source.Node, keyword string) string {
 		}
 	}
 	return ""
+}
+
+// certain are the members that a body has and that are not null, as far as GitHub's schemas can be trusted: those
+// that say which thing it is and what the event is about, or the first that is required where there is none of them.
+func (w *projector) certain(views []*source.Node, names []string) []string {
+	var required, certain []string
+	for _, name := range names {
+		of := w.property(views, name)
+		if !w.isRequired(views, name) || w.nullable(of) {
+			continue
+		}
+		required = append(required, name)
+		about := w.kind(of) == "object" && (parties[name] != nil || strings.Contains(w.event, name))
+		if about || slices.Contains(identifying, name) {
+			certain = append(certain, name)
+		}
+	}
+	if len(certain) == 0 && len(required) > 0 {
+		certain = required[:1]
+	}
+	return certain
 }
 
 // isRequired reports whether every schema that describes the member requires it, so that any body has it.

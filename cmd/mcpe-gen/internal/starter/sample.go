@@ -46,12 +46,14 @@ func (s *Starter) Sample() ([]byte, error) {
 	case "slack":
 		around = map[string]*source.Node{"/type": yaml.Text("event_callback"), "/event_id": yaml.Text("Ev1"),
 			"/event/type": yaml.Text(e.From.Event)}
+	case "gitlab":
+		around["/object_kind"] = yaml.Text(e.From.Event)
 	case "standard-webhooks":
 		around["/type"] = yaml.Text(e.From.Event)
 	case "hmac":
 		around = map[string]*source.Node{"/type": yaml.Text(e.From.Event), e.From.ID: yaml.Text("delivery-1")}
 	}
-	for _, at := range []string{"/id", "/type", "/created", "/event_id", "/event/type", "/action"} {
+	for _, at := range []string{"/id", "/type", "/created", "/event_id", "/event/type", "/action", "/object_kind"} {
 		if v := around[at]; v != nil {
 			put(body, at, v)
 		}

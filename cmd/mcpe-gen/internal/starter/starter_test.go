@@ -86,8 +86,8 @@ func TestUnknown(t *testing.T) {
 			t.Errorf("%s %q: %v, want %s", c.service, c.event, err, c.want)
 		}
 	}
-	if _, err := New("gitlab", nil); err == nil {
-		t.Error("gitlab has nothing to start from")
+	if _, err := New("gitea", nil); err == nil {
+		t.Error("gitea has nothing to start from")
 	}
 	if s, err := New("stripe", []string{"invoice.paid", "invoice.paid"}); err != nil || len(s.Events) != 1 {
 		t.Errorf("named twice: %+v %v", s, err)

@@ -1,6 +1,9 @@
 // Command throwaway starts a PostgreSQL of its own from local binaries, prints its connection string and
 // stops it again when its standard input ends. Without binaries it says so and exits with 3. It is for
 // programs that are no tests: `make demo` and `make bench`.
+//
+// With a command, as in `throwaway go test ./...`, it runs that instead, with one PostgreSQL for all its tests, and
+// exits with its code.
 package main
 
 import (
@@ -17,6 +20,14 @@ import (
 func main() {
 	durable := flag.Bool("durable", false, "commits reach the disk, as PostgreSQL comes")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		code, err := pgtest.Run(flag.Args())
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "throwaway:", err)
+			code = max(code, 1)
+		}
+		os.Exit(code)
+	}
 	settings := pgtest.Fast
 	if *durable {
 		settings = pgtest.Durable

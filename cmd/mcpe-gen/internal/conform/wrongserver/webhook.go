@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
-	"github.com/mcpe-gen/mcpe-gen/runtime/wire"
 )
 
 // A subscription is one by webhook.

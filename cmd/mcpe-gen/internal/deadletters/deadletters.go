@@ -1,0 +1,235 @@
+// Package deadletters shows what a consumer gave up, and has it tried again or dropped: the verb deadletters.
+package deadletters
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
+	"github.com/mcpe-gen/mcpe-gen/runtime/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/file"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
+)
+
+// Options are what the verb was given.
+type Options struct {
+	// Path is that of a store of package file or sqlite.
+	Path string
+	// KeyFile has the key of an SQLite store that has one: its bytes, or those in base64.
+	KeyFile string
+	// Verb is list, show, retry or drop; Args are sequences.
+	Verb string
+	Args []string
+	// JSON writes a letter a line.
+	JSON   bool
+	Stdout io.Writer
+}
+
+// A UsageError is a mistake in the command line.
+type UsageError struct{ reason string }
+
+func (e *UsageError) Error() string { return e.reason }
+
+func usagef(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
+
+// Run does what the verb says. retry and drop change all of the letters or, if one is not there, none.
+func Run(ctx context.Context, o Options) error {
+	do := map[string]func(context.Context, store.DeadLetterStore, []store.DeadLetter) error{
+		"list":  o.list,
+		"show":  o.show,
+		"retry": o.each("will be tried again", store.DeadLetterStore.RetryDeadLetter),
+		"drop":  o.each("dropped", store.DeadLetterStore.DeleteDeadLetter),
+	}[o.Verb]
+	if do == nil {
+		return usagef("%q is no verb of deadletters: list, show, retry or drop", o.Verb)
+	}
+	wanted, err := o.sequences()
+	if err != nil {
+		return err
+	}
+	s, err := o.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	letters, err := find(ctx, s, wanted)
+	if err != nil {
+		return err
+	}
+	if err := do(ctx, s, letters); err != nil {
+		return err
+	}
+	return s.Close()
+}
+
+// sequences reads the arguments, of which list has none and the others one or more.
+func (o *Options) sequences() ([]uint64, error) {
+	if o.Verb == "list" && len(o.Args) > 0 {
+		return nil, usagef("list takes no arguments")
+	}
+	if o.Verb != "list" && len(o.Args) == 0 {
+		return nil, usagef("%s needs the sequence of a dead letter, which list shows", o.Verb)
+	}
+	var wanted []uint64
+	for _, a := range o.Args {
+		n, err := strconv.ParseUint(a, 10, 64)
+		if err != nil || n == 0 {
+			return nil, usagef("%q is no sequence of a dead letter", a)
+		}
+		wanted = append(wanted, n)
+	}
+	return wanted, nil
+}
+
+// A letterStore is open until Close, which can be called again.
+type letterStore interface {
+	store.DeadLetterStore
+	io.Closer
+}
+
+// open opens the store by what its file begins with.
+func (o *Options) open(ctx context.Context) (letterStore, error) {
+	f, err := os.Open(o.Path)
+	if err != nil {
+		return nil, err
+	}
+	begin := make([]byte, 16)
+	_, err = io.ReadFull(f, begin)
+	f.Close()
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, err
+	}
+	if !bytes.HasPrefix(begin, []byte("SQLite format 3")) {
+		if o.KeyFile != "" {
+			return nil, usagef("%s is no SQLite store; a key does not open it", o.Path)
+		}
+		return file.OpenCursors(o.Path)
+	}
+	var options sqlite.Options
+	if o.KeyFile != "" {
+		if options.Key, err = os.ReadFile(o.KeyFile); err != nil {
+			return nil, fmt.Errorf("--key-file: %w", err)
+		}
+		if n := len(options.Key); n != 16 && n != 24 && n != 32 {
+			if options.Key, err = base64.StdEncoding.DecodeString(string(bytes.TrimSpace(options.Key))); err != nil {
+				return nil, fmt.Errorf("--key-file: %s has %d bytes: neither a key of 16, 24 or 32 bytes nor one in base64", o.KeyFile, n)
+			}
+		}
+	}
+	return sqlite.Open(ctx, o.Path, options)
+}
+
+// find returns the letters that are wanted, or all; one that is not there is an error.
+func find(ctx context.Context, s store.DeadLetterStore, wanted []uint64) ([]store.DeadLetter, error) {
+	missing := map[uint64]bool{}
+	for _, n := range wanted {
+		missing[n] = true
+	}
+	var found []store.DeadLetter
+	for d, err := range client.DeadLetters(ctx, s) {
+		if err != nil {
+			return nil, err
+		}
+		if wanted == nil || missing[d.Sequence] {
+			found = append(found, d)
+			delete(missing, d.Sequence)
+		}
+	}
+	for _, n := range wanted {
+		if missing[n] {
+			return nil, fmt.Errorf("there is no dead letter %d", n)
+		}
+	}
+	return found, nil
+}
+
+func (o *Options) list(_ context.Context, _ store.DeadLetterStore, letters []store.DeadLetter) error {
+	if o.JSON {
+		return o.lines(letters)
+	}
+	if len(letters) == 0 {
+		_, err := fmt.Fprintln(o.Stdout, "no dead letters")
+		return err
+	}
+	t := tabwriter.NewWriter(o.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "SEQUENCE\tEVENT\tEVENT ID\tTRIES\tLAST TRY\t\tERROR")
+	for _, d := range letters {
+		state := ""
+		if d.Due {
+			state = "due"
+		}
+		first, _, _ := bytes.Cut([]byte(d.Error), []byte("\n"))
+		fmt.Fprintf(t, "%d\t%s\t%s\t%d\t%s\t%s\t%s\n", d.Sequence, plain.Text(d.Event), plain.Text(d.EventID), d.Tries,
+			d.Last.UTC().Format(time.RFC3339), state, plain.Text(string(first)))
+	}
+	return t.Flush()
+}
+
+func (o *Options) show(_ context.Context, _ store.DeadLetterStore, letters []store.DeadLetter) error {
+	if o.JSON {
+		return o.lines(letters)
+	}
+	for _, d := range letters {
+		text, err := json.MarshalIndent(d, "", "  ")
+		if err != nil { // the payload is no JSON
+			text, err = json.MarshalIndent(quoted(d), "", "  ")
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(o.Stdout, "%s\n", plain.JSON(text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *Options) lines(letters []store.DeadLetter) error {
+	for _, d := range letters {
+		text, err := json.Marshal(d)
+		if err != nil {
+			text, err = json.Marshal(quoted(d))
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(o.Stdout, "%s\n", plain.JSON(text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// quoted has the payload, which is no JSON, as a string.
+func quoted(d store.DeadLetter) store.DeadLetter {
+	d.Data, _ = json.Marshal(string(d.Data))
+	if !json.Valid(d.Meta) {
+		d.Meta, _ = json.Marshal(string(d.Meta))
+	}
+	return d
+}
+
+// each changes one letter after the other.
+func (o *Options) each(done string, change func(store.DeadLetterStore, context.Context, uint64) (bool, error)) func(context.Context, store.DeadLetterStore, []store.DeadLetter) error {
+	return func(ctx context.Context, s store.DeadLetterStore, letters []store.DeadLetter) error {
+		for _, d := range letters {
+			if _, err := change(s, ctx, d.Sequence); err != nil {
+				return fmt.Errorf("dead letter %d: %w", d.Sequence, err)
+			}
+			if _, err := fmt.Fprintf(o.Stdout, "%d %s %s: %s\n", d.Sequence, plain.Text(d.Event), plain.Text(d.EventID), done); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}

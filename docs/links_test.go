@@ -1,0 +1,154 @@
+package docs_test
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+var (
+	// fence matches a code block, whose text is neither a heading nor a link.
+	fence = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
+	// heading matches a heading of any level.
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	// link matches the target of a link or of an image.
+	link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	// named matches a page as comments, messages and CHANGELOG name it: docs/server.md.
+	named = regexp.MustCompile(`\bdocs/[a-z-]+\.md\b`)
+)
+
+// prose returns a page without its code blocks.
+func prose(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fence.ReplaceAllString(string(text), "")
+}
+
+// anchors returns the anchors of a page's headings, as GitHub makes them.
+func anchors(page string) []string {
+	var all []string
+	for _, m := range heading.FindAllStringSubmatch(page, -1) {
+		all = append(all, strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-', r == '_', unicode.IsLetter(r), unicode.IsDigit(r):
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, m[1]))
+	}
+	return all
+}
+
+func TestAnchors(t *testing.T) {
+	got := anchors("# A page\n\n## `lint` and CI's 3 rules\n\ntext\n### stdio, in-memory\n")
+	if want := []string{"a-page", "lint-and-cis-3-rules", "stdio-in-memory"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
+// Every link of a page leads to a file of the repository, and to a heading of it if it names one.
+func TestLinks(t *testing.T) {
+	pages, err := filepath.Glob("../*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, page := range append(pages, inside...) {
+		for _, m := range link.FindAllStringSubmatch(prose(t, page), -1) {
+			if strings.Contains(m[1], ":") { // another host, or a mail address
+				continue
+			}
+			checked++
+			file, anchor, _ := strings.Cut(m[1], "#")
+			target := page
+			if file != "" {
+				target = filepath.Join(filepath.Dir(page), filepath.FromSlash(file))
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s links to %s: %v", page, m[1], err)
+			} else if anchor != "" && !slices.Contains(anchors(prose(t, target)), anchor) {
+				t.Errorf("%s links to %s, which has no such heading", page, m[1])
+			}
+		}
+	}
+	if checked < 100 {
+		t.Errorf("only %d links were found", checked)
+	}
+}
+
+// A page that a comment, a message or the changelog names exists.
+func TestNamedPages(t *testing.T) {
+	checked := 0
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := entry.Name()
+		if entry.IsDir() {
+			if name == "bin" || name == "node_modules" || strings.HasPrefix(name, ".") && name != ".." && name != ".github" {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !slices.Contains([]string{".go", ".md", ".yaml", ".yml", ".tmpl", ".txtar"}, filepath.Ext(name)) {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for line := range bytes.Lines(text) {
+			if !bytes.Contains(line, []byte("docs/")) {
+				continue
+			}
+			for _, page := range named.FindAllString(string(line), -1) {
+				checked++
+				if _, err := os.Stat(filepath.Join("..", page)); err != nil {
+					t.Errorf("%s names %s, which does not exist", path, page)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if checked < 30 {
+		t.Errorf("only %d names of pages were found", checked)
+	}
+}
+
+// references are pages to look things up in, which may be long; architecture.md is the maintainers' page.
+var references = []string{"event-file.md", "requirements.md", "architecture.md"}
+
+// A page for readers has at most 2,500 words.
+func TestPagesAreShort(t *testing.T) {
+	pages, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range append(pages, "../README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(strings.Fields(string(text))); n > 2500 && !slices.Contains(references, page) {
+			t.Errorf("%s has %d words: split it", page, n)
+		}
+	}
+}

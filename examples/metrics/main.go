@@ -1,0 +1,141 @@
+// Command metrics is an MCP server whose measurements Prometheus reads:
+//
+//	metrics -http 127.0.0.1:8080 -metrics 127.0.0.1:9464
+//
+// MCP is served on /mcp, and POST /tickets?title=… opens a ticket, which emits ticket.created. GET /metrics is on an
+// address of its own, for Prometheus alone. alerts.yaml beside it has the alerts of docs/observability.md as rules for
+// Prometheus, and dashboard.json draws the same metrics in Grafana.
+//
+// It is a module of its own, so that nobody who uses mcpe-gen downloads the OpenTelemetry SDK and an exporter that they
+// did not choose.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/otlptranslator"
+	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
+)
+
+// shutdownTime bounds an orderly end.
+const shutdownTime = 8 * time.Second
+
+type options struct{ http, metrics string }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var o options
+	flag.StringVar(&o.http, "http", "127.0.0.1:8080", "address to serve MCP (/mcp) and the desk (/tickets) on")
+	flag.StringVar(&o.metrics, "metrics", "127.0.0.1:9464", "address to serve /metrics on")
+	flag.Parse()
+	if err := run(ctx, o, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "metrics:", err)
+		os.Exit(1)
+	}
+}
+
+// newMeters returns a provider whose measurements handler shows to Prometheus, as names of letters, digits and _ with
+// the unit and _total at their end.
+func newMeters() (provider *sdkmetric.MeterProvider, handler http.Handler, err error) {
+	registry := prometheus.NewRegistry()
+	exporter, err := otelprometheus.New(
+		otelprometheus.WithRegisterer(registry),
+		otelprometheus.WithTranslationStrategy(otlptranslator.UnderscoreEscapingWithSuffixes),
+		otelprometheus.WithoutScopeInfo())
+	if err != nil {
+		return nil, nil, err
+	}
+	return sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter)), promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), nil
+}
+
+// run serves until ctx ends.
+func run(ctx context.Context, o options, stderr io.Writer) (err error) {
+	log := slog.New(slog.NewTextHandler(stderr, nil))
+	meters, shown, err := newMeters()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, meters.Shutdown(context.WithoutCancel(ctx))) }()
+
+	srv := mcp.NewServer(&mcp.Implementation{Name: "metrics", Version: "0.1.0"}, nil)
+	es, err := server.New(srv, server.Options{
+		Meter:   meters.Meter("github.com/mcpe-gen/mcpe-gen"),
+		Webhook: &server.WebhookOptions{},
+		Logger:  log,
+	})
+	if err != nil {
+		return err
+	}
+	created, err := tickets.RegisterTicketCreated(es, tickets.TicketCreatedHooks{})
+	if err != nil {
+		return err
+	}
+
+	public := http.NewServeMux()
+	public.Handle("/mcp", transport.NewHandler(es, transport.HandlerOptions{Direct: true}))
+	public.HandleFunc("POST /tickets", func(w http.ResponseWriter, r *http.Request) {
+		err := created.Emit(r.Context(), tickets.TicketCreatedPayload{
+			TicketID: rand.Text(), Title: r.FormValue("title"), Severity: tickets.SeverityNormal, OpenedAt: events.NewTime(time.Now().UTC())})
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+	})
+	private := http.NewServeMux()
+	private.Handle("GET /metrics", shown)
+
+	stop := []func(context.Context) error{es.Shutdown}
+	failed := make(chan error, 2)
+	for _, s := range []struct {
+		what, address string
+		handler       http.Handler
+	}{{"MCP", o.http, public}, {"metrics", o.metrics, private}} {
+		listener, err := net.Listen("tcp", s.address)
+		if err != nil {
+			return errors.Join(err, stopAll(stop))
+		}
+		web := &http.Server{Handler: s.handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+			ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+		stop = append(stop, web.Shutdown)
+		go func() { failed <- web.Serve(listener) }()
+		fmt.Fprintf(stderr, "%s on http://%s\n", s.what, listener.Addr())
+	}
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	return errors.Join(err, stopAll(stop))
+}
+
+// stopAll ends streams and then the servers that carry them.
+func stopAll(stop []func(context.Context) error) (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
+	defer cancel()
+	for _, f := range stop {
+		err = errors.Join(err, f(ctx))
+	}
+	return err
+}

@@ -1,0 +1,324 @@
+package ir
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/model"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+// content describes the values of n in full.
+func (d *describer) content(n *source.Node, name string) model.Type {
+	sh := d.shape(n)
+	var t model.Type
+	switch sh.kind {
+	case refShape:
+		return d.referred(n, sh)
+	case scalarShape:
+		t = d.scalarType(sh)
+	case enumShape:
+		t = enumType(sh)
+	case structShape:
+		t = d.objectType(sh.facts, sh.object, name)
+	case mapShape:
+		t = d.mapType(sh.elem, name)
+	case arrayShape:
+		t = d.arrayType(sh.facts, sh.elem, name)
+	case unionShape:
+		t = d.unionType(sh.union, name)
+	case neverShape:
+		t = model.Type{Kind: model.Never}
+	case externalShape:
+		t = d.open(sh, name)
+	default:
+		t = model.Type{Kind: model.Any, Reason: "the schema cannot be typed"}
+	}
+	t.Nullable = (sh.null || d.nullable(n)) && t.Kind != model.Any && t.Kind != model.Null
+	return t
+}
+
+func (d *describer) scalarType(sh *shape) model.Type {
+	f := sh.facts
+	if f == nil {
+		f = d.gather(sh.node)
+	}
+	switch sh.base {
+	case Bool:
+		return model.Type{Kind: model.Boolean}
+	case Int64:
+		return numeric(model.Integer, f)
+	case Float64:
+		return numeric(model.Number, f)
+	}
+	return text(f)
+}
+
+func numeric(kind string, f *facts) model.Type {
+	return model.Type{
+		Kind: kind, Format: wordOf(f, "format"), Minimum: bound(f, "minimum", 1), Maximum: bound(f, "maximum", -1),
+		ExclusiveMinimum: bound(f, "exclusiveMinimum", 1), ExclusiveMaximum: bound(f, "exclusiveMaximum", -1), MultipleOf: bound(f, "multipleOf", 1),
+	}
+}
+
+func text(f *facts) model.Type {
+	return model.Type{
+		Kind: model.String, Format: wordOf(f, "format"), ContentEncoding: wordOf(f, "contentEncoding"), Pattern: wordOf(f, "pattern"),
+		MinLength: bound(f, "minLength", 1), MaxLength: bound(f, "maxLength", -1),
+	}
+}
+
+func wordOf(f *facts, keyword string) string {
+	if n := f.get(keyword); n != nil && n.Kind == source.String {
+		return n.Text
+	}
+	return ""
+}
+
+func bound(f *facts, keyword string, sign int) json.Number {
+	if n := f.tightest(keyword, sign); n != nil {
+		return json.Number(n.Text)
+	}
+	return ""
+}
+
+// enumType is a const where one value alone is valid: no other can come before the schema changes.
+func enumType(sh *shape) model.Type {
+	if len(sh.values) == 1 && !sh.open {
+		return model.Type{Kind: model.Const, Value: sh.values[0].JSON()}
+	}
+	t := model.Type{Kind: model.Enum, Base: "json"}
+	switch sh.base {
+	case String:
+		t.Base = "string"
+	case Int64, Float64:
+		t.Base = "number"
+	case Bool:
+		t.Base = "boolean"
+	}
+	for _, v := range sh.values {
+		value := model.Value{Value: v.JSON()}
+		if at := v.Parent; at != nil && at.Kind == source.Object && at.Get("const") == v {
+			value.Description = docOf(at).Text
+		}
+		t.Values = append(t.Values, value)
+	}
+	return t
+}
+
+func (d *describer) objectType(f *facts, o *object, name string) model.Type {
+	t := model.Type{Kind: model.Object, Members: []model.Member{}}
+	for _, m := range o.members {
+		t.Members = append(t.Members, d.member(m, name))
+	}
+	if f == nil {
+		return t
+	}
+	for _, p := range f.parts { // and what no struct tag can name
+		for _, m := range membersOf(p.Get("properties")) {
+			if tagged(m.Key) || slices.ContainsFunc(t.Members, func(have model.Member) bool { return have.Name == m.Key }) {
+				continue
+			}
+			if n := d.memberSchema(f, m.Key); d.allowed(n) != 0 && !d.never(n) {
+				t.Members = append(t.Members, d.member(member{m.Key, m.KeyRange, n, f.requires(m.Key)}, name))
+			}
+		}
+	}
+	if open, extra := d.others(f); open {
+		x := model.Type{Kind: model.Any, Reason: "the schema allows members of any name and type"}
+		if extra != nil {
+			x = d.typeOf(extra, name+segment(extra, "Value"))
+		}
+		t.Extra = &x
+	}
+	return t
+}
+
+func (d *describer) member(m member, of string) model.Member {
+	out := model.Member{Name: m.key, Required: m.required, Pos: m.at.Start.String(),
+		Type: model.Type{Kind: model.Any, Reason: "the member is not described in the properties"}}
+	if m.node == nil {
+		return out
+	}
+	doc := docOf(m.node)
+	out.Description, out.Deprecated = doc.Text, doc.Deprecated
+	if def := m.node.Get("default"); def != nil {
+		out.Default = def.JSON()
+	}
+	out.Type = d.typeOf(m.node, of+goName(m.node, m.key))
+	return out
+}
+
+func (d *describer) mapType(elem *source.Node, name string) model.Type {
+	values := model.Type{Kind: model.Any, Reason: "the schema says nothing about the values"}
+	if elem != nil {
+		values = d.typeOf(elem, name+segment(elem, "Value"))
+	}
+	return model.Type{Kind: model.Map, Items: &values}
+}
+
+// maxTuple bounds the elements that are described one by one.
+const maxTuple = 64
+
+func (d *describer) arrayType(f *facts, elem *source.Node, name string) model.Type {
+	if f == nil {
+		f = &facts{}
+	}
+	t := model.Type{Kind: model.Array, MinItems: bound(f, "minItems", 1), MaxItems: bound(f, "maxItems", -1)}
+	if elem != nil {
+		items := d.typeOf(elem, name+segment(elem, "Item"))
+		t.Items = &items
+		return t
+	}
+	first, rest, ok := positional(f)
+	if !ok {
+		t.Items = &model.Type{Kind: model.Any, Reason: "the schema says nothing that holds for all elements"}
+		return t
+	}
+	t.Kind = model.Tuple
+	closed := -1
+	if n, err := strconv.Atoi(string(t.MaxItems)); err == nil {
+		closed = n
+	}
+	for i, n := range first {
+		e := d.typeOf(n, name+"Item"+strconv.Itoa(i+1))
+		if e.Kind == model.Never || closed >= 0 && i >= closed {
+			return t
+		}
+		t.Elements = append(t.Elements, e)
+	}
+	if closed >= 0 && closed <= len(first) {
+		return t
+	}
+	behind := model.Type{Kind: model.Any, Reason: "the schema says nothing about further elements"}
+	if rest != nil {
+		behind = d.typeOf(rest, name+segment(rest, "Item"))
+	}
+	if behind.Kind != model.Never {
+		t.Rest = &behind
+	}
+	return t
+}
+
+// positional returns the schemas of the first elements and that of the others, if one part alone says which they are.
+func positional(f *facts) (first []*source.Node, rest *source.Node, ok bool) {
+	for _, p := range f.parts {
+		prefix, items := itemsOf(p.Get("prefixItems")), p.Get("items")
+		if items != nil && items.Kind == source.Array {
+			prefix, items = items.Items, p.Get("additionalItems")
+		}
+		switch {
+		case len(prefix) == 0 && items == nil:
+		case first != nil || rest != nil || len(prefix) == 0 || len(prefix) > maxTuple:
+			return nil, nil, false
+		default:
+			first, rest = prefix, items
+		}
+	}
+	return first, rest, first != nil
+}
+
+func (d *describer) unionType(plan *unionPlan, name string) model.Type {
+	t := model.Type{Kind: model.Union, Discriminator: plan.tag}
+	for _, v := range plan.variants {
+		variant := model.Variant{Type: d.typeOf(v.node, name+segment(v.node, Suffix(unquoted(v.tags[0]))))}
+		for _, tag := range v.tags {
+			text := json.RawMessage(tag)
+			if !plan.literal {
+				text = source.AppendString(nil, tag)
+			}
+			variant.Tags = append(variant.Tags, text)
+		}
+		t.Variants = append(t.Variants, variant)
+	}
+	return t
+}
+
+// open describes values that Go keeps as JSON.
+func (d *describer) open(sh *shape, name string) model.Type {
+	unknown := model.Type{Kind: model.Any, Reason: sh.why}
+	if sh.why == nullAlone {
+		return model.Type{Kind: model.Null}
+	}
+	f := sh.facts
+	if f == nil || f.never != nil || f.kinds == 0 || f.listed {
+		return unknown
+	}
+	if len(f.unions) > 0 {
+		if len(f.unions) > 1 {
+			return unknown
+		}
+		return d.formUnion(f, name, unknown)
+	}
+	if f.kinds&^kNull == anyKind&^kNull {
+		return unknown
+	}
+	t := model.Type{Kind: model.Union}
+	add := func(v model.Type) { t.Variants = append(t.Variants, model.Variant{Type: v}) }
+	if f.kinds&kBool != 0 {
+		add(model.Type{Kind: model.Boolean})
+	}
+	switch {
+	case f.kinds&kFraction != 0:
+		add(numeric(model.Number, f))
+	case f.kinds&kInteger != 0:
+		add(numeric(model.Integer, f))
+	}
+	if f.kinds&kString != 0 {
+		add(text(f))
+	}
+	if f.kinds&kArray != 0 {
+		add(d.arrayType(f, d.array(f).elem, name))
+	}
+	if f.kinds&kObject != 0 {
+		add(d.objectAmong(f, name))
+	}
+	return t
+}
+
+// objectAmong describes the objects among values of several types.
+func (d *describer) objectAmong(f *facts, name string) model.Type {
+	if i, ok := d.objects[f.node]; ok {
+		return model.Type{Kind: model.Ref, Ref: d.out.Types[i].Name}
+	}
+	sh := d.objectShape(f)
+	switch sh.kind {
+	case mapShape:
+		return d.mapType(sh.elem, name)
+	case structShape:
+		i := d.define(f.node, name+"Object")
+		d.objects[f.node] = i
+		t := d.objectType(f, sh.object, d.out.Types[i].Name)
+		d.out.Types[i].Type = t
+		return model.Type{Kind: model.Ref, Ref: d.out.Types[i].Name}
+	}
+	return model.Type{Kind: model.Any, Reason: "the schema cannot be typed"}
+}
+
+// formUnion describes variants that are told apart by their form.
+func (d *describer) formUnion(f *facts, name string, unknown model.Type) model.Type {
+	u := f.unions[0]
+	var rest []*source.Node
+	for _, v := range u.variants {
+		if left := d.allowed(v) & f.kinds; left != 0 && !(left == kNull && isNull(v)) {
+			rest = append(rest, v)
+		}
+	}
+	applied, _ := d.apply(f, u, rest)
+	t := model.Type{Kind: model.Union}
+	for i, v := range applied {
+		of := d.typeOf(v, name+segment(v, strconv.Itoa(i+1)))
+		if of.Kind == model.Any {
+			return unknown // which holds all others
+		}
+		if of.Nullable {
+			of.Nullable = false // the union itself says so
+		}
+		t.Variants = append(t.Variants, model.Variant{Type: of})
+	}
+	if len(t.Variants) == 0 {
+		return unknown
+	}
+	return t
+}

@@ -1,0 +1,77 @@
+package ir
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/published"
+)
+
+// maxPublished is how many bytes of schemas an event type publishes without a warning. Every peer that lists the
+// event types reads all of them.
+const maxPublished = 256 << 10
+
+// sizes warns of event types that publish very large schemas: once, at the largest.
+func (b *builder) sizes(all []*Event) {
+	var largest *Event
+	most, count := 0, 0
+	for _, e := range all {
+		size := sizeOf(e.InputSchema, nil) + sizeOf(e.PayloadSchema, nil)
+		if size <= maxPublished {
+			continue
+		}
+		count++
+		if size > most {
+			largest, most = e, size
+		}
+	}
+	if largest == nil {
+		return
+	}
+	who := fmt.Sprintf("%s publishes %d KB of schemas", largest.Schema.Name, most>>10)
+	if count > 1 {
+		who = fmt.Sprintf("%d event types publish more than %d KB of schemas each, %s the most: %d KB", count, maxPublished>>10, largest.Schema.Name, most>>10)
+	}
+	d := source.New("MCPE218", largest.Schema.NameRange, "%s, which every peer that lists the event types reads", who)
+	if name, without := heaviest(largest.PayloadSchema); name != "" {
+		kept := without + sizeOf(largest.InputSchema, nil)
+		d = d.WithHint("of what the payload refers to, %s brings in most: without it there are %d KB; an override in mcpe.yaml cuts it off: {file: %s, at: /schemas/%s, replace: {type: object}}",
+			name, kept>>10, largest.Schema.File.Path, source.EscapeToken(name))
+	} else {
+		d = d.WithHint("carry what a receiver needs to decide, and an ID for the rest")
+	}
+	b.report(d)
+}
+
+// sizeOf is how many bytes a schema has as it is published, without one definition and what only leads on from it.
+func sizeOf(s *published.Schema, without *published.Schema) int {
+	size := len(s.Head) + len(s.Tail)
+	seen := map[*published.Schema]bool{without: true}
+	queue := slices.Clone(s.Refs)
+	for i := 0; i < len(queue); i++ {
+		if d := queue[i]; !seen[d] {
+			seen[d] = true
+			size += len(d.Name) + len(d.Head) + len(`"":,`)
+			queue = append(queue, d.Refs...)
+		}
+	}
+	return size
+}
+
+// heaviest is the one of the definitions that the payload itself refers to without which the schema is smallest, and
+// how large it is then; "" where there is none.
+func heaviest(s *published.Schema) (name string, size int) {
+	candidates := s.Refs
+	for range 10 { // where the payload is another schema, what that refers to
+		if len(candidates) == 1 {
+			candidates = candidates[0].Refs
+		}
+	}
+	for _, d := range candidates {
+		if rest := sizeOf(s, d); name == "" || rest < size {
+			name, size = d.Name, rest
+		}
+	}
+	return name, size
+}

@@ -1,0 +1,235 @@
+package openapi
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/importer"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/gen/yaml"
+)
+
+// schema writes a schema of OpenAPI as JSON Schema.
+func (r *reader) schema(n *source.Node) (*source.Node, error) {
+	if n.Kind != source.Object {
+		return n, nil
+	}
+	out := yaml.Object()
+	nullable := false
+	for _, m := range n.Members {
+		switch {
+		case m.Key == "$ref" && m.Value.Kind == source.String:
+			to, err := r.reference(m.Value.Text)
+			if err != nil {
+				return nil, err
+			}
+			if to.Get("$ref") == nil {
+				return to, nil
+			}
+			out.Members = append(out.Members, to.Members...)
+		case m.Key == "nullable":
+			nullable = m.Value.True()
+		case m.Key == "discriminator":
+			if err := r.discriminator(out, m.Value); err != nil {
+				return nil, err
+			}
+		case m.Key == "example" || m.Key == "examples" || m.Key == "xml" || m.Key == "externalDocs" || strings.HasPrefix(m.Key, "x-") && m.Key != "x-enum-varnames":
+		case (m.Key == "exclusiveMinimum" || m.Key == "exclusiveMaximum") && m.Value.Kind == source.Bool:
+			if limit := n.Get(bounds[m.Key]); m.Value.True() && limit != nil {
+				yaml.Set(out, m.Key, limit)
+			}
+		case (m.Key == "minimum" || m.Key == "maximum") && n.Get("exclusive"+strings.ToUpper(m.Key[:1])+m.Key[1:]).True():
+		default:
+			v, err := r.keyword(m)
+			if err != nil {
+				return nil, err
+			}
+			yaml.Set(out, m.Key, v)
+		}
+	}
+	r.addType(n, out)
+	if out.Get("$ref") != nil && !r.beside {
+		out.Members = slices.DeleteFunc(out.Members, func(m source.Member) bool { return m.Key != "$ref" })
+	}
+	if nullable {
+		return orNull(out), nil
+	}
+	return out, nil
+}
+
+// addType writes the type that a schema of OpenAPI leaves out, as is usual, where its keywords concern one type
+// alone.
+func (r *reader) addType(n, out *source.Node) {
+	if r.asking > 0 || slices.ContainsFunc([]string{"type", "enum", "const", "$ref"}, func(k string) bool { return out.Get(k) != nil }) {
+		return
+	}
+	for _, t := range []struct {
+		name     string
+		keywords []string
+	}{{"object", []string{"properties", "required", "additionalProperties"}}, {"array", []string{"items"}}} {
+		if slices.ContainsFunc(t.keywords, func(k string) bool { return out.Get(k) != nil }) {
+			out.Members = append([]source.Member{{Key: "type", Value: yaml.Text(t.name)}}, out.Members...)
+			r.untyped = append(r.untyped, n.Range)
+			return
+		}
+	}
+}
+
+var bounds = map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
+
+// keyword writes the value of one keyword.
+func (r *reader) keyword(m source.Member) (*source.Node, error) {
+	each := func(list *source.Node) (*source.Node, error) {
+		out := *list
+		out.Members, out.Items = slices.Clone(list.Members), slices.Clone(list.Items)
+		for i, inner := range list.Members {
+			v, err := r.schema(inner.Value)
+			if err != nil {
+				return nil, err
+			}
+			out.Members[i].Value = v
+		}
+		for i, inner := range list.Items {
+			v, err := r.schema(inner)
+			if err != nil {
+				return nil, err
+			}
+			out.Items[i] = v
+		}
+		return &out, nil
+	}
+	switch m.Key {
+	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "allOf", "anyOf", "oneOf", "prefixItems":
+		return each(m.Value)
+	case "items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else", "unevaluatedProperties", "unevaluatedItems":
+		switch m.Key {
+		case "not", "if", "then", "else":
+			r.asking++
+			defer func() { r.asking-- }()
+		}
+		if m.Value.Kind == source.Array {
+			return each(m.Value)
+		}
+		return r.schema(m.Value)
+	}
+	return m.Value, nil
+}
+
+const shared = "#/components/schemas/"
+
+// reference writes a $ref: to a shared schema, or what it leads to where that is none.
+func (r *reader) reference(ref string) (*source.Node, error) {
+	if rest, ok := strings.CutPrefix(ref, shared); ok {
+		name, below, nested := strings.Cut(rest, "/")
+		if _, err := r.lookup(shared + name); err != nil {
+			return nil, fmt.Errorf("it refers to %s, which does not exist", ref)
+		}
+		to := r.want(shared + name)
+		if nested {
+			to += "/" + below
+		}
+		return toShared(to), nil
+	}
+	to, err := r.lookup(ref)
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasPrefix(ref, "#/"+Elsewhere+"/") {
+		return toShared(r.want(ref)), nil
+	}
+	if slices.Contains(r.inlined, ref) {
+		return nil, fmt.Errorf("it refers to %s, which refers to itself", ref)
+	}
+	r.inlined = append(r.inlined, ref)
+	defer func() { r.inlined = r.inlined[:len(r.inlined)-1] }()
+	return r.schema(to)
+}
+
+// Elsewhere is the member of a document below which files that it refers to were put; their schemas are shared as
+// those of components are.
+const Elsewhere = "x-mcpe-files"
+
+func toShared(name string) *source.Node {
+	n := yaml.Object()
+	yaml.Set(n, "$ref", yaml.Text("#/schemas/"+name))
+	return n
+}
+
+// want notes that the schema at a reference is needed and returns what it is called in the event file: by its last
+// token, unless that is too long or holds other characters.
+func (r *reader) want(ref string) string {
+	if as := r.wanted[ref]; as != "" {
+		return as
+	}
+	name := strings.NewReplacer("~1", "/", "~0", "~").Replace(ref[strings.LastIndexByte(ref, '/')+1:])
+	as := importer.CleanName(name)
+	for i := 2; r.called[as]; i++ {
+		suffix := fmt.Sprintf("_%d", i)
+		as = importer.CleanName(name)
+		as = as[:min(len(as), importer.MaxName-len(suffix))] + suffix
+	}
+	r.called[as], r.wanted[ref] = true, as
+	r.order = append(r.order, ref)
+	return as
+}
+
+// discriminator writes a discriminator whose mapping names shared schemas.
+func (r *reader) discriminator(out, d *source.Node) error {
+	n := yaml.Object()
+	for _, m := range members(d) {
+		switch {
+		case m.Key == "propertyName":
+			yaml.Set(n, m.Key, m.Value)
+		case m.Key == "mapping":
+			mapping := yaml.Object()
+			for _, e := range m.Value.Members {
+				to := e.Value
+				if strings.HasPrefix(to.Text, shared) {
+					ref, err := r.reference(to.Text)
+					if err != nil {
+						return err
+					}
+					to = ref.Get("$ref")
+				}
+				yaml.Set(mapping, e.Key, to)
+			}
+			yaml.Set(n, m.Key, mapping)
+		}
+	}
+	yaml.Set(out, "discriminator", n)
+	return nil
+}
+
+// orNull allows null beside what a schema allows: by its type where that is enough.
+func orNull(n *source.Node) *source.Node {
+	t := n.Member("type")
+	for _, k := range []string{"$ref", "allOf", "anyOf", "oneOf", "not", "const", "if"} {
+		if n.Get(k) != nil {
+			t = nil
+		}
+	}
+	if t == nil && n.Get("enum") == nil || t == nil && len(n.Members) > 1 {
+		null := yaml.Object()
+		yaml.Set(null, "type", yaml.Text("null"))
+		either := yaml.Object()
+		for _, k := range []string{"title", "description", "deprecated"} { // of both
+			if m := n.Member(k); m != nil {
+				either.Members = append(either.Members, *m)
+				key := k
+				n.Members = slices.DeleteFunc(n.Members, func(m source.Member) bool { return m.Key == key })
+			}
+		}
+		yaml.Set(either, "anyOf", yaml.List(n, null))
+		return either
+	}
+	if t != nil && t.Value.Kind == source.String {
+		t.Value = yaml.Texts([]string{t.Value.Text, "null"})
+	} else if t != nil && !slices.ContainsFunc(t.Value.Items, func(v *source.Node) bool { return v.Text == "null" }) {
+		t.Value = yaml.List(append(slices.Clone(t.Value.Items), yaml.Text("null"))...)
+	}
+	if e := n.Member("enum"); e != nil && !slices.ContainsFunc(e.Value.Items, func(v *source.Node) bool { return v.Kind == source.Null }) {
+		e.Value = yaml.List(append(slices.Clone(e.Value.Items), &source.Node{Kind: source.Null})...)
+	}
+	return n
+}

@@ -1,0 +1,180 @@
+package plugin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Limits of what a plugin may do before it is refused.
+const (
+	// DefaultTimeout is how long it may take.
+	DefaultTimeout = 30 * time.Second
+	// MaxOutput is how much it may answer, in bytes.
+	MaxOutput = 64 << 20
+	// maxErrors is how much of what it writes to standard error is shown.
+	maxErrors = 16 << 10
+)
+
+// A Program is a plugin of a user's choice. It runs with the user's rights.
+type Program struct {
+	// Command is the program and its arguments. A program that is named by a path is found from Dir, where it also runs.
+	Command []string
+	Dir     string
+	// Timeout replaces DefaultTimeout when positive.
+	Timeout time.Duration
+}
+
+// Run asks the program. An error says what is wrong with the program or its answer, with what it wrote to standard
+// error. See PLUG-1 and PLUG-2.
+func (p Program) Run(ctx context.Context, r Request) (Response, error) {
+	input, err := json.Marshal(r)
+	if err != nil {
+		return Response{}, err
+	}
+	timeout := p.Timeout
+	if timeout <= 0 {
+		timeout = DefaultTimeout
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it has not answered within %s", timeout))
+	defer cancel()
+	name := p.Command[0]
+	if strings.ContainsAny(name, `/\`) && !filepath.IsAbs(name) {
+		if name, err = filepath.Abs(filepath.Join(p.Dir, name)); err != nil {
+			return Response{}, err
+		}
+	}
+	out, complaints := &bounded{max: MaxOutput, full: cancel}, &tail{}
+	cmd := exec.CommandContext(limited, name, p.Command[1:]...)
+	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = p.Dir, bytes.NewReader(input), out, complaints
+	cmd.WaitDelay = time.Second // a child of it may hold its output open
+	group(cmd)
+	err = cmd.Run()
+	switch {
+	case out.over:
+		return Response{}, complaints.to(fmt.Errorf("it answers more than %d MB", MaxOutput>>20))
+	case limited.Err() != nil:
+		return Response{}, complaints.to(context.Cause(limited))
+	case err != nil:
+		return Response{}, complaints.to(err)
+	}
+	answer, err := decode(out.text)
+	if err != nil {
+		return Response{}, complaints.to(err)
+	}
+	return answer, nil
+}
+
+// decode reads an answer. It must have files, even if there are none: an answer of another form would delete all that
+// an earlier one wrote.
+func decode(text []byte) (Response, error) {
+	if !utf8.Valid(text) {
+		return Response{}, errors.New("its answer is not UTF-8")
+	}
+	var answer Response
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&answer); err != nil {
+		return Response{}, fmt.Errorf(`its answer is not {"files": […], "diagnostics": […]}: %w`, err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return Response{}, errors.New("something follows its answer")
+	}
+	if answer.Files == nil {
+		return Response{}, errors.New("its answer has no files")
+	}
+	for _, d := range answer.Diagnostics {
+		if d.Severity != "error" && d.Severity != "warning" && d.Severity != "note" {
+			return Response{}, fmt.Errorf("a diagnostic has the severity %q, which is error, warning or note", d.Severity)
+		}
+		if d.Message == "" {
+			return Response{}, errors.New("a diagnostic has no message")
+		}
+	}
+	return answer, checkPaths(answer.Files)
+}
+
+// checkPaths refuses files outside of the output directory, and two that cannot be side by side.
+func checkPaths(files []File) error {
+	seen, dirs := map[string]string{}, map[string]string{}
+	for _, f := range files {
+		if err := CheckPath(f.Path); err != nil {
+			return err
+		}
+		folded := strings.ToLower(f.Path) // file systems may fold case
+		if seen[folded] != "" {
+			return fmt.Errorf("the files %q and %q are one", seen[folded], f.Path)
+		}
+		seen[folded] = f.Path
+		for dir := path.Dir(folded); dir != "."; dir = path.Dir(dir) {
+			dirs[dir] = f.Path
+		}
+	}
+	for folded, name := range seen {
+		if dirs[folded] != "" {
+			return fmt.Errorf("%q is a file, and the directory of %q", name, dirs[folded])
+		}
+	}
+	return nil
+}
+
+// CheckPath refuses what is no path of a file below a directory, on any system.
+func CheckPath(name string) error {
+	switch {
+	case name == "" || name == "." || path.Clean(name) != name || strings.ContainsAny(name, "\\:\x00") || !filepath.IsLocal(filepath.FromSlash(name)):
+		return fmt.Errorf("%q is no path below its output directory", name)
+	case strings.EqualFold(path.Base(name), ListFile):
+		return fmt.Errorf("%q is where mcpe-gen lists what it has written", name)
+	}
+	return nil
+}
+
+// ListFile is the name of the list of what a plugin has written.
+const ListFile = ".mcpe-gen.json"
+
+// bounded keeps what is written up to a bound, and then tells. It has no other method: by ReadFrom of a buffer what is
+// copied to it would know no bound.
+type bounded struct {
+	text []byte
+	max  int
+	over bool
+	full func()
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if len(b.text)+len(p) > b.max {
+		b.over = true
+		b.full()
+		return 0, errors.New("too much")
+	}
+	b.text = append(b.text, p...)
+	return len(p), nil
+}
+
+// tail keeps the end of what is written.
+type tail struct{ text []byte }
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.text = append(t.text, p...)
+	if over := len(t.text) - maxErrors; over > 0 {
+		t.text = append(t.text[:0], t.text[over:]...)
+	}
+	return len(p), nil
+}
+
+// to adds to an error what was written.
+func (t *tail) to(err error) error {
+	if text := strings.TrimSpace(strings.ToValidUTF8(string(t.text), "?")); text != "" {
+		return fmt.Errorf("%w; its standard error:\n%s", err, text)
+	}
+	return err
+}

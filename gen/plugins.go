@@ -1,0 +1,195 @@
+package gen
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/gen/diagnostic"
+	"github.com/mcpe-gen/mcpe-gen/gen/model"
+	"github.com/mcpe-gen/mcpe-gen/gen/plugin"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
+)
+
+// A Plugin is a program of the user's that writes files of the model.
+type Plugin struct {
+	// Name is the user's word for it.
+	Name string
+	// Program is what runs, Options what it is sent.
+	Program plugin.Program
+	Options json.RawMessage
+	// Out is the directory below which its files go; what an earlier run of it wrote there and this one does not is
+	// deleted.
+	Out string
+}
+
+// Plugins runs plugins on the model of all packages of the plan and plans what they answer. An error of one of them
+// leaves nothing planned to be written: the plan is not to be used then. See PLUG-1 and PLUG-2.
+func (p *Plan) Plugins(ctx context.Context, dir string, plugins []Plugin) ([]diagnostic.Diagnostic, error) {
+	var found []source.Diagnostic
+	for _, of := range plugins {
+		ds, err := p.plugin(ctx, dir, of)
+		if err != nil {
+			return found, fmt.Errorf("plugin %s: %w", of.Name, err)
+		}
+		found = append(found, ds...)
+	}
+	p.sort()
+	return source.Sort(found), p.distinct()
+}
+
+func (p *Plan) plugin(ctx context.Context, dir string, of Plugin) ([]source.Diagnostic, error) {
+	r := Request{Dir: dir}
+	home, err := locate(r.path(of.Out))
+	if err != nil {
+		return nil, err
+	}
+	request := plugin.Request{Version: model.Version, Packages: []*model.Package{}}
+	if len(of.Options) > 0 {
+		request.Options = of.Options
+	}
+	for _, m := range p.models {
+		request.Packages = append(request.Packages, m.describe(home))
+	}
+	answer, err := of.Program.Run(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	found := diagnosticsOf(of.Name, answer.Diagnostics)
+	if source.HasErrors(found) {
+		return found, nil
+	}
+	t := target{request: r, out: of.Out, home: home, files: map[string][]byte{}, present: map[string][]byte{}}
+	for _, f := range answer.Files {
+		t.files[f.Path] = []byte(f.Text)
+	}
+	written, err := writtenBefore(home.dir, of.Name)
+	if err != nil {
+		return nil, err
+	}
+	names := slices.Sorted(maps.Keys(t.files))
+	if len(names) > 0 {
+		t.files[plugin.ListFile] = encodeList(list{Plugin: of.Name, Files: names})
+	}
+	for _, name := range slices.Concat(names, written, []string{plugin.ListFile}) {
+		content, err := below(home.dir, name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return nil, err
+		default:
+			t.present[name] = content
+		}
+	}
+	t.ours = func(name string) bool {
+		return name == plugin.ListFile || slices.Contains(written, name) || bytes.Equal(t.present[name], t.files[name])
+	}
+	return found, p.compare(t)
+}
+
+// A list is what the file in an output directory says about who wrote what is there.
+type list struct {
+	Plugin string   `json:"plugin"`
+	Files  []string `json:"files"`
+}
+
+func encodeList(l list) []byte {
+	text, err := json.MarshalIndent(l, "", "  ")
+	if err != nil {
+		panic(err) // strings
+	}
+	return append(text, '\n')
+}
+
+// writtenBefore are the files that the plugin wrote before.
+func writtenBefore(dir, name string) ([]string, error) {
+	text, err := below(dir, plugin.ListFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var l list
+	if err := json.Unmarshal(text, &l); err != nil {
+		return nil, fmt.Errorf("%s in its output directory is damaged: %w", plugin.ListFile, err)
+	}
+	if l.Plugin != name {
+		return nil, usage("its output directory has the files of plugin %s: choose another, or delete %s there with the files that it lists", l.Plugin, plugin.ListFile)
+	}
+	for _, f := range l.Files {
+		if err := plugin.CheckPath(f); err != nil {
+			return nil, fmt.Errorf("%s in its output directory is damaged: %w", plugin.ListFile, err)
+		}
+	}
+	return l.Files, nil
+}
+
+// below reads a file below a directory. No symbolic link may be on the way: what is written there would be elsewhere.
+func below(dir, name string) ([]byte, error) {
+	at := dir
+	for _, part := range strings.Split(name, "/") {
+		at = filepath.Join(at, part)
+		info, err := os.Lstat(at)
+		if err != nil {
+			return nil, err
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			return nil, usage("%q leads out of its output directory by a symbolic link", name)
+		}
+		if info.Mode().IsRegular() {
+			continue
+		}
+		if !info.IsDir() || at == filepath.Join(dir, filepath.FromSlash(name)) {
+			return nil, usage("%q is in the way and no file", name)
+		}
+	}
+	return os.ReadFile(at)
+}
+
+// distinct refuses a plan in which two write one file.
+func (p *Plan) distinct() error {
+	seen := map[string]bool{}
+	for _, f := range slices.Concat(p.Create, p.Update, p.Unchanged) {
+		if seen[f.at] {
+			return usage("%s is written twice: give the plugins, Go and TypeScript directories of their own", f.Path)
+		}
+		seen[f.at] = true
+	}
+	return nil
+}
+
+var position = regexp.MustCompile(`^(.+):([0-9]+):([0-9]+)$`)
+
+// diagnosticsOf makes diagnostics of what a plugin says.
+func diagnosticsOf(name string, said []plugin.Diagnostic) []source.Diagnostic {
+	severities := map[string]source.Severity{"error": source.Error, "warning": source.Warning, "note": source.Note}
+	var found []source.Diagnostic
+	for _, s := range said {
+		at := source.Range{}
+		if m := position.FindStringSubmatch(s.Pos); m != nil {
+			line, _ := strconv.Atoi(m[2])
+			column, _ := strconv.Atoi(m[3])
+			at.Start = source.Position{File: m[1], Line: line, Column: column}
+			at.End = at.Start
+		}
+		text := s.Message
+		if s.Code != "" {
+			text = s.Code + ": " + text
+		}
+		d := source.New("MCPE310", at, "plugin %s: %s", name, text)
+		d.Severity = severities[s.Severity]
+		found = append(found, d)
+	}
+	return found
+}

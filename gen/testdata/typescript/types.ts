@@ -1,0 +1,109 @@
+/* eslint-disable @typescript-eslint/no-unused-vars -- much of it is there for its type */
+// What narrows, and what must not compile: this file is compiled beside the TypeScript of examples/schemas/incidents.yaml
+// as ./incidents and of golden/unions as ./unions, and never run.
+import type { Events, EventName, IncidentUpdatedPayload, Occurrence, Severity, UpdateOrUnknown } from './incidents/events.js';
+import { eventNames, fingerprints } from './incidents/events.js';
+import type { MethodOrUnknown, Numbered } from './unions/events.js';
+import { poll, stream } from './incidents/client.js';
+import { receiver } from './incidents/webhook.js';
+import { createEventWebhook, subscribe } from './incidents/ai-sdk.js';
+import { standard } from './incidents/schemas.js';
+
+type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
+function same<A, B>(...proof: Same<A, B> extends true ? [] : ['these types differ']): void {
+  void proof;
+}
+
+export function narrows(event: Occurrence): string {
+  switch (event.name) {
+    case 'incident.created':
+      same<typeof event.data, Events['incident.created']['payload']>();
+      same<typeof event.data.severity, Severity>();
+      // @ts-expect-error: it is a member of another event type
+      void event.data.update;
+      return event.data.incidentId;
+    case 'incident.updated':
+      return update(event.data);
+    case 'incident.opened':
+    case 'incident.digest':
+      return event.eventId;
+    default:
+      same<typeof event, never>();
+      return event;
+  }
+}
+
+function update({ update }: IncidentUpdatedPayload): string {
+  switch (update.kind) {
+    case 'StatusChanged':
+      return update.to;
+    case 'Reassigned':
+      // @ts-expect-error: nobody may be assigned
+      void update.assignee.id;
+      return update.assignee?.id ?? 'nobody';
+    case 'NoteAdded':
+      return update.noteId;
+  }
+}
+
+export function unknownVariant(u: UpdateOrUnknown): unknown {
+  if (u.kind === 'Reassigned') return u.assignee;
+  if (u.kind === 'StatusChanged' || u.kind === 'NoteAdded') return u.kind;
+  // @ts-expect-error: only listed variants have it typed
+  const note: string = u.noteId;
+  return note;
+}
+
+export function numbered(n: Numbered): string | undefined {
+  return n.v === 1 ? n.a : n.b;
+}
+
+export function method(m: MethodOrUnknown): string | undefined {
+  return m.kind === 'card' ? m.number : m.kind === 'bank' ? m.iban : undefined;
+}
+
+// An enum is open, and not everything.
+export const later: Severity = 'P9';
+// @ts-expect-error: a number is no severity
+export const wrong: Severity = 9;
+
+same<EventName, (typeof eventNames)[number]>();
+same<EventName, keyof typeof fingerprints>();
+// @ts-expect-error: an optional member is absent, not undefined
+export const absent: Events['incident.created']['arguments'] = { severity: undefined };
+// @ts-expect-error: there is no such argument
+export const misspelt: Events['incident.created']['arguments'] = { sevrity: 'P1' };
+// @ts-expect-error: a required member is missing
+export const missing: Events['incident.created']['payload'] = { incidentId: 'i', severity: 'P1' };
+
+export async function follows(client: Parameters<typeof poll>[0]): Promise<void> {
+  for await (const batch of poll(client, 'incident.digest')) {
+    same<(typeof batch.events)[number]['data']['oldest'], string | null>();
+  }
+  // @ts-expect-error: no event type is called so
+  stream(client, 'incident.deleted');
+  // @ts-expect-error: it takes no such argument
+  stream(client, 'incident.created', { arguments: { incidentId: 'i' } });
+}
+
+export async function subscribes(events: Parameters<typeof subscribe>[0]): Promise<void> {
+  const delivery = { mode: 'webhook', url: 'https://example.com/' } as const;
+  await subscribe(events, { name: 'incident.created', arguments: { severity: 'P1' }, delivery });
+  // @ts-expect-error: a severity is a string
+  await subscribe(events, { name: 'incident.created', arguments: { severity: 1 }, delivery });
+}
+
+receiver({
+  secrets: () => ['whsec_'],
+  onEvent: async (event, delivery) => {
+    same<typeof event, Occurrence>();
+    same<typeof delivery.subscriptionId, string | null>();
+  },
+});
+
+export function handler(store: Parameters<typeof createEventWebhook>[0]['store']): (request: Request) => Promise<Response> {
+  return createEventWebhook({ store, onEvent: async ({ event }) => void narrows(event) });
+}
+
+const checked = standard('incident.created', 'payload', () => () => []);
+same<NonNullable<(typeof checked)['~standard']['types']>['output'], Events['incident.created']['payload']>();

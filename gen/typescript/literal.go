@@ -1,0 +1,132 @@
+package typescript
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// quote writes a string literal.
+func quote(s string) string {
+	var b strings.Builder
+	b.WriteByte('\'')
+	for _, r := range s {
+		switch {
+		case r == '\'' || r == '\\':
+			b.WriteString(`\` + string(r))
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r < 0x20 || r == 0x7f || r == 0x2028 || r == 0x2029 || r == 0xfeff:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('\'')
+	return b.String()
+}
+
+var identifier = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]*$`)
+
+// key writes the name of a member of a type: as it is where it is an identifier, else quoted (TS-5).
+func key(name string) string {
+	if identifier.MatchString(name) && name != "__proto__" {
+		return name
+	}
+	return quote(name)
+}
+
+// valueKey is key in an object literal, where __proto__ would set the prototype.
+func valueKey(name string) string {
+	if name == "__proto__" {
+		return "['__proto__']"
+	}
+	return key(name)
+}
+
+// number writes a number as a literal; false when a double does not hold it, so that JavaScript reads another.
+func number(text string) (string, bool) {
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsInf(f, 0) {
+		return "", false
+	}
+	if f == math.Trunc(f) && math.Abs(f) > maxSafe {
+		return "", false
+	}
+	if f == 0 {
+		return "0", true
+	}
+	out, err := json.Marshal(f)
+	return string(out), err == nil
+}
+
+// maxSafe is the largest integer up to which a double holds every other.
+const maxSafe = 1<<53 - 1
+
+// literalType is the type of which a JSON value is the only one, or the next wider one that TypeScript has.
+func literalType(raw json.RawMessage) string { return literal(raw, key) }
+
+// literalValue writes a JSON value as an expression.
+func literalValue(raw json.RawMessage) string { return literal(raw, valueKey) }
+
+func literal(raw json.RawMessage, key func(string) string) string {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var b strings.Builder
+	if err := writeLiteral(&b, d, key); err != nil {
+		return "unknown" // a model holds valid JSON
+	}
+	return b.String()
+}
+
+// writeLiteral copies one value token by token, so that members keep their order.
+func writeLiteral(b *strings.Builder, d *json.Decoder, key func(string) string) error {
+	t, err := d.Token()
+	if err != nil {
+		return err
+	}
+	switch v := t.(type) {
+	case json.Delim:
+		closing, sep := "]", ""
+		if v == '{' {
+			closing, sep = " }", " "
+		}
+		b.WriteString(v.String())
+		for ; d.More(); sep = ", " {
+			b.WriteString(sep)
+			if v == '{' {
+				name, err := d.Token()
+				if err != nil {
+					return err
+				}
+				b.WriteString(key(name.(string)) + ": ")
+			}
+			if err := writeLiteral(b, d, key); err != nil {
+				return err
+			}
+		}
+		if _, err := d.Token(); err != nil {
+			return err
+		}
+		b.WriteString(closing)
+	case string:
+		b.WriteString(quote(v))
+	case json.Number:
+		if text, ok := number(v.String()); ok {
+			b.WriteString(text)
+		} else if key("__proto__") == "['__proto__']" {
+			b.WriteString("Number(" + quote(v.String()) + ")")
+		} else {
+			b.WriteString("number")
+		}
+	case nil:
+		b.WriteString("null")
+	default:
+		fmt.Fprint(b, v)
+	}
+	return nil
+}

@@ -1,0 +1,262 @@
+package evolve
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// OpenAPI's discriminator constrains no value, but readers choose the variant by it. Which tags a
+// variant has follows from the constants of its tag member, else from the mapping, else from the name
+// that its $ref ends in.
+
+// A discrimination is the tags of a union.
+type discrimination struct {
+	property string
+	// declared tells that a discriminator says so, rather than constants alone.
+	declared bool
+	// order are the tags as they are written, variants what each leads to.
+	order    []string
+	variants map[string]node
+}
+
+// discriminated finds the one union with a discriminator that p comes down to.
+func discriminated(p place) (discrimination, bool) {
+	var found []node
+	for _, n := range reached(p, nil) {
+		if property, _ := n.child("discriminator", "propertyName"); property.schema != nil && len(n.alternatives()) > 0 {
+			found = append(found, n)
+		}
+	}
+	if len(found) != 1 {
+		return discrimination{}, false
+	}
+	n := found[0]
+	property, _ := n.child("discriminator", "propertyName")
+	name, _ := property.schema.(string)
+	d := discrimination{property: name, declared: true, variants: map[string]node{}}
+	mapping := map[string]string{}
+	if m, ok := n.child("discriminator", "mapping"); ok {
+		for tag, to := range m.object() {
+			if s, ok := to.(string); ok {
+				mapping[tag] = s
+			}
+		}
+	}
+	for _, a := range n.alternatives() {
+		if inner, ok := discriminated(place{a}); ok && inner.property == name {
+			for _, tag := range inner.order {
+				d.add(tag, inner.variants[tag])
+			}
+			continue
+		}
+		for _, tag := range tagsOf(a, name, mapping) {
+			d.add(tag, a)
+		}
+	}
+	return d, len(d.order) > 0
+}
+
+func (d *discrimination) add(tag string, to node) {
+	if _, known := d.variants[tag]; !known {
+		d.order = append(d.order, tag)
+		d.variants[tag] = to
+	}
+}
+
+// tagsOf returns the tags of a variant as the texts of their JSON.
+func tagsOf(a node, property string, mapping map[string]string) []string {
+	if values := (place{a}).listedMember(property); len(values) > 0 {
+		return sortedKeys(values)
+	}
+	ref, _ := a.object()["$ref"].(string)
+	target, resolved := a.resolve(ref)
+	var tags []string
+	for _, tag := range sortedKeys(mapping) {
+		to := mapping[tag]
+		same := ref != "" && (to == ref || to == lastToken(ref))
+		if other, ok := a.resolve(to); ok && resolved && other.pointer == target.pointer {
+			same = true
+		}
+		if same {
+			tags = append(tags, text(tag))
+		}
+	}
+	if len(tags) == 0 && ref != "" {
+		tags = []string{text(lastToken(ref))}
+	}
+	return tags
+}
+
+// byConstants finds tags of a union that has no discriminator: the constants of the member property.
+func byConstants(p place, property string) (discrimination, bool) {
+	d := discrimination{property: property, variants: map[string]node{}}
+	variants, ok := expand(p)
+	if !ok {
+		return d, false
+	}
+	for _, v := range variants {
+		if v.types()&object == 0 {
+			continue
+		}
+		values := v.listedMember(property)
+		if len(values) == 0 || len(v) == 0 {
+			return d, false
+		}
+		for _, tag := range sortedKeys(values) {
+			d.add(tag, v[len(v)-1])
+		}
+	}
+	return d, len(d.order) > 0
+}
+
+// listedMember returns the values that the member may have where they are listed, required or not.
+func (p place) listedMember(name string) map[string]any {
+	variants, ok := expand(p)
+	if !ok || len(variants) == 0 {
+		return nil
+	}
+	out := map[string]any{}
+	for _, v := range variants {
+		members, ok := expand(v.property(name))
+		if !ok || len(members) == 0 {
+			return nil
+		}
+		for _, m := range members {
+			values, limited := m.values()
+			if !limited {
+				return nil
+			}
+			for t, value := range values {
+				out[t] = value
+			}
+		}
+	}
+	return out
+}
+
+// reached returns the schemas of p with those that its references and allOf lead to.
+func reached(p place, within []string) []node {
+	var out []node
+	for _, n := range p {
+		if slices.Contains(within, n.pointer) {
+			continue
+		}
+		inner := append(slices.Clip(within), n.pointer)
+		out = append(out, n)
+		if ref, ok := n.object()["$ref"].(string); ok {
+			if target, ok := n.resolve(ref); ok {
+				out = append(out, reached(place{target}, inner)...)
+			}
+		}
+		out = append(out, reached(n.list("allOf"), inner)...)
+	}
+	return out
+}
+
+// alternatives are the variants of the oneOf or anyOf of n itself.
+func (n node) alternatives() []node {
+	if list := n.list("oneOf"); len(list) > 0 {
+		return list
+	}
+	return n.list("anyOf")
+}
+
+func lastToken(ref string) string { return ref[strings.LastIndexAny(ref, "/#")+1:] }
+
+// tagged compares two unions tag by tag when the old one has a discriminator: a reader made from it
+// goes by the tag alone, whatever variant a value would fit.
+func (c *comparison) tagged(from, to place) *findings {
+	if c.live {
+		return nil
+	}
+	was, ok := discriminated(from)
+	is, declared := discriminated(to)
+	if c.backward {
+		was, is, ok, declared = is, was, declared, ok
+	}
+	if !ok {
+		return nil
+	}
+	found := newFindings()
+	changed := func(format string, args ...any) *findings {
+		found.add(Change{Feature: c.feature, Reason: fmt.Sprintf(format, args...), Rule: discriminatorChanged, Category: Wire})
+		return found
+	}
+	if !declared {
+		new := to
+		if c.backward {
+			new = from
+		}
+		if is, ok = byConstants(new, was.property); !ok {
+			return changed("the discriminator %s is gone", was.property)
+		}
+	}
+	if is.property != was.property {
+		return changed("the discriminator was %s and is %s", was.property, is.property)
+	}
+	for _, tag := range was.order {
+		before := was.variants[tag]
+		after, kept := is.variants[tag]
+		if !kept {
+			if by := is.tagOf(before, was); by != "" {
+				changed("the variant tagged %s is tagged %s now", tag, by)
+			} else {
+				changed("no variant is tagged %s any more", tag)
+			}
+			continue
+		}
+		if c.backward {
+			before, after = after, before
+		}
+		found.put("", c.compare(place{before}, place{after}))
+	}
+	return found
+}
+
+// tagOf returns a tag of d, which was has not, of the variant that was before.
+func (d discrimination) tagOf(before node, was discrimination) string {
+	name := func(n node) string { ref, _ := n.object()["$ref"].(string); return lastToken(ref) }
+	for _, tag := range d.order {
+		after := d.variants[tag]
+		if _, old := was.variants[tag]; old {
+			continue
+		}
+		if name(before) != "" && name(before) == name(after) || before.closure(map[string]bool{}) == after.closure(map[string]bool{}) {
+			return tag
+		}
+	}
+	return ""
+}
+
+// strangers returns the variants of the new union, by their pointers, that have only tags which the
+// old one does not know: readers keep such a value as it is.
+func strangers(old, new place) map[string]bool {
+	was, ok := discriminated(old)
+	if !ok {
+		return nil
+	}
+	is, ok := discriminated(new)
+	if !ok {
+		if is, ok = byConstants(new, was.property); !ok {
+			return nil
+		}
+	}
+	if is.property != was.property {
+		return nil
+	}
+	out := map[string]bool{}
+	for _, tag := range is.order {
+		to := is.variants[tag].pointer
+		_, known := was.variants[tag]
+		if stranger, seen := out[to]; !seen || stranger {
+			out[to] = !known
+		}
+	}
+	return out
+}
+
+// holdsAny reports whether a schema of p is one of the marked.
+func (p place) holdsAny(marked map[string]bool) bool {
+	return slices.ContainsFunc(p, func(n node) bool { return marked[n.pointer] })
+}

@@ -1,0 +1,109 @@
+package evolve
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// The rules here are about what was lost, in either schema.
+
+func unionTypes(variants []place) types {
+	var t types
+	for _, v := range variants {
+		t |= v.types()
+	}
+	return t
+}
+
+func valueForbidden(u union, report func(string)) {
+	if len(u.new) == 0 {
+		report("no value is valid here any more")
+	}
+}
+
+// typeRemoved lets a payload lose null: receivers only see less.
+func typeRemoved(p pair, report func(string, string)) {
+	harmless := p.feature == PayloadSchema && p.old.types() == null
+	if p.old.types()&p.new.types() == 0 && !harmless {
+		report("", fmt.Sprintf("was %v and is %v", p.old.types(), p.new.types()))
+	}
+}
+
+func fieldRemoved(p pair, report func(string, string)) {
+	if p.old.types()&p.new.types()&object == 0 {
+		return
+	}
+	kept := p.new.properties()
+	for _, name := range p.old.properties() {
+		if !slices.Contains(kept, name) {
+			report(wire.Pointer("properties", name), "field removed or renamed")
+		}
+	}
+	if p.old.mapped() && p.new.closed() {
+		report("/additionalProperties", "members of any name removed")
+	}
+}
+
+func enumNarrowed(p pair, report func(string, string)) {
+	old, ok1 := listed(p.old)
+	new, ok2 := p.new.values()
+	if !ok1 || !ok2 {
+		return
+	}
+	if lost := without(old, new); len(lost) > 0 {
+		report("", "no longer has "+strings.Join(lost, ", "))
+	}
+}
+
+// without shows the values of a that b does not have.
+func without(a, b map[string]any) []string {
+	var out []string
+	for t, v := range a {
+		if _, ok := b[t]; !ok {
+			out = append(out, shown(v))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// listed returns the values of a place that has finitely many.
+func listed(p place) (map[string]any, bool) {
+	t := p.types()
+	if values, ok := p.values(); ok {
+		out := make(map[string]any, len(values))
+		for text, v := range values {
+			if typeOf(v)&t != 0 {
+				out[text] = v
+			}
+		}
+		return out, true
+	}
+	if t&^(null|boolean) != 0 {
+		return nil, false
+	}
+	var all []any
+	if t&null != 0 {
+		all = append(all, nil)
+	}
+	if t&boolean != 0 {
+		all = append(all, false, true)
+	}
+	return intersect(nil, all), true
+}
+
+func shown(v any) string {
+	s := fmt.Sprint(v)
+	if t, ok := v.(string); ok {
+		s = fmt.Sprintf("%q", t)
+	} else if v == nil {
+		s = "null"
+	}
+	if cut := []rune(s); len(cut) > 80 {
+		s = string(cut[:80]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,161 @@
+package evolve
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// The rules here are about arguments that are no longer valid.
+
+func inputTypeNarrowed(u union, report func(string)) {
+	kept := unionTypes(u.new)
+	lost := unionTypes(u.old) &^ kept
+	if kept&fraction != 0 {
+		lost &^= integer // a list of numbers lost its integers: ENUM_NARROWED tells it
+	}
+	if lost != 0 && len(u.new) > 0 {
+		report(fmt.Sprintf("no longer accepts %v", lost))
+	}
+}
+
+func inputEnumAdded(p pair, report func(string, string)) {
+	_, before := listed(p.old)
+	if values, now := p.new.values(); now && !before {
+		report("", fmt.Sprintf("accepts %d listed values only", len(values)))
+	}
+}
+
+func inputRequiredAdded(p pair, report func(string, string)) {
+	if p.old.types()&p.new.types()&object == 0 {
+		return
+	}
+	before := p.old.required()
+	for _, name := range slices.Sorted(mapKeys(p.new.required())) {
+		if !before[name] {
+			report(wire.Pointer("properties", name), "is required now")
+		}
+	}
+}
+
+func inputClosed(p pair, report func(string, string)) {
+	if p.old.types()&p.new.types()&object != 0 && p.new.closed() && !p.old.closed() {
+		report("/additionalProperties", "members that are not declared are no longer accepted")
+	}
+}
+
+// A constraint is a keyword whose values cannot be ordered: another value is another constraint.
+type constraint struct {
+	keyword string
+	of      types
+	// values are those that constrain at all, by their texts; nil for all.
+	values map[string]bool
+}
+
+// asserted are the formats that JSON Schema defines. Any other one allows every string.
+var asserted = quoted(`date-time date time duration email idn-email hostname idn-hostname ipv4 ipv6 uri uri-reference iri
+	iri-reference uuid uri-template json-pointer relative-json-pointer regex`)
+
+// within are the formats whose every text is one of another format, which is named behind.
+var within = map[string][]string{
+	text("uri"):           {text("uri-reference"), text("iri"), text("iri-reference")},
+	text("uri-reference"): {text("iri-reference")},
+	text("iri"):           {text("iri-reference")},
+	text("email"):         {text("idn-email")},
+	text("hostname"):      {text("idn-hostname")},
+}
+
+// holdsWithin reports whether texts that satisfy all of have satisfy want.
+func holdsWithin(have map[string]bool, want string) bool {
+	if have[want] {
+		return true
+	}
+	for h := range have {
+		if slices.Contains(within[h], want) {
+			return true
+		}
+	}
+	return false
+}
+
+// encodings are the contentEncodings that decide about validity and types.
+var encodings = quoted("base64")
+
+// Asserted reports whether a format is one that JSON Schema defines and arguments are checked against.
+func Asserted(format string) bool { return asserted[text(format)] }
+
+func quoted(words string) map[string]bool {
+	set := map[string]bool{}
+	for w := range strings.FieldsSeq(words) {
+		set[text(w)] = true
+	}
+	return set
+}
+
+var (
+	formats     = []constraint{{"format", str, asserted}, {"contentEncoding", str, encodings}}
+	patterns    = []constraint{{"pattern", str, nil}}
+	constraints = []constraint{
+		{"dependentRequired", object, nil},
+		{"dependentSchemas", object, nil},
+		{"dependencies", object, nil},
+		{"contains", array, nil},
+		{"minContains", array, nil},
+		{"unevaluatedItems", array, nil},
+		{"not", anyType, nil},
+		{"if", anyType, nil},
+		{"then", anyType, nil},
+		{"else", anyType, nil},
+	}
+)
+
+// added calls f for the keywords that narrow has and wide has not or otherwise; changed tells which.
+func added(list []constraint, wide, narrow place, f func(keyword string, changed bool)) {
+	common := wide.types() & narrow.types()
+	for _, c := range list {
+		if common&c.of == 0 {
+			continue
+		}
+		known, now := wide.texts(c.keyword), narrow.texts(c.keyword)
+		if c.values != nil {
+			maps.DeleteFunc(now, func(text string, _ bool) bool { return !c.values[text] })
+		}
+		for text := range now {
+			if !holdsWithin(known, text) {
+				f(c.keyword, len(known) > 0)
+				break
+			}
+		}
+	}
+}
+
+func inputFormatChanged(p pair, report func(string, string)) {
+	added(formats, p.old, p.new, func(keyword string, changed bool) {
+		if changed {
+			report("", keyword+" has changed")
+		} else {
+			report("", keyword+" is new")
+		}
+	})
+}
+
+func inputPatternChanged(p pair, report func(string, string)) {
+	added(patterns, p.old, p.new, func(keyword string, changed bool) {
+		if changed {
+			report("", "pattern has changed")
+		} else {
+			report("", "pattern is new")
+		}
+	})
+}
+
+func inputConstraintAdded(p pair, report func(string, string)) {
+	added(constraints, p.old, p.new, func(keyword string, changed bool) {
+		if !changed {
+			report("", keyword+" is new")
+		}
+	})
+}

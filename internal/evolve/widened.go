@@ -1,0 +1,129 @@
+package evolve
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// The rules here are about payloads that readers of the old schema do not expect.
+
+func payloadTypeChanged(u union, report func(string)) {
+	old, new := unionTypes(u.old), unionTypes(u.new)
+	if len(u.old) == 0 && u.backward && !forbidden(u.to) {
+		report("was contradictory and has values now")
+	}
+	gained := new &^ old
+	if old&fraction != 0 {
+		gained &^= integer // the old list had no integer, and its type is float64
+	}
+	if gained != 0 && len(u.old) > 0 && !nullOnly(old, new) {
+		report(fmt.Sprintf("was %v and may now be %v", old, gained))
+	}
+}
+
+func payloadNullAdded(u union, report func(string)) {
+	if old, new := unionTypes(u.old), unionTypes(u.new); nullOnly(old, new) {
+		report(fmt.Sprintf("was %v and may now be null", old))
+	}
+}
+
+// forbidden reports whether p says false rather than contradict itself.
+func forbidden(p place) bool {
+	return slices.ContainsFunc(p, func(n node) bool { return n.schema == false })
+}
+
+// nullOnly reports whether null came to types that are kept.
+func nullOnly(old, new types) bool { return new&^old == null && new&old != 0 }
+
+// payloadVariantRetyped finds a new variant that no old one has the type of.
+func payloadVariantRetyped(p pair, report func(string, string)) {
+	if p.backward && p.old.types()&p.new.types() == 0 {
+		report("", fmt.Sprintf("was %v and may now be %v", p.old.types(), p.new.types()))
+	}
+}
+
+func payloadRequiredRemoved(p pair, report func(string, string)) {
+	if p.old.types()&p.new.types()&object == 0 {
+		return
+	}
+	now, there := p.new.required(), p.new.properties()
+	for _, name := range slices.Sorted(mapKeys(p.old.required())) {
+		if !now[name] && (slices.Contains(there, name) || !slices.Contains(p.old.properties(), name)) {
+			report(wire.Pointer("properties", name), "was required and may now be absent")
+		}
+	}
+}
+
+func payloadFormatChanged(p pair, report func(string, string)) {
+	if p.old.types()&p.new.types()&str == 0 {
+		return
+	}
+	for _, k := range formats {
+		now := p.new.texts(k.keyword)
+		for _, was := range sortedKeys(p.old.texts(k.keyword)) {
+			if k.values[was] && !holdsWithin(now, was) {
+				report("", k.keyword+" was "+was)
+			}
+		}
+	}
+}
+
+func payloadOpened(p pair, report func(string, string)) {
+	if p.old.types()&p.new.types()&object != 0 && p.old.closed() && !p.new.closed() {
+		report("/additionalProperties", "members that are not declared may be there now")
+	}
+}
+
+func payloadUnionOpened(u union, report func(string)) {
+	if forbidden(u.to) {
+		report("no value was valid here and one may be there now")
+	}
+}
+
+func payloadEnumWidened(p pair, report func(string, string)) {
+	old, limited := p.old.values()
+	if !limited {
+		return
+	}
+	new, ok := listed(p.new)
+	if !ok {
+		report("", fmt.Sprintf("had %d listed values and may have others now", len(old)))
+	} else if gained := without(new, old); len(gained) > 0 {
+		report("", "may now be "+strings.Join(gained, ", "))
+	}
+}
+
+func payloadConstraintRelaxed(p pair, report func(string, string)) {
+	if p.old.types()&p.new.types()&str != 0 {
+		for _, k := range formats { // one that is no format of JSON Schema, but may have a Go type
+			for _, was := range sortedKeys(p.old.texts(k.keyword)) {
+				if !k.values[was] && !p.new.texts(k.keyword)[was] {
+					report("", k.keyword+" was "+was)
+				}
+			}
+		}
+	}
+	added(patterns, p.new, p.old, func(_ string, changed bool) {
+		if changed {
+			report("", "pattern has changed")
+		} else {
+			report("", "pattern is gone")
+		}
+	})
+	added(constraints, p.new, p.old, func(keyword string, changed bool) {
+		if !changed {
+			report("", keyword+" is gone")
+		}
+	})
+}
+
+// payloadOverlap finds a oneOf of the old schema by which a new payload may be invalid because it
+// matches two variants.
+func payloadOverlap(u union, report func(string)) {
+	if u.backward && overlaps(u.from, u.to) {
+		report("oneOf has changed, and a value may match two of the old variants")
+	}
+}

@@ -1,0 +1,51 @@
+// Package memnet is a network in memory for tests: what waits on it lets the time of a testing/synctest bubble
+// pass, which a socket does not. The package makes no promise of compatibility.
+package memnet
+
+import (
+	"context"
+	"net"
+	"sync"
+)
+
+// A Network has one listener, itself, which every address leads to.
+type Network struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+// New returns a network. In a test it is made in the bubble that uses it.
+func New() *Network { return &Network{conns: make(chan net.Conn), closed: make(chan struct{})} }
+
+// DialContext connects to the listener, whatever the address.
+func (n *Network) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case n.conns <- theirs:
+		return ours, nil
+	case <-n.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Accept implements [net.Listener].
+func (n *Network) Accept() (net.Conn, error) {
+	select {
+	case c := <-n.conns:
+		return c, nil
+	case <-n.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements [net.Listener]. It is idempotent.
+func (n *Network) Close() error {
+	n.once.Do(func() { close(n.closed) })
+	return nil
+}
+
+// Addr implements [net.Listener].
+func (n *Network) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 443} }

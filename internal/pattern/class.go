@@ -1,0 +1,293 @@
+package pattern
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// escape reads what follows a backslash outside a class.
+func (p *parser) escape() *node {
+	start := p.at
+	p.at++
+	if !p.more() {
+		p.fail(start, `the pattern ends with a lone \`)
+	}
+	switch r := p.next(0); {
+	case r == 'b' || r == 'B':
+		p.at++
+		if p.next(0) == '{' {
+			p.fail(start, `ECMA-262 knows no \b{…}`)
+		}
+		return &node{op: opBoundary, negated: r == 'B'}
+	case r >= '1' && r <= '9':
+		n, _ := p.number()
+		return p.back(&node{op: opBack, group: n, at: start})
+	case r == 'k' && p.next(1) == '<':
+		p.at += 2
+		return p.back(&node{op: opBack, name: p.groupName('>'), at: start})
+	}
+	if n, ok := p.foreignEscape(start); ok {
+		return n
+	}
+	if s, ok := p.classEscape(); ok {
+		return &node{op: opSet, set: s}
+	}
+	r, ok := p.characterEscape(start, false)
+	if !ok {
+		return nil
+	}
+	return p.folded(&node{op: opSet, set: set{{r, r}}}, start)
+}
+
+func (p *parser) back(n *node) *node {
+	p.backs = append(p.backs, n)
+	return n
+}
+
+// classEscape reads \d, \s, \w, \p{…} and their opposites behind the backslash.
+func (p *parser) classEscape() (set, bool) {
+	r := p.next(0)
+	var s set
+	switch r {
+	case 'd', 'D':
+		s = digits
+	case 's', 'S':
+		s = spaces
+	case 'w', 'W':
+		s = words
+	case 'p', 'P':
+		p.at++
+		s = p.propertyEscape(p.at - 2)
+		if r == 'P' {
+			return s.complement(), true
+		}
+		return s, true
+	default:
+		return nil, false
+	}
+	p.at++
+	if r < 'a' {
+		return s.complement(), true
+	}
+	return s, true
+}
+
+// propertyEscape reads {…} of \p.
+func (p *parser) propertyEscape(start int) set {
+	if p.next(0) != '{' {
+		return p.shortProperty(start)
+	}
+	end := slices.Index(p.text[p.at:], '}')
+	if end < 0 {
+		p.fail(start, `\p{ has no end`)
+	}
+	name := string(p.text[p.at+1 : p.at+end])
+	p.at += end + 1
+	s, known := propertySet(name)
+	if !known {
+		return p.foreignProperty(start, name)
+	}
+	return s
+}
+
+// characterEscape reads an escape that stands for one code point, behind the backslash; false when
+// the rest is no such thing but was read as something that stands for nothing.
+func (p *parser) characterEscape(start int, inClass bool) (rune, bool) {
+	r := p.next(0)
+	p.at++
+	switch {
+	case strings.ContainsRune("fnrtv", r):
+		return map[rune]rune{'f': '\f', 'n': '\n', 'r': '\r', 't': '\t', 'v': '\v'}[r], true
+	case r == 'c' && isLetter(p.next(0)):
+		c := p.next(0) % 32
+		p.at++
+		return c, true
+	case r == '0' && !isDigit(p.next(0)):
+		return 0, true
+	case r == 'x' && isHex(p.next(0)) && isHex(p.next(1)):
+		return p.hex(2), true
+	case r == 'u':
+		p.at--
+		return p.unicodeEscape(start), true
+	case strings.ContainsRune(`^$\.*+?()[]{}|/`, r), inClass && r == '-':
+		return r, true
+	}
+	return p.foreignCharacter(start, r, inClass)
+}
+
+func isLetter(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
+
+func isHex(r rune) bool { return isDigit(r) || 'a' <= r && r <= 'f' || 'A' <= r && r <= 'F' }
+
+// hex reads n hexadecimal digits that are known to be there.
+func (p *parser) hex(n int) rune {
+	v := rune(0)
+	for range n {
+		d, _ := hexValue(p.next(0))
+		v = v*16 + d
+		p.at++
+	}
+	return v
+}
+
+func hexValue(r rune) (rune, bool) {
+	switch {
+	case isDigit(r):
+		return r - '0', true
+	case 'a' <= r && r <= 'f':
+		return r - 'a' + 10, true
+	case 'A' <= r && r <= 'F':
+		return r - 'A' + 10, true
+	}
+	return 0, false
+}
+
+// unicodeEscape reads uXXXX, a surrogate pair of them, or u{…}, from the u on.
+func (p *parser) unicodeEscape(start int) rune {
+	p.at++
+	if p.take("{") {
+		v, n := rune(0), 0
+		for ; isHex(p.next(0)); n++ {
+			if v = v*16 + p.hex(1); v > maxRune {
+				p.fail(start, `\u{…} is beyond U+10FFFF`)
+			}
+		}
+		if n == 0 || !p.take("}") {
+			p.fail(start, `\u{ needs hexadecimal digits and a closing brace`)
+		}
+		return v
+	}
+	unit := func(at int) (rune, bool) {
+		v := rune(0)
+		for i := range 4 {
+			d, ok := hexValue(p.next(at + i))
+			if !ok {
+				return 0, false
+			}
+			v = v*16 + d
+		}
+		return v, true
+	}
+	high, ok := unit(0)
+	if !ok {
+		p.fail(start, `\u needs four hexadecimal digits, or some within braces`)
+	}
+	p.at += 4
+	if 0xD800 <= high && high < 0xDC00 && p.ahead(`\u`) {
+		if low, ok := unit(2); ok && 0xDC00 <= low && low < 0xE000 {
+			p.at += 6
+			return 0x10000 + (high-0xD800)<<10 + (low - 0xDC00)
+		}
+	}
+	return high
+}
+
+// An element is one member of a class: a code point, or a set that is no end of a range.
+type element struct {
+	set   set
+	point bool
+	start int
+}
+
+// class reads what stands in brackets.
+func (p *parser) class() *node {
+	start := p.at
+	p.at++
+	negated := p.take("^")
+	p.bracketFirst(start)
+	var spans []span
+	for p.next(0) != ']' {
+		if !p.more() {
+			p.fail(start, "the class %s is not closed", p.excerpt(start))
+		}
+		from, ok := p.element()
+		if !ok {
+			continue
+		}
+		if p.next(0) != '-' || p.next(1) == ']' || p.next(1) < 0 {
+			spans = append(spans, from.set...)
+			p.foldedElement(from, from)
+			continue
+		}
+		dash := p.at
+		p.at++
+		to, ok := p.element()
+		switch {
+		case !ok:
+			spans = append(append(spans, from.set...), span{'-', '-'})
+		case !from.point && to.point && to.set[0].low == '-' && p.next(0) == '[':
+			p.fail(dash, "-- takes a set away only with the v flag, and patterns have the u flag")
+		case !from.point || !to.point:
+			p.blame(dash, "a class such as %s is no end of a range", string(p.text[from.start:p.at]))
+			p.change(dash, dash+1, `\-`)
+			spans = append(append(append(spans, from.set...), to.set...), span{'-', '-'})
+		case from.set[0].low > to.set[0].low:
+			p.fail(from.start, "the range %s is upside down", string(p.text[from.start:p.at]))
+		default:
+			spans = append(spans, span{from.set[0].low, to.set[0].low})
+			p.foldedElement(from, to)
+		}
+	}
+	p.at++
+	s := union(spans)
+	if negated {
+		s = s.complement()
+	}
+	return &node{op: opSet, set: s}
+}
+
+// element reads one member of a class; false when it stands for nothing.
+func (p *parser) element() (element, bool) {
+	start := p.at
+	p.intersection()
+	if s, ok := p.posixClass(); ok {
+		return element{s, false, start}, true
+	}
+	r := p.next(0)
+	p.at++
+	if r != '\\' {
+		return element{set{{r, r}}, true, start}, true
+	}
+	if !p.more() {
+		p.fail(start, `the pattern ends with a lone \`)
+	}
+	if p.take("b") {
+		return element{set{{'\b', '\b'}}, true, start}, true
+	}
+	if s, ok := p.foreignClassEscape(start); ok {
+		return element{s, false, start}, true
+	}
+	if s, ok := p.classEscape(); ok {
+		return element{s, false, start}, true
+	}
+	r, ok := p.characterEscape(start, true)
+	return element{set{{r, r}}, true, start}, ok
+}
+
+// ranges writes a set as members of a class.
+func (s set) ranges() string {
+	var b strings.Builder
+	point := func(r rune) {
+		switch {
+		case strings.ContainsRune(`\]^-[`, r):
+			b.WriteString(`\` + string(r))
+		case r < ' ' || r == 0x7F:
+			fmt.Fprintf(&b, `\x%02X`, r)
+		case r < 0x7F:
+			b.WriteRune(r)
+		default:
+			fmt.Fprintf(&b, `\u{%X}`, r)
+		}
+	}
+	for _, p := range s {
+		point(p.low)
+		if p.high > p.low {
+			if p.high > p.low+1 {
+				b.WriteByte('-')
+			}
+			point(p.high)
+		}
+	}
+	return b.String()
+}

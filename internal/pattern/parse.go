@@ -1,0 +1,364 @@
+package pattern
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+// maxNesting bounds how deep groups lie in each other.
+const maxNesting = 250
+
+// A parser reads the grammar of ECMA-262 with the u flag (sections 22.2.1 and 22.2.2). What other
+// engines know it reads too, so that it can say how the same is written in ECMA-262: the first fault
+// is kept, edits collects what has to change, and only what has no such form ends the reading.
+type parser struct {
+	text    []rune
+	at      int
+	depth   int
+	groups  int
+	names   map[string]int
+	backs   []*node // back references, to be settled when all groups are known
+	fault   *SyntaxError
+	edits   []edit
+	stuck   bool // there is no form in ECMA-262, or it is not worth the search
+	flags   flags
+	quoting bool // between \Q and \E
+	// lenient reads on behind a fault, with the eyes of other engines.
+	lenient bool
+}
+
+// giveUp ends the reading from any depth; parse recovers it.
+type giveUp struct{}
+
+func parse(text string) (*tree, error) {
+	strict := newParser(text, false)
+	if t := strict.run(); t != nil {
+		return t, nil
+	}
+	p := newParser(text, true)
+	p.run()
+	if p.fault == nil { // what others take it for is not what is wrong with it
+		return nil, strict.fault
+	}
+	if form := p.edited(); !p.stuck && newParser(form, false).run() != nil {
+		p.fault.Remedy = form
+	}
+	return nil, p.fault
+}
+
+func newParser(text string, lenient bool) *parser {
+	return &parser{text: []rune(text), names: map[string]int{}, lenient: lenient}
+}
+
+// run reads the pattern, nil when it has a fault.
+func (p *parser) run() (t *tree) {
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ok := r.(giveUp); !ok {
+				panic(r)
+			}
+			p.stuck, t = true, nil
+		}
+	}()
+	t = p.pattern()
+	if p.fault != nil {
+		return nil
+	}
+	return t
+}
+
+// blame notes the first fault; a lenient parser reads on.
+func (p *parser) blame(at int, format string, args ...any) {
+	if p.fault == nil {
+		p.fault = &SyntaxError{Offset: at, Reason: fmt.Sprintf(format, args...)}
+	}
+	if !p.lenient {
+		panic(giveUp{})
+	}
+}
+
+// fail notes a fault after which reading makes no sense.
+func (p *parser) fail(at int, format string, args ...any) {
+	p.blame(at, format, args...)
+	panic(giveUp{})
+}
+
+func (p *parser) more() bool { return p.at < len(p.text) }
+
+// next is the rune n places ahead, -1 behind the end.
+func (p *parser) next(n int) rune {
+	if p.at+n < len(p.text) {
+		return p.text[p.at+n]
+	}
+	return -1
+}
+
+// ahead reports whether the text goes on with s.
+func (p *parser) ahead(s string) bool {
+	for i, r := range []rune(s) {
+		if p.next(i) != r {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *parser) take(s string) bool {
+	if !p.ahead(s) {
+		return false
+	}
+	p.at += len([]rune(s))
+	return true
+}
+
+func (p *parser) pattern() *tree {
+	root := p.disjunction()
+	if p.more() { // only a lone closing parenthesis stops it
+		p.fail(p.at, `")" closes no group`)
+	}
+	for _, b := range p.backs {
+		switch {
+		case b.name != "":
+			n, ok := p.names[b.name]
+			if !ok {
+				p.fail(b.at, "no group is named %q", b.name)
+			}
+			b.group = n
+		case b.group > p.groups:
+			p.fail(b.at, `\%d names a group that is not there: the pattern has %d`, b.group, p.groups)
+		}
+	}
+	return &tree{root, p.groups}
+}
+
+func (p *parser) disjunction() *node {
+	if p.depth++; p.depth > maxNesting {
+		p.fail(p.at, "the groups are nested deeper than %d levels", maxNesting)
+	}
+	flags := p.flags
+	var branches []*node
+	for {
+		branches = append(branches, p.alternative())
+		if !p.take("|") {
+			break
+		}
+	}
+	p.flags = flags
+	p.depth--
+	if len(branches) == 1 {
+		return branches[0]
+	}
+	return &node{op: opAlternate, parts: branches}
+}
+
+func (p *parser) alternative() *node {
+	var parts []*node
+	for p.more() && (p.quoting || p.next(0) != '|' && p.next(0) != ')') {
+		if t := p.term(); t != nil {
+			parts = append(parts, t)
+		}
+	}
+	switch len(parts) {
+	case 0:
+		return &node{op: opEmpty}
+	case 1:
+		return parts[0]
+	}
+	return &node{op: opConcat, parts: parts}
+}
+
+// term reads an assertion, or an atom with its quantifier; nil is one that stands for nothing.
+func (p *parser) term() *node {
+	start, first := p.at, p.groups
+	n := p.atom()
+	if n == nil || p.quoting {
+		return n
+	}
+	at := p.at
+	least, most, ok := p.quantifier()
+	if !ok {
+		return n
+	}
+	if n.op == opBegin || n.op == opEnd || n.op == opBoundary || n.op == opLook {
+		p.blame(at, "a quantifier cannot follow the assertion %s", string(p.text[start:at]))
+		p.change(start, start, "(?:")
+		p.change(at, at, ")")
+	}
+	r := &node{op: opRepeat, parts: []*node{n}, least: least, most: most, first: first + 1, last: p.groups}
+	r.lazy = p.take("?")
+	p.doubled()
+	return r
+}
+
+// quantifier reads *, +, ? and braces with numbers.
+func (p *parser) quantifier() (least, most int, ok bool) {
+	switch {
+	case p.take("*"):
+		return 0, unbounded, true
+	case p.take("+"):
+		return 1, unbounded, true
+	case p.take("?"):
+		return 0, 1, true
+	case p.next(0) != '{':
+		return 0, 0, false
+	}
+	from := p.at
+	p.at++
+	least, ok = p.number()
+	if !ok {
+		p.at = from
+		return 0, 0, false
+	}
+	most = least
+	if p.take(",") {
+		if most, ok = p.number(); !ok {
+			most = unbounded
+		}
+	}
+	if !p.take("}") {
+		p.at = from
+		return 0, 0, false
+	}
+	if least > most {
+		p.fail(from, "%s asks for at least %d and at most %d", string(p.text[from:p.at]), least, most)
+	}
+	return least, most, true
+}
+
+// number reads decimal digits; what is too large for an int32 counts as unbounded.
+func (p *parser) number() (int, bool) {
+	n, start := 0, p.at
+	for isDigit(p.next(0)) {
+		n = min(n*10+int(p.next(0)-'0'), unbounded)
+		p.at++
+	}
+	return n, p.at > start
+}
+
+func isDigit(r rune) bool { return '0' <= r && r <= '9' }
+
+// atom reads what a quantifier may follow, and assertions.
+func (p *parser) atom() *node {
+	if p.quoting {
+		return p.quoted()
+	}
+	start := p.at
+	switch r := p.next(0); r {
+	case '^':
+		p.at++
+		return p.lineBegin(start)
+	case '$':
+		p.at++
+		return p.lineEnd(start)
+	case '(':
+		return p.group()
+	case '[':
+		return p.class()
+	case '.':
+		p.at++
+		return p.dot(start)
+	case '\\':
+		return p.escape()
+	case '*', '+', '?':
+		p.fail(start, "nothing stands before the quantifier %c", r)
+	case '{':
+		if _, _, ok := p.quantifier(); ok {
+			p.fail(start, "nothing stands before the quantifier %s", string(p.text[start:p.at]))
+		}
+		p.upTo(start)
+		p.lone(start)
+	case ']', '}':
+		p.lone(start)
+	}
+	r := p.next(0)
+	p.at++
+	return p.literal(r, start)
+}
+
+// group reads what begins with a parenthesis.
+func (p *parser) group() *node {
+	start := p.at
+	switch {
+	case p.take("(?:"):
+		n := p.disjunction()
+		p.closes(start)
+		return &node{op: opConcat, parts: []*node{n}}
+	case p.take("(?="):
+		return p.look(start, false, false)
+	case p.take("(?!"):
+		return p.look(start, true, false)
+	case p.take("(?<="):
+		return p.look(start, false, true)
+	case p.take("(?<!"):
+		return p.look(start, true, true)
+	case p.take("(?<"):
+		return p.capture(start, p.groupName('>'))
+	case p.ahead("(?") || p.ahead("(*"):
+		return p.foreignGroup()
+	}
+	p.at++
+	return p.capture(start, "")
+}
+
+func (p *parser) capture(start int, name string) *node {
+	p.groups++
+	n := &node{op: opCapture, group: p.groups, name: name}
+	if name != "" {
+		if p.names[name] != 0 {
+			p.fail(start, "two groups are named %q", name)
+		}
+		p.names[name] = n.group
+	}
+	n.parts = []*node{p.disjunction()}
+	p.closes(start)
+	return n
+}
+
+func (p *parser) look(start int, negated, behind bool) *node {
+	n := &node{op: opLook, negated: negated, behind: behind, parts: []*node{p.disjunction()}}
+	p.closes(start)
+	return n
+}
+
+func (p *parser) closes(start int) {
+	if !p.take(")") {
+		p.fail(start, "the group %s is not closed", p.excerpt(start))
+	}
+}
+
+// excerpt is the beginning of what stands at a place, for messages.
+func (p *parser) excerpt(at int) string {
+	end := min(at+8, len(p.text))
+	if end < len(p.text) {
+		return string(p.text[at:end]) + "…"
+	}
+	return string(p.text[at:end])
+}
+
+// groupName reads the name of a group up to its end.
+func (p *parser) groupName(end rune) string {
+	start := p.at
+	var name strings.Builder
+	for p.more() && p.next(0) != end {
+		r := p.next(0)
+		p.at++
+		if r == '\\' && p.next(0) == 'u' {
+			r = p.unicodeEscape(p.at - 1)
+		}
+		first := name.Len() == 0
+		if r != '$' && r != '_' && !unicode.IsLetter(r) && !unicode.Is(unicode.Nl, r) && !unicode.Is(unicode.Other_ID_Start, r) &&
+			(first || !idContinue().has(r) && r != 0x200C && r != 0x200D) {
+			p.fail(start, "the name of a group cannot hold %q here", r)
+		}
+		name.WriteRune(r)
+	}
+	if !p.more() {
+		p.fail(start, "the name of the group has no end")
+	}
+	p.at++
+	if name.Len() == 0 {
+		p.fail(start, "the name of the group is empty")
+	}
+	return name.String()
+}

@@ -1,0 +1,62 @@
+// Package slowpeer plays the client that begins a body and sends no more of it, for tests in the bubbles of
+// testing/synctest.
+package slowpeer
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Hold sends srv the head of a request and one byte of its body of 50. It returns the answer, and after which time
+// the connection was closed; it waits no longer than an hour.
+func Hold(srv *http.Server, head string) (answer string, held time.Duration, err error) {
+	l := &listener{conns: make(chan net.Conn, 1), over: make(chan struct{})}
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(l) }()
+	ours, theirs := net.Pipe()
+	l.conns <- addressed{theirs}
+	began := time.Now()
+	go func() { _, _ = io.WriteString(ours, head+"Content-Length: 50\r\n\r\n{") }()
+	_ = ours.SetReadDeadline(began.Add(time.Hour))
+	b, err := io.ReadAll(ours)
+	held = time.Since(began)
+	ours.Close()
+	srv.Close()
+	if served := <-ended; err == nil && !errors.Is(served, http.ErrServerClosed) {
+		err = served
+	}
+	return string(b), held, err
+}
+
+// A listener gives out what is put in.
+type listener struct {
+	conns chan net.Conn
+	once  sync.Once
+	over  chan struct{}
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.over:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *listener) Close() error {
+	l.once.Do(func() { close(l.over) })
+	return nil
+}
+
+func (l *listener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
+
+// An addressed connection has addresses as those of TCP have.
+type addressed struct{ net.Conn }
+
+func (addressed) LocalAddr() net.Addr  { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
+func (addressed) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 4711} }

@@ -1,0 +1,199 @@
+package validate
+
+import (
+	"bytes"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// A shape accepts JSON while reading it, without building values. It knows the keywords that event
+// files mostly use and is only ever sure of a yes: whatever it does not accept is decided, and
+// explained, by the full validator. Schemas with other keywords have no shape.
+type shape struct {
+	kinds      kindSet
+	integer    bool // numbers must be integers
+	properties map[string]member
+	required   uint64 // the bits of the members that must be there
+	additional *shape // nil is closed
+	items      *shape
+	minItems   int64
+	maxItems   int64
+	minLength  int64
+	maxLength  int64
+	minimum    *int64
+	maximum    *int64
+	enum       map[string]bool // strings; nil is any
+	pattern    jsonschema.Regexp
+	format     func(string) bool
+	base64     bool
+	byKind     map[jsontext.Kind]*shape // of a union whose variants differ in kind
+	to         *shape                   // of a reference
+}
+
+type member struct {
+	*shape
+	bit uint64
+}
+
+type kindSet uint8
+
+const (
+	nulls kindSet = 1 << iota
+	booleans
+	numbers
+	strs
+	arrays
+	objects
+	allKinds = 1<<iota - 1
+)
+
+func kindOf(k jsontext.Kind) kindSet {
+	switch k {
+	case 'n':
+		return nulls
+	case 't', 'f':
+		return booleans
+	case '0':
+		return numbers
+	case '"':
+		return strs
+	case '[':
+		return arrays
+	case '{':
+		return objects
+	}
+	return 0
+}
+
+// anything is the shape of {}.
+var anything = func() *shape {
+	s := &shape{kinds: allKinds, maxItems: -1, maxLength: -1}
+	s.additional, s.items = s, s
+	return s
+}()
+
+// acceptsAll reports whether raw is one JSON value that s accepts.
+func (s *shape) acceptsAll(raw []byte) bool {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(raw))
+	return s.accepts(dec) && len(bytes.Trim(raw[dec.InputOffset():], " \t\r\n")) == 0
+}
+
+func (s *shape) accepts(dec *jsontext.Decoder) bool {
+	kind := dec.PeekKind()
+	for s.to != nil || s.byKind != nil {
+		if s.to != nil {
+			s = s.to
+		} else if s = s.byKind[kind]; s == nil {
+			return false
+		}
+	}
+	if s.kinds&kindOf(kind) == 0 {
+		return false
+	}
+	switch kind {
+	case '{':
+		return s.acceptsObject(dec)
+	case '[':
+		return s.acceptsArray(dec)
+	}
+	val, err := dec.ReadValue()
+	if err != nil {
+		return false
+	}
+	switch kind {
+	case '"':
+		return s.acceptsString(val)
+	case '0':
+		return s.acceptsNumber(val)
+	}
+	return s.enum == nil
+}
+
+func (s *shape) acceptsObject(dec *jsontext.Decoder) bool {
+	if _, err := dec.ReadToken(); err != nil || dec.StackDepth() > wire.MaxDepth || s.enum != nil {
+		return false
+	}
+	missing := s.required
+	for dec.PeekKind() == '"' {
+		name, err := dec.ReadValue()
+		if err != nil {
+			return false
+		}
+		text, ok := unquote(name)
+		if !ok {
+			return false
+		}
+		if m, known := s.properties[string(text)]; known {
+			missing &^= m.bit
+			if !m.accepts(dec) {
+				return false
+			}
+		} else if s.additional == nil || !s.additional.accepts(dec) {
+			return false
+		}
+	}
+	_, err := dec.ReadToken()
+	return err == nil && missing == 0
+}
+
+func (s *shape) acceptsArray(dec *jsontext.Decoder) bool {
+	if _, err := dec.ReadToken(); err != nil || dec.StackDepth() > wire.MaxDepth || s.enum != nil {
+		return false
+	}
+	n := int64(0)
+	for ; dec.PeekKind() != ']'; n++ {
+		if !s.items.accepts(dec) {
+			return false
+		}
+	}
+	_, err := dec.ReadToken()
+	return err == nil && n >= s.minItems && (s.maxItems < 0 || n <= s.maxItems)
+}
+
+func (s *shape) acceptsString(val jsontext.Value) bool {
+	if s.enum == nil && s.pattern == nil && s.format == nil && !s.base64 && s.minLength == 0 && s.maxLength < 0 {
+		return true
+	}
+	text, ok := unquote(val)
+	if !ok || s.enum != nil && !s.enum[string(text)] {
+		return false
+	}
+	if s.minLength > 0 || s.maxLength >= 0 {
+		n := int64(utf8.RuneCount(text))
+		if n < s.minLength || s.maxLength >= 0 && n > s.maxLength {
+			return false
+		}
+	}
+	if s.base64 {
+		if _, err := base64Text.Decode(string(text)); err != nil {
+			return false
+		}
+	}
+	return (s.pattern == nil || s.pattern.MatchString(string(text))) && (s.format == nil || s.format(string(text)))
+}
+
+// acceptsNumber is sure of integers that fit int64, and of any number that only has to be one.
+func (s *shape) acceptsNumber(val jsontext.Value) bool {
+	if s.enum != nil {
+		return false
+	}
+	if !s.integer && s.minimum == nil && s.maximum == nil {
+		return bytes.IndexByte(val, 'e') < 0 && bytes.IndexByte(val, 'E') < 0 // whose exponent is bounded
+	}
+	n, err := strconv.ParseInt(string(val), 10, 64)
+	return err == nil && (s.minimum == nil || n >= *s.minimum) && (s.maximum == nil || n <= *s.maximum)
+}
+
+// unquote returns the text of a string without copying where it can.
+func unquote(val jsontext.Value) ([]byte, bool) {
+	if bytes.IndexByte(val, '\\') < 0 {
+		return val[1 : len(val)-1], true
+	}
+	text, err := jsontext.AppendUnquote(nil, val)
+	return text, err == nil
+}

@@ -1,0 +1,246 @@
+package validate
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/pattern"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+)
+
+// fieldErrors returns the leaf causes of e, sorted and without duplicates.
+func fieldErrors(e *jsonschema.ValidationError) []events.FieldError {
+	out := leaves(e)
+	slices.SortFunc(out, func(a, b events.FieldError) int {
+		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Message, b.Message))
+	})
+	out = slices.Compact(out)
+	if len(out) > MaxFields {
+		out = out[:MaxFields]
+	}
+	return out
+}
+
+func leaves(e *jsonschema.ValidationError) []events.FieldError {
+	switch k := e.ErrorKind.(type) {
+	case *kind.AnyOf:
+		return alternatives(e)
+	case *kind.OneOf:
+		if len(k.Subschemas) == 0 {
+			return alternatives(e)
+		}
+	case *kind.PropertyNames:
+		return []events.FieldError{{Path: at(e, k.Property), Message: nameMessage(e)}}
+	case *kind.Contains, *kind.MinContains, *kind.MaxContains, *kind.Not, *kind.ContentSchema:
+		// What lies below tells why some item or subschema failed, which explains nothing.
+		return describe(e)
+	}
+	if len(e.Causes) == 0 {
+		return describe(e)
+	}
+	var out []events.FieldError
+	for _, cause := range e.Causes {
+		out = append(out, leaves(cause)...)
+	}
+	return out
+}
+
+// alternatives explains an anyOf or oneOf of which nothing matched by the branch that was meant:
+// the one that fails by the fewest types, constants and enums, since those tell variants apart.
+// When several could be meant, only their common complaint about a type is worth telling.
+func alternatives(e *jsonschema.ValidationError) []events.FieldError {
+	best, meant := -1, []*jsonschema.ValidationError(nil)
+	for _, branch := range e.Causes {
+		switch n := distinctions(branch); {
+		case best < 0 || n < best:
+			best, meant = n, []*jsonschema.ValidationError{branch}
+		case n == best:
+			meant = append(meant, branch)
+		}
+	}
+	if len(meant) == 1 {
+		return leaves(meant[0])
+	}
+	if types, ok := commonTypes(e, meant); ok {
+		return []events.FieldError{types}
+	}
+	return []events.FieldError{{Path: at(e), Message: "matches none of the alternatives"}}
+}
+
+// nameMessage says why the name of a member is not allowed where that helps: a key of
+// patternProperties that is no pattern.
+func nameMessage(e *jsonschema.ValidationError) string {
+	for len(e.Causes) == 1 {
+		e = e.Causes[0]
+	}
+	if k, ok := e.ErrorKind.(*kind.Format); ok && k.Want == "regex" {
+		return message(k)
+	}
+	return "is not an allowed name"
+}
+
+func distinctions(e *jsonschema.ValidationError) int {
+	switch e.ErrorKind.(type) {
+	case *kind.Type, *kind.Const, *kind.Enum:
+		return 1
+	}
+	n := 0
+	for _, cause := range e.Causes {
+		n += distinctions(cause)
+	}
+	return n
+}
+
+// commonTypes merges branches that each fail by the type of the value itself.
+func commonTypes(e *jsonschema.ValidationError, branches []*jsonschema.ValidationError) (events.FieldError, bool) {
+	var got string
+	var want []string
+	for _, branch := range branches {
+		for len(branch.Causes) == 1 {
+			branch = branch.Causes[0]
+		}
+		k, ok := branch.ErrorKind.(*kind.Type)
+		if !ok || len(branch.InstanceLocation) != len(e.InstanceLocation) {
+			return events.FieldError{}, false
+		}
+		got = k.Got
+		for _, t := range k.Want {
+			if !slices.Contains(want, t) {
+				want = append(want, t)
+			}
+		}
+	}
+	return events.FieldError{Path: at(e), Message: typeMessage(got, want)}, true
+}
+
+func typeMessage(got string, want []string) string {
+	return "is " + got + ", want " + strings.Join(want, " or ")
+}
+
+func at(e *jsonschema.ValidationError, more ...string) string {
+	return wire.Pointer(e.InstanceLocation...) + wire.Pointer(more...)
+}
+
+// describe words one leaf. Values of the caller are not repeated and texts of the libraries below
+// stay inside.
+func describe(e *jsonschema.ValidationError) []events.FieldError {
+	switch k := e.ErrorKind.(type) {
+	case *kind.Required:
+		return forEach(e, k.Missing, "is required")
+	case *kind.DependentRequired:
+		return forEach(e, k.Missing, "is required with "+clip(k.Prop))
+	case *kind.Dependency:
+		return forEach(e, k.Missing, "is required with "+clip(k.Prop))
+	case *kind.AdditionalProperties:
+		return forEach(e, k.Properties, "is not allowed")
+	}
+	return []events.FieldError{{Path: at(e), Message: message(e.ErrorKind)}}
+}
+
+func forEach(e *jsonschema.ValidationError, members []string, message string) []events.FieldError {
+	out := make([]events.FieldError, len(members))
+	for i, m := range members {
+		out[i] = events.FieldError{Path: at(e, m), Message: message}
+	}
+	return out
+}
+
+func message(k jsonschema.ErrorKind) string {
+	switch k := k.(type) {
+	case *kind.Type:
+		return typeMessage(k.Got, k.Want)
+	case *kind.Enum:
+		return oneOf(k.Want)
+	case *kind.Const:
+		return oneOf([]any{k.Want})
+	case *kind.ContentEncoding:
+		return "is not valid " + k.Want
+	case *kind.Format:
+		if fault := (*pattern.SyntaxError)(nil); errors.As(k.Err, &fault) {
+			return "is no regular expression of ECMA-262: " + clip(fault.Error())
+		}
+		return "is not a valid " + k.Want
+	case *kind.Pattern:
+		return "does not match " + clip(k.Want)
+	case *kind.Minimum:
+		return "must be at least " + number(k.Want)
+	case *kind.Maximum:
+		return "must be at most " + number(k.Want)
+	case *kind.ExclusiveMinimum:
+		return "must be more than " + number(k.Want)
+	case *kind.ExclusiveMaximum:
+		return "must be less than " + number(k.Want)
+	case *kind.MultipleOf:
+		return "must be a multiple of " + number(k.Want)
+	case *kind.MinLength:
+		return fmt.Sprintf("must have at least %d characters", k.Want)
+	case *kind.MaxLength:
+		return fmt.Sprintf("must have at most %d characters", k.Want)
+	case *kind.MinItems:
+		return fmt.Sprintf("must have at least %d items", k.Want)
+	case *kind.MaxItems:
+		return fmt.Sprintf("must have at most %d items", k.Want)
+	case *kind.AdditionalItems:
+		return "has too many items"
+	case *kind.MinProperties:
+		return fmt.Sprintf("must have at least %d members", k.Want)
+	case *kind.MaxProperties:
+		return fmt.Sprintf("must have at most %d members", k.Want)
+	case *kind.UniqueItems:
+		return fmt.Sprintf("has equal items at %d and %d", k.Duplicates[0], k.Duplicates[1])
+	case *kind.Contains:
+		return "has no item of the required kind"
+	case *kind.MinContains:
+		return fmt.Sprintf("has fewer than %d items of the required kind", k.Want)
+	case *kind.MaxContains:
+		return fmt.Sprintf("has more than %d items of the limited kind", k.Want)
+	case *kind.OneOf:
+		return "matches more than one of the alternatives"
+	case *kind.Not:
+		return "has a form that is excluded"
+	case *kind.FalseSchema:
+		return "is not allowed"
+	}
+	return "is not valid"
+}
+
+func oneOf(want []any) string {
+	texts := make([]string, len(want))
+	for i, v := range want {
+		text, err := json.Marshal(v)
+		if err != nil {
+			return "is not one of the allowed values"
+		}
+		texts[i] = string(text)
+	}
+	if len(texts) == 1 {
+		return "must be " + clip(texts[0])
+	}
+	return "must be one of " + clip(strings.Join(texts, ", "))
+}
+
+func number(r *big.Rat) string {
+	if r.IsInt() {
+		return clip(r.Num().String())
+	}
+	f, _ := r.Float64()
+	return fmt.Sprint(f)
+}
+
+// clip keeps messages short whatever a schema says.
+func clip(s string) string {
+	const most = 120
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}

@@ -1,0 +1,134 @@
+// Package validate checks JSON against JSON Schema at the boundary: arguments when they come in,
+// payloads when they are emitted. Generated types carry no validation code; this package is the
+// one place where a schema is asserted.
+//
+// Compile a schema once with [Compile], then call [Schema.Validate] with raw JSON from any number
+// of goroutines. Schemas are draft 2020-12 unless their $schema says otherwise (draft-07); formats
+// and base64 are asserted; patterns are ECMA-262; nothing is ever loaded from elsewhere.
+package validate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/pattern"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+)
+
+// A Schema is a compiled schema, safe for concurrent use.
+type Schema struct {
+	full *jsonschema.Schema
+	fast *shape // nil where the schema has none
+}
+
+// base is the address of a schema without $id. Relative references resolve against it and are then
+// not found, since there is nothing else.
+const base = "mcpe:///schema"
+
+// Compile compiles a schema. A $ref, $schema or $dynamicRef to a document other than the schema
+// itself or a JSON Schema meta-schema is an error, as are duplicate members and patterns that are
+// no regular expression.
+func Compile(schema json.RawMessage) (*Schema, error) {
+	doc, err := Decode(schema)
+	if err != nil {
+		return nil, fmt.Errorf("schema: %w", err)
+	}
+	full, err := compileFull(doc)
+	if err != nil {
+		return nil, compileError(err)
+	}
+	return &Schema{full: full, fast: shapeOf(doc)}, nil
+}
+
+func compileFull(doc any) (*jsonschema.Schema, error) {
+	c := NewCompiler()
+	if err := c.AddResource(base, doc); err != nil {
+		return nil, err
+	}
+	return c.Compile(base)
+}
+
+// NewCompiler returns a compiler of the library below that judges as this package does, for who needs
+// its errors: draft 2020-12 where a schema does not say otherwise, formats and base64 asserted,
+// patterns of ECMA-262, nothing loaded from elsewhere.
+func NewCompiler() *jsonschema.Compiler {
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.AssertFormat()
+	c.AssertContent()
+	c.RegisterContentEncoding(base64Text)
+	c.RegisterContentMediaType(anyContent)
+	c.UseLoader(noLoader{})
+	c.UseRegexpEngine(func(text string) (jsonschema.Regexp, error) { return pattern.Compile(text) })
+	for _, f := range formats {
+		c.RegisterFormat(f)
+	}
+	return c
+}
+
+// Validate checks raw, which must be one JSON value. The error is an [*Error].
+func (s *Schema) Validate(raw json.RawMessage) error {
+	if s.fast != nil && s.fast.acceptsAll(raw) {
+		return nil
+	}
+	v, err := Decode(raw)
+	if err != nil {
+		return err
+	}
+	return s.ValidateValue(v)
+}
+
+// ValidateValue checks a value as [Decode] returns it. The error is an [*Error].
+func (s *Schema) ValidateValue(v any) error {
+	err := s.full.Validate(v)
+	if err == nil {
+		return nil
+	}
+	var failed *jsonschema.ValidationError
+	if !errors.As(err, &failed) {
+		return &Error{Fields: []events.FieldError{{Message: "cannot be checked against its schema"}}}
+	}
+	return &Error{Fields: fieldErrors(failed)}
+}
+
+// An Error lists what is wrong with a value: leaf causes only, sorted by path, at most MaxFields.
+type Error struct{ Fields []events.FieldError }
+
+// MaxFields bounds the field errors of one Error.
+const MaxFields = 32
+
+// Error joins the field errors.
+func (e *Error) Error() string {
+	parts := make([]string, len(e.Fields))
+	for i, f := range e.Fields {
+		parts[i] = f.Error()
+	}
+	return strings.Join(parts, "; ")
+}
+
+// noLoader refuses to load anything; a schema comes from its author or from a server and must not
+// make us open a file or a connection.
+type noLoader struct{}
+
+var errElsewhere = errors.New("refers to another document, which is never loaded")
+
+func (noLoader) Load(url string) (any, error) { return nil, errElsewhere }
+
+func compileError(err error) error {
+	var invalid *jsonschema.SchemaValidationError
+	var load *jsonschema.LoadURLError
+	switch {
+	case errors.As(err, &invalid):
+		var failed *jsonschema.ValidationError
+		if errors.As(invalid.Err, &failed) {
+			return fmt.Errorf("not a valid JSON Schema: %w", &Error{Fields: fieldErrors(failed)})
+		}
+	case errors.As(err, &load):
+		return fmt.Errorf("schema %w: %s", errElsewhere, strings.TrimPrefix(load.URL, "mcpe:///"))
+	}
+	return fmt.Errorf("schema: %s", strings.ReplaceAll(err.Error(), base, ""))
+}

@@ -1,0 +1,76 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// What a [Coalesce] keeps of events that are joined: the latest, or all of them.
+const (
+	KeepLatest = "latest"
+	KeepAll    = "all"
+)
+
+const (
+	// MaxCoalesceKeys is how many places the key of a [Coalesce] has at most.
+	MaxCoalesceKeys = 8
+	// MaxCoalesceSeconds is the largest time of a [Coalesce] in seconds: a day.
+	MaxCoalesceSeconds = 24 * 60 * 60
+)
+
+// A Coalesce says which events of a type are about the same thing, and how a consumer may join them (COAL-1). Servers
+// deliver every event all the same.
+type Coalesce struct {
+	// Key holds JSON Pointers into the payload. Events with equal values there are about the same thing.
+	Key []string `json:"key"`
+	// QuietSeconds is how long nothing more has to come for a key before its events are handed over, MaxSeconds how
+	// long the first of them waits at most.
+	QuietSeconds int `json:"quietSeconds"`
+	MaxSeconds   int `json:"maxSeconds"`
+	// Keep is KeepLatest or KeepAll.
+	Keep string `json:"keep"`
+}
+
+// Check says what is wrong with c.
+func (c *Coalesce) Check() error {
+	if len(c.Key) == 0 || len(c.Key) > MaxCoalesceKeys {
+		return fmt.Errorf("key has %d places; it needs 1 to %d", len(c.Key), MaxCoalesceKeys)
+	}
+	for _, place := range c.Key {
+		if _, ok := SplitPointer(place); !ok {
+			return fmt.Errorf("key %q is no JSON Pointer to a member of the payload", place)
+		}
+	}
+	switch {
+	case c.QuietSeconds < 1 || c.QuietSeconds > MaxCoalesceSeconds:
+		return fmt.Errorf("quietSeconds is %d; it must be 1 to %d", c.QuietSeconds, MaxCoalesceSeconds)
+	case c.MaxSeconds < c.QuietSeconds || c.MaxSeconds > MaxCoalesceSeconds:
+		return fmt.Errorf("maxSeconds is %d; it must be at least quietSeconds, %d, and at most %d", c.MaxSeconds, c.QuietSeconds, MaxCoalesceSeconds)
+	case c.Keep != KeepLatest && c.Keep != KeepAll:
+		return fmt.Errorf("keep is %q; it must be %q or %q", c.Keep, KeepLatest, KeepAll)
+	}
+	return nil
+}
+
+// CoalesceOf returns what a descriptor's _meta says, nil where it says nothing. An error names the member that is wrong.
+func CoalesceOf(meta map[string]any) (*Coalesce, error) {
+	said, ok := meta[MetaCoalesce]
+	if !ok {
+		return nil, nil
+	}
+	raw, err := json.Marshal(said)
+	if err != nil {
+		return nil, fmt.Errorf("_meta %s: %w", MetaCoalesce, err)
+	}
+	if len(raw) == 0 || raw[0] != '{' {
+		return nil, fmt.Errorf("_meta %s is no object", MetaCoalesce)
+	}
+	c := new(Coalesce)
+	if err := Decode(raw, c); err != nil {
+		return nil, fmt.Errorf("_meta %s: %w", MetaCoalesce, err)
+	}
+	if err := c.Check(); err != nil {
+		return nil, fmt.Errorf("_meta %s: %w", MetaCoalesce, err)
+	}
+	return c, nil
+}

@@ -1,0 +1,101 @@
+package wire
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+)
+
+// SubscriptionID returns the id of the subscription with that key: "sub_" and the first 128 bits
+// of a SHA-256 in hex (SUB-4, SRV-2). It depends on nothing else, so it is the same after a
+// refresh, a restart and on another replica.
+//
+// Every part is hashed behind its length, so that no two keys serialize alike; url is taken byte
+// for byte and is empty for poll and push; canonicalArgs is what [Canonical] returned.
+func SubscriptionID(mode, principal, url, name string, canonicalArgs []byte) string {
+	b := []byte("mcpe-gen subscription 1")
+	for _, part := range []string{mode, principal, url, name, string(canonicalArgs)} {
+		b = binary.BigEndian.AppendUint64(b, uint64(len(part)))
+		b = append(b, part...)
+	}
+	sum := sha256.Sum256(b)
+	return "sub_" + hex.EncodeToString(sum[:16])
+}
+
+// Fingerprint identifies the two schemas of a descriptor as published (EVOL-4): the first 128 bits
+// of SHA-256 over the RFC 8785 form of {"inputSchema":…,"payloadSchema":…}, 32 hex digits. An
+// empty schema counts as null. Unlike arguments, schemas may hold integers beyond MaxInteger (a
+// maximum of 2^63−1 is common); RFC 8785 rounds them to a double.
+func Fingerprint(input, payload json.RawMessage) (string, error) {
+	var canonical [2][]byte
+	for i, schema := range []json.RawMessage{input, payload} {
+		if len(schema) == 0 {
+			schema = json.RawMessage("null")
+		}
+		var err error
+		if canonical[i], err = CanonicalSchema(schema); err != nil {
+			return "", fmt.Errorf("wire: fingerprint: %s: %w", [...]string{"inputSchema", "payloadSchema"}[i], err)
+		}
+	}
+	return CanonicalFingerprint(canonical[0], canonical[1]), nil
+}
+
+// CanonicalSchema returns the RFC 8785 form of a schema, as [Fingerprint] takes it.
+func CanonicalSchema(schema json.RawMessage) ([]byte, error) {
+	if err := checkStrict(schema, false); err != nil {
+		return nil, err
+	}
+	canonical := jsontext.Value(schema).Clone()
+	if err := canonical.Canonicalize(); err != nil {
+		return nil, err
+	}
+	return canonical, nil
+}
+
+// CanonicalFingerprint is [Fingerprint] of two schemas in the form of [CanonicalSchema].
+func CanonicalFingerprint(input, payload []byte) string {
+	h := sha256.New()
+	for _, part := range [][]byte{[]byte(`{"inputSchema":`), input, []byte(`,"payloadSchema":`), payload, []byte("}")} {
+		h.Write(part)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// ErrEventName is what CheckEventName returns.
+var ErrEventName = errors.New("event name must be 1 to 128 of A-Z a-z 0-9 _ . -")
+
+// CheckEventID returns events.ErrEventID unless id may be an eventId: it becomes an HTTP header, so
+// it is visible ASCII without spaces and at most MaxEventID bytes (OCC-2).
+func CheckEventID(id string) error {
+	if len(id) == 0 || len(id) > MaxEventID {
+		return events.ErrEventID
+	}
+	for i := range len(id) {
+		if id[i] <= ' ' || id[i] > '~' {
+			return events.ErrEventID
+		}
+	}
+	return nil
+}
+
+// CheckEventName reports whether name may name an event type.
+func CheckEventName(name string) error {
+	if len(name) == 0 || len(name) > MaxEventName {
+		return ErrEventName
+	}
+	for i := range len(name) {
+		switch c := name[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '.', c == '-':
+		default:
+			return ErrEventName
+		}
+	}
+	return nil
+}

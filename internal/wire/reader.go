@@ -1,0 +1,192 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// A paramsReader reads one params object and collects what is wrong with its members.
+type paramsReader struct{ faults []FieldError }
+
+func (r *paramsReader) fault(path, message string) {
+	r.faults = append(r.faults, FieldError{Path: path, Message: message})
+}
+
+// result is the error of the whole: one of syntax, after which nothing else counts, or the faults.
+func (r *paramsReader) result(syntax *FieldErrors) error {
+	if syntax != nil {
+		return syntax
+	}
+	if len(r.faults) > 0 {
+		return &FieldErrors{Errors: r.faults}
+	}
+	return nil
+}
+
+// read calls member for each member of raw, whose syntax it checks to the end. Absent params and
+// null are an object without members.
+func (r *paramsReader) read(raw json.RawMessage, member func(name string, val jsontext.Value)) *FieldErrors {
+	// Arguments that may be too long are not looked into: that is for who knows how long they may be.
+	long := len(raw) > longParams
+	dec := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(long))
+	if long {
+		member = r.distinct(member)
+	}
+	switch {
+	case len(bytes.Trim(raw, " \t\r\n")) == 0:
+		return nil
+	case dec.PeekKind() == '{':
+		if err := members(dec, member); err != nil {
+			return syntaxErrors(err)
+		}
+	default:
+		val, err := dec.ReadValue()
+		if err != nil {
+			return syntaxErrors(err)
+		}
+		if val.Kind() != 'n' {
+			r.fault("", "must be an object")
+		}
+	}
+	if len(bytes.Trim(raw[dec.InputOffset():], " \t\r\n")) != 0 {
+		return invalid("", "is not valid JSON")
+	}
+	return nil
+}
+
+// longParams is from how many bytes on params are read without a look into their arguments.
+const longParams = 64 << 10
+
+// distinct looks for duplicates where the reader does not, but for those within arguments.
+func (r *paramsReader) distinct(member func(name string, val jsontext.Value)) func(name string, val jsontext.Value) {
+	seen := map[string]bool{}
+	return func(name string, val jsontext.Value) {
+		if seen[name] {
+			r.fault(Pointer(name), "is a duplicate member")
+		}
+		seen[name] = true
+		if name != "arguments" {
+			if _, err := jsontext.NewDecoder(bytes.NewBuffer(val)).ReadValue(); err != nil {
+				for _, e := range syntaxErrors(err).Errors {
+					r.fault(Pointer(name)+e.Path, e.Message)
+				}
+			}
+		}
+		member(name, val)
+	}
+}
+
+// object calls member for each member of val, a required object at path whose syntax is known to be
+// right, and reports whether it is one.
+func (r *paramsReader) object(path string, val jsontext.Value, member func(name string, val jsontext.Value)) bool {
+	switch {
+	case len(val) == 0:
+		r.fault(path, "is required")
+		return false
+	case val.Kind() != '{':
+		r.fault(path, "must be an object")
+		return false
+	}
+	return members(jsontext.NewDecoder(bytes.NewBuffer(val)), member) == nil
+}
+
+func members(dec *jsontext.Decoder, member func(name string, val jsontext.Value)) error {
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	for dec.PeekKind() != '}' {
+		token, err := dec.ReadToken()
+		if err != nil {
+			return err
+		}
+		name := token.String()
+		val, err := dec.ReadValue()
+		if err != nil {
+			return err
+		}
+		member(name, val)
+	}
+	_, err := dec.ReadToken()
+	return err
+}
+
+// require returns what was read at path, which must have been there.
+func (r *paramsReader) require(path string, text *string) string {
+	if text != nil {
+		return *text
+	}
+	for _, fault := range r.faults {
+		if fault.Path == path {
+			return ""
+		}
+	}
+	r.fault(path, "is required")
+	return ""
+}
+
+func (r *paramsReader) text(path string, val jsontext.Value, into **string, nullable bool) {
+	switch kind := val.Kind(); {
+	case kind == '"':
+		text, _ := jsontext.AppendUnquote(nil, val)
+		s := string(text)
+		*into = &s
+	case kind == 'n' && nullable:
+	case nullable:
+		r.fault(path, "must be a string or null")
+	default:
+		r.fault(path, "must be a string")
+	}
+}
+
+func (r *paramsReader) arguments(val jsontext.Value, into *json.RawMessage) {
+	switch val.Kind() {
+	case 'n':
+	case '{':
+		*into = json.RawMessage(bytes.Clone(val))
+	default:
+		r.fault("/arguments", "must be an object")
+	}
+}
+
+// integer reads an integer in any notation that is at least low; null is absent.
+func (r *paramsReader) integer(path string, val jsontext.Value, into **int64, low int64) {
+	if val.Kind() == 'n' {
+		return
+	}
+	n, ok := integerOf(val)
+	switch {
+	case !ok:
+		r.fault(path, "must be an integer")
+	case n < low:
+		r.fault(path, "must be at least "+strconv.FormatInt(low, 10))
+	default:
+		*into = &n
+	}
+}
+
+// integerOf returns the integer that val denotes, clamped to int64.
+func integerOf(val jsontext.Value) (int64, bool) {
+	if val.Kind() != '0' {
+		return 0, false
+	}
+	text := string(val)
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n, true
+	}
+	// Another notation, or beyond int64. A double is exact enough: these are milliseconds and
+	// counts, and what exceeds 2^53 of them is clamped by every server.
+	v, err := strconv.ParseFloat(text, 64)
+	switch {
+	case v >= math.MaxInt64:
+		return math.MaxInt64, true
+	case v <= math.MinInt64:
+		return math.MinInt64, true
+	case err != nil || v != math.Trunc(v):
+		return 0, false
+	}
+	return int64(v), true
+}

@@ -1,0 +1,53 @@
+package admin
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+)
+
+// A rejectedPage is part of the list of what transactions emitted and was put aside.
+type rejectedPage struct {
+	Rejected []operator.Rejected `json:"rejected"`
+	Next     string              `json:"next,omitempty"`
+}
+
+// rejected answers the list of what was put aside.
+func (h *handler) rejected(w http.ResponseWriter, r *http.Request, actor string) (p rejectedPage, ok bool) {
+	if !h.allowed(w, r, actor, Action{Verb: ListOutbox}) {
+		return p, false
+	}
+	f, err := readFilter(r.URL.Query())
+	var after int64
+	if err == nil && f.after != "" {
+		if after, err = strconv.ParseInt(f.after, 10, 64); err != nil {
+			err = badRequest("after is no cursor of a page")
+		}
+	}
+	if err == nil {
+		p.Rejected, err = h.admin.Rejected(r.Context(), after, f.limit+1)
+	}
+	if err != nil {
+		h.fail(w, r, "the list", err)
+		return p, false
+	}
+	if len(p.Rejected) > f.limit {
+		p.Rejected = p.Rejected[:f.limit]
+		p.Next = strconv.FormatInt(p.Rejected[f.limit-1].ID, 10)
+	}
+	if p.Rejected == nil {
+		p.Rejected = []operator.Rejected{}
+	}
+	return p, true
+}
+
+// rejectedID is the id that an action names.
+func (t *task) rejectedID() (int64, error) {
+	id, err := strconv.ParseInt(t.action.Rejected, 10, 64)
+	if err != nil {
+		return 0, fault.NotFound("occurrence") // no other ids are given
+	}
+	return id, nil
+}

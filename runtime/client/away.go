@@ -1,0 +1,207 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A balancer that does not check health gives requests to a dead server as long as that is in its list.
+// Another try may meet one that lives.
+const (
+	// freeRepeats are made without a pause.
+	freeRepeats = 2
+	// repeatPause is the longest pause before each further one.
+	repeatPause = 80 * time.Millisecond
+	// repeatFor is how long requests are repeated while nobody answers at all.
+	repeatFor = time.Second
+)
+
+// An awayError says that nobody was there to answer: a refused or broken connection, or 502, 503 or 504
+// without Retry-After.
+type awayError struct{ err error }
+
+func (e *awayError) Error() string { return e.err.Error() }
+func (e *awayError) Unwrap() error { return e.err }
+
+func isAway(err error) bool { return errors.As(err, new(*awayError)) }
+
+// brokeOff says what an error of a connection was the end of.
+func brokeOff(what string, err error) error {
+	failed := fmt.Errorf("client: %s: %w", what, err)
+	if unreachable(err) {
+		return &awayError{failed}
+	}
+	return failed
+}
+
+// away says whether and how an exchange failed because nobody was there.
+func away(resp *http.Response, err error) error {
+	switch {
+	case err != nil && unreachable(err):
+		return &awayError{err}
+	case err == nil && awayStatus(resp):
+		return &awayError{&StatusError{Status: resp.StatusCode}}
+	}
+	return nil
+}
+
+func awayStatus(resp *http.Response) bool {
+	switch resp.StatusCode {
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return resp.Header.Get("Retry-After") == ""
+	}
+	return false
+}
+
+// unreachable reports whether a connection was refused, or ended before the answer.
+func unreachable(err error) bool {
+	for _, broken := range []error{syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, io.EOF, io.ErrUnexpectedEOF} {
+		if errors.Is(err, broken) {
+			return true
+		}
+	}
+	var dial *net.OpError
+	return errors.As(err, &dial) && dial.Op == "dial" && !dial.Timeout() && !errors.As(err, new(*net.DNSError))
+}
+
+// A presence is what a client knows of whether anybody answers it.
+type presence struct {
+	mu    sync.Mutex
+	since time.Time // since when nobody has; zero while somebody does
+}
+
+// answered tells that somebody is there.
+func (p *presence) answered() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.since = time.Time{}
+}
+
+// renew makes a call of the application's as good as a first one.
+func (p *presence) renew() { p.answered() }
+
+// missed tells that nobody answered, and reports whether repeating may still help.
+func (p *presence) missed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.since.IsZero() {
+		p.since = time.Now()
+	}
+	return time.Since(p.since) < repeatFor
+}
+
+type repeatKey struct{}
+
+// repeatable marks the requests of a call that may be made twice.
+func repeatable(ctx context.Context) context.Context {
+	return context.WithValue(ctx, repeatKey{}, true)
+}
+
+// mayRepeat reports whether a request may be made again without anything being done twice: those of the
+// extension bear it, and so does the handshake. A tool's call of the application may have been done.
+func mayRepeat(req *http.Request) bool {
+	if req.Method != http.MethodPost || req.GetBody == nil {
+		return false
+	}
+	if callFrom(req.Context()) != nil || req.Context().Value(repeatKey{}) != nil {
+		return true
+	}
+	switch headOf(req).Method {
+	case methodDiscover, methodInitialize, methodInitialized, methodListen:
+		return true
+	}
+	return false
+}
+
+// ask sends a request, and sends it again while nobody is there, where that is allowed. gone is how the
+// last try failed so, nil when it did not.
+func (t *httpTap) ask(req *http.Request) (resp *http.Response, gone, err error) {
+	for n := 0; ; n++ {
+		resp, err = t.base.RoundTrip(req)
+		if gone = away(resp, err); gone == nil {
+			if err == nil {
+				t.presence.answered()
+			}
+			return resp, nil, err
+		}
+		if !t.presence.missed() || !mayRepeat(req) {
+			return resp, gone, err
+		}
+		body, again := req.GetBody()
+		if again != nil {
+			return resp, gone, err
+		}
+		if n >= freeRepeats && sleep(req.Context(), repeatPause/2+rand.N(repeatPause/2)) != nil {
+			body.Close()
+			return resp, gone, err
+		}
+		if resp != nil {
+			io.Copy(io.Discard, io.LimitReader(resp.Body, maxRefusal)) // so that the connection is used again
+			resp.Body.Close()
+		}
+		next := *req
+		next.Body = body
+		req = &next
+	}
+}
+
+// The handshake's methods.
+const (
+	methodDiscover    = "server/discover"
+	methodInitialize  = "initialize"
+	methodInitialized = "notifications/initialized"
+)
+
+// A head is what tells a JSON-RPC request from others.
+type head struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+}
+
+// headOf reads the head of a POST from its body's copy.
+func headOf(req *http.Request) (h head) {
+	if req.GetBody == nil {
+		return h
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return h
+	}
+	defer body.Close()
+	if json.NewDecoder(body).Decode(&h) != nil {
+		return head{}
+	}
+	return h
+}
+
+// handshake keeps whether the handshake met nobody. With strict, the SDK must not take that for a server
+// of an older revision: it would make a session that one of the replicas knows.
+func (b *board) handshake(method string, gone error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.shaking {
+		b.away = gone
+		if method == methodDiscover {
+			b.undiscovered = gone
+		}
+	}
+}
+
+// fallback is why a handshake of an older revision must not be tried, nil when it may.
+func (b *board) fallback() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.undiscovered == nil || !b.strict {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", methodDiscover, b.undiscovered)
+}

@@ -1,0 +1,466 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+const (
+	// saveEvery is the shortest time between two saves of a watermark.
+	saveEvery = 100 * time.Millisecond
+	// drainGrace is what handlers have once their context has ended.
+	drainGrace = time.Second
+	// maxErrorText bounds the error of a dead letter in bytes.
+	maxErrorText = 16 << 10
+)
+
+// A consumer is what the bindings of one [Consume] share: the workers, and the order of what they do.
+type consumer struct {
+	c       *Client
+	o       ConsumeOptions
+	flows   []*flow
+	metrics consumeMetrics
+
+	running  context.Context // nothing new starts once it is done
+	stop     context.CancelFunc
+	handling context.Context // of the handlers
+	cancel   context.CancelFunc
+	workers  sync.WaitGroup
+	// receivers are what the flows run, until running is done.
+	receivers sync.WaitGroup
+
+	mu      sync.Mutex
+	work    sync.Cond // something is ready, or the consumer has stopped
+	ready   []*job
+	lanes   map[string][]*job // by key; the first one of each is ready, waits for its retry or runs
+	waiting map[*job]*time.Timer
+	stopped bool
+	busy    int // handlers that run
+	failure error
+	idle    chan struct{} // closed once the consumer has stopped and no handler runs
+}
+
+// A job is an event on its way to its handler, or to the dead letters.
+type job struct {
+	f           *flow
+	o           events.Occurrence
+	key         string  // "" is in order with no other
+	place       *place  // nil of a dead letter that is tried again
+	joined      *joined // what it stands for beside its event; nil for nothing
+	letter      uint64  // its sequence; 0 for none
+	tries       int     // since it was received or made due
+	earlier     int     // before that
+	first, last time.Time
+	grave       error // why it is given up; nil while it is not
+	buried      int   // failed attempts to make it a dead letter
+}
+
+func (j *job) size() int64 {
+	n := sizeOf(j.o)
+	if j.joined != nil {
+		n += j.joined.size()
+	}
+	return n
+}
+
+func sizeOf(o events.Occurrence) int64 { return int64(len(o.Raw) + len(o.Meta)) }
+
+func newConsumer(ctx context.Context, c *Client, o ConsumeOptions, b []Binding) (*consumer, error) {
+	if err := o.check(c, b); err != nil {
+		return nil, err
+	}
+	o.setDefaults()
+	k := &consumer{c: c, o: o, lanes: map[string][]*job{}, waiting: map[*job]*time.Timer{}, idle: make(chan struct{})}
+	k.work.L = &k.mu
+	for i, binding := range b {
+		k.flows = append(k.flows, newFlow(k, i, binding))
+	}
+	if err := k.metrics.init(k); err != nil {
+		return nil, err
+	}
+	k.running, k.stop = context.WithCancel(ctx)
+	k.handling, k.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	return k, nil
+}
+
+func (o *ConsumeOptions) check(c *Client, b []Binding) error {
+	if o.Store == nil {
+		return errors.New("client: ConsumeOptions.Store is nil; memory.NewCursors keeps nothing over a restart")
+	}
+	if w := c.webhooks; w != nil && w.Received != nil && !same(o.Store, w.Received) && !same(o.Store, c.opts.Cursors) {
+		return errors.New("client: ConsumeOptions.Store is neither Webhook.Received nor the client's Cursors, where webhooks save")
+	}
+	if len(b) == 0 {
+		return errors.New("client: nothing to consume")
+	}
+	for i, binding := range b {
+		var options subscribeOptions
+		for _, set := range binding.options {
+			set(&options)
+		}
+		for _, c := range options.coalescing {
+			if err := c.check(); err != nil {
+				return fmt.Errorf("client: binding %d, %s: WithCoalescing: %w", i, binding.name, err)
+			}
+		}
+		switch {
+		case binding.handle == nil:
+			return fmt.Errorf("client: binding %d was not made by Handle", i)
+		case len(options.coalescing) > 1:
+			return fmt.Errorf("client: binding %d, %s: WithCoalescing takes one Coalescing at most", i, binding.name)
+		case options.manualAck:
+			return fmt.Errorf("client: binding %d, %s: WithManualAck is of no use: a handler's nil settles", i, binding.name)
+		}
+	}
+	return nil
+}
+
+// same reports whether a and b are one store.
+func same(a, b any) bool {
+	return a != nil && b != nil && reflect.TypeOf(a).Comparable() && a == b
+}
+
+func (o *ConsumeOptions) setDefaults() {
+	if o.Workers <= 0 {
+		o.Workers = 1
+	}
+	if o.Key == nil && o.Workers == 1 {
+		o.Key = func(events.Occurrence) string { return "all" }
+	}
+	if o.MaxTries <= 0 {
+		o.MaxTries = 5
+	}
+	if o.Retry.Min <= 0 {
+		o.Retry.Min = time.Second
+	}
+	if o.Retry.Max <= 0 {
+		o.Retry.Max = time.Minute
+	}
+	if o.MaxDeadLetters <= 0 {
+		o.MaxDeadLetters = 1000
+	}
+	if o.DrainTimeout <= 0 {
+		o.DrainTimeout = 10 * time.Second
+	}
+}
+
+// run consumes until ctx is done or something fails, and drains.
+func (k *consumer) run(ctx context.Context) error {
+	defer k.metrics.close()
+	defer k.cancel()
+	defer k.stop()
+	for _, f := range k.flows {
+		k.receivers.Go(func() {
+			if err := f.run(ctx); err != nil {
+				k.fail(fmt.Errorf("client: consuming %s: %w", f.name, err))
+			}
+		})
+	}
+	for range k.o.Workers {
+		k.workers.Go(k.serve)
+	}
+	<-k.running.Done()
+	k.halt()
+	k.receivers.Wait()
+	drained := k.drain()
+	errs := []error{k.failed(), drained}
+	for _, f := range k.flows {
+		errs = append(errs, f.end(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// fail ends the consumer for a reason; the first one counts.
+func (k *consumer) fail(err error) {
+	k.mu.Lock()
+	if k.failure == nil {
+		k.failure = err
+	}
+	k.mu.Unlock()
+	k.stop()
+}
+
+func (k *consumer) failed() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.failure
+}
+
+// halt lets nothing new start.
+func (k *consumer) halt() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.stopped = true
+	k.ready = nil
+	for _, t := range k.waiting {
+		t.Stop()
+	}
+	clear(k.waiting)
+	if k.busy == 0 {
+		close(k.idle)
+	}
+	k.work.Broadcast()
+}
+
+// drain waits for the handlers that run.
+func (k *consumer) drain() error {
+	limit := time.NewTimer(k.o.DrainTimeout)
+	defer limit.Stop()
+	select {
+	case <-k.idle:
+		k.workers.Wait()
+		return nil
+	case <-limit.C:
+	}
+	k.mu.Lock()
+	late := k.busy
+	k.mu.Unlock()
+	k.cancel()
+	limit.Reset(drainGrace)
+	select {
+	case <-k.idle:
+		k.workers.Wait()
+	case <-limit.C: // they ignore their context
+	}
+	return fmt.Errorf("client: %d handlers still ran %v after the end: %w", late, k.o.DrainTimeout, context.DeadlineExceeded)
+}
+
+// submit hands j to the workers, behind those of its key.
+func (k *consumer) submit(j *job) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.stopped {
+		return
+	}
+	if j.key != "" {
+		lane := k.lanes[j.key]
+		k.lanes[j.key] = append(lane, j)
+		if len(lane) > 0 {
+			return
+		}
+	}
+	k.enqueue(j)
+}
+
+// enqueue makes j ready; mu is held.
+func (k *consumer) enqueue(j *job) {
+	k.ready = append(k.ready, j)
+	k.work.Signal()
+}
+
+// finished lets the next one of j's key begin.
+func (k *consumer) finished(j *job) {
+	if j.key == "" {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	lane := k.lanes[j.key][1:]
+	if len(lane) == 0 {
+		delete(k.lanes, j.key)
+		return
+	}
+	k.lanes[j.key] = lane
+	if !k.stopped {
+		k.enqueue(lane[0])
+	}
+}
+
+// again makes j ready after a while.
+func (k *consumer) again(j *job, after time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.stopped {
+		return
+	}
+	k.waiting[j] = time.AfterFunc(after, func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if _, ok := k.waiting[j]; ok {
+			delete(k.waiting, j)
+			k.enqueue(j)
+		}
+	})
+}
+
+// serve is a worker.
+func (k *consumer) serve() {
+	for {
+		j := k.next()
+		if j == nil {
+			return
+		}
+		k.handle(j)
+	}
+}
+
+// next waits for something to do; nil means that there will be nothing.
+func (k *consumer) next() *job {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for len(k.ready) == 0 && !k.stopped {
+		k.work.Wait()
+	}
+	if k.stopped {
+		return nil
+	}
+	j := k.ready[0]
+	k.ready[0] = nil
+	k.ready = k.ready[1:]
+	k.busy++
+	return j
+}
+
+// handle tries j once.
+func (k *consumer) handle(j *job) {
+	defer func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.busy--; k.stopped && k.busy == 0 {
+			close(k.idle)
+		}
+	}()
+	if j.grave != nil {
+		k.bury(j)
+		return
+	}
+	if j.first.IsZero() {
+		j.first = time.Now()
+	}
+	j.tries++
+	err := k.call(j)
+	k.outcome(j, err)
+}
+
+// call calls the handler. One that ends its goroutine takes the worker with it, which is replaced.
+func (k *consumer) call(j *job) (err error) {
+	ctx, end := k.metrics.start(k.handling, j)
+	returned := false
+	defer func() {
+		if !returned {
+			if v := recover(); v != nil {
+				err = recovered(v)
+			} else {
+				err = errExited
+				defer k.workers.Go(k.serve)
+				defer k.outcome(j, err)
+			}
+		}
+		end(err)
+	}()
+	if j.joined != nil {
+		ctx = context.WithValue(ctx, handedKey{}, &handed{joined: j.joined})
+	}
+	err = j.f.handler(ctx, j.o)
+	returned = true
+	return err
+}
+
+// outcome decides what becomes of j after a try (CON-3).
+func (k *consumer) outcome(j *job, err error) {
+	j.last = time.Now()
+	if err != nil && k.handling.Err() != nil {
+		return // the drain took too long: it is received again
+	}
+	var (
+		discard *discardError
+		after   *retryError
+		payload *PayloadError
+	)
+	switch {
+	case err == nil:
+		k.metrics.tried(j, outcomeHandled)
+		k.settle(j)
+	case errors.As(err, &payload):
+		j.f.problem(payload)
+		fallthrough
+	case errors.As(err, &discard), j.tries >= k.o.MaxTries:
+		j.grave = err
+		k.bury(j)
+	default:
+		k.metrics.tried(j, outcomeRetried)
+		wait := k.o.Retry.delay(j.tries - 1)
+		if errors.As(err, &after) {
+			wait = after.after
+		}
+		j.f.log.Info("a handler failed", "eventId", j.o.ID, "try", j.tries, "again", wait, "err", err)
+		k.again(j, wait)
+	}
+}
+
+// settle is the end of a job that was handled.
+func (k *consumer) settle(j *job) {
+	if j.letter != 0 && !k.forget(j) {
+		return
+	}
+	j.f.settle(j)
+	k.finished(j)
+}
+
+// forget deletes the dead letter that was handled after all. Where that fails, the letter is due still and is
+// handled again.
+func (k *consumer) forget(j *job) bool {
+	ctx, cancel := k.storing()
+	defer cancel()
+	_, err := k.o.Store.DeleteDeadLetter(ctx, j.letter)
+	if err != nil {
+		j.f.problem(&CommitError{Key: j.f.key(), Err: err})
+		j.tries = 0
+		k.again(j, k.o.Retry.Max)
+	}
+	return err == nil
+}
+
+// bury makes j a dead letter, before the watermark passes it.
+func (k *consumer) bury(j *job) {
+	ctx, cancel := k.storing()
+	defer cancel()
+	var err error
+	for _, o := range j.kept() {
+		if err = k.o.Store.PutDeadLetter(ctx, j.dead(o), k.o.MaxDeadLetters); err != nil {
+			break
+		}
+	}
+	switch {
+	case err == nil:
+		k.metrics.tried(j, outcomeDead)
+		j.f.log.Warn("an event became a dead letter", "eventId", j.o.ID, "tries", j.tries, "err", j.grave)
+		j.f.settle(j)
+		k.finished(j)
+	case errors.Is(err, store.ErrDeadLettersFull):
+		k.metrics.problem(j.f, problemFull)
+		k.fail(fmt.Errorf("client: %s: event %q, which failed with %q, cannot become a dead letter: %w", j.f.name, j.o.ID, j.grave, err))
+	default:
+		j.f.problem(&CommitError{Key: j.f.key(), Err: err})
+		k.again(j, k.o.Retry.delay(j.buried))
+		j.buried++
+	}
+}
+
+// storing is the context of a call of the store, which a drain does not cut short.
+func (k *consumer) storing() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(k.handling), saveTimeout)
+}
+
+// kept are the events of j that are at hand: its own, and those before it that a burst has kept.
+func (j *job) kept() []events.Occurrence {
+	if j.joined == nil {
+		return []events.Occurrence{j.o}
+	}
+	return append(slices.Clip(j.joined.earlier), j.o)
+}
+
+// dead is the letter of an event of j.
+func (j *job) dead(o events.Occurrence) store.DeadLetter {
+	text := j.grave.Error()
+	return store.DeadLetter{Sequence: j.letter, Key: j.f.key(), Event: j.f.name, EventID: o.ID, Timestamp: o.Timestamp,
+		Data: o.Raw, Meta: o.Meta, Error: text[:min(len(text), maxErrorText)], Tries: j.earlier + j.tries, First: j.first, Last: j.last}
+}

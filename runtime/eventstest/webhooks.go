@@ -1,0 +1,211 @@
+package eventstest
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+)
+
+// subscriberHost is where the callbacks are, and subscriberAddress is what the name resolves to: an address that
+// servers may call. Nothing goes there.
+const subscriberHost = "subscriber.example"
+
+var subscriberAddress = netip.MustParseAddr("93.184.216.34")
+
+// Webhooks are a network in memory on which a server reaches the callbacks of its subscribers, over TLS. A server that
+// is made with options from ServerOptions delivers there, and a client that is made with ClientOptions subscribes by
+// webhook and receives there:
+//
+//	hooks := eventstest.NewWebhooks(t)
+//	var o server.Options
+//	hooks.ServerOptions(&o)
+//	s, err := newNoteServer(o)
+//	c := eventstest.NewClient(t, s.events, hooks.ClientOptions)
+//	added := eventstest.Subscribe(t, c, notes.SubscribeNoteAdded, notes.NoteAddedArguments{})
+//
+// Callbacks accept nothing that is not signed with their secret: what the server posts wrongly fails the test.
+type Webhooks struct {
+	network  *memnet.Network
+	receiver *webhook.Receiver
+	roots    *x509.CertPool
+
+	mu  sync.Mutex
+	got []*posted
+}
+
+// A posted is one request to a callback.
+type posted struct {
+	answered chan struct{}
+	accepted *webhook.Delivery // once answered; nil when it was not, or only asked whether the callback consents
+}
+
+// NewWebhooks returns a network that ends with the test. It is made before the server and the clients that use it.
+func NewWebhooks(t testing.TB) *Webhooks {
+	t.Helper()
+	w := &Webhooks{network: memnet.New(), roots: x509.NewCertPool()}
+	receiver, err := webhook.NewReceiver(webhook.ReceiverOptions{Logger: logger(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.receiver = receiver
+	pair, err := w.certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hs := &http.Server{Handler: w.check(t), ReadTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)} // of connections that end without a goodbye
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		// The error is that of closing.
+		_ = hs.Serve(tls.NewListener(w.network, &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"}}))
+	}()
+	t.Cleanup(func() {
+		hs.Close()
+		<-served
+	})
+	return w
+}
+
+// ServerOptions lets a server with these options deliver by webhook, to the callbacks of this network.
+func (w *Webhooks) ServerOptions(o *server.Options) {
+	webhooks := server.WebhookOptions{}
+	if o.Webhook != nil {
+		webhooks = *o.Webhook
+	}
+	c := &webhooks.Callbacks
+	c.Proxy, c.ProxyResolves, c.Resolver, c.DialContext, c.TLS = nil, false, resolver{}, w.network.DialContext, &tls.Config{RootCAs: w.roots}
+	o.Webhook = &webhooks
+}
+
+// ClientOptions lets a client subscribe by webhook, with callbacks on this network. A client without a principal gets
+// one, which servers ask for.
+func (w *Webhooks) ClientOptions(o *Options) {
+	webhooks := client.WebhookOptions{}
+	if o.Webhook != nil {
+		webhooks = *o.Webhook
+	}
+	webhooks.PublicURL, webhooks.Receiver, webhooks.Listener = "https://"+subscriberHost, w.receiver, nil
+	o.Webhook = &webhooks
+	if o.Principal == "" {
+		o.Principal = "subscriber"
+	}
+}
+
+// Deliveries returns what has come to the callbacks and was accepted, in that order: occurrences, and the envelopes of
+// gaps and terminations. All signatures were verified.
+func (w *Webhooks) Deliveries() (all []webhook.Delivery) {
+	w.mu.Lock()
+	got := slices.Clone(w.got)
+	w.mu.Unlock()
+	for _, p := range got {
+		<-p.answered
+		if p.accepted != nil {
+			all = append(all, *p.accepted)
+		}
+	}
+	return all
+}
+
+// check stands before the receiver: it keeps what is accepted, and fails the test where something never will be.
+func (w *Webhooks) check(t testing.TB) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(io.LimitReader(r.Body, webhook.MaxBody+1))
+		if err != nil {
+			http.Error(rw, "the body did not arrive", http.StatusBadRequest)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		p := &posted{answered: make(chan struct{})}
+		defer close(p.answered)
+		w.mu.Lock()
+		w.got = append(w.got, p)
+		w.mu.Unlock()
+		kept := &status{ResponseWriter: rw, code: http.StatusOK}
+		w.receiver.ServeHTTP(kept, r)
+		switch kept.code {
+		case http.StatusBadRequest, http.StatusUnauthorized, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
+			t.Errorf("eventstest: a callback answers %d to %s", kept.code, body)
+		}
+		if kept.code/100 == 2 {
+			p.accepted = delivery(r.Header, body)
+		}
+	})
+}
+
+// delivery is a message whose signature was verified; nil where it only asked whether the callback consents.
+func delivery(h http.Header, body []byte) *webhook.Delivery {
+	seconds, err := strconv.ParseInt(h.Get(wire.HeaderWebhookTimestamp), 10, 64)
+	if err != nil {
+		return nil
+	}
+	d, err := webhook.ParseDelivery(webhook.Stamp{ID: h.Get(wire.HeaderWebhookID), Time: time.Unix(seconds, 0)}, body)
+	if err != nil || d.Type == webhook.TypeVerification {
+		return nil
+	}
+	d.Subscription = h.Get(wire.HeaderSubscriptionID)
+	return &d
+}
+
+// A status remembers what was answered.
+type status struct {
+	http.ResponseWriter
+	code int
+}
+
+func (s *status) WriteHeader(code int) {
+	s.code = code
+	s.ResponseWriter.WriteHeader(code)
+}
+
+func (s *status) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+
+// certificate makes the certificate of the callbacks, which the network's servers trust.
+func (w *Webhooks) certificate() (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	now := time.Now()
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{subscriberHost}, NotBefore: now.AddDate(-1, 0, 0),
+		NotAfter: now.AddDate(100, 0, 0), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	w.roots.AddCert(leaf)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, nil
+}
+
+type resolver struct{}
+
+func (resolver) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	if host != subscriberHost {
+		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+	}
+	return []netip.Addr{subscriberAddress}, nil
+}

@@ -1,0 +1,248 @@
+package eventsimpl
+
+import (
+	"bytes"
+	stdjson "encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/codec"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+)
+
+// A Union is the codec of a discriminated union: one member of the object, the tag, says which
+// variant the object is. Generated code holds one Union per union type, whose variants implement
+// the sealed interface V, and calls it from the JSON methods of the struct around V.
+//
+// A Union must not be copied after its first use.
+type Union[V any] struct {
+	// Property is the name of the tag member.
+	Property string
+	// Variants makes a fresh pointer to a variant for each tag. Two tags may share a type.
+	Variants map[string]func() V
+	// Unknown keeps an object whose tag is absent or not in Variants. When nil such an object is
+	// an error. The type it returns is written back from its MarshalJSON method or else from its
+	// field Raw.
+	Unknown func(raw stdjson.RawMessage) V
+	// Literal says that the keys of Variants are JSON texts such as 1, true or "a" instead of the
+	// values of string tags.
+	Literal bool
+
+	once sync.Once
+	tags map[reflect.Type][]string // of the pointed-to type, sorted
+}
+
+// Decode reads one object into a fresh variant; null stores the zero V. Unknown tags are kept raw.
+func (u *Union[V]) Decode(data []byte, into *V) error {
+	var zero V
+	switch jsontext.Value(data).Kind() {
+	case 'n':
+		*into = zero
+		return nil
+	case '{':
+	default:
+		return codec.Decode(data, new(struct{})) // which says what it got and that it wants an object
+	}
+	raw, found, err := u.find(data)
+	if err != nil {
+		return malformed(err)
+	}
+	tag, usable := "", false
+	if found {
+		tag, usable = u.key(raw)
+	}
+	if make, ok := u.Variants[tag]; ok && usable {
+		v := make()
+		if err := codec.Decode(data, any(v)); err != nil {
+			return err
+		}
+		*into = v
+		return nil
+	}
+	if u.Unknown == nil {
+		if !found {
+			return &events.DecodeError{Err: fmt.Errorf("member %q is missing", u.Property)}
+		}
+		return &events.DecodeError{Pointer: pointerTo(u.Property), Err: fmt.Errorf("%s is none of the known tags", codec.Clip(string(raw)))}
+	}
+	*into = u.Unknown(slices.Clone(data))
+	return nil
+}
+
+// Encode writes v with its tag, which is put first when the variant's own fields do not write it;
+// an empty tag is filled in. A tag that belongs to another variant is an error, and so is leaving
+// it empty where the type has several. The zero V is null.
+func (u *Union[V]) Encode(v V) ([]byte, error) {
+	rv := reflect.ValueOf(&v).Elem()
+	for rv.Kind() == reflect.Interface || rv.Kind() == reflect.Pointer {
+		if rv.IsNil() {
+			return []byte("null"), nil
+		}
+		rv = rv.Elem()
+	}
+	u.once.Do(u.index)
+	tags, known := u.tags[rv.Type()]
+	if !known {
+		return u.encodeUnknown(v, rv)
+	}
+	data, err := codec.Encode(any(v))
+	if err != nil {
+		return nil, err
+	}
+	if jsontext.Value(data).Kind() != '{' {
+		return nil, &events.EncodeError{Err: fmt.Errorf("variant %v is not an object", rv.Type())}
+	}
+	raw, found, err := u.find(data)
+	if err != nil {
+		return nil, err
+	}
+	if tag, ok := u.key(raw); found && ok && slices.Contains(tags, tag) {
+		return data, nil
+	}
+	if found && !isBlank(raw) {
+		return nil, &events.EncodeError{Pointer: pointerTo(u.Property), Err: fmt.Errorf("tag %s does not belong to %v, want %s", codec.Clip(string(raw)), rv.Type(), strings.Join(tags, " or "))}
+	}
+	if len(tags) != 1 {
+		return nil, &events.EncodeError{Pointer: pointerTo(u.Property), Err: fmt.Errorf("%v has several tags, set one of %s", rv.Type(), strings.Join(tags, ", "))}
+	}
+	return u.insert(data, tags[0], found)
+}
+
+func (u *Union[V]) index() {
+	u.tags = make(map[reflect.Type][]string, len(u.Variants))
+	for tag, make := range u.Variants {
+		t := reflect.TypeOf(any(make()))
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		u.tags[t] = append(u.tags[t], tag)
+	}
+	for _, tags := range u.tags {
+		slices.Sort(tags)
+	}
+}
+
+func (u *Union[V]) encodeUnknown(v V, rv reflect.Value) ([]byte, error) {
+	if m, ok := any(v).(stdjson.Marshaler); ok {
+		return m.MarshalJSON()
+	}
+	if rv.Kind() == reflect.Struct {
+		if field := rv.FieldByName("Raw"); field.IsValid() && field.Type() == rawType {
+			return field.Bytes(), nil
+		}
+	}
+	return nil, &events.EncodeError{Err: fmt.Errorf("%v is not a variant", rv.Type())}
+}
+
+var rawType = reflect.TypeFor[stdjson.RawMessage]()
+
+// find returns the raw value of the tag member of the object in data.
+func (u *Union[V]) find(data []byte) (raw jsontext.Value, found bool, err error) {
+	dec := jsontext.NewDecoder(bytes.NewReader(data))
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, false, err
+	}
+	for dec.PeekKind() == '"' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			return nil, false, err
+		}
+		if name.String() != u.Property {
+			if err := dec.SkipValue(); err != nil {
+				return nil, false, err
+			}
+			continue
+		}
+		val, err := dec.ReadValue()
+		if err != nil {
+			return nil, false, err
+		}
+		raw, found = val.Clone(), true
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, false, err
+	}
+	return raw, found, nil
+}
+
+// key returns the key of Variants that a tag's raw value stands for.
+func (u *Union[V]) key(raw jsontext.Value) (string, bool) {
+	if u.Literal {
+		raw = raw.Clone()
+		if err := raw.Canonicalize(); err != nil {
+			return "", false
+		}
+		return string(raw), true
+	}
+	if raw.Kind() != '"' {
+		return "", false
+	}
+	text, err := jsontext.AppendUnquote(nil, raw)
+	return string(text), err == nil
+}
+
+// isBlank reports whether a variant's field wrote its zero value.
+func isBlank(raw jsontext.Value) bool {
+	switch string(raw) {
+	case `""`, "0", "false", "null":
+		return true
+	}
+	return false
+}
+
+// insert puts the tag first, in place of the one that is there.
+func (u *Union[V]) insert(data []byte, tag string, replace bool) ([]byte, error) {
+	out := append(make([]byte, 0, len(data)+len(u.Property)+len(tag)+8), '{')
+	out, err := jsontext.AppendQuote(out, u.Property)
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, ':')
+	if u.Literal {
+		out = append(out, tag...)
+	} else if out, err = jsontext.AppendQuote(out, tag); err != nil {
+		return nil, err
+	}
+	dec := jsontext.NewDecoder(bytes.NewReader(data))
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, err
+	}
+	for dec.PeekKind() == '"' {
+		name, err := dec.ReadValue()
+		if err != nil {
+			return nil, err
+		}
+		text, err := jsontext.AppendUnquote(nil, name)
+		if err != nil {
+			return nil, err
+		}
+		name = name.Clone()
+		val, err := dec.ReadValue()
+		if err != nil {
+			return nil, err
+		}
+		if replace && string(text) == u.Property {
+			continue
+		}
+		out = append(append(append(append(out, ','), name...), ':'), val...)
+	}
+	return append(out, '}'), nil
+}
+
+// malformed is an error of jsontext as a [*events.DecodeError].
+func malformed(err error) error {
+	if syn, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		return &events.DecodeError{Pointer: string(syn.JSONPointer), Err: syn.Err}
+	}
+	return &events.DecodeError{Err: err}
+}
+
+var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
+
+func pointerTo(member string) string { return "/" + pointerEscapes.Replace(member) }

@@ -1,0 +1,165 @@
+// Command build builds the campaign with replicas whose clocks can be set, and tells whether the campaign finds what
+// it is there for: with -mutants it is built once with each of the changes below and has to end with a finding, and
+// once without any and has to end without one. No change is in the source: the compiler is given other files in the
+// place of those that it changes (go build -overlay).
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// A change puts one text in the place of another, which stands in the file once.
+type change struct{ file, old, new string }
+
+// clock lets an environment variable set a process's wall clock. Its monotonic clock goes on as it is.
+var clock = []change{
+	{"$GOROOT/src/time/time.go", "	sec, nsec, mono := runtimeNow()\n	if mono == 0 {\n		return Time{uint64(nsec), sec + unixToInternal, Local}",
+		"	sec, nsec, mono := runtimeNow()\n	sec += campaignOffset\n	if mono == 0 {\n		return Time{uint64(nsec), sec + unixToInternal, Local}"},
+	{"$GOROOT/src/time/time.go", "// Now returns the current local time.\n", `var campaignOffset = func() int64 {
+	text, _ := syscall.Getenv("MCPE_CAMPAIGN_CLOCK")
+	seconds, _ := atoi(text)
+	return int64(seconds)
+}()
+
+// Now returns the current local time.
+`},
+	{"$GOROOT/src/time/time.go", "import (\n", "import (\n\t\"syscall\"\n"},
+}
+
+// mutants are what the campaign has to find.
+var mutants = []struct {
+	name    string
+	changes []change
+}{
+	{"no fence check", []change{{"runtime/store/postgres/migrations/09_holds.sql",
+		"generation FROM @.store) FOR SHARE;\n	IF NOT FOUND THEN\n		RAISE EXCEPTION 'shard % of % is not held by %'",
+		"generation FROM @.store) FOR SHARE;\n	IF false THEN\n		RAISE EXCEPTION 'shard % of % is not held by %'"}}},
+	{"lease clock disarmed", []change{{"runtime/internal/shard/lease.go",
+		"func (o *Owner) judge(s *session, mono time.Duration, wall time.Time) bool {\n",
+		"func (o *Owner) judge(s *session, mono time.Duration, wall time.Time) bool {\n	return true\n"}}},
+	{"deaf to others' changes", []change{{"runtime/internal/subscriber/sync.go",
+		"func (w *Subscriptions) Changed(id string, of engine.Shard) {\n",
+		"func (w *Subscriptions) Changed(id string, of engine.Shard) {\n	return\n"}}},
+	{"outbox beyond the last id only", []change{
+		{"runtime/store/postgres/sequence.go", "FROM @.outbox WHERE log <> ALL ($2) ORDER BY", "FROM @.outbox WHERE log <> ALL ($2) AND id > $5 ORDER BY"},
+		{"runtime/store/postgres/sequence.go", "int64(maxWaiting), int32(maxName))\n", "int64(maxWaiting), int32(maxName), campaignLast)\n	if len(rows) > 0 {\n		campaignLast = rows[len(rows)-1].id\n	}\n"},
+		{"runtime/store/postgres/sequence.go", "// waiting reads", "var campaignLast int64\n\n// waiting reads"}}},
+}
+
+func main() {
+	out := flag.String("o", "bin/campaign", "the program to write")
+	judge := flag.Bool("mutants", false, "run the campaign with each change, and without")
+	only := flag.String("only", "", "of the mutants those whose name holds this; \"none\" for the campaign without a change")
+	d := flag.Duration("time", time.Minute, "how long faults happen")
+	runs := flag.Int("runs", 1, "how often each")
+	flag.Parse()
+	var err error
+	if *judge {
+		err = all(*out, *only, *d, *runs)
+	} else {
+		err = build(*out, nil)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "campaign build:", err)
+		os.Exit(1)
+	}
+}
+
+// all runs every mutant and prints what came of it.
+func all(out, only string, d time.Duration, runs int) (err error) {
+	tw := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	defer tw.Flush()
+	one := func(name string, changes []change, red bool) {
+		if !strings.Contains(name, only) && !(only == "none" && !red) {
+			return
+		}
+		if e := build(out, changes); e != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", name, e))
+			return
+		}
+		for i := range runs {
+			began := time.Now()
+			found, e := run(out, d, red)
+			if e != nil || (found != "") != red {
+				err = errors.Join(err, fmt.Errorf("%s, run %d: found %q, %w", name, i+1, found, e))
+			}
+			fmt.Fprintf(tw, "%s\t%d\t%v\t%s\n", name, i+1, time.Since(began).Round(time.Second), found)
+			tw.Flush()
+		}
+	}
+	for _, m := range mutants {
+		one(m.name, m.changes, true)
+	}
+	one("unchanged", nil, false)
+	return err
+}
+
+// run runs the program and returns its first finding, "" for none. One that shall find something ends when it has.
+func run(program string, d time.Duration, first bool) (finding string, err error) {
+	cmd := exec.Command(program, "-time", d.String(), fmt.Sprintf("-first=%t", first))
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == 1 {
+		line, _, _ := strings.Cut(strings.TrimPrefix(stderr.String(), "campaign: "), "\n")
+		return line, nil
+	}
+	return "", err
+}
+
+// build builds the campaign with the changes.
+func build(out string, changes []change) error {
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "mcpe-campaign-build-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	replaced := map[string]string{}
+	for _, c := range append(append([]change(nil), clock...), changes...) {
+		path, err := filepath.Abs(strings.Replace(c.file, "$GOROOT", strings.TrimSpace(string(root)), 1))
+		if err != nil {
+			return err
+		}
+		from := replaced[path]
+		if from == "" {
+			from = path
+			replaced[path] = filepath.Join(dir, fmt.Sprint(len(replaced), ".go"))
+		}
+		text, err := os.ReadFile(from)
+		if err != nil {
+			return err
+		}
+		if n := strings.Count(string(text), c.old); n != 1 {
+			return fmt.Errorf("%s has %q %d times, and not once", c.file, c.old, n)
+		}
+		if err := os.WriteFile(replaced[path], []byte(strings.Replace(string(text), c.old, c.new, 1)), 0o600); err != nil {
+			return err
+		}
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replaced})
+	if err != nil {
+		return err
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(overlay, text, 0o600); err != nil {
+		return err
+	}
+	cmd := exec.Command("go", "build", "-overlay", overlay, "-o", out, "./runtime/internal/campaign")
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	return cmd.Run()
+}

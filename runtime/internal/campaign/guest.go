@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+)
+
+// Names of what guests do, in the report.
+const (
+	unsubscribed = "webhooks unsubscribed"
+	expired      = "webhooks expired"
+	revoked      = "webhooks revoked"
+	rotated      = "secrets rotated"
+	overfull     = "subscribes beyond the quota"
+)
+
+const (
+	// quota is how many webhook subscriptions a principal may have.
+	quota = 8
+	// shortTTL is the time of a subscription that is to expire; stay how long a guest has one, and away how long it
+	// looks then whether anything comes.
+	shortTTL = 3 * time.Second
+	stay     = 1500 * time.Millisecond
+	away     = 5 * time.Second
+)
+
+// A guest has a webhook for a while, under a principal of its own: it subscribes, rotates its secret and
+// unsubscribes, or lets its time pass, or is revoked, each at another replica. What comes afterwards is a finding of
+// the reception's.
+type guest struct {
+	c        *campaign
+	number   int
+	token    string
+	endpoint *webhook.Endpoint
+	secret   webhook.Secret
+}
+
+func newGuest(c *campaign, number int) (*guest, error) {
+	e, err := c.reception.handler.Open(webhook.EndpointOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return &guest{c: c, number: number, token: fmt.Sprintf("guest%d", number), endpoint: e, secret: e.Secret()}, nil
+}
+
+func (g *guest) run(ctx context.Context) {
+	for n := g.number; ctx.Err() == nil; n++ {
+		ways := []string{unsubscribed, expired, revoked}
+		if !g.visit(ctx, ways[n%len(ways)]) {
+			return
+		}
+	}
+}
+
+// visit has one subscription. It returns false when ctx has ended.
+func (g *guest) visit(ctx context.Context, way string) bool {
+	ttl := time.Hour
+	if way == expired {
+		ttl = shortTTL
+	}
+	r := g.c.reception
+	r.now(g.endpoint, func(t *terms) { *t = terms{} })
+	until, ok := g.subscribe(ctx, ttl)
+	if !ok || !sleep(ctx, stay) {
+		return false
+	}
+	g.secret = webhook.NewSecret()
+	g.endpoint.Rotate(g.secret, time.Minute)
+	if until, ok = g.subscribe(ctx, ttl); !ok {
+		return false
+	}
+	r.now(g.endpoint, func(t *terms) { t.secret, t.since = g.secret, time.Now() })
+	g.c.happened(rotated)
+	switch way {
+	case expired:
+		r.now(g.endpoint, func(t *terms) { t.over, t.why = until, "expiry" })
+		ok = sleep(ctx, time.Until(until))
+	case unsubscribed:
+		if ok = sleep(ctx, stay+2*time.Second) && g.again(ctx, way, g.unsubscribe); ok {
+			r.now(g.endpoint, func(t *terms) { t.over, t.why = time.Now(), "unsubscribe" })
+		}
+	case revoked:
+		if ok = sleep(ctx, stay+2*time.Second) && g.again(ctx, way, g.revoke); ok {
+			r.now(g.endpoint, func(t *terms) { t.over, t.why = time.Now(), "revocation" })
+		}
+	}
+	if ok {
+		g.c.happened(way)
+	}
+	return ok && sleep(ctx, away)
+}
+
+// again asks until it is done; false when ctx has ended.
+func (g *guest) again(ctx context.Context, what string, f func(context.Context) error) bool {
+	for end := time.Now().Add(settleTime); ctx.Err() == nil; {
+		bound, cancel := context.WithTimeout(ctx, answerTime)
+		err := f(bound)
+		cancel()
+		if err == nil {
+			return true
+		}
+		var r *refusal
+		if errors.As(err, &r) && !temporary(r.Code) || time.Now().After(end) {
+			if ctx.Err() == nil {
+				g.c.fail(fmt.Errorf("%s: %s: %w", g.token, what, err))
+			}
+			return false
+		}
+		sleep(ctx, 50*time.Millisecond)
+	}
+	return false
+}
+
+func (g *guest) delivery() wire.Delivery {
+	return wire.Delivery{Mode: "webhook", URL: g.c.reception.server.URL + g.endpoint.Path()}
+}
+
+func (g *guest) subscribe(ctx context.Context, ttl time.Duration) (until time.Time, ok bool) {
+	ok = g.again(ctx, "subscribe", func(ctx context.Context) error {
+		d := g.delivery()
+		d.Secret = g.secret.Text()
+		resp, err := callAs(ctx, g.c.hc, g.c.balancer.URL, g.token, wire.MethodSubscribe, map[string]any{
+			"name": tickets.TicketCreatedEventName, "arguments": arguments(""), "ttlMs": ttl.Milliseconds(), "delivery": d})
+		if err != nil {
+			return err
+		}
+		var result struct {
+			ID            string    `json:"id"`
+			RefreshBefore time.Time `json:"refreshBefore"`
+		}
+		if err := decode(resp, &result); err != nil {
+			return err
+		}
+		until = result.RefreshBefore
+		g.endpoint.Activate(result.ID, func(context.Context, webhook.Delivery) error { return nil })
+		return nil
+	})
+	return until, ok
+}
+
+func (g *guest) unsubscribe(ctx context.Context) error {
+	resp, err := callAs(ctx, g.c.hc, g.c.balancer.URL, g.token, wire.MethodUnsubscribe, map[string]any{
+		"name": tickets.TicketCreatedEventName, "arguments": arguments(""), "delivery": g.delivery()})
+	if err != nil {
+		return err
+	}
+	err = decode(resp, &struct{}{})
+	var r *refusal
+	if errors.As(err, &r) && r.Code == wire.Sketch.Code(wire.NotFound) {
+		return nil // the answer to an earlier attempt was lost
+	}
+	return err
+}
+
+func (g *guest) revoke(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.c.balancer.URL+"/revoke?principal="+g.token, http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := g.c.hc.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return errors.New(resp.Status)
+	}
+	return nil
+}
+
+// throng has more callbacks than the quota admits subscribed at once, again and again, and watches the records.
+func (c *campaign) throng(ctx context.Context) {
+	const name = "throng"
+	var all []*guest
+	for range quota + quota/2 {
+		g, err := newGuest(c, 0)
+		if err != nil {
+			c.fail(err)
+			return
+		}
+		g.token = name
+		all = append(all, g)
+	}
+	watching, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { c.count(watching, name) })
+	defer watch.Wait()
+	defer stop()
+	for ctx.Err() == nil {
+		var asked sync.WaitGroup
+		for _, g := range all {
+			asked.Go(func() {
+				d := g.delivery()
+				d.Secret = g.secret.Text()
+				bound, cancel := context.WithTimeout(ctx, answerTime)
+				defer cancel()
+				resp, err := callAs(bound, c.hc, c.balancer.URL, name, wire.MethodSubscribe, map[string]any{
+					"name": tickets.TicketCreatedEventName, "arguments": map[string]any{"severity": "high"}, "delivery": d})
+				if err == nil {
+					err = decode(resp, &struct{}{})
+				}
+				var r *refusal
+				if errors.As(err, &r) && r.Code == wire.Sketch.Code(wire.ResourceExhausted) {
+					c.happened(overfull)
+				}
+			})
+		}
+		asked.Wait()
+		for _, g := range all {
+			asked.Go(func() {
+				bound, cancel := context.WithTimeout(ctx, answerTime)
+				defer cancel()
+				resp, err := callAs(bound, c.hc, c.balancer.URL, name, wire.MethodUnsubscribe, map[string]any{
+					"name": tickets.TicketCreatedEventName, "arguments": map[string]any{"severity": "high"}, "delivery": g.delivery()})
+				if err == nil {
+					_ = decode(resp, &struct{}{}) // what is not done now is in the way of the next
+				}
+			})
+		}
+		asked.Wait()
+		sleep(ctx, time.Second)
+	}
+}
+
+// count holds a principal's records to the quota.
+func (c *campaign) count(ctx context.Context, name string) {
+	for sleep(ctx, 100*time.Millisecond) {
+		bound, cancel := context.WithTimeout(ctx, answerTime)
+		var n int
+		err := c.db.with(bound, func(conn *pgx.Conn) error {
+			return conn.QueryRow(bound, "SELECT count(*) FROM mcpe.subscriptions WHERE principal = $1", []byte(name)).Scan(&n)
+		})
+		cancel()
+		if err == nil && n > quota { // the database may be away
+			c.fail(fmt.Errorf("one principal has %d webhook subscriptions, %d are allowed", n, quota))
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// emitTime is how long is emitted before a backup and after it.
+	emitTime = 1500 * time.Millisecond
+	// toldTime is how long after a restore everybody may take to have everything.
+	toldTime = 30 * time.Second
+)
+
+// restoring puts older backups back, as docs/postgres.md has it: the servers are stopped, the backup is put back in
+// the same database, the servers are started. Every consumer stands beyond the backup then: it is told truncated and
+// gets everything from the oldest entry on, and nothing that is acknowledged from then on is lost. In every second
+// round so much is emitted at once that the head has passed all cursors before anybody asks.
+func (c *campaign) restoring(ctx context.Context) error {
+	consuming, stopConsuming := context.WithCancel(ctx)
+	var consumers sync.WaitGroup
+	for _, x := range c.consumers {
+		consumers.Go(func() { x.run(consuming) })
+	}
+	defer consumers.Wait()
+	defer stopConsuming()
+	c.reception.settle()
+	for round := range c.restores {
+		if err := c.restore(ctx, round); err != nil {
+			return errors.Join(append(c.failures, fmt.Errorf("round %d: %w", round+1, err))...)
+		}
+		fmt.Printf("Round %d of restores: every consumer was told, and has what stands.\n", round+1)
+	}
+	return errors.Join(c.failures...)
+}
+
+// emitFor emits for a while.
+func (c *campaign) emitFor(ctx context.Context, name string, d time.Duration) {
+	busy, stop := context.WithTimeout(ctx, d)
+	defer stop()
+	var work sync.WaitGroup
+	for i := range c.emitters {
+		e := &emitter{name: fmt.Sprintf("%s-%d", name, i), base: c.balancer.URL, ledger: c.ledger, hc: c.hc, pause: c.pause,
+			outbox: i%2 == 1, newer: &c.newer, failure: c.fail}
+		work.Go(func() { e.run(busy) })
+	}
+	work.Wait()
+}
+
+func (c *campaign) restore(ctx context.Context, round int) error {
+	name := fmt.Sprintf("r%d", round)
+	c.emitFor(ctx, name+"-before", emitTime)
+	if err := c.current(ctx); err != nil {
+		return err
+	}
+	if err := c.db.cluster.Dump(); err != nil {
+		return err
+	}
+	c.emitFor(ctx, name+"-lost", emitTime)
+	if err := c.current(ctx); err != nil {
+		return err
+	}
+	gaps := map[consumer]int{}
+	for _, x := range c.consumers {
+		r := x.result()
+		r.mu.Lock()
+		gaps[x] = r.truncated
+		r.mu.Unlock()
+	}
+	for _, s := range c.slots {
+		s.turn.Lock()
+		if round%2 == 0 {
+			s.kill()
+		} else if err := s.end(); err != nil {
+			return err
+		}
+	}
+	if err := c.db.cluster.Restore(); err != nil {
+		return err
+	}
+	began := time.Now()
+	stand, err := c.log(ctx)
+	if err != nil {
+		return err
+	}
+	standing := map[string]bool{}
+	for _, id := range stand {
+		standing[id] = true
+	}
+	c.ledger.forget(standing)
+	for _, s := range c.slots {
+		if err := s.restart(ctx); err != nil {
+			return err
+		}
+		s.turn.Unlock()
+	}
+	after := emitTime / 3
+	if round%2 == 1 {
+		after = 3 * emitTime
+	}
+	c.emitFor(ctx, name+"-after", after)
+	for end := time.Now().Add(toldTime); ; time.Sleep(100 * time.Millisecond) {
+		if err = c.told(ctx, gaps, began); err == nil || time.Now().After(end) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// current waits until everybody has what was acknowledged.
+func (c *campaign) current(ctx context.Context) (err error) {
+	for end := time.Now().Add(settleTime); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+		err = nil
+		for _, x := range c.consumers {
+			if missing := x.result().missing(c.ledger.expected(x.result().severity)); len(missing) > 0 {
+				err = errors.Join(err, fmt.Errorf("%s of %q misses %d, for example %s", x.result().kind, x.result().severity, len(missing), missing[0]))
+			}
+		}
+		if err == nil {
+			return nil
+		}
+	}
+	return errors.Join(err, ctx.Err())
+}
+
+// told tells whether every consumer knows of the restore and has what stands since: what it has on the wire after the
+// gap is the log from its oldest entry, and where somebody removes repetitions, nothing is missing. gaps are how many it
+// was told of before.
+func (c *campaign) told(ctx context.Context, gaps map[consumer]int, began time.Time) (err error) {
+	log, err := c.log(ctx)
+	if err != nil {
+		return err
+	}
+	for _, x := range c.consumers {
+		r := x.result()
+		missing := r.missing(c.ledger.expected(r.severity))
+		var want []string
+		for _, id := range log {
+			if e, ok := c.ledger.get(id); ok && (r.severity == "" || e.Severity == r.severity) {
+				want = append(want, id)
+			}
+		}
+		r.mu.Lock()
+		truncated, since, exact, fatal := r.truncated-gaps[x], slices.Clone(r.order[r.gapAt:]), r.exact, r.fatal
+		r.mu.Unlock()
+		if h, ok := x.(*hook); ok {
+			exact, since = true, c.reception.since(h.endpoint.Path(), began)
+			slices.Sort(since)
+			since = slices.Compact(since)
+			slices.Sort(want)
+		}
+		switch who := fmt.Sprintf("%s of %q", r.kind, r.severity); {
+		case fatal != nil:
+			return fmt.Errorf("%s: %w", who, fatal)
+		case truncated == 0:
+			err = errors.Join(err, fmt.Errorf("%s was not told of the restore", who))
+		case len(missing) > 0:
+			err = errors.Join(err, fmt.Errorf("%s misses %d that were acknowledged, for example %s", who, len(missing), missing[0]))
+		case exact && !slices.Equal(since, want):
+			err = errors.Join(err, fmt.Errorf("%s has %d since it was told, and %d stand", who, len(since), len(want)))
+		}
+	}
+	return err
+}
+
+// since returns what was attempted at an endpoint since then.
+func (r *reception) since(path string, began time.Time) (ids []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.attempts {
+		if a.receiver == path && a.accepted && a.begin.After(began) {
+			ids = append(ids, a.event)
+		}
+	}
+	return ids
+}

@@ -1,0 +1,372 @@
+package clustertest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+// The event type "e".
+type filter struct {
+	Severity *string  `json:"severity,omitzero"`
+	MinLevel *float64 `json:"minLevel,omitzero"`
+}
+
+type incident struct {
+	ID       string  `json:"id"`
+	Severity string  `json:"severity,omitzero"`
+	Level    float64 `json:"level,omitzero"`
+}
+
+func incidents() events.Type[filter, incident] {
+	return events.Type[filter, incident]{Info: events.Info{Name: "e", Description: "An incident.",
+		InputSchema:   json.RawMessage(`{"type":"object","properties":{"severity":{"type":"string"},"minLevel":{"type":"number"}},"additionalProperties":false}`),
+		PayloadSchema: json.RawMessage(`{"type":"object","properties":{"id":{"type":"string"},"severity":{"type":"string"},"level":{"type":"number"}},"required":["id"]}`),
+		Match:         []events.MatchRule{{Argument: "severity", Path: "/severity"}, {Argument: "minLevel", Path: "/level", Op: events.MatchMin}},
+	}}
+}
+
+// A fleet are servers with webhooks on one store, and the receiver of what they deliver.
+type fleet struct {
+	*testing.T
+	bubble bool
+	Store
+	watch   engine.Shared // that of no server
+	options server.Options
+	typ     events.Type[filter, incident]
+	hooks   server.Hooks[filter, incident]
+	// register registers the event type with who joins; by default as one that is emitted.
+	register func(s *server.Server) (*server.Emitter[incident], error)
+	r        *receiver
+
+	mu      sync.Mutex
+	members []*member
+}
+
+// A member is one of them.
+type member struct {
+	*server.Server
+	f       *fleet
+	store   engine.Shared
+	emitter *server.Emitter[incident]
+	name    string
+	gone    bool
+}
+
+func newFleet(t *testing.T, e Engine) *fleet {
+	t.Helper()
+	f := &fleet{T: t, bubble: e.Bubble, r: serve(t), typ: incidents()}
+	f.register = func(s *server.Server) (*server.Emitter[incident], error) { return server.Register(s, f.typ, f.hooks) }
+	f.Store = e.New(t)
+	f.watch = f.Open()
+	f.options = server.Options{
+		Replica: server.Replica{Lease: 3 * time.Second},
+		Webhook: &server.WebhookOptions{Callbacks: f.r.callbacks(), Retry: server.Retry{Jitter: -1}},
+		Logger:  slog.New(slog.DiscardHandler),
+	}
+	if testing.Verbose() {
+		f.options.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	}
+	return f
+}
+
+// start has n servers join, and waits until each has its share.
+func (f *fleet) start(n int) {
+	f.Helper()
+	for range n {
+		f.join()
+	}
+	f.settled()
+}
+
+func (f *fleet) join() *member {
+	f.Helper()
+	m := &member{f: f, store: f.Open()}
+	f.mu.Lock()
+	m.name = fmt.Sprint("r", len(f.members))
+	f.mu.Unlock()
+	o := f.options
+	o.Store, o.Replica.Name = m.store, m.name
+	var err error
+	if m.Server, err = server.New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), o); err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := m.Shutdown(ctx); err != nil && !m.gone {
+			f.Errorf("%s: Shutdown: %v", m.name, err)
+		}
+	})
+	if m.emitter, err = f.register(m.Server); err != nil {
+		f.Fatal(err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.members = append(f.members, m)
+	return m
+}
+
+// afloat are the members that were neither sunk nor left.
+func (f *fleet) afloat() (all []*member) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range f.members {
+		if !m.gone {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+func (f *fleet) goes(m *member) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m.gone = true
+}
+
+// sink cuts a server off from its store, as a crash or a network does. Its lease goes on until its time is over.
+func (f *fleet) sink(m *member) {
+	f.Helper()
+	f.goes(m)
+	if err := m.store.Close(); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// leave shuts a server down.
+func (f *fleet) leave(m *member) {
+	f.Helper()
+	f.goes(m)
+	if err := m.Shutdown(context.Background()); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// wait polls until a condition holds; only a hang fails. A third attempt comes after 35 s.
+func (f *fleet) wait(what string, done func() bool) {
+	f.Helper()
+	for end := time.Now().Add(time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			f.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// heard lets time pass in which everybody hears of an order (REP-11): in a bubble to the point, else more of it, for a
+// busy machine.
+func (f *fleet) heard() {
+	if f.bubble {
+		time.Sleep(2 * time.Second)
+	} else {
+		time.Sleep(5 * time.Second)
+	}
+}
+
+// idle lets time pass in which nothing is expected to come: in a bubble a minute, else a second.
+func (f *fleet) idle() {
+	if f.bubble {
+		time.Sleep(time.Minute)
+	} else {
+		time.Sleep(time.Second)
+	}
+}
+
+// owners returns who has which shards of the event type, by name.
+func (f *fleet) owners() (has map[string][]int, free int) {
+	f.Helper()
+	c, err := f.watch.Cluster(context.Background())
+	if err != nil {
+		f.Fatal(err)
+	}
+	names := map[uint64]string{}
+	for _, r := range c.Replicas {
+		names[r.Fence] = r.Name
+	}
+	has = map[string][]int{}
+	for _, h := range c.Shards {
+		switch name := names[h.Fence]; {
+		case h.Shard.Topic != f.typ.Info.Name:
+		case name == "":
+			free++
+		default:
+			has[name] = append(has[name], h.Shard.Number)
+		}
+	}
+	return has, free
+}
+
+// settled waits until every shard of the event type is owned, and each server has its share.
+func (f *fleet) settled() {
+	f.Helper()
+	f.wait("every shard is owned", func() bool {
+		has, free := f.owners()
+		all := f.afloat()
+		n := 0
+		for _, m := range all {
+			n += len(has[m.name])
+		}
+		fair := true
+		for _, m := range all {
+			fair = fair && len(has[m.name]) > 0 && len(has[m.name]) >= n/len(all)-2
+		}
+		return n > 0 && free == 0 && fair && len(has) == len(all)
+	})
+}
+
+// owner is who delivers to the subscription.
+func (f *fleet) owner(id string) (owner *member) {
+	f.Helper()
+	sub, ok, err := f.watch.Subscription(context.Background(), id)
+	if err != nil || !ok {
+		f.Fatal(ok, err)
+	}
+	f.wait("the subscription has an owner", func() bool {
+		has, _ := f.owners()
+		for _, m := range f.afloat() {
+			if slices.Contains(has[m.name], sub.Shard) {
+				owner = m
+				return true
+			}
+		}
+		return false
+	})
+	return owner
+}
+
+// other is one that does not.
+func (f *fleet) other(id string) *member {
+	f.Helper()
+	owner := f.owner(id)
+	for _, m := range f.afloat() {
+		if m != owner {
+			return m
+		}
+	}
+	f.Fatal("there is nobody else")
+	return nil
+}
+
+// fence is that of the member's lease.
+func (f *fleet) fence(m *member) uint64 {
+	f.Helper()
+	c, err := f.watch.Cluster(context.Background())
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, r := range c.Replicas {
+		if r.Name == m.name {
+			return r.Fence
+		}
+	}
+	f.Fatalf("%s has no lease", m.name)
+	return 0
+}
+
+// record is what the store has of a subscription.
+func (f *fleet) record(id string) (store.Subscription, bool) {
+	f.Helper()
+	sub, ok, err := f.watch.Subscription(context.Background(), id)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return sub, ok
+}
+
+// live is how many webhook subscriptions are live in all members together.
+func (f *fleet) live() (n int) {
+	for _, m := range f.afloat() {
+		for _, t := range m.Admin().EventTypes() {
+			n += t.Webhooks
+		}
+	}
+	return n
+}
+
+// same fails unless got is want.
+func (f *fleet) same(what string, got []string, want ...string) {
+	f.Helper()
+	if !slices.Equal(got, want) {
+		f.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+// A subscribed is the answer to a subscribe.
+type subscribed struct {
+	ID             string  `json:"id"`
+	RefreshBefore  *string `json:"refreshBefore"`
+	Cursor         *string `json:"cursor"`
+	Truncated      bool    `json:"truncated"`
+	DeliveryStatus *struct {
+		Active bool `json:"active"`
+	} `json:"deliveryStatus"`
+}
+
+// call sends a request, with params as JSON.
+func (m *member) call(principal, method, params string) (json.RawMessage, *jsonrpc.Error) {
+	m.f.Helper()
+	raw, err := port.Of(m.Server).Call(context.Background(), port.Request{Method: method, Params: json.RawMessage(params), ID: json.RawMessage("1"),
+		Principal: principal, Stateless: true, CanStream: true})
+	if err == nil {
+		return raw, nil
+	}
+	rerr, ok := err.(*jsonrpc.Error)
+	if !ok {
+		m.f.Fatalf("%s at %s: %v", method, m.name, err)
+	}
+	return nil, rerr
+}
+
+// params are those of a subscribe; more are further members with a comma first.
+func params(url, secret, more string) string {
+	return fmt.Sprintf(`{"name":"e","delivery":{"mode":"webhook","url":%q,"secret":%q}%s}`, url, secret, more)
+}
+
+func (m *member) subscribe(principal, p string) (s subscribed) {
+	m.f.Helper()
+	raw, rerr := m.call(principal, wire.MethodSubscribe, p)
+	if rerr != nil {
+		m.f.Fatalf("subscribe at %s: %s: %d %s %s", m.name, p, rerr.Code, rerr.Message, rerr.Data)
+	}
+	if err := json.Unmarshal(raw, &s); err != nil {
+		m.f.Fatal(err)
+	}
+	return s
+}
+
+// tryUnsubscribe returns the error of an unsubscribe.
+func (m *member) tryUnsubscribe(principal, url string) *jsonrpc.Error {
+	m.f.Helper()
+	_, rerr := m.call(principal, wire.MethodUnsubscribe, fmt.Sprintf(`{"name":"e","delivery":{"url":%q}}`, url))
+	return rerr
+}
+
+func (m *member) unsubscribe(principal, url string) {
+	m.f.Helper()
+	if rerr := m.tryUnsubscribe(principal, url); rerr != nil {
+		m.f.Fatalf("unsubscribe at %s: %d %s", m.name, rerr.Code, rerr.Message)
+	}
+}
+
+func (m *member) emit(i incident) {
+	m.f.Helper()
+	if err := m.emitter.Emit(context.Background(), i, events.WithID(i.ID)); err != nil {
+		m.f.Fatal(err)
+	}
+}

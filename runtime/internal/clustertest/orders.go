@@ -1,0 +1,472 @@
+package clustertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+// orderTests are about quotas, hooks, and what operators and authors ask one process for.
+var orderTests = []test{
+	{name: "REP-12, SUB-8: processes together never exceed a quota", run: quota},
+	{name: "REP-11: processes that are asked for one subscription at once make one", run: sameKeyAtOnce},
+	{name: "REP-13: what an operator asks for happens where the subscription lives", run: actionsReachTheOwner},
+	{name: "REP-13: revoking, checking again and hiding end subscriptions wherever they live", run: revokeElsewhere},
+	{name: "REP-13: what was ordered while the owner was dying is done by who takes over", run: ordersSurviveTheOwner},
+	{name: "REP-13: what its owner revokes while taking it up ends when it goes live", run: func(f *fleet) {
+		revokedWhileTakenUp(f, f.owner)
+	}},
+	{name: "REP-13: what another process revokes while it is taken up ends when it goes live", run: func(f *fleet) {
+		revokedWhileTakenUp(f, f.other)
+	}},
+	{name: "REP-11: what an order ends gets nothing more while the order waits for others", run: orderWaits},
+	{name: "REP-13: what is asked for at two processes under one key is done once", run: onceOverReplicas},
+	{name: "REP-17, SUB-11: hooks run where a subscription is asked for and at each takeover", run: hooksRun},
+}
+
+// A journal is what hooks have noted.
+type journal struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (j *journal) add(line string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.all = append(j.all, line)
+}
+
+func (j *journal) lines() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return append([]string{}, j.all...)
+}
+
+// note has the hooks of subscriptions add to a journal.
+func (f *fleet) note() *journal {
+	j := &journal{}
+	f.hooks.OnSubscribe = func(_ context.Context, s server.Subscription, _ *filter) error {
+		j.add(fmt.Sprint("on ", s.Restored))
+		return nil
+	}
+	f.hooks.OnUnsubscribe = func(context.Context, server.Subscription, *filter) { j.add("off") }
+	return j
+}
+
+// However many are asked at once, who is refused has ResourceExhausted, and OnUnsubscribe where OnSubscribe ran.
+func quota(f *fleet) {
+	f.options.Webhook.Quota = server.Quota{PerPrincipal: 4, Total: 6}
+	j := f.note()
+	f.start(3)
+	var wg sync.WaitGroup
+	var admitted, refused atomic.Int64
+	for i := range 24 {
+		m := f.members[i%3]
+		principal := []string{"ann", "bob"}[i/3%2]
+		wg.Go(func() {
+			_, rerr := m.call(principal, wire.MethodSubscribe, params(hook(0), secretA, fmt.Sprintf(`,"arguments":{"minLevel":%d}`, i)))
+			switch {
+			case rerr == nil:
+				admitted.Add(1)
+			case strings.Contains(string(rerr.Data), `"subscriptions"`):
+				refused.Add(1)
+			default:
+				f.Errorf("%d %s %s", rerr.Code, rerr.Message, rerr.Data)
+			}
+		})
+	}
+	wg.Wait()
+	if admitted.Load() != 6 || refused.Load() != 18 {
+		f.Fatalf("%d were admitted, %d refused", admitted.Load(), refused.Load())
+	}
+	if own, all, err := f.watch.CountSubscriptions(f.Context(), "ann"); err != nil || own > 4 || all != 6 {
+		f.Fatalf("%d of %d, %v", own, all, err)
+	}
+	n := 0
+	for _, l := range j.lines() {
+		switch l {
+		case "on false":
+			n++
+		case "off":
+			n--
+		}
+	}
+	if n != 6 {
+		f.Errorf("%d more were asked than told of an end", n)
+	}
+}
+
+func sameKeyAtOnce(f *fleet) {
+	f.start(3)
+	const rounds = 5
+	for round := range rounds {
+		time.Sleep(500 * time.Millisecond) // a head is a cache (REP-3): each has heard of what was emitted
+		var wg sync.WaitGroup
+		ids := make([]string, 6)
+		for i := range ids {
+			wg.Go(func() { ids[i] = f.members[i%3].subscribe("ann", params(hook(round), secretA, "")).ID })
+		}
+		wg.Wait()
+		for _, id := range ids {
+			if id != ids[0] {
+				f.Fatal(ids)
+			}
+		}
+		f.members[round%3].emit(incident{ID: fmt.Sprint("i", round)})
+		f.wait("the delivery", func() bool { return len(f.r.to(hook(round))) > 0 })
+		f.members[0].unsubscribe("ann", hook(round))
+	}
+	f.idle()
+	for round := range rounds {
+		f.same("delivered", f.r.to(hook(round)), fmt.Sprint("i", round))
+	}
+}
+
+func actionsReachTheOwner(f *fleet) {
+	f.start(2)
+	s := f.members[0].subscribe("ann", params(hook(0), secretA, ""))
+	owner, other := f.owner(s.ID), f.other(s.ID)
+	admin := other.Admin()
+	ctx := f.Context()
+	do := func(err error) {
+		f.Helper()
+		if err != nil {
+			f.Fatal(err)
+		}
+	}
+	got := func(want string) func() bool {
+		return func() bool { return strings.Join(f.r.to(hook(0)), " ") == want }
+	}
+	other.emit(incident{ID: "1"})
+	f.wait("the first", got("1"))
+	first := *f.r.last().body.Cursor
+
+	do(admin.Pause(ctx, s.ID))
+	f.heard()
+	other.emit(incident{ID: "2"})
+	f.idle()
+	if again := other.subscribe("ann", params(hook(0), secretA, "")); again.DeliveryStatus == nil || again.DeliveryStatus.Active {
+		f.Errorf("the status of a paused one: %+v", again.DeliveryStatus)
+	}
+	f.same("while paused", f.r.to(hook(0)), "1")
+	if i, err := admin.Get(ctx, s.ID); err != nil || i.State != operator.StatePaused {
+		f.Errorf("%+v %v", i, err)
+	}
+	do(admin.Unpause(ctx, s.ID))
+	f.wait("after the pause", got("1 2"))
+
+	f.wait("the attempts are stored", func() bool {
+		made, err := admin.Attempts(ctx, s.ID)
+		return err == nil && len(made) == 2
+	})
+	made, err := admin.SendAgain(ctx, s.ID, "1")
+	if err != nil || made.EventID != "1" || made.Number != 2 || made.Status != 200 {
+		f.Fatalf("%+v, %v", made, err)
+	}
+	f.same("sent again", f.r.to(hook(0)), "1", "2", "1")
+	if _, err := admin.SendAgain(ctx, s.ID, "none"); !errors.Is(err, events.ErrNotFound) {
+		f.Errorf("an unknown occurrence: %v", err)
+	}
+
+	do(admin.Replay(ctx, s.ID, first))
+	f.wait("replayed", got("1 2 1 2"))
+	if err := admin.Replay(ctx, s.ID, "nonsense"); !errors.Is(err, events.ErrInvalidParams) {
+		f.Errorf("a malformed cursor: %v", err)
+	}
+	_, err = admin.RaiseGap(ctx, operator.Target{ID: s.ID})
+	do(err)
+	f.wait("the gap", got("1 2 1 2 gap"))
+	f.wait("the next response tells of it", func() bool { r, ok := f.record(s.ID); return ok && r.Truncated })
+	if again := other.subscribe("ann", params(hook(0), secretA, "")); !again.Truncated {
+		f.Error("the response does not tell of the gap")
+	}
+	if again := owner.subscribe("ann", params(hook(0), secretA, "")); again.Truncated {
+		f.Error("the gap is told of twice")
+	}
+	do(admin.Resume(ctx, s.ID))
+	do(admin.End(ctx, s.ID, nil))
+	f.wait("terminated", func() bool { return strings.HasPrefix(f.r.last().short(), "terminated") })
+	for _, err := range []error{admin.Pause(ctx, s.ID), admin.Resume(ctx, s.ID), admin.End(ctx, s.ID, nil), admin.Replay(ctx, s.ID, first)} {
+		if !errors.Is(err, events.ErrNotFound) {
+			f.Errorf("of one that has ended: %v", err)
+		}
+	}
+}
+
+// One that began after it was revoked goes on.
+func revokeElsewhere(f *fleet) {
+	var hidden, refused atomic.Bool
+	f.options.Visible = func(context.Context, string, string) bool { return !hidden.Load() }
+	f.hooks.Authorize = func(context.Context, string, *filter) error {
+		if refused.Load() {
+			return events.Forbidden("no more")
+		}
+		return nil
+	}
+	f.start(2)
+	n := 0
+	begin := func() *member {
+		f.Helper()
+		s := f.members[0].subscribe("ann", params(hook(0), secretA, ""))
+		n++
+		id := fmt.Sprint("i", n)
+		f.members[0].emit(incident{ID: id})
+		f.wait("it is delivered to", func() bool { return f.r.last().short() == id })
+		return f.other(s.ID)
+	}
+	ended := func(err error, want string) {
+		f.Helper()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.wait(want, func() bool { return strings.HasPrefix(f.r.last().short(), want) })
+	}
+	ended(begin().Revoke(f.Context(), "ann"), `terminated -32012 Forbidden {"reason":"access revoked"}`)
+	other := begin()
+	f.repeatOrder()
+	f.heard()
+	f.members[0].emit(incident{ID: "after"})
+	f.wait("what began after it was revoked goes on", func() bool { return f.r.last().short() == "after" })
+	refused.Store(true)
+	ended(other.Reauthorize(f.Context(), "ann"), `terminated -32012 Forbidden {"reason":"no more"}`)
+	refused.Store(false)
+	other = begin()
+	hidden.Store(true)
+	ended(other.RefreshVisibility(f.Context()), "terminated -32011 NotFound")
+	hidden.Store(false)
+	_, err := begin().Admin().Terminate(f.Context(), operator.Target{Event: "e"}, events.Forbidden("closed"))
+	ended(err, `terminated -32012 Forbidden {"reason":"closed"}`)
+}
+
+// repeatOrder has everybody hear of the last order once more: late, or twice.
+func (f *fleet) repeatOrder() {
+	f.Helper()
+	ctx := f.Context()
+	log, err := f.watch.OpenLog(ctx, engine.ControlLog, store.LogOptions{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	_, head, err := log.Bounds(ctx)
+	if err != nil || head == 0 {
+		f.Fatalf("head %d, %v", head, err)
+	}
+	b, err := log.Read(ctx, head-1, 1)
+	if err != nil {
+		f.Fatal(err)
+	}
+	e := b.Entries[0]
+	e.Position, e.EventID = 0, e.EventID+"again"
+	if _, err := log.Append(ctx, e); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// The envelopes come from the heir. What began after an order lives on when its owner dies, too.
+func ordersSurviveTheOwner(f *fleet) {
+	f.options.Replica.Lease = 2 * time.Second
+	f.start(2)
+	const p1 = `,"arguments":{"severity":"P1"}`
+	var ids []string
+	for i := range 3 {
+		ids = append(ids, f.members[0].subscribe(fmt.Sprint("p", i), params(hook(i), secretA, p1)).ID)
+	}
+	owner, other := f.owner(ids[0]), f.other(ids[0])
+	f.sink(owner)
+	if err := other.Revoke(f.Context(), "p0"); err != nil {
+		f.Fatal(err)
+	}
+	if err := other.Admin().End(f.Context(), ids[1], events.Forbidden("one")); err != nil {
+		f.Fatal(err)
+	}
+	time.Sleep(2 * time.Second) // the one that was cut off has not heard for so long that it begins nothing
+	other.emit(incident{ID: "1", Severity: "P1"})
+	f.settled()
+	f.wait("both envelopes and the third's delivery", func() bool {
+		return len(f.r.to(hook(0))) > 0 && len(f.r.to(hook(1))) > 0 && len(f.r.to(hook(2))) > 0
+	})
+	f.idle()
+	f.same("of whom everything was revoked", f.r.to(hook(0)), `terminated -32012 Forbidden {"reason":"access revoked"}`)
+	f.same("of the one that was ended", f.r.to(hook(1)), `terminated -32012 Forbidden {"reason":"one"}`)
+	f.same("of the third", f.r.to(hook(2)), "1")
+	again := other.subscribe("p0", params(hook(0), secretA, p1))
+	f.join()
+	f.settled()
+	f.sink(f.owner(again.ID))
+	f.Unmark(engine.ControlLog) // its heir reads all orders again
+	f.settled()
+	f.afloat()[0].emit(incident{ID: "2", Severity: "P1"})
+	f.wait("what began after the order", func() bool { return f.r.to(hook(0))[len(f.r.to(hook(0)))-1] == "2" })
+}
+
+// A hook of the author takes its time while its owner takes up what another process was asked for. by says who revokes
+// it then.
+func revokedWhileTakenUp(f *fleet, by func(id string) *member) {
+	asked, goOn := make(chan struct{}, 8), make(chan struct{})
+	f.hooks.OnSubscribe = func(ctx context.Context, s server.Subscription, _ *filter) error {
+		if !s.Restored {
+			return nil
+		}
+		asked <- struct{}{}
+		select {
+		case <-goOn:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	f.start(2)
+	const one = `,"arguments":{"severity":"P1"}`
+	var s subscribed
+	for i := 0; ; i++ {
+		principal := fmt.Sprint("p", i)
+		if s = f.members[0].subscribe(principal, params(hook(0), secretA, one)); f.owner(s.ID) != f.members[0] {
+			break
+		}
+		if _, rerr := f.members[0].call(principal, wire.MethodUnsubscribe,
+			fmt.Sprintf(`{"name":"e","arguments":{"severity":"P1"},"delivery":{"url":%q}}`, hook(0))); rerr != nil {
+			f.Fatalf("unsubscribe: %d %s", rerr.Code, rerr.Message)
+		}
+	}
+	<-asked
+	r, _ := f.record(s.ID)
+	if err := by(s.ID).Revoke(f.Context(), r.Principal); err != nil {
+		f.Fatal(err)
+	}
+	f.afloat()[0].emit(incident{ID: "late", Severity: "P1"})
+	f.heard()
+	close(goOn)
+	f.wait("the envelope", func() bool { return len(f.r.to(hook(0))) > 0 })
+	f.idle()
+	f.same("of whom it was revoked", f.r.to(hook(0)), `terminated -32012 Forbidden {"reason":"access revoked"}`)
+	if _, there := f.record(s.ID); there {
+		f.Error("its record is there")
+	}
+}
+
+// The order before it asks a hook of the author, which takes longer than anybody may be delivered to.
+func orderWaits(f *fleet) {
+	waits, goOn := make(chan struct{}, 32), make(chan struct{})
+	type quick struct{}
+	var slow atomic.Bool
+	f.hooks.Authorize = func(ctx context.Context, principal string, _ *filter) error {
+		if principal != "bob" || !slow.Load() || ctx.Value(quick{}) != nil {
+			return nil
+		}
+		waits <- struct{}{}
+		select {
+		case <-goOn:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	f.options.Replica.Lease = 20 * time.Second // what is taken up anew asks the hook, too
+	f.start(2)
+	const one = `,"arguments":{"severity":"P1"}`
+	s := f.members[0].subscribe("ann", params(hook(0), secretA, one))
+	other := f.other(s.ID)
+	for i := range 20 { // some of bob's live where ann's does
+		other.subscribe("bob", params(hook(i+1), secretA, fmt.Sprintf(`,"arguments":{"minLevel":%d}`, i)))
+	}
+	end := other.subscribe("eve", params(hook(30), secretA, one))
+	f.wait("all are live", func() bool { return f.live() == 22 })
+	slow.Store(true)
+	if err := other.Reauthorize(context.WithValue(f.Context(), quick{}, true), "bob"); err != nil {
+		f.Fatal(err)
+	}
+	<-waits // the owner asks
+	if err := other.Revoke(f.Context(), "ann"); err != nil {
+		f.Fatal(err)
+	}
+	if err := other.Admin().End(f.Context(), end.ID, events.Forbidden("no more")); err != nil {
+		f.Fatal(err)
+	}
+	f.heard()
+	other.emit(incident{ID: "late", Severity: "P1"})
+	f.heard()
+	close(goOn)
+	f.wait("the envelopes", func() bool { return len(f.r.to(hook(0))) > 0 && len(f.r.to(hook(30))) > 0 })
+	f.idle()
+	f.same("of whom it was revoked", f.r.to(hook(0)), `terminated -32012 Forbidden {"reason":"access revoked"}`)
+	f.same("of what was ended", f.r.to(hook(30)), `terminated -32012 Forbidden {"reason":"no more"}`)
+}
+
+func onceOverReplicas(f *fleet) {
+	f.start(2)
+	var n atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 10 {
+		wg.Go(func() {
+			got, err := f.members[i%2].Admin().Once(f.Context(), "k", []byte("r"), func() ([]byte, error) {
+				n.Add(1)
+				time.Sleep(20 * time.Millisecond)
+				return []byte("outcome"), nil
+			})
+			if err != nil || string(got) != "outcome" {
+				f.Errorf("%q %v", got, err)
+			}
+		})
+	}
+	wg.Wait()
+	if n.Load() != 1 {
+		f.Errorf("done %d times", n.Load())
+	}
+}
+
+// At a takeover they run with Restored. A handover calls OnUnsubscribe nowhere, an unsubscribe calls it once.
+func hooksRun(f *fleet) {
+	j := f.note()
+	f.start(1)
+	s := f.members[0].subscribe("ann", params(hook(0), secretA, ""))
+	f.same("asked at the owner", j.lines(), "on false")
+	f.join()
+	f.settled()
+	f.leave(f.members[0])
+	f.settled()
+	f.join()
+	f.settled()
+	f.leave(f.members[1])
+	f.settled()
+	owner := f.owner(s.ID)
+	owner.emit(incident{ID: "1"})
+	f.wait("it is taken up", func() bool { return len(f.r.to(hook(0))) == 1 })
+	for i, l := range j.lines() {
+		if want := fmt.Sprint("on ", i > 0); l != want {
+			f.Fatalf("hooks %v", j.lines())
+		}
+	}
+	n := len(j.lines())
+	owner.unsubscribe("ann", hook(0))
+	f.same("the end", j.lines()[n:], "off")
+	asked := f.join()
+	f.settled()
+	f.heard()          // until who has claimed a shard has read it
+	for i := range 8 { // some of them are asked for where they will not live
+		n := len(j.lines())
+		s := asked.subscribe("ann", params(hook(i+1), secretA, ""))
+		want := []string{"on false"}
+		if f.owner(s.ID) != asked {
+			want = append(want, "on true")
+		}
+		f.wait("OnSubscribe", func() bool { return len(j.lines()) >= n+len(want) })
+		id := fmt.Sprint("i", i)
+		asked.emit(incident{ID: id})
+		f.wait("it is live", func() bool { return covers(f.r.to(hook(i+1)), []string{id}) })
+		f.same("asked for", j.lines()[n:], want...)
+		n = len(j.lines())
+		asked.unsubscribe("ann", hook(i+1))
+		f.wait("OnUnsubscribe", func() bool { return len(j.lines()) > n })
+		f.same("ended", j.lines()[n:], "off")
+	}
+}

@@ -1,0 +1,268 @@
+package clustertest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+// ownerTests are about who delivers, and what becomes of deliveries when that changes.
+var ownerTests = []test{
+	{name: "REP-6, REP-11: each answers subscribes, and what is emitted at any reaches all once", run: subscribeAnywhere},
+	{name: "REP-9: a rolling restart under load misses nothing and repeats nothing", run: rollingRestart},
+	{name: "REP-9, REP-10: after a crash another goes on, and nothing is missed", run: crash},
+	{name: "REP-7: an owner whose shards were claimed without its knowledge stops", run: fencedOwnerStops},
+	{name: "REP-11: an owner that has not heard of the others for two seconds begins no attempt", run: unheardOwner},
+	{name: "REP-9: an attempt that hangs while its process shuts down holds up its own shard alone", run: slowAttempt},
+	{name: "REP-10, CUR-7: a type without replay misses nothing by a handover", run: withoutReplay},
+}
+
+// level is a subscribe of all, with arguments of its own: so subscriptions spread over shards.
+func level(i int) string {
+	return params(hook(i), secretA, fmt.Sprintf(`,"arguments":{"minLevel":%d}`, i))
+}
+
+// Each process owns a share.
+func subscribeAnywhere(f *fleet) {
+	f.start(3)
+	const each = 12
+	var ids []string
+	for i := range each {
+		s := f.members[i%3].subscribe(fmt.Sprint("p", i), level(i))
+		if s.Cursor == nil || s.Truncated || s.DeliveryStatus != nil {
+			f.Fatalf("%+v", s)
+		}
+		ids = append(ids, s.ID)
+	}
+	owners := map[string]int{}
+	for _, id := range ids {
+		owners[f.owner(id).name]++
+	}
+	if len(owners) < 2 {
+		f.Errorf("owners %v", owners)
+	}
+	var want []string
+	for i := range each {
+		id := fmt.Sprintf("i%02d", i)
+		f.members[(i+1)%3].emit(incident{ID: id, Level: 100})
+		want = append(want, id)
+	}
+	for i := range each {
+		f.wait("all for "+hook(i), func() bool { return len(f.r.to(hook(i))) >= each })
+		f.same(hook(i), slices.Sorted(slices.Values(f.r.to(hook(i)))), want...)
+	}
+}
+
+func rollingRestart(f *fleet) {
+	f.options.Replica.Lease = 10 * time.Second
+	f.start(2)
+	const subs = 8
+	for i := range subs {
+		f.members[i%2].subscribe("ann", level(i))
+	}
+	stop := make(chan struct{})
+	var sent []string
+	var done sync.WaitGroup
+	done.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+			id := fmt.Sprintf("i%05d", i)
+			all := f.afloat()
+			if err := all[i%len(all)].emitter.Emit(context.Background(), incident{ID: id, Level: 100}, events.WithID(id)); err != nil {
+				continue // it was shut down meanwhile, or the emit was refused
+			}
+			sent = append(sent, id)
+		}
+	})
+	for range 3 {
+		time.Sleep(300 * time.Millisecond)
+		f.join()
+		f.settled()
+		f.leave(f.afloat()[0])
+		f.settled()
+	}
+	time.Sleep(300 * time.Millisecond)
+	close(stop)
+	done.Wait()
+	for i := range subs {
+		f.wait("all for "+hook(i), func() bool { return len(f.r.to(hook(i))) >= len(sent) })
+		f.same(hook(i), slices.Sorted(slices.Values(f.r.to(hook(i)))), sent...)
+	}
+}
+
+// The heir is there within the lease and about two seconds; what is repeated was not settled.
+func crash(f *fleet) {
+	f.start(3)
+	const subs = 8
+	var first string
+	for i := range subs {
+		if id := f.members[i%3].subscribe("ann", level(i)).ID; i == 0 {
+			first = id
+		}
+	}
+	var sent []string
+	send := func(by *member) {
+		id := fmt.Sprintf("i%05d", len(sent))
+		by.emit(incident{ID: id, Level: 100})
+		sent = append(sent, id)
+	}
+	for i := range 20 {
+		send(f.members[i%3])
+	}
+	for range 2 {
+		f.sink(f.owner(first))
+		crashed := time.Now()
+		for range 20 {
+			send(f.afloat()[0])
+		}
+		f.settled()
+		for i := range subs {
+			f.wait("all for "+hook(i), func() bool { return covers(f.r.to(hook(i)), sent) })
+		}
+		if d := time.Since(crashed); d > 20*time.Second {
+			f.Errorf("delivered %v after the crash", d)
+		}
+	}
+}
+
+// It writes nothing more, and the other one goes on.
+func fencedOwnerStops(f *fleet) {
+	f.options.Replica.Lease = 20 * time.Second
+	f.start(2)
+	s := f.members[0].subscribe("ann", params(hook(0), secretA, ""))
+	owner, other := f.owner(s.ID), f.other(s.ID)
+	other.emit(incident{ID: "1"})
+	f.wait("the first", func() bool { return len(f.r.to(hook(0))) == 1 })
+	held := make(chan struct{})
+	f.r.on(func(_ http.ResponseWriter, d *delivered) {
+		if d.body.EventID == "2" {
+			<-held
+		}
+	})
+	other.emit(incident{ID: "2"})
+	f.wait("the second", func() bool { return len(f.r.to(hook(0))) == 2 })
+	// As if its lease had expired while it stood still.
+	if err := f.watch.Leave(f.Context(), f.fence(owner)); err != nil {
+		f.Fatal(err)
+	}
+	f.wait("the other one has it", func() bool { return f.owner(s.ID) == other })
+	close(held)
+	f.wait("the old one is there again, with a new lease", func() bool { has, _ := f.owners(); return len(has[owner.name]) > 0 })
+	owner.emit(incident{ID: "3"})
+	f.wait("the third", func() bool { return covers(f.r.to(hook(0)), []string{"1", "2", "3"}) })
+	f.idle()
+	if got := f.r.to(hook(0)); slices.Index(got, "3") != len(got)-1 {
+		f.Errorf("the third was delivered more than once: %q", got)
+	}
+}
+
+func slowAttempt(f *fleet) {
+	f.options.Replica.Lease = 20 * time.Second // nobody dies: what lapses would repeat
+	f.start(1)
+	old := f.members[0]
+	const subs = 6
+	for i := range subs {
+		old.subscribe("ann", level(i))
+	}
+	release := make(chan struct{})
+	f.r.on(func(_ http.ResponseWriter, d *delivered) {
+		if d.url == hook(0) && d.body.EventID == "1" {
+			<-release
+		}
+	})
+	old.emit(incident{ID: "1", Level: 9})
+	for i := range subs {
+		f.wait("under way", func() bool { return len(f.r.to(hook(i))) == 1 })
+	}
+	next := f.join()
+	f.settled()
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		f.leave(old)
+	}()
+	f.wait("the others go on elsewhere", func() bool {
+		has, _ := f.owners()
+		return len(has[old.name]) == 1
+	})
+	next.emit(incident{ID: "2", Level: 9})
+	f.wait("the second, but for the slow one's shard", func() bool {
+		return slices.ContainsFunc([]int{1, 2, 3, 4, 5}, func(i int) bool { return len(f.r.to(hook(i))) == 2 })
+	})
+	select {
+	case <-gone:
+		f.Error("it was gone before its last attempt was over")
+	default:
+	}
+	close(release)
+	<-gone
+	for i := range subs {
+		f.wait("both", func() bool { return len(f.r.to(hook(i))) >= 2 })
+		f.same(hook(i), f.r.to(hook(i)), "1", "2")
+	}
+}
+
+func withoutReplay(f *fleet) {
+	f.typ.Info.NoReplay = true
+	f.options.Replica.Lease = 20 * time.Second // nobody dies: what lapses would repeat
+	f.start(1)
+	if s := f.members[0].subscribe("ann", params(hook(0), secretA, "")); s.Cursor != nil {
+		f.Error("it has a cursor")
+	}
+	f.join()
+	f.settled()
+	var sent []string
+	for range 3 {
+		old := f.afloat()[0]
+		next := f.join()
+		f.settled()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			f.leave(old)
+		}()
+		for range 20 {
+			id := fmt.Sprintf("i%03d", len(sent))
+			next.emit(incident{ID: id})
+			sent = append(sent, id)
+			time.Sleep(5 * time.Millisecond)
+		}
+		<-done
+		f.settled()
+	}
+	f.wait("all", func() bool { return len(f.r.to(hook(0))) >= len(sent) })
+	f.same("delivered", slices.Sorted(slices.Values(f.r.to(hook(0)))), sent...)
+}
+
+// Its lease holds meanwhile. It goes on when it has heard of them.
+func unheardOwner(f *fleet) {
+	if f.Silence == nil {
+		f.Skip("the engine cannot be cut off from one log")
+	}
+	f.options.Replica.Lease = 20 * time.Second
+	f.start(2)
+	s := f.members[0].subscribe("ann", params(hook(0), secretA, ""))
+	owner, other := f.owner(s.ID), f.other(s.ID)
+	other.emit(incident{ID: "1"})
+	f.wait("the first", func() bool { return len(f.r.to(hook(0))) == 1 })
+	f.Silence(owner.store, engine.ControlLog)
+	time.Sleep(2100 * time.Millisecond)
+	other.emit(incident{ID: "2"})
+	f.idle()
+	f.same("while it does not hear", f.r.to(hook(0)), "1")
+	if f.owner(s.ID) != owner {
+		f.Error("its lease does not hold")
+	}
+	f.Silence(owner.store, "no log")
+	f.wait("it goes on", func() bool { return covers(f.r.to(hook(0)), []string{"1", "2"}) })
+}

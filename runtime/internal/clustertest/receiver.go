@@ -1,0 +1,164 @@
+package clustertest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+)
+
+const (
+	secretA = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
+	secretB = "whsec_BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBA="
+	origin  = "http://receiver.test"
+)
+
+// hook is the URL of a callback.
+func hook(i int) string { return fmt.Sprint(origin, "/hooks/", i) }
+
+// A delivered is one request that the receiver got.
+type delivered struct {
+	url    string
+	header http.Header
+	raw    []byte
+	body   struct {
+		Type      string            `json:"type"`
+		Challenge string            `json:"challenge"`
+		EventID   string            `json:"eventId"`
+		Cursor    *string           `json:"cursor"`
+		Error     *wire.ErrorObject `json:"error"`
+	}
+}
+
+// short is the id of an occurrence, or says what an envelope tells.
+func (d *delivered) short() string {
+	switch {
+	case d.body.EventID != "":
+		return d.body.EventID
+	case d.body.Error != nil:
+		name, _, _ := strings.Cut(d.body.Error.Message, ": ")
+		return fmt.Sprintf("%s %d %s %s", d.body.Type, d.body.Error.Code, name, d.body.Error.Data)
+	default:
+		return d.body.Type
+	}
+}
+
+// signedBy reports whether the secret alone would accept the message.
+func (d *delivered) signedBy(secret string) bool {
+	s, err := webhook.ParseSecret(secret)
+	if err != nil {
+		return false
+	}
+	_, err = (webhook.Verifier{Secrets: []webhook.Secret{s}}).Verify(d.header, d.raw)
+	return err == nil
+}
+
+// A receiver is every callback of a test. It answers challenges, and accepts all else unless handle answers otherwise.
+type receiver struct {
+	net    *memnet.Network
+	mu     sync.Mutex
+	got    []*delivered
+	handle func(w http.ResponseWriter, d *delivered)
+}
+
+// serve begins to receive, until the test ends.
+func serve(t *testing.T) *receiver {
+	t.Helper()
+	r := &receiver{net: memnet.New()}
+	hs := &http.Server{Handler: r, ReadTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = hs.Serve(r.net)
+	}()
+	t.Cleanup(func() {
+		hs.Close()
+		<-served
+	})
+	return r
+}
+
+// callbacks are those of servers that deliver to it.
+func (r *receiver) callbacks() server.Callbacks {
+	return server.Callbacks{AllowOrigins: []string{origin}, DialContext: r.net.DialContext, Resolver: r,
+		Timeout: time.Minute} // an attempt that a test holds up is not given up on a busy machine
+}
+
+// LookupNetIP implements [server.Resolver].
+func (r *receiver) LookupNetIP(ctx context.Context, _, _ string) ([]netip.Addr, error) {
+	return []netip.Addr{netip.MustParseAddr("93.184.216.34")}, ctx.Err()
+}
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	d := &delivered{url: "http://" + req.Host + req.RequestURI, header: req.Header}
+	var err error
+	if d.raw, err = io.ReadAll(req.Body); err == nil {
+		err = json.Unmarshal(d.raw, &d.body)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if d.body.Type == wire.EnvelopeVerification {
+		fmt.Fprintf(w, `{"challenge":%q}`, d.body.Challenge)
+		return
+	}
+	r.mu.Lock()
+	r.got = append(r.got, d)
+	f := r.handle
+	r.mu.Unlock()
+	if f != nil {
+		f(w, d)
+	}
+}
+
+// on has f answer what comes from now on; nil accepts it.
+func (r *receiver) on(f func(w http.ResponseWriter, d *delivered)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.handle = f
+}
+
+// refuse answers that the receiver is not there for now.
+func refuse(w http.ResponseWriter, _ *delivered) { w.WriteHeader(http.StatusServiceUnavailable) }
+
+// to returns what came for a callback, in the order of coming.
+func (r *receiver) to(url string) (ids []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, d := range r.got {
+		if d.url == url {
+			ids = append(ids, d.short())
+		}
+	}
+	return ids
+}
+
+// last returns what came last.
+func (r *receiver) last() *delivered {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.got) == 0 {
+		return &delivered{}
+	}
+	return r.got[len(r.got)-1]
+}
+
+// covers reports whether got has all of want and nothing else, however often.
+func covers(got, want []string) bool {
+	set := slices.Compact(slices.Sorted(slices.Values(got)))
+	return slices.Equal(set, slices.Sorted(slices.Values(want)))
+}

@@ -1,0 +1,394 @@
+package clustertest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// streamTests are about streams and polls, and what is ordered of them elsewhere.
+var streamTests = []test{
+	{name: "REP-2: streams everywhere get what is emitted anywhere, in one order, once", run: func(f *fleet) { streamsOfAll(f) }},
+	{name: "REP-2: so do those of a type without replay", run: func(f *fleet) { f.typ.Info.NoReplay = true; streamsOfAll(f) }},
+	{name: "REP-14: who goes from process to process misses nothing and gets nothing twice", run: continueAnywhere},
+	{name: "REP-13: what is ordered of one process happens to the streams of all, once each", run: ordersReachAll},
+	{name: "REP-13: a type that was terminated stays closed everywhere until it is registered again", run: staysClosed},
+	{name: "REP-13: a target by id may live in another process", run: targetsElsewhere},
+	{name: "REP-13: when the others cannot be told, who ordered hears of it", run: othersCannotBeTold},
+	{name: "REP-13, REP-21: what only emits can give orders, too", run: ordersOfAWorker},
+}
+
+// A frameOf is what a stream has written.
+type frameOf struct {
+	method string
+	params struct {
+		EventID   string  `json:"eventId"`
+		Cursor    *string `json:"cursor"`
+		Truncated bool    `json:"truncated"`
+	}
+}
+
+// A stream is one that runs.
+type stream struct {
+	done   chan struct{} // closed when it is over
+	cancel context.CancelFunc
+	mu     sync.Mutex
+	got    []frameOf
+}
+
+// Write implements [port.Carrier].
+func (s *stream) Write(frames []frame.Frame) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range frames {
+		g := frameOf{method: f.Method()}
+		if err := json.Unmarshal(f.Params(), &g.params); err != nil {
+			return err
+		}
+		s.got = append(s.got, g)
+	}
+	return nil
+}
+
+func (s *stream) frames() []frameOf {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.got)
+}
+
+func (s *stream) ids() (ids []string) {
+	for _, f := range s.frames() {
+		if f.method == wire.NotificationEvent {
+			ids = append(ids, f.params.EventID)
+		}
+	}
+	return ids
+}
+
+func (s *stream) end() {
+	s.cancel()
+	<-s.done
+}
+
+// stream opens a stream, and waits until it is active.
+func (m *member) stream(principal, params string) *stream {
+	m.f.Helper()
+	st, err := port.Of(m.Server).Open(context.Background(), port.Request{Method: wire.MethodStream, Params: json.RawMessage(params),
+		ID: json.RawMessage("8"), Principal: principal, Stateless: true, CanStream: true})
+	if err != nil {
+		m.f.Fatalf("stream at %s: %v", m.name, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &stream{done: make(chan struct{}), cancel: cancel}
+	go func() {
+		defer close(s.done)
+		_, _ = st.Run(ctx, s) // how it ends is in what it has written
+	}()
+	m.f.Cleanup(s.end)
+	m.f.wait("active", func() bool { return len(s.frames()) > 0 })
+	return s
+}
+
+// A polled is the answer to a poll.
+type polled struct {
+	Events []struct {
+		EventID string `json:"eventId"`
+	} `json:"events"`
+	Cursor    *string `json:"cursor"`
+	Truncated bool    `json:"truncated"`
+}
+
+func (p *polled) ids() (ids []string) {
+	for _, e := range p.Events {
+		ids = append(ids, e.EventID)
+	}
+	return ids
+}
+
+// poll asks from the cursor on, nil for now; more are further members with a comma first.
+func (m *member) poll(cursor *string, more string) (p polled) {
+	m.f.Helper()
+	at, err := json.Marshal(cursor)
+	if err != nil {
+		m.f.Fatal(err)
+	}
+	raw, rerr := m.call("", wire.MethodPoll, fmt.Sprintf(`{"name":"e","cursor":%s%s}`, at, more))
+	if rerr != nil {
+		m.f.Fatalf("poll at %s: %d %s %s", m.name, rerr.Code, rerr.Message, rerr.Data)
+	}
+	if err := json.Unmarshal(raw, &p); err != nil {
+		m.f.Fatal(err)
+	}
+	return p
+}
+
+func streamsOfAll(f *fleet) {
+	f.start(3)
+	var streams []*stream
+	for _, m := range f.members {
+		streams = append(streams, m.stream("", `{"name":"e","arguments":{"severity":"P1"}}`))
+	}
+	const each = 20
+	var wg sync.WaitGroup
+	for i, m := range f.members {
+		wg.Go(func() {
+			for n := range each {
+				m.emit(incident{ID: fmt.Sprintf("m%d-%d", i, n), Severity: "P1"})
+				m.emit(incident{ID: fmt.Sprintf("no%d-%d", i, n), Severity: "P2"})
+			}
+		})
+	}
+	wg.Wait()
+	all := each * len(f.members)
+	for _, s := range streams {
+		f.wait("all occurrences", func() bool { return len(s.ids()) >= all })
+	}
+	want := streams[0].ids()
+	if set := slices.Compact(slices.Sorted(slices.Values(want))); len(set) != all {
+		f.Fatalf("%d distinct occurrences, want %d", len(set), all)
+	}
+	for i, s := range streams {
+		f.same(fmt.Sprintf("stream at %s", f.members[i].name), s.ids(), want...)
+	}
+}
+
+// Nor do they ever hear of truncation, while others emit.
+func continueAnywhere(f *fleet) {
+	f.start(3)
+	begin := f.members[0].poll(nil, "").Cursor
+	const total = 150
+	var want []string
+	for n := range total {
+		want = append(want, fmt.Sprintf("i%03d", n))
+	}
+	var wg sync.WaitGroup
+	for i, m := range f.members {
+		wg.Go(func() {
+			for n := i; n < total; n += len(f.members) {
+				m.emit(incident{ID: want[n]})
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+	}
+	anyOf := func() *member { return f.members[rand.IntN(len(f.members))] }
+	var poller, streamer []string
+	wg.Go(func() {
+		cursor := begin
+		for end := time.Now().Add(time.Minute); len(poller) < total && time.Now().Before(end); {
+			r := anyOf().poll(cursor, `,"maxEvents":7,"timeoutMs":50`)
+			if r.Truncated {
+				f.Error("the poll was truncated")
+			}
+			cursor, poller = r.Cursor, append(poller, r.ids()...)
+		}
+	})
+	wg.Go(func() {
+		cursor := *begin
+		for end := time.Now().Add(time.Minute); len(streamer) < total && time.Now().Before(end); {
+			s := anyOf().stream("", fmt.Sprintf(`{"name":"e","cursor":%q}`, cursor))
+			time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond)
+			s.end()
+			for _, x := range s.frames() {
+				if x.params.Truncated {
+					f.Error("the stream was truncated")
+				}
+				if x.params.Cursor != nil {
+					cursor = *x.params.Cursor
+				}
+			}
+			streamer = append(streamer, s.ids()...)
+		}
+	})
+	wg.Wait()
+	f.same("poller", slices.Sorted(slices.Values(poller)), want...)
+	f.same("stream", slices.Sorted(slices.Values(streamer)), want...)
+}
+
+func ordersReachAll(f *fleet) {
+	var denied, hidden atomic.Bool
+	f.options.Authorize = func(_ context.Context, principal, _ string, _ json.RawMessage) error {
+		if principal == "ann" && denied.Load() {
+			return events.Forbidden("no")
+		}
+		return nil
+	}
+	f.options.Visible = func(_ context.Context, principal, _ string) bool { return principal != "ann" || !hidden.Load() }
+	f.start(3)
+	a := f.members[0]
+	for _, c := range []struct {
+		name string
+		do   func(ctx context.Context) error
+		want string // the last frame of the streams of "ann"
+		all  bool   // those of "bob" too
+	}{
+		{"revoke", func(ctx context.Context) error { return a.Revoke(ctx, "ann", "e") }, wire.NotificationTerminated, false},
+		{"recheck", func(ctx context.Context) error {
+			denied.Store(true)
+			return a.Reauthorize(ctx, "ann")
+		}, wire.NotificationTerminated, false},
+		{"visibility", func(ctx context.Context) error {
+			hidden.Store(true)
+			return a.RefreshVisibility(ctx)
+		}, wire.NotificationTerminated, false},
+		{"error", func(ctx context.Context) error {
+			n, err := a.Admin().RaiseError(ctx, operator.Target{Event: "e"}, events.Upstream("slow"))
+			if n != 2 {
+				f.Errorf("%d streams here", n)
+			}
+			return err
+		}, wire.NotificationError, true},
+		{"gap", func(ctx context.Context) error {
+			_, err := a.Admin().RaiseGap(ctx, operator.Target{Event: "e"})
+			return err
+		}, wire.NotificationActive, true},
+		{"terminate", func(ctx context.Context) error {
+			_, err := a.Admin().Terminate(ctx, operator.Target{Event: "e"}, events.Forbidden("closed"))
+			return err
+		}, wire.NotificationTerminated, true},
+	} {
+		denied.Store(false)
+		hidden.Store(false)
+		var anns, bobs []*stream
+		for _, m := range f.members {
+			anns, bobs = append(anns, m.stream("ann", `{"name":"e"}`)), append(bobs, m.stream("bob", `{"name":"e"}`))
+		}
+		if err := c.do(f.Context()); err != nil {
+			f.Fatalf("%s: %v", c.name, err)
+		}
+		for _, s := range anns {
+			f.wait("the signal", func() bool { return len(s.frames()) >= 2 })
+		}
+		time.Sleep(200 * time.Millisecond) // a second one would come now
+		for i, s := range anns {
+			got := s.frames()
+			if len(got) != 2 || got[1].method != c.want {
+				f.Errorf("%s: ann's stream at %s: %+v", c.name, f.members[i].name, got)
+			}
+			if c.want == wire.NotificationActive && (!got[1].params.Truncated || *got[1].params.Cursor == *got[0].params.Cursor) {
+				f.Errorf("%s: %+v", c.name, got)
+			}
+			if c.want == wire.NotificationTerminated {
+				<-s.done
+			}
+		}
+		for i, s := range bobs {
+			if got := s.frames(); len(got) == 2 != c.all {
+				f.Errorf("%s: bob's stream at %s: %+v", c.name, f.members[i].name, got)
+			}
+		}
+		for _, s := range append(anns, bobs...) {
+			s.end()
+		}
+	}
+}
+
+// Also after the crash of the one that was asked, and in one that starts later.
+func staysClosed(f *fleet) {
+	f.start(2)
+	refuses := func(m *member) bool {
+		_, rerr := m.call("", wire.MethodPoll, `{"name":"e"}`)
+		return rerr != nil && rerr.Code == -32012 && string(rerr.Data) == `{"reason":"closed"}`
+	}
+	a, b := f.members[0], f.members[1]
+	if _, err := a.Admin().Terminate(f.Context(), operator.Target{Event: "e"}, events.Forbidden("closed")); err != nil {
+		f.Fatal(err)
+	}
+	if !refuses(a) {
+		f.Fatal("it is open where it was terminated")
+	}
+	f.sink(a)
+	f.wait("closed at the other", func() bool { return refuses(b) })
+	c := f.join()
+	if !refuses(c) {
+		f.Fatal("it is open in a process that starts later")
+	}
+	if _, err := server.Register(c.Server, f.typ, f.hooks); err != nil {
+		f.Fatal(err)
+	}
+	if refuses(c) {
+		f.Fatal("registering it again does not open it")
+	}
+	f.wait("open at the other", func() bool { return !refuses(b) })
+	if refuses(f.join()) {
+		f.Fatal("it is closed in a process that starts after that")
+	}
+}
+
+func targetsElsewhere(f *fleet) {
+	f.start(2)
+	a, b := f.members[0], f.members[1]
+	s := b.stream("ann", `{"name":"e"}`)
+	id := b.Subscriptions()[0].ID
+	if _, err := a.Admin().RaiseError(f.Context(), operator.Target{ID: id}, events.Upstream("slow")); err != nil {
+		f.Fatal(err)
+	}
+	f.wait("the error", func() bool { return len(s.frames()) == 2 })
+	if _, err := a.Admin().RaiseGap(f.Context(), operator.Target{ID: id}); err != nil {
+		f.Fatal(err)
+	}
+	f.wait("the gap", func() bool { return len(s.frames()) == 3 })
+	if got := s.frames(); !got[2].params.Truncated || *got[2].params.Cursor == *got[0].params.Cursor {
+		f.Errorf("active: %+v", got)
+	}
+	if _, err := a.Admin().Terminate(f.Context(), operator.Target{ID: id}, nil); err != nil {
+		f.Fatal(err)
+	}
+	<-s.done
+	if _, err := a.Admin().RaiseError(f.Context(), operator.Target{Event: "unknown"}, events.Upstream("slow")); !errors.Is(err, events.ErrNotFound) {
+		f.Errorf("an unknown type: %v", err)
+	}
+}
+
+// Here it has happened all the same.
+func othersCannotBeTold(f *fleet) {
+	f.start(1)
+	m := f.members[0]
+	s := m.stream("ann", `{"name":"e"}`)
+	f.sink(m)
+	if err := m.Revoke(f.Context(), "ann"); !errors.Is(err, store.ErrClosed) {
+		f.Errorf("Revoke: %v", err)
+	}
+	<-s.done
+	if _, err := m.Admin().RevokePrincipal(f.Context(), "ann"); !errors.Is(err, store.ErrClosed) {
+		f.Errorf("RevokePrincipal: %v", err)
+	}
+	if _, err := m.Admin().Terminate(f.Context(), operator.Target{Event: "e"}, nil); !errors.Is(err, store.ErrClosed) {
+		f.Errorf("Terminate: %v", err)
+	}
+}
+
+func ordersOfAWorker(f *fleet) {
+	f.start(1)
+	s := f.members[0].stream("ann", `{"name":"e"}`)
+	worker, err := server.NewEmitOnly(server.Options{Store: f.Open(), Logger: f.options.Logger})
+	if err != nil {
+		f.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			if err := worker.Revoke(f.Context(), "ann"); err != nil {
+				f.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	<-s.done
+	if err := worker.Shutdown(f.Context()); err != nil {
+		f.Error(err)
+	}
+}

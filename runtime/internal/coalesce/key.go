@@ -1,0 +1,53 @@
+package coalesce
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// Key returns what a payload has at the places, JSON Pointers, as one text: equal for equal values, numbers in whatever
+// notation. It is false where a place is absent or null, or holds an object or an array.
+func Key(places []string, payload json.RawMessage) (string, bool) {
+	var key []byte
+	for _, place := range places {
+		tokens, ok := wire.SplitPointer(place)
+		if !ok {
+			return "", false
+		}
+		value := json.RawMessage(bytes.TrimSpace(payload))
+		for _, token := range tokens {
+			value = member(value, token)
+		}
+		if len(value) == 0 || value[0] == '{' || value[0] == '[' || value[0] == 'n' {
+			return "", false
+		}
+		if len(key) > 0 {
+			key = append(key, ',')
+		}
+		plain, err := wire.Canonical(value)
+		if err != nil {
+			plain = value // a number that has no one form
+		}
+		key = append(key, plain...)
+	}
+	return string(key), len(key) > 0
+}
+
+// member is what an object or an array has under a token, nil for nothing.
+func member(value json.RawMessage, token string) json.RawMessage {
+	if len(value) == 0 || value[0] != '[' {
+		return wire.FirstMember(value, token)
+	}
+	i, err := strconv.Atoi(token)
+	if err != nil || strconv.Itoa(i) != token || i < 0 {
+		return nil
+	}
+	all, err := wire.Members{"": value}.Elements("")
+	if err != nil || i >= len(all) {
+		return nil
+	}
+	return all[i]
+}

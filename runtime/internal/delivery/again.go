@@ -1,0 +1,118 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+)
+
+// ErrLost is returned by [Handle.SendAgain] for an occurrence that the log has no more, or that does
+// not concern the subscription any more.
+var ErrLost = errors.New("delivery: the occurrence cannot be read any more")
+
+// ErrUnderWay is returned by [Handle.SendAgain] while another attempt at the occurrence is under way.
+var ErrUnderWay = errors.New("delivery: an attempt at the occurrence is under way")
+
+// An againKey is an occurrence that is sent by hand.
+type againKey struct {
+	h        *Handle
+	position store.Position
+}
+
+// SendAgain makes one attempt, now and by the caller, at an occurrence of which an attempt was made
+// before, under its webhook-id and whatever became of it; a suspended or paused subscription is sent to
+// as well. One attempt at an occurrence is made at a time, else it is [ErrUnderWay].
+//
+// Where a retry is due it is that attempt, sooner, with all that follows from it. Else, and while the
+// subscription is held back, it says nothing about the endpoint's health; what is accepted is not sent
+// once more later, and what is not stays as it was.
+func (h *Handle) SendAgain(ctx context.Context, made operator.Attempt) (operator.Attempt, error) {
+	e, key := h.e, againKey{h, made.Position}
+	e.mu.Lock()
+	shard := h.shard
+	if h.gone || e.closing || shard.closing {
+		e.mu.Unlock()
+		return operator.Attempt{}, ErrClosed
+	}
+	u := h.waiting(made.Position)
+	if _, ok := e.again[key]; ok || u != nil && u.busy {
+		e.mu.Unlock()
+		return operator.Attempt{}, ErrUnderWay
+	}
+	if u == nil {
+		u = &unsettled{position: made.Position, dropped: true}
+		u.attempts = made.Number
+	}
+	u.busy = true
+	e.again[key] = struct{}{}
+	shard.busy++
+	h.inFlight++
+	e.flying++
+	turn := h.turn
+	e.mu.Unlock()
+	again, removed, err := h.sendAgain(ctx, u, made, turn)
+	e.mu.Lock()
+	u.busy = false
+	delete(e.again, key)
+	h.inFlight--
+	e.flying--
+	shard.end()
+	e.scheduleNow(h)
+	h.release()
+	e.unlock()
+	if removed {
+		e.ended(h, Failed)
+	}
+	return again, err
+}
+
+// waiting is what is unsettled at the position, nil for nothing; the engine's lock is held.
+func (h *Handle) waiting(p store.Position) *unsettled {
+	i := slices.IndexFunc(h.window, func(u *unsettled) bool { return u.position == p })
+	if i < 0 {
+		return nil
+	}
+	return h.window[i]
+}
+
+func (h *Handle) sendAgain(ctx context.Context, u *unsettled, made operator.Attempt, turn int) (again operator.Attempt, removed bool, err error) {
+	e := h.e
+	f, err := h.reader.Read(ctx, made.Position-1, 1)
+	if err != nil {
+		return again, false, fmt.Errorf("delivery: reading occurrence %s: %w", made.EventID, err)
+	}
+	if len(f.Items) == 0 || f.Items[0].Position != made.Position || f.Items[0].EventID != made.EventID || f.Items[0].Body == nil {
+		return again, false, ErrLost
+	}
+	// The safe cursor: a receiver that keeps it goes back to nothing.
+	body, err := f.Items[0].Body(h.Watermark())
+	if err != nil {
+		return again, false, fmt.Errorf("%w: %w", ErrLost, err)
+	}
+	r, err := e.send(h, &u.try, webhook.Message{ID: made.EventID, Subscription: h.id, Body: body}, "")
+	switch {
+	case err != nil:
+		return again, false, fmt.Errorf("delivery: %w", err)
+	case r.aborted:
+		return again, false, ErrClosed
+	}
+	r.byHand = true
+	e.mu.Lock()
+	defer e.unlock()
+	again, removed = e.conclude(h, u, made.EventID, r)
+	if r.category == "" && !h.gone && h.turn == turn {
+		// It may wait by now, or be read only later: after a restart, when it is held back.
+		if w := h.waiting(made.Position); w == nil {
+			h.marks.Skip(made.Position)
+		} else if !w.busy {
+			h.settle(w)
+		}
+		e.touch(h)
+	}
+	return again, removed, nil
+}

@@ -1,0 +1,420 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+)
+
+// An unsettled occurrence was read and neither acknowledged nor abandoned.
+type unsettled struct {
+	try
+	position store.Position
+	item     *Item // from reading to the end of the first attempt
+	dropped  bool  // no longer of concern; a late answer counts nothing
+}
+
+const (
+	// readBatch is how many occurrences are read at a time; they wait as references to the log's
+	// bytes.
+	readBatch = 16
+	// retryRead is how long a subscription waits after its log failed; it doubles with each
+	// failure, maxStumbles times at most.
+	retryRead   = time.Second
+	maxStumbles = 5
+)
+
+// read takes in what the log has, and parks the reader when that is all.
+func (e *Engine) read(h *Handle) {
+	e.mu.Lock()
+	turn := h.turn
+	if h.parked {
+		h.parked = false
+		pass := h.parkedIn == turn
+		e.mu.Unlock()
+		p := h.reader.Unpark()
+		e.mu.Lock()
+		if pass && h.turn == turn {
+			h.marks.Pass(p)
+		}
+	}
+	h.woken = false
+	turn = h.turn
+	after := h.marks.Upto()
+	limit := min(readBatch, e.o.MaxUnsettled-len(h.window))
+	e.mu.Unlock()
+
+	f, err := h.reader.Read(e.base, after, limit)
+	tell := err == nil && f.Gap && h.hasGaps()
+	if tell {
+		e.gapped(h)
+	}
+	e.mu.Lock()
+	defer e.unlock()
+	switch {
+	case h.gone:
+		return
+	case h.turn != turn: // rewound meanwhile
+		h.woken = true
+		return
+	case err != nil:
+		h.woken, h.readFrom = true, instantOf(e.now().Add(retryRead<<h.stumbles))
+		if h.stumbles < maxStumbles {
+			h.stumbles++
+		}
+		if h.stumbles == 1 && e.base.Err() == nil {
+			e.note(slog.LevelError, "reading the log for a webhook subscription", h, slog.Any("error", err))
+		}
+		return
+	}
+	h.stumbles = 0
+	h.take(f, e.now())
+	if f.Gap {
+		e.note(slog.LevelWarn, "webhook subscription fell behind the log's retention", h)
+	}
+	if tell {
+		h.addGap()
+	}
+	if f.More || f.Gap {
+		h.woken = true
+		return
+	}
+	after = h.marks.Upto()
+	// What was found can be sent while the reader parks.
+	e.scheduleNow(h)
+	e.unlock()
+	ok := h.reader.Park(after)
+	e.mu.Lock()
+	h.parked, h.parkedIn = ok, turn
+	if !ok {
+		h.woken = true
+	}
+	e.changed(h)
+}
+
+// take enters what was found.
+func (h *Handle) take(f Found, now time.Time) {
+	for i := range f.Items {
+		it := &f.Items[i]
+		if h.marks.Open(it.Position) {
+			u := &unsettled{position: it.Position, item: it}
+			if wait := h.e.o.Schedule[0]; wait > 0 {
+				u.due = now.Add(h.e.o.spread(wait))
+			}
+			h.window = append(h.window, u)
+		}
+	}
+	if f.Gap {
+		for _, u := range slices.Clone(h.window) {
+			if u.position <= f.Upto && !u.busy && u.item == nil {
+				h.settle(u)
+			}
+		}
+	}
+	h.marks.Pass(f.Upto)
+	h.e.changed(h)
+}
+
+// settle says that u needs no attempt any more.
+func (h *Handle) settle(u *unsettled) {
+	if u.dropped {
+		return
+	}
+	u.dropped, u.item = true, nil
+	h.marks.Settle(u.position)
+	if i := slices.Index(h.window, u); i >= 0 {
+		h.window = slices.Delete(h.window, i, i+1)
+	}
+	if len(h.window) == 0 {
+		h.window = nil
+	}
+	h.e.touch(h)
+}
+
+// errUnsendable is an occurrence that can never be sent.
+var errUnsendable = errors.New("delivery: the occurrence cannot be sent")
+
+// sendEvent makes one attempt at an occurrence.
+func (e *Engine) sendEvent(h *Handle, u *unsettled) {
+	e.mu.Lock()
+	item, dropped := u.item, u.dropped
+	u.busy = !dropped
+	e.mu.Unlock()
+	if dropped || item == nil && !e.reread(h, u, &item) {
+		return
+	}
+
+	e.mu.Lock()
+	if !u.dropped && e.o.spent(&u.try, e.now()) {
+		e.abandon(h, u, item.EventID)
+	}
+	if u.dropped {
+		u.busy = false
+		e.unlock()
+		return
+	}
+	at := h.marks.At(u.position)
+	e.mu.Unlock()
+	var body []byte
+	err := errUnsendable
+	if item.Body != nil {
+		body, err = item.Body(h.reader.Cursor(at))
+	}
+	var r result
+	if err == nil {
+		r, err = e.send(h, &u.try, webhook.Message{ID: item.EventID, Subscription: h.id, Body: body}, "")
+	}
+	if err != nil {
+		e.log(slog.LevelError, "an occurrence cannot be delivered", h, slog.String("eventId", item.EventID), slog.Any("error", err))
+		e.miss(h, u)
+		return
+	}
+	e.mu.Lock()
+	_, removed := e.conclude(h, u, item.EventID, r)
+	e.unlock()
+	if removed {
+		e.ended(h, Failed)
+	}
+}
+
+// reread gets the occurrence again for a retry; false when there is none to send now.
+func (e *Engine) reread(h *Handle, u *unsettled, item **Item) bool {
+	f, err := h.reader.Read(e.base, u.position-1, 1)
+	if err == nil && len(f.Items) > 0 && f.Items[0].Position == u.position {
+		*item = &f.Items[0]
+		return true
+	}
+	if err == nil && f.Gap {
+		e.miss(h, u)
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	u.busy = false
+	if err != nil {
+		u.due = e.now().Add(retryRead)
+		return false
+	}
+	h.settle(u) // it does not concern the subscription any more
+	return false
+}
+
+// miss settles an occurrence that the subscription will never get, with a gap (OCC-4).
+func (e *Engine) miss(h *Handle, u *unsettled) {
+	tell := h.hasGaps()
+	if tell {
+		e.gapped(h)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	u.busy = false
+	if u.dropped {
+		return
+	}
+	h.settle(u)
+	if tell {
+		h.addGap()
+	}
+	e.metrics.outcome(h, outcomeLost, "")
+}
+
+// abandon settles an occurrence after its last attempt. The log has its id, by which an operator
+// finds what the subscriber never got.
+func (e *Engine) abandon(h *Handle, u *unsettled, eventID string) {
+	h.settle(u)
+	e.metrics.outcome(h, outcomeAbandoned, h.health.lastError)
+	e.note(slog.LevelWarn, "webhook delivery abandoned", h,
+		slog.String("eventId", eventID), slog.Int("attempts", u.attempts), slog.String("category", h.health.lastError))
+}
+
+// sendControl makes one attempt at a control envelope.
+func (e *Engine) sendControl(h *Handle, c *control) {
+	body, err := e.controlBody(h, c)
+	var r result
+	if err == nil {
+		r, err = e.send(h, &c.try, webhook.Message{ID: c.id, Subscription: h.id, Body: body}, c.kind)
+	}
+	e.mu.Lock()
+	defer e.unlock()
+	c.busy = false
+	switch {
+	case err != nil:
+		e.note(slog.LevelError, "a control envelope cannot be delivered", h, slog.String("type", c.kind), slog.Any("error", err))
+		h.drop(c)
+	case r.aborted:
+	default:
+		c.began(r.at)
+		if r.category == "" || r.final || !e.o.again(&c.try, e.now(), r.wish) {
+			h.drop(c)
+		}
+	}
+	h.e.changed(h)
+}
+
+// A result is what one attempt came to.
+type result struct {
+	at       time.Time     // of the signature
+	took     time.Duration // until the answer or the failure
+	status   int           // HTTP status, 0 without an answer
+	category wire.Category // "": acknowledged
+	final    bool          // not to be tried again
+	wish     time.Time     // of the endpoint, for the next attempt
+	pause    bool          // the wish is for all that goes there
+	aborted  bool          // by us: says nothing about the endpoint
+	byHand   bool          // an operator asked for it
+}
+
+// send signs and posts one message. An error means that the message can never be sent.
+func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r result, err error) {
+	ctx, cancel := e.attemptContext()
+	defer cancel()
+	e.mu.Lock()
+	may := true
+	if ask := h.shard.o.May; ask != nil {
+		e.mu.Unlock()
+		may = ask()
+		e.mu.Lock()
+	}
+	now := e.now()
+	if !may {
+		h.held = max(h.held, instantOf(now.Add(closedGate)))
+	}
+	if !may || e.base.Err() != nil || h.shard.closed || h.gone && kind != wire.EnvelopeTerminated || (h.ending || h.expired(now)) && !h.gone {
+		e.mu.Unlock()
+		return result{aborted: true}, nil
+	}
+	ring, number := h.ring, t.attempts+1
+	t.cancel = cancel
+	e.mu.Unlock()
+
+	ctx, end := e.metrics.begin(ctx, h, kind, number)
+	defer func() { end(r) }()
+	began := time.Now()
+	r.at = e.now()
+	req, err := webhook.Signer{Ring: ring, Identity: e.o.Identity}.NewRequestAt(ctx, h.url, m, r.at)
+	if err != nil {
+		return r, err
+	}
+	answer, sendErr := e.o.Sender.Send(req)
+	r.took = time.Since(began)
+	now = e.now()
+
+	e.mu.Lock()
+	t.cancel = nil
+	switch {
+	case sendErr != nil && ctx.Err() != nil && errors.Is(context.Cause(ctx), context.Canceled):
+		r.aborted = true
+	case sendErr != nil:
+		r.category = netguard.CategoryOf(sendErr)
+		if r.category == "" {
+			r.category = wire.Timeout
+		}
+		h.proven = false
+	default:
+		r.category, r.status = answer.Category(), answer.Status
+		r.final = answer.Status == http.StatusGone || answer.Status == http.StatusRequestEntityTooLarge
+		r.pause = answer.Status == http.StatusTooManyRequests
+		if r.category != "" {
+			r.wish = retryAfter(answer.Header, now)
+		}
+		h.proven = r.took < soon
+	}
+	e.mu.Unlock()
+	if r.category != "" {
+		e.log(slog.LevelDebug, "webhook attempt failed", h, slog.Int("attempt", number), slog.String("type", kind), slog.String("category", string(r.category)))
+	}
+	return r, nil
+}
+
+// attemptContext is not derived from e.base, where all attempts would meet at one lock; cutOff
+// cancels it.
+func (e *Engine) attemptContext() (context.Context, context.CancelFunc) {
+	if e.o.AttemptTimeout > 0 {
+		return context.WithTimeout(context.Background(), e.o.AttemptTimeout)
+	}
+	return context.WithCancel(context.Background())
+}
+
+// conclude draws the consequences of an attempt at an occurrence and returns what is kept of it;
+// removed when the subscription was removed for its failures. A late answer of something forgotten has
+// none, and one that was asked for by hand while nothing is sent only settles what it settles.
+func (e *Engine) conclude(h *Handle, u *unsettled, eventID string, r result) (made operator.Attempt, removed bool) {
+	u.busy = false
+	if r.aborted {
+		return made, false
+	}
+	defer func() { made = h.record(u, eventID, r) }()
+	u.began(r.at)
+	if h.gone || u.dropped {
+		return made, false
+	}
+	if r.byHand && h.stopped() {
+		if r.category == "" {
+			h.settle(u)
+			e.metrics.outcome(h, outcomeAcknowledged, "")
+		}
+		return made, false
+	}
+	now := e.now()
+	u.item = nil
+	switch {
+	case r.category == "":
+		h.succeeded(now)
+		h.settle(u)
+		e.metrics.outcome(h, outcomeAcknowledged, "")
+	case r.final:
+		// About this occurrence only; lastError tells why it did not arrive.
+		h.health.lastError = string(r.category)
+		e.abandon(h, u, eventID)
+	default:
+		h.failed(now, r)
+		if !e.o.again(&u.try, now, r.wish) {
+			e.abandon(h, u, eventID)
+		}
+		h.count(now, true)
+		if h.hopeless(now) {
+			h.giveUp()
+			return made, true
+		}
+	}
+	return made, false
+}
+
+func (h *Handle) succeeded(now time.Time) {
+	h.width = min(h.width+1, h.e.o.PerSubscription)
+	if h.failing = 0; h.health.suspended { // it was under way when it was suspended
+		h.failing = instantOf(now)
+	}
+	h.health.failedSince, h.health.lastDelivery = 0, instantOf(now)
+	h.count(now, false)
+	h.e.touch(h)
+}
+
+func (h *Handle) failed(now time.Time, r result) {
+	if h.width = 1; h.proven {
+		h.width = max(1, h.e.o.PerSubscription/4)
+	}
+	if h.failing == 0 {
+		h.failing = instantOf(now)
+	}
+	if h.health.failedSince == 0 || h.health.lastError != string(r.category) {
+		h.e.touch(h)
+	}
+	if h.health.failedSince == 0 {
+		h.health.failedSince = instantOf(now)
+	}
+	h.health.lastError = string(r.category)
+	if r.pause && !r.wish.IsZero() {
+		limit := instantOf(now.Add(h.e.o.RetryWindow))
+		h.notUntil = max(h.notUntil, min(instantOf(r.wish), limit))
+	}
+}

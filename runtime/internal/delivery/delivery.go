@@ -1,0 +1,310 @@
+// Package delivery sends the occurrences of logs to webhook subscriptions: signed, retried, at
+// most a few at a time for one subscription and one destination, and remembered so that a crash
+// costs nothing but repetitions.
+//
+// An [Engine] holds the live subscriptions as [Handle] values. Each reads its log through a
+// [Reader] that the caller implements; the engine keeps positions, never payloads: what has to be
+// sent again is read again. A [Watermark] says up to where everything is settled, which is the
+// cursor in bodies and responses (HOOK-6). A subscription that has nothing to do costs neither a
+// goroutine nor a timer.
+//
+// Start with [New], [Engine.Add] and [Reader]; turn.go decides whose turn it is, attempt.go makes one
+// attempt, persist.go writes progress down, shard.go divides the subscriptions by who
+// delivers.
+package delivery
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/time/rate"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+)
+
+// A Reader is one subscription's view of its log: what matches it, transformed and encoded. The
+// positions are the reader's own as long as they ascend and mean the same for its whole life.
+//
+// The engine calls Read, Passed and Cursor concurrently with all methods; Park, Unpark and Close
+// one after the other. It holds none of its locks during a call, so that a Reader may take the
+// lock under which [Handle.Wake] is called.
+type Reader interface {
+	// Read looks at the entries after the given position, at a bounded number of them, and returns
+	// up to limit that match, in order. It moves nothing: the same question has the same answer as
+	// long as the log holds the entries. A retry asks for its entry as Read(ctx, position-1, 1).
+	Read(ctx context.Context, after store.Position, limit int) (Found, error)
+	// Park asks for a Wake when the first entry after the given position arrives that concerns
+	// the subscription. It returns false, and asks for nothing, when the reader has to read again
+	// first because the log has moved on.
+	Park(after store.Position) bool
+	// Unpark ends the waiting that Park began, woken or not, and returns what Passed does.
+	Unpark() store.Position
+	// Passed is up to where a parked reader knows that nothing concerns the subscription: the head
+	// of the log or, once it is woken, the place before the first match. A parked reader is never
+	// behind, whatever retention does. Not parked it returns 0.
+	Passed() store.Position
+	// Cursor is the wire cursor of a position that was read, passed or begun at; nil for a type
+	// without replay.
+	Cursor(p store.Position) *string
+	// Close gives back what the reader holds; only Passed and Cursor may be called after it.
+	Close()
+}
+
+// Found is what [Reader.Read] came to.
+type Found struct {
+	Items []Item
+	// Upto is the position up to which all entries are in Items or do not concern the
+	// subscription; at least the position that was asked from.
+	Upto store.Position
+	// More tells that the log may hold entries after Upto.
+	More bool
+	// Gap tells that entries after the asked position are lost. Then Upto is the last lost one and
+	// Items is empty: the engine signals the gap before it reads on (HOOK-7).
+	Gap bool
+}
+
+// An Item is one occurrence that a subscription is to get.
+type Item struct {
+	Position store.Position
+	EventID  string
+	// Body encodes the delivery with the given cursor, as [webhook.Occurrence] does. It is called
+	// for each attempt. An error means that this occurrence can never be sent, which becomes a gap
+	// (OCC-4). Nil stands for such an error.
+	Body func(cursor *string) ([]byte, error)
+}
+
+// A Sender makes one request; [netguard.Guard] is the one to use.
+type Sender interface {
+	Send(*http.Request) (*netguard.Answer, error)
+}
+
+// An End is why the engine itself ended a subscription.
+type End int
+
+const (
+	// Expired is a subscription that was not refreshed in time. No attempt of it begins any more. Who is told
+	// calls Remove, or Extend where the record was refreshed by somebody else.
+	Expired End = iota + 1
+	// Failed is one without expiry that failed for too long (HOOK-5); its terminated envelope is
+	// on the way.
+	Failed
+)
+
+// Suspension says when a subscription's deliveries are held back (HOOK-5).
+type Suspension struct {
+	// Rate is the share of failed attempts that must be exceeded; default 0.95.
+	Rate float64
+	// Window is the time that is looked at; default 60 min.
+	Window time.Duration
+	// Min is how many attempts the window must hold; default 100.
+	Min int
+}
+
+// A Limit bounds attempts per second; the zero Limit does not.
+type Limit struct {
+	Rate rate.Limit
+	// Burst is how many may follow each other at once; default 1.
+	Burst int
+}
+
+// Options configure an [Engine]. Zero values are defaults.
+type Options struct {
+	// Sender makes the requests; required.
+	Sender Sender
+	// Store keeps progress and health of what is in no [Shard]; nil keeps nothing.
+	Store engine.Owned
+	// Attempts keeps what came of attempts, which it gets by Store.SaveAttempts; nil keeps none.
+	Attempts engine.Attempts
+	// AttemptBounds say how many attempts are kept; default 100 of a subscription, 7 days and
+	// 1,000,000 in all.
+	AttemptBounds engine.AttemptBounds
+	// Identity adds the server's own signature (HOOK-10); nil adds none.
+	Identity *webhook.Identity
+
+	// Workers bounds attempts under way; default 512. At most half of them serve subscriptions
+	// whose endpoints hang, cannot be reached or were not tried yet.
+	Workers int
+	// PerHost bounds attempts under way to one host and port, again with half of them for such
+	// subscriptions; default 16. The sender should keep as many idle connections.
+	PerHost int
+	// PerSubscription bounds attempts under way for one subscription; default 8. With 1 an
+	// occurrence is sent only when all before it are settled.
+	PerSubscription int
+
+	// Schedule are the waits before each attempt, the first one counted from when the occurrence
+	// was read, the others from the attempt before; default 0, 5 s, 30 s, 2 min, 10 min (HOOK-3).
+	Schedule []time.Duration
+	// Jitter spreads each wait by that share up and down; default 0.2, negative for none.
+	Jitter float64
+	// RetryWindow is how long after its first attempt an occurrence is tried; default 15 min.
+	RetryWindow time.Duration
+	// AttemptTimeout bounds one attempt beside the sender's own limit; 0 leaves it to the sender.
+	AttemptTimeout time.Duration
+
+	// Suspend says when deliveries are held back.
+	Suspend Suspension
+	// NoExpiryRemoval is how long a subscription without expiry may fail before it is ended;
+	// default 72 h (HOOK-5).
+	NoExpiryRemoval time.Duration
+	// MaxUnsettled bounds the occurrences of one subscription that are read and not settled, and
+	// with them the spans of its progress; then reading pauses. Default 1024.
+	MaxUnsettled int
+	// SubscriptionLimit and HostLimit bound the rate of attempts (HOOK-9). What has to wait stays
+	// in the log; if the log forgets it meanwhile, a gap is signalled.
+	SubscriptionLimit, HostLimit Limit
+
+	// FlushInterval is how soon progress is written to Store; default 200 ms.
+	FlushInterval time.Duration
+
+	// Ended is told that a subscription has expired or that the engine ended it, never of one that
+	// Remove or Terminate ended. One that expires is removed where Ended is nil. Gapped is told of a gap before anything moves past it, so that
+	// the caller can store what the next subscribe response has to report (D7). Both are called
+	// from goroutines of the engine without its locks.
+	Ended  func(h *Handle, why End)
+	Gapped func(h *Handle)
+
+	// Now is the time that is stored, signed and compared with what was stored; default time.Now. It
+	// may not call the engine.
+	Now func() time.Time
+	// Logger gets ids and categories, never secrets, payloads or what an endpoint said; default
+	// slog.Default.
+	Logger *slog.Logger
+	// Meter and Tracer default to OpenTelemetry's global providers.
+	Meter  metric.Meter
+	Tracer trace.Tracer
+}
+
+// ErrClosed is returned by an engine that is shut down.
+var ErrClosed = errors.New("delivery: engine is shut down")
+
+// setDefaults fills in what o leaves open.
+func (o *Options) setDefaults() error {
+	if o.Sender == nil {
+		return errors.New("delivery: Options.Sender is missing")
+	}
+	if len(o.Schedule) == 0 {
+		o.Schedule = []time.Duration{0, 5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute}
+	}
+	for _, d := range o.Schedule {
+		if d < 0 {
+			return errors.New("delivery: a wait in Options.Schedule is negative")
+		}
+	}
+	switch {
+	case o.Jitter == 0:
+		o.Jitter = 0.2
+	case o.Jitter < 0:
+		o.Jitter = 0
+	case o.Jitter > 1:
+		return errors.New("delivery: Options.Jitter is above 1")
+	}
+	orDefault(&o.Workers, 512)
+	orDefault(&o.PerHost, 16)
+	orDefault(&o.PerSubscription, 8)
+	orDefault(&o.MaxUnsettled, 1024)
+	orDefault(&o.RetryWindow, 15*time.Minute)
+	orDefault(&o.NoExpiryRemoval, 72*time.Hour)
+	orDefault(&o.FlushInterval, 200*time.Millisecond)
+	orDefault(&o.AttemptBounds.PerSubscription, 100)
+	orDefault(&o.AttemptBounds.MaxAge, 7*24*time.Hour)
+	orDefault(&o.AttemptBounds.Total, 1_000_000)
+	orDefault(&o.Suspend.Rate, 0.95)
+	orDefault(&o.Suspend.Window, time.Hour)
+	orDefault(&o.Suspend.Min, 100)
+	orDefault(&o.SubscriptionLimit.Burst, 1)
+	orDefault(&o.HostLimit.Burst, 1)
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return nil
+}
+
+func orDefault[T int | float64 | time.Duration](v *T, d T) {
+	if *v <= 0 {
+		*v = d
+	}
+}
+
+// An Engine delivers to webhook subscriptions. It is safe for concurrent use. Calls of its own and
+// of its handles' methods may come from under the caller's locks, as long as no Reader method,
+// Ended or Gapped needs the same ones; methods with a context may wait for the store.
+type Engine struct {
+	o       Options
+	metrics metrics
+	base    context.Context // of all attempts
+	abort   context.CancelFunc
+
+	mu      sync.Mutex
+	closing bool
+	whole   *Shard              // what is in no other one
+	shards  map[*Shard]struct{} // whole is one of them
+	hosts   map[string]*host
+	rings   [classes]queue // of hosts with ready handles and a free place
+	flip    bool           // which ring comes first
+	workers int
+	flying  int // attempts under way
+	slow    int // turns of the slow class under way
+	due     timers
+	saver   saver
+	trimmer trimmer
+	lines   []line
+	again   map[againKey]struct{} // what is sent by hand
+	idle    chan struct{}         // closed when a closing engine has no worker left
+}
+
+// New makes an Engine, or says which option cannot be used.
+func New(o Options) (*Engine, error) {
+	if err := o.setDefaults(); err != nil {
+		return nil, err
+	}
+	e := &Engine{o: o, shards: map[*Shard]struct{}{}, hosts: map[string]*host{}, again: map[againKey]struct{}{}, idle: make(chan struct{})}
+	e.whole = e.NewShard(ShardOptions{Store: o.Store, Undivided: true})
+	e.due.now = o.Now
+	e.due.fire, e.saver.batch = e.tick, maxBatch
+	e.trimmer.begin(e)
+	e.base, e.abort = context.WithCancel(context.Background())
+	if err := e.metrics.init(e); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// Len is how many subscriptions the engine has.
+func (e *Engine) Len() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := 0
+	for s := range e.shards {
+		n += len(s.handles)
+	}
+	return n
+}
+
+// now is the time that everything is counted in.
+func (e *Engine) now() time.Time { return e.o.Now() }
+
+// all are the handles of all shards; e.mu is held.
+func (e *Engine) all() iter.Seq[*Handle] {
+	return func(yield func(*Handle) bool) {
+		for s := range e.shards {
+			for h := range s.handles {
+				if !yield(h) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+)
+
+// TestTrap15Restart restarts with many subscriptions, few of which have anything left to do: the
+// others read nothing that was dispatched before.
+// Log.restore and Engine.collect carry it.
+func TestTrap15Restart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		top := newTopic(store.LogOptions{})
+		db := memory.New()
+		var accept atomic.Bool
+		s := &script{answer: func(_ context.Context, g got) (int, http.Header, error) {
+			if g.sub == "sub_7" && !accept.Load() {
+				return 500, nil, nil
+			}
+			return 200, nil, nil
+		}}
+		e := newEngine(t, Options{Sender: s, Store: db})
+		top.track, _ = e.OpenLog(ctx, "test", top.Head)
+		top.track.Ready()
+		for i := range 100 {
+			r := record(fmt.Sprint("sub_", i))
+			if _, err := db.PutSubscription(ctx, r); err != nil {
+				t.Fatal(err)
+			}
+			top.join(t, e, r, false)
+		}
+		time.Sleep(time.Second) // the bases are stored
+		for i := range 500 {
+			top.emit(t, fmt.Sprint("evt_", i), "nobody")
+		}
+		top.emit(t, "evt_for_7", "sub_7")
+		for i := range 500 {
+			top.emit(t, fmt.Sprint("evt_later_", i), "nobody")
+		}
+		time.Sleep(20 * time.Second)
+		shutdown(t, e)
+
+		subs, err := db.Subscriptions(ctx, "", 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		accept.Store(true)
+		top.emit(t, "evt_while_away", "sub_3")
+		e = newEngine(t, Options{Sender: s, Store: db})
+		defer shutdown(t, e)
+		top.track, _ = e.OpenLog(ctx, "test", top.Head)
+		top.reads.Store(0)
+		for _, r := range subs {
+			top.join(t, e, r, true)
+		}
+		top.track.Ready()
+		time.Sleep(time.Minute)
+		// Each reads the one entry that came while nobody was there; sub_7 the rest after its base.
+		if n := top.reads.Load(); n > 100+501 {
+			t.Errorf("%d entries read after the restart", n)
+		}
+		if s.count("sub_3") != 1 || s.count("sub_7") != 3 || len(s.all()) != 4 {
+			t.Errorf("%d deliveries to sub_3, %d to sub_7", s.count("sub_3"), s.count("sub_7"))
+		}
+		to, concerns, err := db.Resume(ctx, "test")
+		if err != nil || to != top.Head() || len(concerns) != 0 {
+			t.Errorf("dispatched to %d of %d, concerns %v, %v", to, top.Head(), concerns, err)
+		}
+		top.track.Close() // as of a type that is removed
+		top.emit(t, "evt_of_nobody", "nobody")
+		time.Sleep(time.Minute)
+		if again, _, _ := db.Resume(ctx, "test"); again != to {
+			t.Errorf("dispatched to %d after Close", again)
+		}
+	})
+}
+
+// TestStoreFails keeps delivering while the store fails, and writes when it is back.
+func TestStoreFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		top := newTopic(store.LogOptions{})
+		db := memory.New()
+		var away atomic.Bool
+		spy := &writeSpy{Owned: db, after: func() {}, fail: func() error {
+			if away.Load() {
+				return errors.New("disk full")
+			}
+			return nil
+		}}
+		s := &script{}
+		e := newEngine(t, Options{Sender: s, Store: spy})
+		defer shutdown(t, e)
+		top.track, _ = e.OpenLog(ctx, "test", top.Head)
+		top.track.Ready()
+		r := record("sub_1")
+		if _, err := db.PutSubscription(ctx, r); err != nil {
+			t.Fatal(err)
+		}
+		top.join(t, e, r, false)
+		time.Sleep(time.Second)
+		away.Store(true)
+		top.emit(t, "evt_1")
+		time.Sleep(10 * time.Second)
+		if s.count("sub_1") != 1 {
+			t.Error("no delivery while the store is away")
+		}
+		if n := spy.count.Load(); n > 20 {
+			t.Errorf("%d writings tried in ten seconds", n)
+		}
+		away.Store(false)
+		time.Sleep(time.Minute)
+		got, _, _ := db.Subscription(ctx, "sub_1")
+		if got.Progress.Base != 1 || got.Health.LastDeliveryAt.IsZero() {
+			t.Errorf("stored: %+v", got)
+		}
+		// What is quiet is not written.
+		before := spy.count.Load()
+		time.Sleep(10 * time.Minute)
+		if n := spy.count.Load() - before; n != 0 {
+			t.Errorf("%d writings of nothing", n)
+		}
+	})
+}

@@ -1,0 +1,51 @@
+package delivery
+
+import (
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// A Status is what deliveryStatus reports (HOOK-8).
+type Status struct {
+	// Active is false while deliveries are suspended, and for a subscription that has ended.
+	Active bool
+	// LastDeliveryAt is when the endpoint last accepted an occurrence, zero for never.
+	LastDeliveryAt time.Time
+	// LastError is the category of the last failed attempt, "" for none.
+	LastError wire.Category
+	// FailedSince is when the present run of failures began, zero when the last attempt went well.
+	FailedSince time.Time
+	// Paused tells that it is an operator who holds deliveries back.
+	Paused bool
+	// Throttled tells that occurrences wait for a rate limit, for the endpoint's own wish, or
+	// because too many are unsettled; RetryAfter is how long still, as far as that is known.
+	Throttled  bool
+	RetryAfter time.Duration
+}
+
+// Status is the present state.
+func (h *Handle) Status() Status {
+	h.e.mu.Lock()
+	defer h.e.mu.Unlock()
+	return h.status(h.e.now())
+}
+
+func (h *Handle) status(now time.Time) Status {
+	s := Status{
+		Active:         !h.gone && !h.stopped() && !h.expired(now),
+		Paused:         h.pausedAt != 0,
+		LastDeliveryAt: h.health.lastDelivery.time(),
+		LastError:      wire.Category(h.health.lastError),
+		FailedSince:    h.health.failedSince.time(),
+	}
+	if until := h.notUntil.time(); until.After(now) && (len(h.window) > 0 || h.woken) {
+		s.Throttled, s.RetryAfter = true, until.Sub(now)
+	} else if len(h.window) >= h.e.o.MaxUnsettled {
+		s.Throttled = true
+		if due := h.nextDue(); due.After(now) {
+			s.RetryAfter = due.Sub(now)
+		}
+	}
+	return s
+}

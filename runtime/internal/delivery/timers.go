@@ -1,0 +1,115 @@
+package delivery
+
+import (
+	"container/heap"
+	"time"
+)
+
+// An instant is a time in eight bytes, Unix nanoseconds; 0 is no time. A subscription has many.
+type instant int64
+
+func instantOf(t time.Time) instant {
+	if t.IsZero() {
+		return 0
+	}
+	return instant(t.UnixNano())
+}
+
+func (i instant) time() time.Time {
+	if i == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, int64(i))
+}
+
+// byTime is a heap of handles by the time at which there is something to do for them.
+type byTime []*Handle
+
+func (q byTime) Len() int           { return len(q) }
+func (q byTime) Less(i, j int) bool { return q[i].wakeAt < q[j].wakeAt }
+
+func (q byTime) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].slot, q[j].slot = i, j
+}
+
+func (q *byTime) Push(x any) {
+	h := x.(*Handle)
+	h.slot = len(*q)
+	*q = append(*q, h)
+}
+
+func (q *byTime) Pop() any {
+	last := len(*q) - 1
+	h := (*q)[last]
+	(*q)[last] = nil
+	*q = (*q)[:last]
+	h.slot = -1
+	return h
+}
+
+// timers are the handles that wait for a time, with one timer for all. The engine's lock guards them.
+type timers struct {
+	queue byTime
+	timer *time.Timer
+	armed instant // what timer is set to, 0 for nothing
+	fire  func()
+	now   func() time.Time
+}
+
+// set moves h to at; 0 takes it out.
+func (t *timers) set(h *Handle, at instant) {
+	switch {
+	case at == 0:
+		t.remove(h)
+		return
+	case h.slot < 0:
+		h.wakeAt = at
+		heap.Push(&t.queue, h)
+	case at != h.wakeAt:
+		h.wakeAt = at
+		heap.Fix(&t.queue, h.slot)
+	}
+	t.arm()
+}
+
+func (t *timers) remove(h *Handle) {
+	if h.slot >= 0 {
+		heap.Remove(&t.queue, h.slot)
+	}
+}
+
+// due takes out and returns a handle whose time has come, or nil.
+func (t *timers) due(now instant) *Handle {
+	if len(t.queue) == 0 || t.queue[0].wakeAt > now {
+		return nil
+	}
+	h := t.queue[0]
+	t.remove(h)
+	return h
+}
+
+// arm sets the timer for the first handle. A timer that fires too early is harmless, so that it is
+// not set back when the first handle is taken out.
+func (t *timers) arm() {
+	if len(t.queue) == 0 {
+		return
+	}
+	at := t.queue[0].wakeAt
+	if t.armed != 0 && t.armed <= at {
+		return
+	}
+	t.armed = at
+	wait := at.time().Sub(t.now())
+	if t.timer == nil {
+		t.timer = time.AfterFunc(wait, t.fire)
+		return
+	}
+	t.timer.Reset(wait)
+}
+
+func (t *timers) stop() {
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+}

@@ -1,0 +1,130 @@
+package delivery
+
+import (
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// A Watermark keeps which positions of a log are settled for one subscription: acknowledged,
+// abandoned or of no concern (HOOK-6). It holds the positions that are open, and how far the log
+// was looked at; all else up to there is settled. It is not safe for concurrent use.
+type Watermark struct {
+	upto store.Position
+	open []store.Position // ascending
+	skip []store.Span     // above upto: settled before a restart
+}
+
+// NewWatermark continues from stored progress.
+func NewWatermark(p store.Progress) Watermark {
+	w := Watermark{upto: p.Base}
+	for _, s := range p.Settled {
+		if s.To >= s.From && s.To > w.upto {
+			w.skip = append(w.skip, s)
+		}
+	}
+	return w
+}
+
+// Upto is how far the log was looked at.
+func (w *Watermark) Upto() store.Position { return w.upto }
+
+// Open says that position p, above Upto, is of concern; everything between is not. It reports
+// false when p was settled before a restart: then it is settled still.
+func (w *Watermark) Open(p store.Position) bool {
+	if p <= w.upto {
+		return false
+	}
+	w.Pass(p - 1)
+	settled := len(w.skip) > 0 && w.skip[0].From <= p && p <= w.skip[0].To
+	w.Pass(p)
+	if settled {
+		return false
+	}
+	w.open = append(w.open, p)
+	return true
+}
+
+// Pass says that nothing else up to p is of concern. It never goes back.
+func (w *Watermark) Pass(p store.Position) {
+	w.upto = max(w.upto, p)
+	for len(w.skip) > 0 && w.skip[0].To <= w.upto {
+		w.skip = w.skip[1:]
+	}
+	if len(w.skip) == 0 {
+		w.skip = nil
+	}
+}
+
+// Settle closes p; it reports false when p was not open.
+func (w *Watermark) Settle(p store.Position) bool {
+	i, ok := slices.BinarySearch(w.open, p)
+	if !ok {
+		return false
+	}
+	w.open = slices.Delete(w.open, i, i+1)
+	if len(w.open) == 0 {
+		w.open = nil
+	}
+	return true
+}
+
+// Skip says that p needs nothing any more, wherever it is: above Upto it is settled before it is looked
+// at.
+func (w *Watermark) Skip(p store.Position) {
+	if w.Settle(p) || p <= w.upto {
+		return
+	}
+	i, found := slices.BinarySearchFunc(w.skip, p, func(s store.Span, p store.Position) int {
+		switch {
+		case s.To < p:
+			return -1
+		case s.From > p:
+			return 1
+		}
+		return 0
+	})
+	if !found {
+		w.skip = slices.Insert(w.skip, i, store.Span{From: p, To: p})
+	}
+}
+
+// Base is the position up to which everything is settled.
+func (w *Watermark) Base() store.Position {
+	if len(w.open) > 0 {
+		return w.open[0] - 1
+	}
+	return w.upto
+}
+
+// At is the position whose cursor the body of p carries: p when all lower ones are settled, else
+// Base.
+func (w *Watermark) At(p store.Position) store.Position {
+	if len(w.open) > 0 && w.open[0] < p {
+		return w.open[0] - 1
+	}
+	return p
+}
+
+// Spans are the settled runs above Base, ascending.
+func (w *Watermark) Spans() []store.Span {
+	var spans []store.Span
+	for i, p := range w.open {
+		end := w.upto
+		if i+1 < len(w.open) {
+			end = w.open[i+1] - 1
+		}
+		if p < end {
+			spans = append(spans, store.Span{From: p + 1, To: end})
+		}
+	}
+	for _, s := range w.skip {
+		s.From = max(s.From, w.upto+1)
+		if n := len(spans) - 1; n >= 0 && spans[n].To+1 >= s.From {
+			spans[n].To = max(spans[n].To, s.To)
+			continue
+		}
+		spans = append(spans, s)
+	}
+	return spans
+}

@@ -1,0 +1,38 @@
+package feed
+
+import (
+	"context"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/codec"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+)
+
+// An Ask is an author's check without its types: arguments are *A.
+type Ask func(ctx context.Context, a any, cursor string) (Page, error)
+
+// Erase makes an Ask of an author's check; nil of nil.
+//
+//go:noinline
+func Erase[A, P any](check func(ctx context.Context, args A, cursor string) (events.Page[P], error)) Ask {
+	if check == nil {
+		return nil
+	}
+	return func(ctx context.Context, a any, cursor string) (Page, error) {
+		page, err := check(ctx, *a.(*A), cursor)
+		if err != nil {
+			return Page{}, err
+		}
+		p := Page{Items: make([]Item, len(page.Items)), Cursor: page.Cursor, HasMore: page.HasMore, Truncated: page.Truncated, NextPoll: page.NextPoll}
+		for i := range page.Items {
+			it := &page.Items[i]
+			p.Items[i] = encodeItem(it.ID, it.Timestamp, it.TimestampText, &it.Data)
+		}
+		return p, nil
+	}
+}
+
+func encodeItem(id string, at time.Time, text string, p any) Item {
+	data, err := codec.Encode(p)
+	return Item{ID: id, Time: at, Text: text, Data: data, Err: err}
+}

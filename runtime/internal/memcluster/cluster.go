@@ -1,0 +1,240 @@
+// Package memcluster is a store in memory that several servers of one process share, as the replicas of a
+// cluster share a database. It is made for tests: it works inside testing/synctest bubbles, where leases end
+// in no time, and it can fail as a network or a database does (see [Faults]).
+//
+// A [Cluster] is the database, and each server has a [Store] of its own over it. Records and logs are those of
+// package memory.
+package memcluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+)
+
+// A Cluster is what the stores of several servers share.
+type Cluster struct {
+	// step is held for one step of a store at a time. It is no mutex: who waits for it in a bubble lets the
+	// bubble's time pass.
+	step    chan struct{}
+	db      *memory.Store
+	epoch   int // counts the generations
+	logs    map[string]*sharedLog
+	last    uint64 // fence
+	leases  map[uint64]*lease
+	shards  map[engine.Shard]uint64
+	marks   map[mark]store.Position
+	states  map[string]engine.State
+	changes uint64 // revisions of states
+	history map[string][]engine.SchemaVersion
+	outbox  outbox
+	slow    time.Duration
+}
+
+// A lease is that of a replica.
+type lease struct {
+	replica engine.Replica
+	until   time.Time
+}
+
+// A mark says how far a log was offered to a shard.
+type mark struct {
+	log string
+	of  engine.Shard
+}
+
+// New returns an empty cluster. In a test it is made in the bubble that uses it.
+func New() *Cluster {
+	return &Cluster{
+		step: make(chan struct{}, 1), db: memory.New(),
+		logs: map[string]*sharedLog{}, leases: map[uint64]*lease{}, shards: map[engine.Shard]uint64{},
+		marks: map[mark]store.Position{}, states: map[string]engine.State{}, history: map[string][]engine.SchemaVersion{},
+	}
+}
+
+// A Store is a cluster as one server has it. It implements [engine.Shared], [engine.Outbox], [engine.Attempts],
+// [engine.Actions] and [store.Pinger].
+type Store struct {
+	c *Cluster
+
+	mu     sync.Mutex
+	faults Faults
+	closed bool
+	logs   map[string]*Log
+}
+
+var (
+	_ engine.Shared   = (*Store)(nil)
+	_ engine.Outbox   = (*Store)(nil)
+	_ engine.Attempts = (*Store)(nil)
+	_ engine.Actions  = (*Store)(nil)
+	_ store.Pinger    = (*Store)(nil)
+)
+
+// Open returns another store over the cluster.
+func (c *Cluster) Open() *Store { return &Store{c: c, logs: map[string]*Log{}} }
+
+// do runs f as one step that has that name in [Faults].
+func (s *Store) do(ctx context.Context, op string, f func(c *Cluster) error) error {
+	faults, err := s.begin(ctx, op)
+	if err != nil {
+		return err
+	}
+	select {
+	case s.c.step <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-s.c.step }()
+	s.c.expire()
+	if err := f(s.c); err != nil {
+		return err
+	}
+	return faults.answer(op)
+}
+
+// ask is do for a step with a result; a lost answer has none.
+func ask[T any](ctx context.Context, s *Store, op string, f func(c *Cluster) (T, error)) (T, error) {
+	var v, none T
+	err := s.do(ctx, op, func(c *Cluster) (err error) {
+		v, err = f(c)
+		return err
+	})
+	if err != nil {
+		return none, err
+	}
+	return v, nil
+}
+
+// Durable reports true: what is written survives the server that wrote it.
+func (s *Store) Durable() bool { return true }
+
+// Ping implements [store.Pinger].
+func (s *Store) Ping(ctx context.Context) error {
+	return s.do(ctx, "Ping", func(*Cluster) error { return nil })
+}
+
+// Close ends the store, as a crash of its server would: its calls fail from now on, and its lease is not given up.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	return nil
+}
+
+// expire ends the leases whose time is over.
+func (c *Cluster) expire() {
+	now := time.Now()
+	maps.DeleteFunc(c.leases, func(_ uint64, l *lease) bool { return !now.Before(l.until) })
+}
+
+// Join implements [engine.Leases].
+func (s *Store) Join(ctx context.Context, name string, ttl time.Duration, types map[string]string) (engine.Lease, error) {
+	return ask(ctx, s, "Join", func(c *Cluster) (engine.Lease, error) {
+		c.last++
+		now := time.Now()
+		c.leases[c.last] = &lease{engine.Replica{Name: name, Fence: c.last, Types: maps.Clone(types)}, now.Add(ttl)}
+		return engine.Lease{Fence: c.last, Now: now}, nil
+	})
+}
+
+// Renew implements [engine.Leases].
+func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration, types map[string]string) (engine.Lease, error) {
+	return ask(ctx, s, "Renew", func(c *Cluster) (engine.Lease, error) {
+		l := c.leases[fence]
+		if l == nil {
+			return engine.Lease{}, engine.ErrFenced
+		}
+		now := time.Now()
+		l.until, l.replica.Types = now.Add(ttl), maps.Clone(types)
+		return engine.Lease{Fence: fence, Now: now}, nil
+	})
+}
+
+// Leave implements [engine.Leases].
+func (s *Store) Leave(ctx context.Context, fence uint64) error {
+	return s.do(ctx, "Leave", func(c *Cluster) error {
+		delete(c.leases, fence)
+		return nil
+	})
+}
+
+// Cluster implements [engine.Leases].
+func (s *Store) Cluster(ctx context.Context) (engine.Cluster, error) {
+	return ask(ctx, s, "Cluster", func(c *Cluster) (engine.Cluster, error) {
+		found := engine.Cluster{Now: time.Now()}
+		for _, fence := range slices.Sorted(maps.Keys(c.leases)) {
+			r := c.leases[fence].replica
+			r.Types = maps.Clone(r.Types)
+			found.Replicas = append(found.Replicas, r)
+		}
+		for _, of := range slices.SortedFunc(maps.Keys(c.shards), engine.Shard.Compare) {
+			found.Shards = append(found.Shards, engine.Hold{Shard: of, Fence: c.shards[of]})
+		}
+		return found, nil
+	})
+}
+
+// Establish implements [engine.Leases].
+func (s *Store) Establish(ctx context.Context, topic string, n int) (int, error) {
+	return ask(ctx, s, "Establish", func(c *Cluster) (int, error) {
+		if n < 1 {
+			return 0, fmt.Errorf("memcluster: %d shards of %q, want at least one", n, topic)
+		}
+		there := 0
+		for of := range c.shards {
+			if of.Topic == topic {
+				there++
+			}
+		}
+		if there > 0 {
+			return there, nil
+		}
+		for i := range n {
+			c.shards[engine.Shard{Topic: topic, Number: i}] = 0
+		}
+		return n, nil
+	})
+}
+
+// Claim implements [engine.Leases].
+func (s *Store) Claim(ctx context.Context, fence uint64, free []engine.Hold) ([]engine.Shard, error) {
+	return ask(ctx, s, "Claim", func(c *Cluster) (won []engine.Shard, err error) {
+		if c.leases[fence] == nil {
+			return nil, engine.ErrFenced
+		}
+		for _, h := range free {
+			if held, ok := c.shards[h.Shard]; ok && held == h.Fence && c.leases[held] == nil {
+				c.shards[h.Shard] = fence
+				won = append(won, h.Shard)
+			}
+		}
+		return won, nil
+	})
+}
+
+// Release implements [engine.Leases].
+func (s *Store) Release(ctx context.Context, h engine.Hold) error {
+	return s.do(ctx, "Release", func(c *Cluster) error {
+		if err := c.held(h); err != nil {
+			return err
+		}
+		c.shards[h.Shard] = 0
+		return nil
+	})
+}
+
+// held returns ErrFenced unless the hold is current.
+func (c *Cluster) held(h engine.Hold) error {
+	if h.Fence == 0 || c.shards[h.Shard] != h.Fence {
+		return engine.ErrFenced
+	}
+	return nil
+}

@@ -1,0 +1,333 @@
+package memcluster
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/recent"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+// maxRead bounds the bytes of what is read at once, but for one entry.
+const maxRead = 8 << 20
+
+// A sharedLog is the log of one name in one generation of the cluster. The cluster's step guards it, but for
+// entries, which guards itself.
+type sharedLog struct {
+	entries   store.EventLog
+	retention store.LogOptions
+	deleted   store.Position // up to where Retain has come
+	followers []*Log
+}
+
+// A Log is an [engine.Log]: a log as one store knows it. What others append it is told of a moment later.
+type Log struct {
+	s    *Store
+	name string
+	of   *sharedLog // never changes: in a new generation the name is opened again
+
+	mu       sync.Mutex // is held while Appended is called, so that it is told in order
+	appended func([]store.Entry)
+	told     store.Position
+	seen     time.Time // when the last look began
+	coming   bool      // news are under way
+}
+
+var _ engine.Log = (*Log)(nil)
+
+// OpenLog implements [store.Store].
+func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (store.EventLog, error) {
+	if o.MaxBytes > 0 {
+		return nil, fmt.Errorf("memcluster: log %q: MaxBytes is for stores of one process", name)
+	}
+	l, err := ask(ctx, s, "OpenLog", func(c *Cluster) (*Log, error) {
+		of, err := c.log(name, store.LogOptions{MaxAge: o.MaxAge, MaxCount: o.MaxCount})
+		if err != nil {
+			return nil, err
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		l := s.logs[name]
+		if l == nil || l.of != of {
+			_, head, _ := of.entries.Bounds(ctx) // in memory: it does not fail
+			l = &Log{s: s, name: name, of: of, told: head, seen: time.Now()}
+			s.logs[name] = l
+			of.followers = append(of.followers, l)
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.appended = o.Appended
+		return l, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// log returns the log of that name in this generation, which has that retention from now on.
+func (c *Cluster) log(name string, retention store.LogOptions) (*sharedLog, error) {
+	inner := fmt.Sprintf("%d %s", c.epoch, name)
+	entries, err := c.db.OpenLog(context.Background(), inner, retention)
+	if err != nil {
+		return nil, err
+	}
+	if c.logs[name] == nil {
+		c.logs[name] = &sharedLog{entries: entries}
+	}
+	c.logs[name].retention = retention
+	return c.logs[name], nil
+}
+
+// BeginEpoch begins a new generation, as a database does that was put back: of each log the last entries are
+// gone, as many as are said, and all leases and holds are over.
+func (c *Cluster) BeginEpoch(lost int) error {
+	c.step <- struct{}{}
+	defer func() { <-c.step }()
+	old := c.logs
+	c.epoch++
+	c.logs = map[string]*sharedLog{}
+	clear(c.leases)
+	for of := range c.shards {
+		c.shards[of] = 0
+	}
+	for name, was := range old {
+		of, err := c.log(name, was.retention)
+		if err != nil {
+			return err
+		}
+		_, head, _ := was.entries.Bounds(context.Background())
+		b, err := was.entries.Read(context.Background(), 0, int(head)-lost)
+		if err != nil {
+			return err
+		}
+		for _, e := range b.Entries {
+			if _, err := of.entries.Append(context.Background(), e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// append appends e, once where above is given; err may be what [store.Repeats] says.
+func (of *sharedLog) append(ctx context.Context, e store.Entry, above *store.Position) (a appended, err error) {
+	if above != nil {
+		a.at, a.fresh, err = of.entries.AppendOnce(ctx, e, *above)
+		return a, err
+	}
+	a.at, err = of.entries.Append(ctx, e)
+	a.fresh = err == nil
+	return a, err
+}
+
+// An appended is what append came to.
+type appended struct {
+	at    store.Position
+	fresh bool
+}
+
+// Append implements [store.EventLog].
+func (l *Log) Append(ctx context.Context, e store.Entry) (store.Position, error) {
+	a, err := l.append(ctx, "Append", e, nil)
+	return a.at, err
+}
+
+// AppendOnce implements [store.EventLog].
+func (l *Log) AppendOnce(ctx context.Context, e store.Entry, above store.Position) (store.Position, bool, error) {
+	a, err := l.append(ctx, "AppendOnce", e, &above)
+	return a.at, a.fresh, err
+}
+
+func (l *Log) append(ctx context.Context, op string, e store.Entry, above *store.Position) (a appended, err error) {
+	var stands error // what was found is an answer too
+	err = l.s.do(ctx, op+" "+l.name, func(c *Cluster) error {
+		if c.logs[l.name] != l.of {
+			return engine.ErrNewEpoch
+		}
+		a, stands = l.of.append(ctx, e, above)
+		if a.fresh {
+			l.of.tell(l)
+		}
+		return nil
+	})
+	if err != nil {
+		return appended{}, err
+	}
+	if a.at > 0 {
+		l.look(a.at)
+	}
+	return a, stands
+}
+
+// tell sends the news of an append to everybody but who has appended.
+func (of *sharedLog) tell(but *Log) {
+	for _, f := range of.followers {
+		if f != but {
+			f.news()
+		}
+	}
+}
+
+// news has the log look at what was appended, after the latency.
+func (l *Log) news() {
+	l.s.mu.Lock()
+	f, closed := l.s.faults, l.s.closed
+	l.s.mu.Unlock()
+	if f.Deaf || closed {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.coming {
+		return
+	}
+	l.coming = true
+	time.AfterFunc(f.Latency, func() {
+		l.mu.Lock()
+		l.coming = false
+		l.mu.Unlock()
+		if l.s.reachable("news " + l.name) {
+			l.look(0)
+		}
+	})
+}
+
+// reachable reports whether news come through.
+func (s *Store) reachable(op string) bool {
+	s.mu.Lock()
+	f, closed := s.faults, s.closed
+	s.mu.Unlock()
+	return !closed && !f.Deaf && (f.Fail == nil || f.Fail(op) == nil)
+}
+
+// look tells Appended of everything that it was not told of, but for what it was told of up to need already.
+func (l *Log) look(need store.Position) (head store.Position) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if need > 0 && l.told >= need {
+		return l.told
+	}
+	began := time.Now()
+	for {
+		b, err := l.of.entries.Read(context.Background(), l.told, 512)
+		if err != nil {
+			return l.told // closed, as a whole: nothing is told any more
+		}
+		if len(b.Entries) == 0 {
+			l.told, l.seen = b.Head, began
+			return l.told
+		}
+		if l.appended != nil {
+			l.appended(b.Entries)
+		}
+		l.told = b.Entries[len(b.Entries)-1].Position
+	}
+}
+
+// CatchUp implements [engine.Log].
+func (l *Log) CatchUp(ctx context.Context, p store.Position) (store.Position, error) {
+	if err := l.same(ctx, "CatchUp"); err != nil {
+		return 0, err
+	}
+	return l.look(0), nil
+}
+
+// same asks the cluster whether the log is of its generation.
+func (l *Log) same(ctx context.Context, op string) error {
+	return l.s.do(ctx, op+" "+l.name, func(c *Cluster) error {
+		if c.logs[l.name] != l.of {
+			return engine.ErrNewEpoch
+		}
+		return nil
+	})
+}
+
+// Seen implements [engine.Log]. A log that is not deaf and has heard of everything is as one that looks now.
+func (l *Log) Seen() time.Time {
+	now := time.Now()
+	here := l.s.reachable("news " + l.name)
+	_, head, _ := l.of.entries.Bounds(context.Background())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if here && l.told == head {
+		l.seen = now
+	}
+	return l.seen
+}
+
+// Read implements [store.EventLog]: it shows what Appended was told of.
+func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.Batch, error) {
+	if err := l.same(ctx, "Read"); err != nil {
+		return store.Batch{}, err
+	}
+	l.mu.Lock()
+	told := l.told
+	l.mu.Unlock()
+	b, err := l.of.entries.Read(ctx, after, limit)
+	if err != nil {
+		return b, err
+	}
+	size := 0
+	for i := range b.Entries {
+		if size += recent.Size(&b.Entries[i]); i > 0 && size > maxRead {
+			b.Entries = b.Entries[:i]
+			break
+		}
+	}
+	b.Head = min(b.Head, told)
+	b.Oldest = min(b.Oldest, told+1)
+	b.Entries = b.Entries[:sort.Search(len(b.Entries), func(i int) bool { return b.Entries[i].Position > told })]
+	return b, nil
+}
+
+// Bounds implements [store.EventLog].
+func (l *Log) Bounds(ctx context.Context) (oldest, head store.Position, err error) {
+	if err := l.same(ctx, "Bounds"); err != nil {
+		return 0, 0, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	oldest, _, err = l.of.entries.Bounds(ctx)
+	return min(oldest, l.told+1), l.told, err
+}
+
+// Proof implements [store.EventLog].
+func (l *Log) Proof(ctx context.Context, p store.Position) (uint32, error) {
+	if err := l.same(ctx, "Proof"); err != nil {
+		return 0, err
+	}
+	return l.of.entries.Proof(ctx, p)
+}
+
+// Epoch implements [store.EventLog].
+func (l *Log) Epoch() uint64 { return l.of.entries.Epoch() }
+
+// Retain implements [engine.Shared]. In memory what retention no longer covers is gone at once: the steps only
+// follow it.
+func (s *Store) Retain(ctx context.Context, h engine.Hold, limit int) (more bool, err error) {
+	return ask(ctx, s, "Retain", func(c *Cluster) (more bool, err error) {
+		if h.Shard.Topic != engine.RetentionTopic {
+			return false, engine.ErrFenced
+		}
+		if err := c.held(h); err != nil {
+			return false, err
+		}
+		left := store.Position(max(limit, 0))
+		for _, of := range c.logs {
+			oldest, _, err := of.entries.Bounds(ctx)
+			if err != nil {
+				return false, err
+			}
+			n := min(oldest-1-of.deleted, left)
+			of.deleted += n
+			left -= n
+			more = more || of.deleted < oldest-1
+		}
+		return more, nil
+	})
+}

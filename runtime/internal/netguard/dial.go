@@ -1,0 +1,252 @@
+package netguard
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// maxAttempts bounds how many addresses of one host are tried, so that a name with many addresses
+// cannot turn one request into a scan.
+const maxAttempts = 4
+
+// dial connects for plain http, which only an allowed origin may use.
+func (g *Guard) dial(ctx context.Context, _, address string) (net.Conn, error) {
+	return g.connect(ctx, "http", address, nil)
+}
+
+// dialTLS connects and agrees on TLS under the original host name. It is here and not left to
+// http.Transport so that a failure's stage is known for certain.
+func (g *Guard) dialTLS(ctx context.Context, _, address string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, &Error{wire.ConnectionRefused, StageLookup, errLookup}
+	}
+	return g.connect(ctx, "https", address, g.tlsConfig(host))
+}
+
+func (g *Guard) tlsConfig(serverName string) *tls.Config {
+	c := &tls.Config{}
+	if g.o.TLS != nil {
+		c = g.o.TLS.Clone()
+	}
+	if c.ServerName == "" {
+		c.ServerName = serverName
+	}
+	if c.MinVersion < tls.VersionTLS12 {
+		c.MinVersion = tls.VersionTLS12
+	}
+	c.NextProtos = []string{"http/1.1"}
+	return c
+}
+
+// connect resolves address, judges every address found, dials one of them, and with a TLS
+// configuration agrees on TLS. http.Transport detaches this work from the request that began it,
+// therefore it has the same time limit once more.
+func (g *Guard) connect(ctx context.Context, scheme, address string, c *tls.Config) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, g.o.Timeout)
+	defer cancel()
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, &Error{wire.ConnectionRefused, StageLookup, errLookup}
+	}
+	t := target{scheme: scheme, port: port}
+	if t.host, t.addr, err = parseHost(host, isIPv6(host)); err != nil {
+		return nil, &Error{wire.ConnectionRefused, StageLookup, err}
+	}
+	conn, err := g.reach(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	if c != nil {
+		if conn, err = handshake(ctx, conn, c); err != nil {
+			return nil, err
+		}
+	}
+	return &quietConn{Conn: conn}, nil
+}
+
+func isIPv6(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.Is6()
+}
+
+func handshake(ctx context.Context, conn net.Conn, c *tls.Config) (net.Conn, error) {
+	secure := tls.Client(conn, c)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		conn.Close()
+		return nil, classify(ctx, StageTLS, err)
+	}
+	return secure, nil
+}
+
+// reach opens a connection to t by way of the checks, and of the proxy where there is one.
+func (g *Guard) reach(ctx context.Context, t target) (net.Conn, error) {
+	if g.o.ProxyResolves && !t.addr.IsValid() {
+		if isLocalhost(t.host) && !g.allows(t) {
+			return nil, g.blocked(t, netip.IPv6Loopback(), Range{Name: "Loopback name", Source: "RFC 6761"})
+		}
+		return g.tunnel(ctx, t.address())
+	}
+	addrs, err := g.lookup(ctx, t)
+	if err != nil {
+		return nil, classify(ctx, StageLookup, err)
+	}
+	// One blocked address refuses all of them: an honest receiver has none, and trying the
+	// others would let a name choose per request.
+	for _, a := range addrs {
+		if err := g.check(t, a); err != nil {
+			return nil, err
+		}
+	}
+	return g.dialFirst(ctx, addrs, t.port)
+}
+
+// lookup returns the addresses of t, IPv4 first, because a host without a route for IPv6 is
+// commoner than the reverse.
+func (g *Guard) lookup(ctx context.Context, t target) ([]netip.Addr, error) {
+	if t.addr.IsValid() {
+		return []netip.Addr{t.addr.Unmap()}, nil
+	}
+	if host := strings.ToLower(strings.TrimSuffix(t.host, ".")); host == "invalid" || strings.HasSuffix(host, ".invalid") {
+		// RFC 6761, section 6.4: such a name exists nowhere, and asking may take as long as a resolver
+		// likes.
+		return nil, &net.DNSError{Err: "no such host", Name: t.host, IsNotFound: true}
+	}
+	found, err := g.o.Resolver.LookupNetIP(ctx, "ip", t.host)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		return nil, &net.DNSError{IsNotFound: true}
+	}
+	addrs := make([]netip.Addr, len(found))
+	for i, a := range found {
+		// Resolvers may report IPv4 addresses in their mapped form.
+		addrs[i] = a.Unmap()
+	}
+	slices.SortStableFunc(addrs, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() })
+	return addrs, nil
+}
+
+// dialFirst tries the addresses in order, each with its share of the time that is left.
+func (g *Guard) dialFirst(ctx context.Context, addrs []netip.Addr, port string) (net.Conn, error) {
+	if len(addrs) > maxAttempts {
+		addrs = addrs[:maxAttempts]
+	}
+	var first error
+	for i, a := range addrs {
+		conn, err := g.dialShare(ctx, net.JoinHostPort(a.String(), port), len(addrs)-i)
+		if err == nil {
+			return conn, nil
+		}
+		if first == nil {
+			first = err
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, first
+}
+
+func (g *Guard) dialShare(ctx context.Context, address string, left int) (net.Conn, error) {
+	if deadline, ok := ctx.Deadline(); ok && left > 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(left))
+		defer cancel()
+	}
+	if g.o.Proxy != nil {
+		return g.tunnel(ctx, address)
+	}
+	conn, err := g.o.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, classify(ctx, StageConnect, err)
+	}
+	return conn, nil
+}
+
+// tunnel connects to the proxy and asks it for address (RFC 9110, section 9.3.6).
+func (g *Guard) tunnel(ctx context.Context, address string) (net.Conn, error) {
+	p := g.o.Proxy
+	conn, err := g.o.DialContext(ctx, "tcp", proxyAddress(p))
+	if err != nil {
+		return nil, classify(ctx, StageConnect, err)
+	}
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	if p.Scheme == "https" {
+		c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: p.Hostname()}
+		if g.o.TLS != nil {
+			c.RootCAs = g.o.TLS.RootCAs
+		}
+		secure, err := handshake(ctx, conn, c)
+		if err != nil {
+			// To the subscriber a proxy that fails is a connection that was not made.
+			return nil, classify(ctx, StageConnect, errProxy)
+		}
+		conn = secure
+	}
+	if err := requestTunnel(conn, p, address); err != nil {
+		conn.Close()
+		return nil, classify(ctx, StageConnect, err)
+	}
+	return conn, nil
+}
+
+func requestTunnel(conn net.Conn, p *url.URL, address string) error {
+	req := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: address}, Host: address, Header: http.Header{}}
+	if p.User != nil {
+		password, _ := p.User.Password()
+		credentials := base64.StdEncoding.EncodeToString([]byte(p.User.Username() + ":" + password))
+		req.Header.Set("Proxy-Authorization", "Basic "+credentials)
+	}
+	if err := req.Write(conn); err != nil {
+		return err
+	}
+	// The destination speaks only after we have, so the reader holds nothing back for it.
+	resp, err := http.ReadResponse(bufio.NewReader(&headReader{conn, maxHeader}), req)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return errProxy
+	}
+	return nil
+}
+
+// A headReader bounds what a proxy may send before its tunnel is open.
+type headReader struct {
+	conn net.Conn
+	left int
+}
+
+func (r *headReader) Read(p []byte) (int, error) {
+	if r.left <= 0 {
+		return 0, errProxy
+	}
+	n, err := r.conn.Read(p[:min(len(p), r.left)])
+	r.left -= n
+	return n, err
+}
+
+func proxyAddress(p *url.URL) string {
+	port := p.Port()
+	if port == "" {
+		port = "80"
+		if p.Scheme == "https" {
+			port = "443"
+		}
+	}
+	return net.JoinHostPort(p.Hostname(), port)
+}

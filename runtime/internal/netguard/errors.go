@@ -1,0 +1,169 @@
+package netguard
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// A URLError refuses a callback URL (SUB-3). Reason speaks about the URL only and may be shown
+// to the caller who sent it.
+type URLError struct {
+	Reason string
+}
+
+// Error gives the reason.
+func (e *URLError) Error() string { return "netguard: url: " + e.Reason }
+
+// A BlockedError says that a destination lies in a block that may not be reached (SSRF-1). It
+// names internal addresses: it is for logs, not for subscribers.
+type BlockedError struct {
+	Host  string
+	Addr  netip.Addr
+	Range Range
+}
+
+// Error names the host, the address and the block.
+func (e *BlockedError) Error() string {
+	return "netguard: " + e.Host + " is " + e.Addr.String() + ", " + e.Range.Name + " (" + e.Range.Source + ")"
+}
+
+// A Stage is how far a request came before it failed.
+type Stage string
+
+// The stages, in order.
+const (
+	StageLookup   Stage = "lookup"
+	StageConnect  Stage = "connect"
+	StageTLS      Stage = "tls handshake"
+	StageExchange Stage = "exchange"
+)
+
+// An Error is a request that got no usable answer. Its text is made of our own words and the
+// operating system's, never of what the endpoint sent (ERR-1): neither header nor body nor the
+// names in a certificate.
+type Error struct {
+	// Category is what subscribers may be told.
+	Category wire.Category
+	// Stage is how far the request came.
+	Stage Stage
+	// cause is a context error, a syscall.Errno, a *BlockedError or an error of this package.
+	cause error
+}
+
+// Error gives the category, the stage and the cause as far as it is our own.
+func (e *Error) Error() string {
+	s := "netguard: " + string(e.Category) + " at " + string(e.Stage)
+	if e.cause != nil {
+		s += ": " + e.cause.Error()
+	}
+	return s
+}
+
+// Unwrap returns the cause: a context error, a syscall.Errno, a [*BlockedError] or nil.
+func (e *Error) Unwrap() error { return e.cause }
+
+// CategoryOf returns the category of an error of [Guard.Fetch] or [Guard.Send] (ERR-1); "" for
+// nil and for a request that its own caller gave up, which says nothing about the endpoint.
+func CategoryOf(err error) wire.Category {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return ""
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Category
+	}
+	return wire.ConnectionRefused
+}
+
+// Causes in words of our own, for errors whose text would repeat what the endpoint sent.
+var (
+	errNoAddress   = errors.New("the host has no address")
+	errLookup      = errors.New("the lookup failed")
+	errCertificate = errors.New("the certificate is not accepted")
+	errWrongHost   = errors.New("the certificate is for another host")
+	errAuthority   = errors.New("the certificate's authority is unknown")
+	errExpired     = errors.New("the certificate is not valid now")
+	errHandshake   = errors.New("no TLS session was agreed on")
+	errAnswer      = errors.New("the answer is not usable")
+	errClosed      = errors.New("the connection was closed early")
+	errProxy       = errors.New("the proxy did not open a tunnel")
+)
+
+// classify wraps err, met at stage, without its text. An Error passes unchanged, and so does the
+// caller's own cancellation.
+func classify(ctx context.Context, stage Stage, err error) error {
+	var known *Error
+	if errors.As(err, &known) {
+		return known
+	}
+	if errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, context.Canceled) {
+		return context.Canceled
+	}
+	var timeout interface{ Timeout() bool }
+	if errors.As(err, &timeout) && timeout.Timeout() || errors.Is(err, os.ErrDeadlineExceeded) || ctx.Err() != nil {
+		return &Error{wire.Timeout, stage, context.DeadlineExceeded}
+	}
+	switch stage {
+	case StageTLS:
+		return &Error{wire.TLSError, stage, tlsCause(err)}
+	case StageLookup:
+		return &Error{wire.ConnectionRefused, stage, lookupCause(err)}
+	default:
+		return &Error{wire.ConnectionRefused, stage, connectionCause(err)}
+	}
+}
+
+func lookupCause(err error) error {
+	var dns *net.DNSError
+	if errors.As(err, &dns) && dns.IsNotFound {
+		return errNoAddress
+	}
+	return errLookup
+}
+
+func connectionCause(err error) error {
+	var errno syscall.Errno
+	switch {
+	case errors.As(err, &errno):
+		return errno
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe), errors.Is(err, net.ErrClosed):
+		return errClosed
+	case errors.Is(err, errProxy):
+		return errProxy
+	default:
+		return errAnswer
+	}
+}
+
+func tlsCause(err error) error {
+	var (
+		host      x509.HostnameError
+		authority x509.UnknownAuthorityError
+		invalid   x509.CertificateInvalidError
+		verify    *tls.CertificateVerificationError
+		errno     syscall.Errno
+	)
+	switch {
+	case errors.As(err, &host):
+		return errWrongHost
+	case errors.As(err, &authority):
+		return errAuthority
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return errExpired
+	case errors.As(err, &verify):
+		return errCertificate
+	case errors.As(err, &errno):
+		return errno
+	default:
+		return errHandshake
+	}
+}

@@ -1,0 +1,218 @@
+// Package netguard is the way out for requests whose destination a stranger chose: endpoint
+// verification, well-known documents and webhook deliveries (SSRF-3). It reaches public addresses
+// only, unless the operator allows more.
+//
+// Start with [New]. [Guard.CheckURL] judges a callback URL when it is handed in; [Guard.Send] and
+// [Guard.Fetch] make requests. The address is judged once more when a connection is made, on the
+// resolved address that is then dialed, so that a name which changes its mind between two lookups
+// gains nothing (SSRF-1). No redirect is followed, no proxy is taken from the environment, and an
+// answer is read to [MaxAnswer] bytes (SSRF-2). Errors say which [wire.Category] a failure belongs
+// to and repeat nothing that the endpoint sent (ERR-1).
+//
+// [Blocked] is the address table by itself.
+package netguard
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// A Resolver finds the addresses of a name; [net.Resolver] is one.
+type Resolver = interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// Options configure a [Guard]. The zero value reaches public addresses over https.
+type Options struct {
+	// AllowHosts are host names or addresses, without port, whose address is not judged. Whoever
+	// controls such a name's DNS decides where requests go.
+	AllowHosts []string
+	// AllowOrigins are origins such as https://receiver.test:8443 whose address is not judged.
+	// An http origin is allowed to be plain http as well.
+	AllowOrigins []string
+	// AllowPrefixes are blocks that may be reached although the table blocks them.
+	AllowPrefixes []netip.Prefix
+	// DenyPrefixes are blocks that may not be reached although the table does not block them;
+	// they win over every way of allowing.
+	DenyPrefixes []netip.Prefix
+
+	// Proxy is a forward proxy, http or https, that every connection is tunnelled through; its
+	// userinfo is sent as basic authentication. The proxy's own address is not judged. The
+	// destination is still resolved and judged here, and the proxy is given the address.
+	Proxy *url.URL
+	// ProxyResolves hands the proxy host names instead, for networks where only the proxy can
+	// look them up. Then only the proxy can judge what a name resolves to.
+	ProxyResolves bool
+
+	// Timeout bounds one request from lookup to the end of its answer; default 5 s (HOOK-3).
+	Timeout time.Duration
+	// HostConnections is how many connections one host gets, and how many of them are kept while
+	// idle; it should equal the caller's limit of concurrent requests to one host, and a request
+	// beyond it waits. Default 8.
+	HostConnections int
+	// IdleTimeout is how long an idle connection is kept; default 90 s.
+	IdleTimeout time.Duration
+	// TLS is the client configuration, for example with extra roots; nil means the defaults.
+	// TLS 1.2 is the minimum.
+	TLS *tls.Config
+
+	// Resolver looks names up; nil means net.DefaultResolver.
+	Resolver Resolver
+	// DialContext connects to an address that has been judged, "192.0.2.1:443", or to the proxy.
+	// Nil means a net.Dialer; tests put an in-memory network here.
+	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// maxIdle is how many idle connections are kept to all hosts together.
+const maxIdle = 4096
+
+// A Guard makes outbound requests. It is safe for concurrent use. Close it with [Guard.Close].
+type Guard struct {
+	o         Options
+	hosts     map[string]bool
+	transport *http.Transport
+
+	mu      sync.RWMutex
+	origins map[string]int // how many times each is allowed
+}
+
+// New makes a Guard, or says which option cannot be used.
+func New(o Options) (*Guard, error) {
+	if o.Timeout <= 0 {
+		o.Timeout = 5 * time.Second
+	}
+	if o.HostConnections <= 0 {
+		o.HostConnections = 8
+	}
+	if o.IdleTimeout <= 0 {
+		o.IdleTimeout = 90 * time.Second
+	}
+	if o.Resolver == nil {
+		o.Resolver = net.DefaultResolver
+	}
+	if o.DialContext == nil {
+		o.DialContext = (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext
+	}
+	if p := o.Proxy; p != nil && (p.Scheme != "http" && p.Scheme != "https" || p.Hostname() == "") {
+		return nil, errors.New("netguard: proxy must be an http or https URL with a host")
+	}
+	if o.ProxyResolves && o.Proxy == nil {
+		return nil, errors.New("netguard: ProxyResolves without Proxy")
+	}
+	for _, p := range append(append([]netip.Prefix(nil), o.AllowPrefixes...), o.DenyPrefixes...) {
+		if !p.IsValid() {
+			return nil, errors.New("netguard: invalid prefix among the allowed or denied ones")
+		}
+	}
+	g := &Guard{o: o, hosts: map[string]bool{}, origins: map[string]int{}}
+	for _, h := range o.AllowHosts {
+		name, _, err := parseHost(strings.Trim(h, "[]"), strings.Contains(h, ":"))
+		if err != nil {
+			return nil, fmt.Errorf("netguard: allowed host %q is no host name or address", h)
+		}
+		g.hosts[name] = true
+	}
+	for _, origin := range o.AllowOrigins {
+		if _, err := g.AllowOrigin(origin); err != nil {
+			return nil, err
+		}
+	}
+	g.transport = &http.Transport{
+		// Proxy stays nil: the environment has no say (SSRF-2). HTTP/1.1 only, because one
+		// HTTP/2 connection that stalls would stall every delivery to its host.
+		DialContext:            g.dial,
+		DialTLSContext:         g.dialTLS,
+		MaxIdleConns:           maxIdle,
+		MaxIdleConnsPerHost:    o.HostConnections,
+		MaxConnsPerHost:        o.HostConnections,
+		IdleConnTimeout:        o.IdleTimeout,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxHeader,
+		ReadBufferSize:         readBuffer,
+	}
+	return g, nil
+}
+
+// Close closes the idle connections. Requests that are under way are not touched.
+func (g *Guard) Close() { g.transport.CloseIdleConnections() }
+
+// AllowOrigin allows one exact origin, such as https://receiver.test:8443 or http://127.0.0.1:9000,
+// from now until the returned function is called: its address is not judged, and an http origin
+// need not be https (SRV-8). Redirect, size and time rules stay. Anything beside scheme, host and
+// port is refused with a [*URLError].
+func (g *Guard) AllowOrigin(origin string) (revoke func(), err error) {
+	u, err := url.Parse(origin)
+	if err != nil || u.User != nil || u.Host == "" || u.Path != "" || strings.ContainsAny(origin, "?#") {
+		return nil, &URLError{"an origin is scheme, host and port, nothing else"}
+	}
+	if u.Scheme != "https" && u.Scheme != "http" {
+		return nil, &URLError{"an origin is https or http"}
+	}
+	t, err := targetOf(u)
+	if err != nil {
+		return nil, err
+	}
+	key := t.origin()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.origins[key]++
+	return sync.OnceFunc(func() {
+		g.mu.Lock()
+		if g.origins[key]--; g.origins[key] == 0 {
+			delete(g.origins, key)
+		}
+		g.mu.Unlock()
+		// A connection made under the permission must not outlive it.
+		g.transport.CloseIdleConnections()
+	}), nil
+}
+
+// allowsOrigin reports whether t's exact origin is allowed.
+func (g *Guard) allowsOrigin(t target) bool {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.origins[t.origin()] > 0
+}
+
+// allows reports whether t's address needs no judgement.
+func (g *Guard) allows(t target) bool {
+	return len(g.o.DenyPrefixes) == 0 && (g.hosts[t.host] || g.allowsOrigin(t))
+}
+
+// check judges one address of t.
+func (g *Guard) check(t target, a netip.Addr) error {
+	a = a.Unmap()
+	for _, p := range g.o.DenyPrefixes {
+		if p.Contains(a) {
+			return g.blocked(t, a, Range{Prefix: p, Name: "Denied by configuration", Source: "Options.DenyPrefixes"})
+		}
+	}
+	if g.hosts[t.host] || g.allowsOrigin(t) {
+		return nil
+	}
+	r, blocked := Blocked(a)
+	if !blocked {
+		return nil
+	}
+	for _, p := range g.o.AllowPrefixes {
+		if p.Contains(a) {
+			return nil
+		}
+	}
+	return g.blocked(t, a, r)
+}
+
+func (g *Guard) blocked(t target, a netip.Addr, r Range) error {
+	return &Error{wire.ConnectionRefused, StageConnect, &BlockedError{Host: t.host, Addr: a, Range: r}}
+}

@@ -1,0 +1,80 @@
+package pgtest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// running names the cluster that Run started to the tests below it.
+const running = "MCPE_GEN_TEST_CLUSTER"
+
+// Run runs a command, such as go test, with one cluster for all test binaries below it: each makes a database of its
+// own there. There is none where [Variable] names another, or where nothing can be started, which each test then
+// says. It returns the command's exit code.
+func Run(command []string) (code int, err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // go test ends what it runs
+	cmd.WaitDelay = 3 * time.Second
+	if os.Getenv(Variable) == "" {
+		c, missing := Start(Fast)
+		switch {
+		case missing == nil:
+			defer func() { err = errors.Join(err, c.Stop()) }()
+			cmd.Env = append(os.Environ(), running+"="+c.URL())
+		case !errors.Is(missing, ErrMissing):
+			return 0, missing
+		}
+	}
+	err = cmd.Run()
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
+		return max(ended.ExitCode(), 1), nil // -1 is a signal
+	}
+	return 0, err
+}
+
+// started returns the connection string of the cluster that Run started, or "". The variable is not read by
+// os.Getenv: results of tests are cached by what that gives, and it is another at every run.
+func started() string {
+	for _, v := range os.Environ() {
+		if url, ok := strings.CutPrefix(v, running+"="); ok {
+			return url
+		}
+	}
+	return ""
+}
+
+// database makes a database in a cluster. end drops it, whoever is still in it.
+func database(cluster string) (dsn string, end func() error, err error) {
+	u, err := url.Parse(cluster)
+	if err != nil {
+		return "", nil, err
+	}
+	name := "tests_" + strings.ToLower(rand.Text()[:12])
+	u.Path = "/" + name
+	exec := func(sql string) error {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		conn, err := pgx.Connect(ctx, cluster)
+		if err != nil {
+			return fmt.Errorf("the cluster of all tests: %w", err)
+		}
+		defer conn.Close(ctx)
+		_, err = conn.Exec(ctx, sql)
+		return err
+	}
+	return u.String(), func() error { return exec("DROP DATABASE " + name + " WITH (FORCE)") }, exec("CREATE DATABASE " + name)
+}

@@ -1,0 +1,250 @@
+package polling
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// Any holds polls together until one of them has something. Limit, MaxPage, Wait and Closing are the first one's, for
+// all of them. found is what they have together, oldest first, and each has an answer of its own, with what
+// it has of that. tick is called before each rest, with the time until which it lasts, and gives an earlier one or the
+// same. An error is that of the poll with the number wrong.
+func Any(ctx context.Context, polls []*Request, tick func(until time.Time) time.Time) (found []topic.Outcome, each []Answer, wrong int, err error) {
+	w := &waiting{ctx: ctx, limit: polls[0].Limit, bytes: polls[0].MaxPage - pageOverhead*len(polls), tick: tick}
+	defer w.Close()
+	wake, types, deadline := topic.NewWake(), map[Type]*member{}, time.Now().Add(polls[0].Wait)
+	for i, q := range polls {
+		r := &member{reader: newReader(ctx, q, wake)}
+		// Each may be read to the bound of all: what is not taken is read again.
+		r.limit, r.bytes, r.deadline = w.limit, w.bytes/len(polls), deadline
+		w.members = append(w.members, r)
+		if err := r.begin(); err != nil {
+			return nil, nil, i, err
+		}
+		if other := types[q.Type]; other != nil {
+			other.shared, r.shared = true, true
+		}
+		types[q.Type] = r
+	}
+	topic.Loop{Source: w, Wake: wake, Stop: polls[0].Closing}.Run(ctx, w.turn)
+	if w.err != nil {
+		for _, r := range w.members {
+			r.q.Type.Polled(ctx, r.q, &Answer{}, r.err)
+		}
+		return nil, nil, w.wrong, w.err
+	}
+	for _, r := range w.members {
+		a := r.answer()
+		r.q.Type.Polled(ctx, r.q, &a, nil)
+		each = append(each, a)
+	}
+	return w.taken, each, 0, nil
+}
+
+// A waiting is polls that are held together. It is a [topic.Parker] over theirs, so that the loop of every poll turns
+// it too.
+type waiting struct {
+	ctx     context.Context
+	members []*member
+	limit   int // of the occurrences together
+	bytes   int
+	tick    func(until time.Time) time.Time
+
+	taken []topic.Outcome
+	err   error
+	wrong int // whose err is
+}
+
+// A member is one poll of a waiting.
+type member struct {
+	*reader
+	before []byte    // the cursor that it began with, as JSON
+	due    time.Time // a check is not asked before
+	shared bool      // another one reads the same event type
+	used   int       // outcomes that are taken
+}
+
+// begin opens the source. A check without a cursor tells where "now" is; from there it can be held.
+func (r *member) begin() error {
+	replays, err := r.open()
+	if err != nil {
+		return err
+	}
+	r.before = r.source.Cursor()
+	var now string
+	if replays || json.Unmarshal(r.before, &now) != nil || now == "" {
+		return nil
+	}
+	told := r.source
+	if _, err = r.ask(topic.Replay{Cursor: &now}); err == nil {
+		told.Close()
+	}
+	return err
+}
+
+// turn lets every poll take its turn, and is over when one of them is.
+func (w *waiting) turn() (topic.Turn, time.Time) {
+	if w.err = w.ctx.Err(); w.err != nil {
+		return topic.Over, time.Time{}
+	}
+	now, until := time.Now(), w.members[0].deadline
+	last := w.members[0].last(now)
+	ended, holds := last, false
+	for i, r := range w.members {
+		if now.Before(r.due) && !last {
+			until = earlier(until, r.due)
+			continue
+		}
+		next, at := r.turn()
+		switch {
+		case r.err != nil:
+			w.err, w.wrong = r.err, i
+			return topic.Over, time.Time{}
+		case next == topic.Over && len(r.a.Out) > 0:
+			holds = true
+		case next == topic.Over:
+			ended = true
+		default:
+			if r.check != nil && !r.q.Check.Emits {
+				r.due = at
+			}
+			until = earlier(until, at)
+		}
+	}
+	switch {
+	case w.take() || ended:
+		return topic.Over, time.Time{}
+	case holds:
+		return topic.Again, time.Time{} // another member of the type has not come as far
+	}
+	return topic.Rest, w.tick(until)
+}
+
+// take merges what the members have, oldest first, up to the bounds; false when there is nothing. What two
+// members of one type have is taken once: so none of them is taken further than the other has read.
+func (w *waiting) take() bool {
+	horizon := map[Type]store.Position{}
+	for _, r := range w.members {
+		if r.shared && r.log != nil {
+			if p, ok := horizon[r.q.Type]; !ok || r.log.Position() < p {
+				horizon[r.q.Type] = r.log.Position()
+			}
+		}
+	}
+	size := 0
+	for len(w.taken) < w.limit {
+		var first *member
+		for _, r := range w.members {
+			if o := r.next(horizon); o != nil && (first == nil || r.goesBefore(first)) {
+				first = r
+			}
+		}
+		if first == nil {
+			break
+		}
+		for _, r := range w.members { // timestamps are the author's, and need not be in a log's order
+			if r.inLogOf(first) && r.next(horizon) != nil && r.goesBefore(first) {
+				first = r
+			}
+		}
+		o := first.a.Out[first.used]
+		if size += o.Size(); size > w.bytes && len(w.taken) > 0 {
+			break
+		}
+		w.taken = append(w.taken, o)
+		for _, r := range w.members {
+			if r == first || r.q.Type == first.q.Type && r.hasNext(&o) {
+				r.used++
+			}
+		}
+	}
+	return len(w.taken) > 0
+}
+
+// next is what the member has to give next, nil for nothing.
+func (r *member) next(horizon map[Type]store.Position) *topic.Outcome {
+	if r.used == len(r.a.Out) {
+		return nil
+	}
+	o := &r.a.Out[r.used]
+	if r.shared && r.log != nil && o.Entry().Position > horizon[r.q.Type] {
+		return nil
+	}
+	return o
+}
+
+// hasNext reports whether the member's next occurrence is o, of the same event type.
+func (r *member) hasNext(o *topic.Outcome) bool {
+	return r.used < len(r.a.Out) && r.a.Out[r.used].Entry().EventID == o.Entry().EventID
+}
+
+// goesBefore orders the next occurrences of two members: by position in one log, else by time.
+func (r *member) goesBefore(other *member) bool {
+	a, b := r.a.Out[r.used].Entry(), other.a.Out[other.used].Entry()
+	if r.inLogOf(other) {
+		return a.Position < b.Position
+	}
+	return a.Timestamp.Before(b.Timestamp.Time)
+}
+
+// inLogOf reports whether both read the same log.
+func (r *member) inLogOf(other *member) bool {
+	return r.q.Type == other.q.Type && r.log != nil && other.log != nil
+}
+
+// answer is what is taken of the member.
+func (r *member) answer() Answer {
+	r.end()
+	a := r.a
+	switch {
+	case r.used == len(a.Out):
+		a.Cursor = r.source.Cursor()
+	case r.used == 0:
+		a.Cursor, a.FromLog = r.before, false
+	case r.check != nil:
+		a.Cursor = r.check.CursorAfter(a.Out, r.used)
+	default:
+		last := &a.Out[r.used-1]
+		a.Cursor, a.Passed = last.Cursor(), last.Entry().Position
+	}
+	a.Out, a.More = a.Out[:r.used], a.More || r.used < len(a.Out)
+	return a
+}
+
+// Park implements [topic.Parker].
+func (w *waiting) Park() bool {
+	for i, r := range w.members {
+		if !r.source.Park() {
+			for _, parked := range w.members[:i] {
+				parked.source.Unpark()
+			}
+			return false
+		}
+	}
+	return true
+}
+
+// Unpark implements [topic.Parker].
+func (w *waiting) Unpark() store.Position {
+	for _, r := range w.members {
+		r.source.Unpark()
+	}
+	return 0
+}
+
+// Cursor implements [topic.Parker]: there is one for each member.
+func (w *waiting) Cursor() []byte { return topic.NullCursor }
+
+// Close implements [topic.Parker].
+func (w *waiting) Close() {
+	for _, r := range w.members {
+		if r.source != nil { // nil where it could not be opened
+			r.source.Close()
+		}
+		r.holds(false)
+	}
+}

@@ -1,0 +1,287 @@
+// Package polling reads for polls: what there is from where a caller stands, in the log of an event type or by asking
+// its check, and what comes while the poll is held. Several polls may be held together.
+//
+// The server makes the checks of a poll and fills in a [Request]. Start at [Read] for one poll, as events/poll has it,
+// and at [Any] for several, as the tools that wait have it; both turn a reader in a [topic.Loop].
+package polling
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// A Type is the event type that is polled. Equal ones are the same type.
+type Type interface {
+	// Topic is the log of what is emitted; nil without an emitter.
+	Topic() *topic.Topic
+	// Feeds are those of its check.
+	Feeds() *feed.Feeds
+	// Kernel is the present registration; nil when the type is removed.
+	Kernel() *topic.Type
+	// Hold counts n polls more that wait.
+	Hold(n int)
+	// Polled is told how a poll has ended.
+	Polled(ctx context.Context, q *Request, a *Answer, err error)
+}
+
+// A Request is one poll after all checks.
+type Request struct {
+	Type  Type
+	Args  *topic.Arguments
+	Check *feed.Check // nil: the type's log is read
+	// ID and Principal are the subscription's.
+	ID, Principal string
+	Replay        topic.Replay
+	Head          store.Position // of the log when the request arrived
+	// Limit bounds the occurrences, MaxPage the bytes of the answer, and Scan how much is looked through.
+	Limit, MaxPage, Scan int
+	// Wait is how long the poll may be held, and Closing ends that.
+	Wait    time.Duration
+	Closing <-chan struct{}
+	// NextPoll is when the caller is to come again, where a check does not say.
+	NextPoll time.Duration
+}
+
+// An Answer is what a poll gets.
+type Answer struct {
+	Out       []topic.Outcome
+	Cursor    []byte // JSON
+	Truncated bool
+	More      bool
+	NextPoll  time.Duration // negative for an answer without it
+
+	// Passed is the last entry that was passed, of the type's log if FromLog.
+	Passed  store.Position
+	FromLog bool
+}
+
+// Encode writes the result (POLL-2). Occurrences that this subscription cannot have are left out;
+// the author hears of them (OCC-4).
+func (a *Answer) Encode(stateless bool) json.RawMessage {
+	size := 160 + len(a.Cursor)
+	for i := range a.Out {
+		if a.Out[i].Err() == nil {
+			size += len(a.Out[i].Data()) + 256
+		}
+	}
+	b := make([]byte, 0, size)
+	b = append(b, '{')
+	if stateless {
+		b = append(b, `"resultType":"`+wire.ResultComplete+`",`...)
+	}
+	b = append(b, `"events":[`...)
+	n := len(b)
+	for _, o := range a.Out {
+		if o.Err() != nil {
+			continue
+		}
+		if len(b) > n {
+			b = append(b, ',')
+		}
+		b = append(b, o.Item()...)
+	}
+	b = append(b, `],"cursor":`...)
+	b = append(b, a.Cursor...)
+	b = append(b, `,"truncated":`...)
+	b = strconv.AppendBool(b, a.Truncated)
+	b = append(b, `,"hasMore":`...)
+	b = strconv.AppendBool(b, a.More)
+	if a.NextPoll >= 0 {
+		b = append(b, `,"nextPollMs":`...)
+		b = strconv.AppendInt(b, a.NextPoll.Milliseconds(), 10)
+	}
+	return append(b, '}')
+}
+
+// pageOverhead is more than what a page takes beside its occurrences.
+const pageOverhead = topic.MaxCursor + 256
+
+// Read reads what there is and waits for more where it may (POLL-9).
+func Read(ctx context.Context, q *Request) (*Answer, error) {
+	r := newReader(ctx, q, nil)
+	if q.Wait > 0 {
+		r.wake = topic.NewWake()
+	}
+	r.limit, r.bytes = q.Limit, q.MaxPage-pageOverhead
+	err := r.read()
+	q.Type.Polled(ctx, q, &r.a, err)
+	if err != nil {
+		return nil, err
+	}
+	return &r.a, nil
+}
+
+// A polled source reads for one poll.
+type polled interface {
+	topic.Parker
+	// Fill reads what there is, up to the bound.
+	Fill(ctx context.Context, into []topic.Outcome, b topic.Bound) (topic.Pulled, error)
+}
+
+// A reader is the state of one poll.
+type reader struct {
+	q        *Request
+	args     *topic.Arguments // under the definition that it reads by
+	a        Answer
+	ctx      context.Context
+	deadline time.Time
+	limit    int
+	bytes    int // of the occurrences together
+
+	source polled
+	log    *topic.Reader // one of these two is the source
+	check  *feed.Poll
+	wake   topic.Wake // nil for a poll that is not held
+	held   bool       // it has waited
+	err    error
+}
+
+func newReader(ctx context.Context, q *Request, wake topic.Wake) *reader {
+	return &reader{q: q, args: q.Args, ctx: ctx, deadline: time.Now().Add(q.Wait), wake: wake}
+}
+
+func (r *reader) read() error {
+	replays, err := r.open()
+	if err != nil {
+		return err
+	}
+	defer r.source.Close()
+	if replays {
+		defer r.holds(false)
+		topic.Loop{Source: r.source, Wake: r.wake, Stop: r.q.Closing}.Run(r.ctx, r.turn)
+	}
+	r.a.Cursor = r.source.Cursor()
+	r.end()
+	return r.err
+}
+
+// end notes in the answer what only the sources know.
+func (r *reader) end() {
+	if r.log != nil {
+		r.a.Passed, r.a.FromLog = r.log.Position(), true
+	}
+	r.a.NextPoll = r.q.NextPoll
+	if r.check != nil && r.check.NextPoll() > 0 {
+		r.a.NextPoll = r.check.NextPoll()
+	}
+}
+
+// holds counts the poll among those that wait, or not any more.
+func (r *reader) holds(now bool) {
+	switch {
+	case now && !r.held:
+		r.q.Type.Hold(1)
+	case !now && r.held:
+		r.q.Type.Hold(-1)
+	}
+	r.held = now
+}
+
+// open finds the start: in the type's own log, or upstream, where the cursor says where to ask and
+// nothing is remembered. Without replays there is nothing to read.
+func (r *reader) open() (replays bool, err error) {
+	q := r.q
+	if q.Check != nil {
+		if r.a.Truncated, err = r.ask(q.Replay); err != nil {
+			return false, err
+		}
+		return r.check.Replays(), nil
+	}
+	st, err := q.Type.Topic().Start(r.ctx, q.Args.Of, q.Head, q.Replay)
+	if err != nil {
+		return false, err
+	}
+	log := q.Type.Topic().ReaderFrom(q.Args, q.ID, r.wake, st)
+	r.log, r.source, r.a.Truncated = &log, &log, st.Truncated
+	return true, nil
+}
+
+// ask places the poll of a check.
+func (r *reader) ask(at topic.Replay) (truncated bool, err error) {
+	q := r.q
+	seat := feed.Seat{Feeds: q.Type.Feeds(), ID: q.ID, Principal: q.Principal, Bell: r.wake}
+	check, truncated, err := seat.Feeds.Poll(r.ctx, seat, q.Check, q.Args, feed.Start{Replay: at, Head: q.Head})
+	if err != nil {
+		return false, err
+	}
+	r.check, r.source = check, check
+	return truncated, nil
+}
+
+// turn reads, and says whether to wait for more.
+func (r *reader) turn() (topic.Turn, time.Time) {
+	if !r.resume() {
+		return topic.Over, time.Time{}
+	}
+	a := &r.a
+	got, err := r.source.Fill(r.ctx, a.Out, topic.Bound{Outcomes: r.limit, Bytes: r.bytes, Scan: r.q.Scan})
+	a.Out, a.More = got.Out, got.More
+	a.Truncated = a.Truncated || got.Gap
+	switch {
+	case err != nil:
+		r.err = err
+		return topic.Over, time.Time{}
+	case len(a.Out) > 0 || a.More: // after a long scan the caller comes back with its cursor
+		return topic.Over, time.Time{}
+	case r.check != nil && a.Truncated, r.last(time.Now()):
+		return topic.Over, time.Time{}
+	}
+	until := r.deadline
+	if r.check != nil {
+		wait := r.check.NextPoll()
+		if wait <= 0 {
+			wait = r.q.Check.Interval
+		}
+		until = earlier(until, time.Now().Add(wait))
+	}
+	r.holds(true)
+	return topic.Rest, until
+}
+
+// last tells that nothing is waited for any longer.
+func (r *reader) last(now time.Time) bool {
+	select {
+	case <-r.q.Closing:
+		return true
+	default:
+		return !now.Before(r.deadline)
+	}
+}
+
+// resume looks at what may have changed while the poll waited; false when it is over. A poll of a log
+// goes on under another definition; one of a check leaves that to the caller's next poll.
+func (r *reader) resume() bool {
+	if r.err = r.ctx.Err(); r.err != nil {
+		return false
+	}
+	switch now := r.q.Type.Kernel(); {
+	case now == r.args.Of:
+		return true
+	case now == nil:
+		r.err = fault.NotFound("event")
+		return false
+	case r.check != nil:
+		return false
+	default:
+		if r.args, r.err = now.Reparse(r.args.JSON); r.err != nil {
+			return false
+		}
+	}
+	r.log.Rebind(r.args)
+	return true
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}

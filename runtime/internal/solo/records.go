@@ -1,0 +1,174 @@
+package solo
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+// page is how many records are read at once.
+const page = 500
+
+// Records are the records of a [store.SubscriptionStore] as a cluster of one has them. Quotas are counted here,
+// and every shard is owned by this process: nothing is ever fenced. They implement [subscriber.Records].
+type Records struct {
+	store.SubscriptionStore
+	subscriptions, verifications places
+
+	mu   sync.Mutex
+	used map[string]bool // event types that have had records
+}
+
+// Open reads which event types have records.
+func Open(ctx context.Context, s store.SubscriptionStore) (*Records, error) {
+	r := &Records{SubscriptionStore: s, used: map[string]bool{}}
+	r.subscriptions.init()
+	r.verifications.init()
+	for after := ""; ; {
+		some, err := s.Subscriptions(ctx, after, page)
+		if err != nil {
+			return nil, err
+		}
+		if len(some) == 0 {
+			return r, nil
+		}
+		for i := range some {
+			r.used[some[i].Event] = true
+		}
+		after = some[len(some)-1].ID
+	}
+}
+
+// Events are the event types that have had records.
+func (r *Records) Events() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Sorted(maps.Keys(r.used))
+}
+
+// Admit is [engine.Shared]'s. The store adds the concern of a new record in the step that stores it, so that a crash
+// after it loses nothing.
+func (r *Records) Admit(ctx context.Context, s store.Subscription, q engine.Quota) (revision uint64, err error) {
+	if s.Revision == 0 {
+		done, err := r.subscriptions.take(ctx, s.Principal, q, r.CountSubscriptions)
+		if err != nil {
+			return 0, err
+		}
+		defer done()
+	}
+	r.mu.Lock()
+	r.used[s.Event] = true
+	r.mu.Unlock()
+	return r.PutSubscription(ctx, s)
+}
+
+// AdmitVerification is [engine.Shared]'s.
+func (r *Records) AdmitVerification(ctx context.Context, v store.Verification, q engine.Quota) error {
+	_, there, err := r.Verification(ctx, v.Principal, v.URL)
+	if err != nil {
+		return err
+	}
+	if !there {
+		done, err := r.verifications.take(ctx, v.Principal, q, r.CountVerifications)
+		if err != nil {
+			return err
+		}
+		defer done()
+	}
+	return r.PutVerification(ctx, v)
+}
+
+// Establish is [engine.Leases]': a topic has one shard.
+func (r *Records) Establish(context.Context, string, int) (int, error) { return 1, nil }
+
+// Owned is [engine.Shared]'s.
+func (r *Records) Owned(h engine.Hold) engine.Owned {
+	return owned{r.SubscriptionStore, r, h.Shard.Topic}
+}
+
+// owned are the records of one event type.
+type owned struct {
+	store.SubscriptionStore
+	r     *Records
+	event string
+}
+
+// Subscriptions implements [engine.Owned].
+func (o owned) Subscriptions(ctx context.Context, after string, limit int) (found []store.Subscription, err error) {
+	o.r.mu.Lock()
+	used := o.r.used[o.event]
+	o.r.mu.Unlock()
+	for used && len(found) < limit {
+		some, err := o.SubscriptionStore.Subscriptions(ctx, after, max(limit, page))
+		if err != nil {
+			return nil, err
+		}
+		if len(some) == 0 {
+			break
+		}
+		for i := range some {
+			if some[i].Event == o.event && len(found) < limit {
+				found = append(found, some[i])
+			}
+		}
+		after = some[len(some)-1].ID
+	}
+	return found, nil
+}
+
+// SaveAttempts implements [engine.Owned].
+func (o owned) SaveAttempts(ctx context.Context, updates []store.Update, made [][]operator.Attempt) error {
+	if kept, ok := o.SubscriptionStore.(engine.Attempts); ok {
+		return kept.SaveAttempts(ctx, updates, made)
+	}
+	return o.SaveProgress(ctx, updates)
+}
+
+// places are what a quota bounds: what is stored and what is being stored.
+type places struct {
+	mu   sync.Mutex
+	left sync.Cond      // something was stored, or will not be
+	own  map[string]int // being stored, by principal
+	all  int
+}
+
+func (p *places) init() { p.own, p.left.L = map[string]int{}, &p.mu }
+
+// take takes a place until done. What is being stored may be counted among what is stored already, so that a quota
+// that looks used up is counted again when less is being stored.
+func (p *places) take(ctx context.Context, principal string, q engine.Quota,
+	count func(ctx context.Context, principal string) (own, all int, err error)) (done func(), err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		own, all, err := count(ctx, principal)
+		if err != nil {
+			return nil, err
+		}
+		full := q.Full(own+p.own[principal], all+p.all)
+		if full == nil {
+			p.own[principal]++
+			p.all++
+			return func() { p.giveBack(principal) }, nil
+		}
+		if p.all == 0 {
+			return nil, full
+		}
+		p.left.Wait()
+	}
+}
+
+func (p *places) giveBack(principal string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all--
+	if p.own[principal]--; p.own[principal] == 0 {
+		delete(p.own, principal)
+	}
+	p.left.Broadcast()
+}

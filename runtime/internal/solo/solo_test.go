@@ -1,0 +1,108 @@
+package solo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine/enginetest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A plain store of a user's own has the methods of the interface and no others.
+type plain struct{ store.SubscriptionStore }
+
+func open(t *testing.T, s store.SubscriptionStore) *Records {
+	t.Helper()
+	r, err := Open(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// SUB-11: a store of a user's own keeps its promises through the adapter.
+func TestSUB11Records(t *testing.T) {
+	storetest.TestSubscriptions(t, func(t *testing.T) store.SubscriptionStore { return open(t, plain{memory.New()}) })
+}
+
+// SUB-8, VER-3: a quota is exact whoever asks at once, as where several processes share a store.
+func TestSUB8Quotas(t *testing.T) {
+	enginetest.TestQuotas(t, func(t *testing.T) (a, b enginetest.Records) {
+		r := open(t, plain{memory.New()})
+		return r, r
+	})
+}
+
+func subscription(id, event string) store.Subscription {
+	return store.Subscription{ID: id, Event: event, Principal: "alice", URL: "https://receiver.test/" + id, Generation: 7,
+		Arguments: json.RawMessage(`{}`), Progress: store.Progress{Epoch: 1, Base: 4}}
+}
+
+// SUB-11: a record that was admitted has its concern when the process ends at once, and the next one finds it in the
+// shard of its event type, beside any number of others.
+func TestSUB11Owned(t *testing.T) {
+	s := plain{memory.New()}
+	r := open(t, s)
+	for i := range page + 3 {
+		for _, event := range []string{"a", "b"} {
+			sub := subscription(fmt.Sprintf("sub_%04d_%s", i, event), event)
+			if event == "b" && i < page {
+				sub.Event = "a"
+			}
+			if _, err := r.Admit(t.Context(), sub, engine.Quota{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	r = open(t, s)
+	if got := fmt.Sprint(r.Events()); got != "[a b]" {
+		t.Errorf("events %s", got)
+	}
+	for event, want := range map[string]int{"a": 2*page + 3, "b": 3, "c": 0} {
+		hold := NewTenure(context.Background(), event).Hold()
+		found, pages := 0, 0
+		for after := ""; ; pages++ {
+			some, err := r.Owned(hold).Subscriptions(t.Context(), after, page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(some) == 0 {
+				break
+			}
+			if len(some) < page && pages < (want-1)/page {
+				t.Errorf("%s: %d records on page %d", event, len(some), pages)
+			}
+			for i := range some {
+				if some[i].Event != event || some[i].ID <= after || some[i].Shard != hold.Shard.Number {
+					t.Fatalf("%s: %+v after %q", event, some[i], after)
+				}
+				after = some[i].ID
+			}
+			found += len(some)
+		}
+		_, concerned, err := r.Owned(hold).Resume(t.Context(), event)
+		if found != want || len(concerned) != want || err != nil {
+			t.Errorf("%s: %d records, %d concerns, want %d (%v)", event, found, len(concerned), want, err)
+		}
+		if want > 0 && concerned[0].First != 5 {
+			t.Errorf("%s is concerned from %d", event, concerned[0].First)
+		}
+	}
+}
+
+// REP-6: an event type has one shard, whatever is asked for.
+func TestREP6OneShard(t *testing.T) {
+	r := open(t, plain{memory.New()})
+	if n, err := r.Establish(t.Context(), "e", 16); n != 1 || err != nil {
+		t.Errorf("%d shards, %v", n, err)
+	}
+}

@@ -1,0 +1,113 @@
+package waittool
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/polling"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
+)
+
+// A key names an event type with arguments in the cursor of the wait tool.
+type key [8]byte
+
+func keyOf(a *topic.Arguments) (k key) {
+	h := sha256.New()
+	var n [8]byte
+	binary.BigEndian.PutUint64(n[:], uint64(len(a.Of.Name)))
+	h.Write(n[:])
+	h.Write([]byte(a.Of.Name))
+	h.Write(a.Canonical())
+	copy(k[:], h.Sum(nil))
+	return k
+}
+
+// cursorVersion is the first byte of a cursor of the wait tool.
+const cursorVersion = 0x81 // no version of a wire.Cursor
+
+// maxCursor bounds the text of one.
+const maxCursor = maxWaited * (topic.MaxCursor + 16) * 2
+
+var encoding = base64.RawURLEncoding.Strict()
+
+// cursorOf joins the cursors of what a call waited for, each as JSON, as JSON. Each stands under its key, so
+// that the next call may have the event types in another order, or others. It is kept short: models copy it.
+func cursorOf(keys []key, each []polling.Answer) []byte {
+	b := []byte{cursorVersion}
+	for i, k := range keys {
+		var text string
+		if json.Unmarshal(each[i].Cursor, &text) != nil || text == "" {
+			continue // a type without replay has none
+		}
+		b = append(b, k[:]...)
+		raw, err := encoding.DecodeString(text) // as wire.Cursor writes them
+		if err != nil {
+			continue
+		}
+		b = binary.AppendUvarint(b, uint64(len(raw)))
+		b = append(b, raw...)
+	}
+	return frame.AppendString(nil, encoding.EncodeToString(b))
+}
+
+// places are the cursors in one of the wait tool.
+type places map[key]string
+
+// of is where an element goes on, nil for now. One whose arguments are new goes on from the place of its event type,
+// the earliest of several: an occurrence may then come again, but none is missed. A check's place is for its arguments
+// alone; it is found stale, and the caller hears that (CUR-7).
+func (p places) of(k key, name uint32) *string {
+	if at, ok := p[k]; ok {
+		return &at
+	}
+	var place *string
+	var earliest uint64
+	for _, at := range p {
+		if c, err := topic.ParseCursor(at); err == nil && c.Name == name && (place == nil || c.Position < earliest) {
+			place, earliest = &at, c.Position
+		}
+	}
+	return place
+}
+
+// parseCursor reads the cursors in one of the wait tool. What is none of ours says lost: waiting starts now, and
+// the caller hears that it may have missed something (CUR-7).
+func parseCursor(text *string) (at places, lost bool) {
+	if text == nil {
+		return nil, false
+	}
+	if len(*text) > maxCursor || strings.ContainsAny(*text, "\r\n") {
+		return nil, true
+	}
+	b, err := encoding.DecodeString(*text)
+	if err != nil || len(b) == 0 || b[0] != cursorVersion {
+		return nil, true
+	}
+	at = places{}
+	for b = b[1:]; len(b) > 0; {
+		var k key
+		if copy(k[:], b) < len(k) {
+			return nil, true
+		}
+		b = b[len(k):]
+		raw, rest, ok := takeBytes(b)
+		if !ok || len(at) == maxWaited {
+			return nil, true
+		}
+		at[k], b = encoding.EncodeToString(raw), rest
+	}
+	return at, false
+}
+
+// takeBytes takes bytes with their length before them.
+func takeBytes(b []byte) (taken, rest []byte, ok bool) {
+	n, size := binary.Uvarint(b)
+	if size <= 0 || n > uint64(len(b)-size) {
+		return nil, nil, false
+	}
+	return b[size : size+int(n)], b[size+int(n):], true
+}

@@ -1,0 +1,127 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/validate"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/shard"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+// sequencing is the duty of who owns the outbox.
+func (c *cluster) sequencing(o engine.Outbox) shard.Duty {
+	c.server.metrics.rejected.Add(context.Background(), 0) // there from the start, so that the first one is an increase
+	j := judge{server: c.server, store: c.store, schemas: map[string]*validate.Schema{}}
+	return shard.Sequencing(o, j.judge, func(n int) {
+		c.server.metrics.rejected.Add(context.Background(), int64(n))
+	}, c.server.options.Logger)
+}
+
+// A judge holds what comes by an outbox to what Emit takes: any role that may insert there wrote it (REP-20).
+// It is for one goroutine.
+type judge struct {
+	server  *Server
+	store   engine.Shared
+	schemas map[string]*validate.Schema // by fingerprint; nil for one that does not compile
+}
+
+// judge is the check of [engine.Outbox].
+func (j *judge) judge(ctx context.Context, o store.Outgoing) (fault, err error) {
+	if err := wire.CheckEventName(o.Log); err != nil {
+		return err, nil
+	}
+	if err := topic.Sound(&o.Entry); err != nil {
+		return err, nil
+	}
+	s := j.server
+	s.mu.Lock()
+	et := s.types[o.Log]
+	s.mu.Unlock()
+	if et == nil {
+		return nil, nil // others serve it
+	}
+	d := et.current()
+	if d == nil {
+		return nil, nil
+	}
+	if n := len(o.Entry.Data) + len(o.Entry.Meta); d.Webhooks() && n > wire.MaxPayload {
+		return tooLarge(n), nil
+	}
+	if _, fault = d.encodable(o.Entry.Data); fault == nil || errors.Is(fault, events.ErrTooLarge) || d.payload == nil {
+		return fault, nil
+	}
+	fits, err := j.elsewhere(ctx, d, o.Entry.Data)
+	if err != nil || fits {
+		return nil, err
+	}
+	return fault, nil
+}
+
+// elsewhere tells that the payload is valid under schemas that another build has of the type (REP-16).
+func (j *judge) elsewhere(ctx context.Context, d *definition, data []byte) (bool, error) {
+	value, err := validate.Decode(data)
+	if err != nil {
+		return false, nil
+	}
+	known, err := j.store.History(ctx, d.info.Name)
+	if err != nil {
+		return false, fmt.Errorf("reading the history of schemas of %s: %w", d.info.Name, err)
+	}
+	for _, v := range known {
+		schema, ok := j.schemas[v.Fingerprint]
+		if !ok {
+			if schema, err = validate.Compile(v.PayloadSchema); err != nil {
+				schema = nil
+			}
+			j.schemas[v.Fingerprint] = schema
+		}
+		if v.Fingerprint != d.Fingerprint() && schema != nil && schema.ValidateValue(value) == nil {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// outbox is the store's; nil where it has none.
+func (a *admin) outbox() engine.Outbox {
+	o, _ := a.s.options.Store.(engine.Outbox)
+	return o
+}
+
+func (a *admin) Rejected(ctx context.Context, after int64, limit int) ([]operator.Rejected, error) {
+	o := a.outbox()
+	if o == nil {
+		return nil, nil
+	}
+	return o.Rejected(ctx, after, limit)
+}
+
+func (a *admin) PutBack(ctx context.Context, id int64) error {
+	return a.rejected(ctx, id, engine.Outbox.PutBack)
+}
+
+func (a *admin) Drop(ctx context.Context, id int64) error {
+	return a.rejected(ctx, id, engine.Outbox.Drop)
+}
+
+func (a *admin) rejected(ctx context.Context, id int64, do func(engine.Outbox, context.Context, int64) (bool, error)) error {
+	o, found := a.outbox(), false
+	if o != nil {
+		var err error
+		if found, err = do(o, ctx, id); err != nil {
+			return err
+		}
+	}
+	if !found {
+		return fault.NotFound("occurrence")
+	}
+	return nil
+}

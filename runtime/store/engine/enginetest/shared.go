@@ -1,0 +1,322 @@
+// Package enginetest is the suite of what stores offer to the runtime (package engine): [TestShared] for stores
+// that processes share, [TestActions], [TestAttempts], [TestSchedules]. The package makes no promise of
+// compatibility.
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
+)
+
+// Shared is what the suite of [engine.Shared] needs of an implementation.
+type Shared struct {
+	// Open returns two openers of one new store, as two processes have them.
+	Open func(t *testing.T) (a, b engine.Shared)
+	// Slow makes every later change of a subscription's record take a moment, after the hold was
+	// checked and before the change can be seen.
+	Slow func(t *testing.T, s engine.Shared)
+	// Run runs a test; nil stands for f(t). A store in memory gives synctest.Test.
+	Run func(t *testing.T, f func(t *testing.T))
+	// Begin begins a transaction of an author's; nil when the store has no outbox.
+	Begin func(t *testing.T, s engine.Shared) Transaction
+}
+
+// A Transaction is an author's, with occurrences in it.
+type Transaction interface {
+	Emit(p store.Prepared) error
+	Commit() error
+	Rollback() error
+}
+
+// TestShared runs the suite for two openers of one store.
+func TestShared(t *testing.T, o Shared) {
+	if o.Run == nil {
+		o.Run = func(t *testing.T, f func(t *testing.T)) { f(t) }
+	}
+	for _, c := range []struct {
+		name string
+		run  func(t *testing.T, a, b engine.Shared)
+	}{
+		{"REP-1, REP-2: appends of two are told to both, in order, once, the own ones before Append returns", sharedOrder},
+		{"REP-2: opening a log late tells of what comes after", sharedLate},
+		{"REP-3: a position that another appended is found by asking", sharedCatchUp},
+		{"REP-4: of two that append one id at once one appends", sharedOnce},
+		{"REP-6: leases have growing fences and end for good", sharedLeases},
+		{"REP-8: a lease that has run out is not renewed", sharedExpired},
+		{"REP-6: the number of shards is fixed when a topic is first seen", sharedEstablish},
+		{"REP-6: one of many claims of a shard wins", sharedClaim},
+		{"REP-7: every write of an owner whose hold is not current is fenced", sharedFences},
+		{"REP-10: marks and concerns are kept per log and shard", sharedMarks},
+		{"REP-13: states are swapped", sharedStates},
+		{"REP-13: what two openers claim at once one does", sharedActions},
+		{"REP-16: histories of schemas grow by one at a time", sharedHistory},
+		{"CUR-8: what another appended, and what retention deleted last, proves what it is", sharedProof},
+		{"retention follows the options of the last opening", sharedRetention},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o.Run(t, func(t *testing.T) {
+				a, b := o.Open(t)
+				c.run(t, a, b)
+			})
+		})
+	}
+	for _, c := range quotas {
+		t.Run(c.name, func(t *testing.T) {
+			o.Run(t, func(t *testing.T) {
+				a, b := o.Open(t)
+				c.run(t, a, b)
+			})
+		})
+	}
+	t.Run("REP-7: a claim that comes between check and write waits for the write", func(t *testing.T) {
+		o.Run(t, func(t *testing.T) {
+			a, b := o.Open(t)
+			sharedClaimBetween(t, a, b, func() { o.Slow(t, a) })
+		})
+	})
+	if o.Begin == nil {
+		return
+	}
+	for _, c := range []struct {
+		name string
+		run  func(t *testing.T, a, b engine.Shared, begin func(t *testing.T, s engine.Shared) Transaction)
+	}{
+		{"REP-20: visible after the commit, in order, and gone with a rollback", sharedOutbox},
+		{"REP-20: a transaction that commits late is not passed over", sharedOutboxLate},
+		{"REP-20, OCC-5: an id that stands is not appended again", sharedOutboxOnce},
+		{"REP-20: what is no occurrence is put aside, and holds up nothing", sharedOutboxRejects},
+		{"REP-7: only the outbox's owner moves it", sharedOutboxFence},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o.Run(t, func(t *testing.T) {
+				a, b := o.Open(t)
+				c.run(t, a, b, o.Begin)
+			})
+		})
+	}
+}
+
+// Records are what quotas bound: a part of [engine.Shared].
+type Records interface {
+	store.SubscriptionStore
+	Admit(ctx context.Context, s store.Subscription, q engine.Quota) (revision uint64, err error)
+	AdmitVerification(ctx context.Context, v store.Verification, q engine.Quota) error
+}
+
+var quotas = []struct {
+	name string
+	run  func(t *testing.T, a, b Records)
+}{
+	{"REP-12: two openers together never exceed a quota", sharedQuota},
+	{"REP-12: nor one of verifications", sharedVerificationQuota},
+}
+
+// TestQuotas runs the part of the suite that is about quotas; open returns two openers of one new store.
+func TestQuotas(t *testing.T, open func(t *testing.T) (a, b Records)) {
+	for _, c := range quotas {
+		t.Run(c.name, func(t *testing.T) {
+			a, b := open(t)
+			c.run(t, a, b)
+		})
+	}
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func is(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("error %v, want %v", err, want)
+	}
+}
+
+// eventually waits until a condition holds; only a hang fails.
+func eventually(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func sharedQuota(t *testing.T, a, b Records) {
+	const own, all, tries = 3, 5, 6
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	admitted := map[string][]store.Subscription{}
+	refused := map[bool]int{}
+	for i, s := range []Records{a, b} {
+		for _, principal := range []string{"alice", "bob"} {
+			for n := range tries {
+				wg.Go(func() {
+					sub := ofShard(fmt.Sprintf("sub_%s_%d_%d", principal, i, n), 0)
+					sub.Principal = principal
+					revision, err := s.Admit(context.Background(), sub, engine.Quota{Own: own, All: all})
+					mu.Lock()
+					defer mu.Unlock()
+					var q *engine.QuotaError
+					switch {
+					case err == nil && revision > 0:
+						admitted[principal] = append(admitted[principal], sub)
+					case errors.As(err, &q) && errors.Is(err, engine.ErrQuota):
+						refused[q.Own]++
+					default:
+						t.Errorf("Admit = %d, %v", revision, err)
+					}
+				})
+			}
+		}
+	}
+	wg.Wait()
+	if n := len(admitted["alice"]) + len(admitted["bob"]); n != all || len(admitted["alice"]) > own || len(admitted["bob"]) > own {
+		t.Fatalf("%d and %d were admitted, %v refused", len(admitted["alice"]), len(admitted["bob"]), refused)
+	}
+	ctx := t.Context()
+	for principal, subs := range admitted {
+		if mine, sum, err := b.CountSubscriptions(ctx, principal); mine != len(subs) || sum != all || err != nil {
+			t.Fatalf("%s has %d of %d, %v", principal, mine, sum, err)
+		}
+	}
+	full := "alice"
+	if len(admitted[full]) < own {
+		full = "bob"
+	}
+	first := admitted[full][0]
+	// A refresh takes nothing of the quota, nor does a new generation of the same key.
+	first.Revision = 1
+	first.Revision = check.Must(b.Admit(ctx, first, engine.Quota{Own: own, All: all}))(t)
+	first.Generation++
+	first.Revision = check.Must(a.Admit(ctx, first, engine.Quota{Own: own, All: all}))(t)
+	ok(t, b.DeleteSubscription(ctx, first.ID, first.Generation))
+	ok(t, b.DeleteSubscription(ctx, first.ID, first.Generation))
+	for i := range 2 {
+		sub := ofShard(fmt.Sprint("sub_again_", i), 0)
+		sub.Principal = full
+		if _, err := a.Admit(ctx, sub, engine.Quota{Own: own, All: all}); (err == nil) != (i == 0) {
+			t.Fatalf("after one was deleted, admitting number %d: %v", i+1, err)
+		}
+	}
+}
+
+func sharedVerificationQuota(t *testing.T, a, b Records) {
+	ctx := t.Context()
+	q := engine.Quota{Own: 3, All: 4}
+	var admitted atomic.Int32
+	var wg sync.WaitGroup
+	for i, s := range []Records{a, b} {
+		for n := range 4 {
+			wg.Go(func() {
+				err := s.AdmitVerification(ctx, store.Verification{Principal: "alice", URL: fmt.Sprint(i, n), Until: check.At(1)}, q)
+				if err == nil {
+					admitted.Add(1)
+				} else if !errors.Is(err, engine.ErrQuota) {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if admitted.Load() != 3 {
+		t.Fatalf("%d were admitted", admitted.Load())
+	}
+	ok(t, b.AdmitVerification(ctx, store.Verification{Principal: "bob", URL: "u"}, q))
+	ok(t, b.AdmitVerification(ctx, store.Verification{Principal: "bob", URL: "u", Method: "again"}, q))
+	is(t, a.AdmitVerification(ctx, store.Verification{Principal: "bob", URL: "v"}, q), engine.ErrQuota)
+	if n, err := a.SweepVerifications(ctx, check.At(2), 2); n != 2 || err != nil {
+		t.Fatalf("swept %d, %v", n, err)
+	}
+	ok(t, a.DeleteVerification(ctx, "bob", "u"))
+	ok(t, a.DeleteVerification(ctx, "bob", "u"))
+	if own, all, err := b.CountVerifications(ctx, "alice"); own != 1 || all != 1 || err != nil {
+		t.Fatalf("%d of %d, %v", own, all, err)
+	}
+}
+
+func sharedStates(t *testing.T, a, b engine.Shared) {
+	ctx := t.Context()
+	s := engine.State{Key: "terminated/x", Value: []byte(`{"n":1}`)}
+	s.Revision = check.Must(a.PutState(ctx, s))(t)
+	_, err := b.PutState(ctx, engine.State{Key: s.Key})
+	is(t, err, store.ErrConflict)
+	_, err = b.PutState(ctx, engine.State{Key: "none", Revision: 1})
+	is(t, err, store.ErrConflict)
+	s.Value = []byte(`{"n":2}`)
+	s.Revision = check.Must(b.PutState(ctx, s))(t)
+	for _, key := range []string{"terminated/a", "paused/x", "terminated_"} {
+		check.Must(a.PutState(ctx, engine.State{Key: key, Value: []byte(`0`)}))(t)
+	}
+	all := check.Must(a.States(ctx, "terminated/", "", 10))(t)
+	if len(all) != 2 || all[0].Key != "terminated/a" || string(all[1].Value) != `{"n":2}` || all[1].Revision != s.Revision {
+		t.Fatalf("states %+v", all)
+	}
+	if page := check.Must(a.States(ctx, "", all[0].Key, 1))(t); len(page) != 1 || page[0].Key != s.Key {
+		t.Fatalf("page %+v", page)
+	}
+	is(t, a.DeleteState(ctx, s.Key, s.Revision-1), store.ErrConflict)
+	ok(t, a.DeleteState(ctx, s.Key, s.Revision))
+	if all := check.Must(b.States(ctx, "terminated/", "", 10))(t); len(all) != 1 {
+		t.Fatalf("states after a deletion %+v", all)
+	}
+}
+
+func sharedHistory(t *testing.T, a, b engine.Shared) {
+	ctx := t.Context()
+	v := func(i int) engine.SchemaVersion {
+		return engine.SchemaVersion{Fingerprint: fmt.Sprint("f", i), InputSchema: []byte(`{}`), PayloadSchema: []byte(`{"n":1}`), Floor: store.Position(i)}
+	}
+	if h := check.Must(a.History(ctx, "event"))(t); len(h) != 0 {
+		t.Fatalf("history %v", h)
+	}
+	ok(t, a.AddSchema(ctx, "event", v(0), 0))
+	is(t, b.AddSchema(ctx, "event", v(1), 0), store.ErrConflict)
+	is(t, b.AddSchema(ctx, "event", v(1), 2), store.ErrConflict)
+	ok(t, b.AddSchema(ctx, "event", v(1), 1))
+	ok(t, a.AddSchema(ctx, "other", v(7), 0))
+	var won atomic.Int32
+	var wg sync.WaitGroup
+	for i, s := range []engine.Shared{a, b, a, b} {
+		wg.Go(func() {
+			switch err := s.AddSchema(ctx, "event", v(10+i), 2); {
+			case err == nil:
+				won.Add(1)
+			case !errors.Is(err, store.ErrConflict):
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	h := check.Must(b.History(ctx, "event"))(t)
+	if won.Load() != 1 || len(h) != 3 {
+		t.Fatalf("%d won, history %+v", won.Load(), h)
+	}
+	check.Equal(t, h[:2], []engine.SchemaVersion{v(0), v(1)})
+}
+
+func sharedActions(t *testing.T, a, b engine.Shared) {
+	x, isOne := a.(engine.Actions)
+	y, isToo := b.(engine.Actions)
+	if !isOne || !isToo {
+		t.Skip("it remembers no actions")
+	}
+	claimTogether(t, x, y)
+	claim(t, x, "a", "request", true)
+	ok(t, x.FinishAction(t.Context(), "a", []byte("outcome")))
+	if got := claim(t, y, "a", "request", false); string(got.Request) != "request" || string(got.Outcome) != "outcome" {
+		t.Errorf("the other has %+v", got)
+	}
+}

@@ -1,0 +1,38 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// An Outbox is a [Shared] store that takes occurrences within transactions of the author. See
+// REP-20.
+type Outbox interface {
+	// Sequence moves up to limit occurrences from the outbox to their logs, in order of their ids:
+	// all that are visible, whatever was moved before. Appending and deleting are one step. A log that
+	// cannot be appended to holds up no other. The hold is of OutboxTopic.
+	//
+	// What cannot be read, is for a log that no server has opened or that is the servers' own, or is
+	// refused by check, is put aside with the reason and reaches no log. check returns what is wrong
+	// with an occurrence, or an error when that cannot be told now.
+	Sequence(ctx context.Context, h Hold, limit int, check func(context.Context, store.Outgoing) (fault, err error)) (Sequenced, error)
+	// Rejected returns up to limit occurrences that were put aside, with ids above after, in order.
+	Rejected(ctx context.Context, after int64, limit int) ([]operator.Rejected, error)
+	// PutBack moves an occurrence that was put aside to the end of the outbox, where it is looked at
+	// again, and Drop deletes it. found is false when there is none with that id.
+	PutBack(ctx context.Context, id int64) (found bool, err error)
+	Drop(ctx context.Context, id int64) (found bool, err error)
+}
+
+// ForNobody reports whether an occurrence has targets, and none of them: it is not to be appended.
+func ForNobody(e *store.Entry) bool { return e.Targets != nil && len(e.Targets) == 0 }
+
+// Sequenced is what a step of [Outbox.Sequence] came to.
+type Sequenced struct {
+	// More tells that there may be more to do at once.
+	More bool
+	// Rejected is how many occurrences were put aside.
+	Rejected int
+}

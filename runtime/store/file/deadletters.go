@@ -1,0 +1,113 @@
+package file
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/journal"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/letters"
+)
+
+// A deadLetter has its bytes as they came, which JSON in JSON would not keep.
+type deadLetter struct {
+	store.DeadLetter
+	Data []byte `json:"data,omitempty"`
+	Meta []byte `json:"meta,omitempty"`
+}
+
+// readLetters takes the dead letters from the journal.
+func (c *Cursors) readLetters() error {
+	if value, ok := c.journal.Get(kindLast, ""); ok {
+		if err := json.Unmarshal(value, &c.letters.Last); err != nil {
+			return fmt.Errorf("corrupted: %s: %w", kindLast, err)
+		}
+	}
+	for _, e := range c.journal.All(kindLetter) {
+		var d deadLetter
+		if err := json.Unmarshal(e.Value, &d); err != nil || strconv.FormatUint(d.Sequence, 10) != e.Key {
+			return fmt.Errorf("corrupted: %s %q has sequence %d: %v", kindLetter, e.Key, d.Sequence, err)
+		}
+		d.DeadLetter.Data, d.DeadLetter.Meta = d.Data, d.Meta
+		c.letters.Letters = append(c.letters.Letters, d.DeadLetter)
+		c.letters.Last = max(c.letters.Last, d.Sequence)
+	}
+	slices.SortFunc(c.letters.Letters, func(a, b store.DeadLetter) int { return cmp.Compare(a.Sequence, b.Sequence) })
+	return nil
+}
+
+// changeLetters applies a change and writes what differs, or leaves all as it was.
+func (c *Cursors) changeLetters(ctx context.Context, change func(*letters.List) (sequence uint64, err error)) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next := c.letters.Clone()
+	sequence, err := change(&next)
+	if sequence == 0 || err != nil {
+		return false, err
+	}
+	e := journal.Entry{Kind: kindLetter, Key: strconv.FormatUint(sequence, 10)}
+	entries := []journal.Entry{e}
+	if d, ok := next.Get(sequence); ok {
+		if entries[0].Value, err = json.Marshal(deadLetter{d, d.Data, d.Meta}); err != nil {
+			return false, err
+		}
+	} else { // no sequence is given twice
+		entries = []journal.Entry{{Kind: kindLast, Value: strconv.AppendUint(nil, next.Last, 10)}, e}
+	}
+	if err := c.journal.Put(entries...); err != nil {
+		return false, fmt.Errorf("saving dead letters: %w", err)
+	}
+	c.letters = next
+	return true, nil
+}
+
+// PutDeadLetter implements [store.DeadLetterStore].
+func (c *Cursors) PutDeadLetter(ctx context.Context, d store.DeadLetter, limit int) error {
+	_, err := c.changeLetters(ctx, func(l *letters.List) (uint64, error) { return l.Put(d, limit) })
+	return err
+}
+
+// DeadLetters implements [store.DeadLetterStore].
+func (c *Cursors) DeadLetters(ctx context.Context, after uint64, limit int) ([]store.DeadLetter, error) {
+	return c.findLetters(ctx, after, limit, func(store.DeadLetter) bool { return true })
+}
+
+// DueDeadLetters implements [store.DeadLetterStore].
+func (c *Cursors) DueDeadLetters(ctx context.Context, key string, after uint64, limit int) ([]store.DeadLetter, error) {
+	return c.findLetters(ctx, after, limit, func(d store.DeadLetter) bool { return d.Due && d.Key == key })
+}
+
+func (c *Cursors) findLetters(ctx context.Context, after uint64, limit int, match func(store.DeadLetter) bool) ([]store.DeadLetter, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.letters.After(after, limit, match), nil
+}
+
+// RetryDeadLetter implements [store.DeadLetterStore].
+func (c *Cursors) RetryDeadLetter(ctx context.Context, sequence uint64) (found bool, err error) {
+	return c.changeLetter(ctx, sequence, (*letters.List).Retry)
+}
+
+// DeleteDeadLetter implements [store.DeadLetterStore].
+func (c *Cursors) DeleteDeadLetter(ctx context.Context, sequence uint64) (found bool, err error) {
+	return c.changeLetter(ctx, sequence, (*letters.List).Delete)
+}
+
+func (c *Cursors) changeLetter(ctx context.Context, sequence uint64, change func(l *letters.List, sequence uint64) bool) (found bool, err error) {
+	return c.changeLetters(ctx, func(l *letters.List) (uint64, error) {
+		if !change(l, sequence) {
+			return 0, nil
+		}
+		return sequence, nil
+	})
+}

@@ -1,0 +1,156 @@
+// Package check has what the suites of stores, storetest and enginetest, have in common.
+package check
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// Must fails the test on an error and returns the value.
+func Must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// At is a time that every store can keep: whole microseconds, no monotonic reading.
+func At(second int) time.Time { return time.Unix(1_800_000_000+int64(second), 123_456_000) }
+
+// Subscription makes a record with that id in which every field is set.
+func Subscription(id string) store.Subscription {
+	return store.Subscription{
+		ID: id, Principal: "alice", URL: "https://receiver.example/hooks/1", Event: "incident.created",
+		Arguments:  json.RawMessage(`{"severity":"P1"}`),
+		Secrets:    []store.Secret{{Key: []byte("new-secret-of-thirty-two-bytes--")}, {Key: []byte("old"), NotAfter: At(300)}},
+		Codes:      1,
+		Generation: 1<<63 + 5, // generations use all 64 bits
+		CreatedAt:  At(0), RefreshedAt: At(1), ExpiresAt: At(2), Truncated: true, NotBefore: At(6), PausedAt: At(7),
+		Progress: store.Progress{Epoch: 1<<64 - 1, Base: 7, Settled: []store.Span{{From: 9, To: 9}, {From: 12, To: 20}}, Upstream: "u7"},
+		Health:   store.Health{Suspended: true, SuspendedAt: At(3), FailedSince: At(4), LastDeliveryAt: At(5), LastError: "timeout"},
+	}
+}
+
+// Put stores the record and returns it with its revision.
+func Put(t *testing.T, s store.SubscriptionStore, sub store.Subscription) store.Subscription {
+	t.Helper()
+	revision, err := s.PutSubscription(t.Context(), sub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sub.Revision = revision
+	return sub
+}
+
+// Get returns the record of an id that has one.
+func Get(t *testing.T, s store.SubscriptionStore, id string) store.Subscription {
+	t.Helper()
+	sub, ok, err := s.Subscription(t.Context(), id)
+	if err != nil || !ok {
+		t.Fatalf("subscription %s: found %v, error %v", id, ok, err)
+	}
+	return sub
+}
+
+// Equal reports how two values differ.
+func Equal(t *testing.T, got, want any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got)\n%s", d)
+	}
+}
+
+// Entry makes an entry with that id.
+func Entry(id string) store.Entry {
+	return store.Entry{EventID: id, Timestamp: events.NewTime(time.Now()), Data: json.RawMessage(`{"id":` + strconv.Quote(id) + `}`)}
+}
+
+// OpenLog opens a log.
+func OpenLog(t *testing.T, s store.Store, name string, o store.LogOptions) store.EventLog {
+	t.Helper()
+	l, err := s.OpenLog(t.Context(), name, o)
+	if err != nil {
+		t.Fatalf("OpenLog(%q): %v", name, err)
+	}
+	return l
+}
+
+// Add appends n entries, which are named after their positions.
+func Add(t *testing.T, l store.EventLog, n int) {
+	t.Helper()
+	_, head := Bounds(t, l)
+	for i := range n {
+		want := head + store.Position(i) + 1
+		p, err := l.Append(t.Context(), Entry(fmt.Sprint("e", want)))
+		if err != nil || p != want {
+			t.Fatalf("Append = %d, %v; want %d", p, err, want)
+		}
+	}
+}
+
+// Read reads from a log.
+func Read(t *testing.T, l store.EventLog, after store.Position, limit int) store.Batch {
+	t.Helper()
+	b, err := l.Read(t.Context(), after, limit)
+	if err != nil {
+		t.Fatalf("Read(%d, %d): %v", after, limit, err)
+	}
+	return b
+}
+
+// Bounds asks for the bounds of a log.
+func Bounds(t *testing.T, l store.EventLog) (oldest, head store.Position) {
+	t.Helper()
+	oldest, head, err := l.Bounds(context.Background())
+	if err != nil {
+		t.Errorf("Bounds: %v", err)
+	}
+	return oldest, head
+}
+
+// Proof asks for the proof of a position.
+func Proof(t *testing.T, l store.EventLog, p store.Position) uint32 {
+	t.Helper()
+	n, err := l.Proof(t.Context(), p)
+	if err != nil {
+		t.Fatalf("Proof(%d): %v", p, err)
+	}
+	return n
+}
+
+// Once expects of AppendOnce the position, and whether the entry is fresh.
+func Once(t *testing.T, l store.EventLog, e store.Entry, above, want store.Position, wantFresh bool) {
+	t.Helper()
+	p, fresh, err := l.AppendOnce(t.Context(), e, above)
+	if err != nil || p != want || fresh != wantFresh {
+		t.Fatalf("AppendOnce(%s for %q above %d) = %d, %v, %v; want %d, %v", e.EventID, e.Targets, above, p, fresh, err, want, wantFresh)
+	}
+}
+
+// Reused expects the refusal of an id that stands with other data.
+func Reused(t *testing.T, l store.EventLog, e store.Entry, above, want store.Position) {
+	t.Helper()
+	p, fresh, err := l.AppendOnce(t.Context(), e, above)
+	if p != want || fresh || !errors.Is(err, events.ErrIDReused) {
+		t.Fatalf("AppendOnce(%s) with other data = %d, %v, %v; want %d, false, ErrIDReused", e.EventID, p, fresh, err, want)
+	}
+}
+
+// With returns the entry with other data.
+func With(e store.Entry, data string) store.Entry {
+	e.Data = json.RawMessage(data)
+	return e
+}

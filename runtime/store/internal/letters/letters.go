@@ -1,0 +1,105 @@
+// Package letters is the list of dead letters that the stores in memory and in a file have.
+package letters
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// A List holds letters in the order of their sequences. The zero value is empty.
+type List struct {
+	// Last is the highest sequence that was assigned.
+	Last uint64
+	// Letters are the letters; their slices are never changed.
+	Letters []store.DeadLetter
+}
+
+// Put is [store.DeadLetterStore].PutDeadLetter. It returns the sequence of the letter, 0 if there is none to change.
+func (l *List) Put(d store.DeadLetter, limit int) (sequence uint64, err error) {
+	d.Data, d.Meta = bytes.Clone(d.Data), bytes.Clone(d.Meta)
+	if d.Sequence != 0 {
+		i, ok := l.find(d.Sequence)
+		if !ok {
+			return 0, nil
+		}
+		l.Letters[i] = d
+		return d.Sequence, nil
+	}
+	of := 0
+	for i, o := range l.Letters {
+		if o.Key != d.Key {
+			continue
+		}
+		of++
+		if d.EventID != "" && o.EventID == d.EventID {
+			d.Sequence = o.Sequence
+			l.Letters[i] = d
+			return d.Sequence, nil
+		}
+	}
+	if of >= limit {
+		return 0, store.ErrDeadLettersFull
+	}
+	l.Last++
+	d.Sequence = l.Last
+	l.Letters = append(l.Letters, d)
+	return d.Sequence, nil
+}
+
+// Get returns the letter with a sequence.
+func (l *List) Get(sequence uint64) (d store.DeadLetter, ok bool) {
+	i, ok := l.find(sequence)
+	if ok {
+		d = l.Letters[i]
+	}
+	return d, ok
+}
+
+// After returns up to limit letters above a sequence that match.
+func (l *List) After(after uint64, limit int, match func(store.DeadLetter) bool) (found []store.DeadLetter) {
+	for _, d := range l.Letters {
+		if len(found) >= limit {
+			break
+		}
+		if d.Sequence > after && match(d) {
+			d.Data, d.Meta = bytes.Clone(d.Data), bytes.Clone(d.Meta)
+			found = append(found, d)
+		}
+	}
+	return found
+}
+
+// Retry is [store.DeadLetterStore].RetryDeadLetter.
+func (l *List) Retry(sequence uint64) bool {
+	i, ok := l.find(sequence)
+	if ok {
+		l.Letters[i].Due = true
+	}
+	return ok
+}
+
+// Delete is [store.DeadLetterStore].DeleteDeadLetter.
+func (l *List) Delete(sequence uint64) bool {
+	i, ok := l.find(sequence)
+	if ok {
+		l.Letters = slices.Delete(l.Letters, i, i+1)
+	}
+	return ok
+}
+
+// Clone returns a list that changes apart.
+func (l *List) Clone() List { return List{Last: l.Last, Letters: slices.Clone(l.Letters)} }
+
+func (l *List) find(sequence uint64) (int, bool) {
+	return slices.BinarySearchFunc(l.Letters, sequence, func(d store.DeadLetter, sequence uint64) int {
+		switch {
+		case d.Sequence < sequence:
+			return -1
+		case d.Sequence > sequence:
+			return 1
+		}
+		return 0
+	})
+}

@@ -1,0 +1,58 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+// A life is one of the store's: logs and fences of another one mean nothing in it.
+type life struct {
+	generation int64
+	salt       int64 // tells lives apart that begin with one generation; 0 until an epoch was begun
+}
+
+// BeginEpochs begins a new epoch of every log, as belongs to putting back an older copy of the
+// database: clients whose cursors are of before then begin again at the oldest event and are told
+// so, webhook subscriptions too, and leases of before are over. It may be called while processes
+// serve; they go on in the new epochs within [Options.Poll]. In SQL it is SELECT mcpe.begin_epochs().
+// See CUR-8, REP-19.
+func (s *Store) BeginEpochs(ctx context.Context) error {
+	known, _ := s.life()
+	err := s.attempt(ctx, func(ctx context.Context) error {
+		if _, err := s.pool.Exec(ctx, s.in(`SELECT @.begin_epochs($1)`), known.generation); err != nil {
+			return err
+		}
+		return s.enter(ctx)
+	})
+	return uncertain(err)
+}
+
+// rewound begins new epochs because the database was put back to an older state than a log has told
+// of, unless another process has done so since the store's life was as given. It always fails.
+func (s *Store) rewound(ctx context.Context, as life, log string, has, told store.Position) error {
+	raised := false
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		var now life
+		err := tx.QueryRow(ctx, s.in(`SELECT generation, salt FROM @.store FOR UPDATE`)).Scan(&now.generation, &now.salt)
+		if err != nil || now != as {
+			return err
+		}
+		raised = true
+		_, err = tx.Exec(ctx, s.in(`SELECT @.begin_epochs()`))
+		return err
+	})
+	if err != nil {
+		return classify(err)
+	}
+	if raised {
+		s.options.Logger.Warn("mcp events: the database was put back to an older state, logs begin new epochs", "log", log, "head", has, "told", told)
+	}
+	if err := s.enter(ctx); err != nil {
+		return classify(err)
+	}
+	return engine.ErrNewEpoch
+}

@@ -1,0 +1,1 @@
+ALTER TABLE @.subscriptions ADD COLUMN paused_at bigint NOT NULL DEFAULT 0;

@@ -1,0 +1,1 @@
+ALTER TABLE @.subscriptions ADD COLUMN schema text NOT NULL DEFAULT '';

@@ -1,0 +1,301 @@
+package postgres_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
+)
+
+// whole takes every occurrence whose data is JSON.
+func whole(_ context.Context, o store.Outgoing) (fault, err error) {
+	if !json.Valid(o.Entry.Data) {
+		return errors.New("no JSON"), nil
+	}
+	return nil, nil
+}
+
+// An outbox is a store's, with its owner.
+type outbox struct {
+	*postgres.Store
+	t    *testing.T
+	hold engine.Hold
+}
+
+func newOutbox(t *testing.T, s *postgres.Store) outbox {
+	t.Helper()
+	ctx := t.Context()
+	if _, err := s.Establish(ctx, engine.OutboxTopic, 1); err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.Join(ctx, "sequencer", time.Minute, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := engine.Hold{Shard: engine.Shard{Topic: engine.OutboxTopic}, Fence: l.Fence}
+	if won, err := s.Claim(ctx, l.Fence, []engine.Hold{{Shard: h.Shard}}); err != nil || len(won) != 1 {
+		t.Fatal(won, err)
+	}
+	return outbox{s, t, h}
+}
+
+// drain moves what waits.
+func (o outbox) drain() (rejected int) {
+	o.t.Helper()
+	for {
+		done, err := o.Sequence(o.t.Context(), o.hold, 512, whole)
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		if rejected += done.Rejected; !done.More {
+			return rejected
+		}
+	}
+}
+
+func ids(t *testing.T, l store.EventLog) (ids []string) {
+	t.Helper()
+	if _, err := l.(engine.Log).CatchUp(t.Context(), 1<<40); err != nil {
+		t.Fatal(err)
+	}
+	b, err := l.Read(t.Context(), 0, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range b.Entries {
+		ids = append(ids, e.EventID)
+	}
+	return ids
+}
+
+func named(t *testing.T, s *postgres.Store, name string) store.EventLog {
+	t.Helper()
+	l, err := s.OpenLog(t.Context(), name, store.LogOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// row is what writes one into the outbox by SQL; every member is text of SQL.
+func row(schema, log, id, timestamp, data, meta, targets, above string) string {
+	return fmt.Sprintf(`INSERT INTO %s.outbox (log, event_id, timestamp, data, meta, targets, once, above) VALUES (%s, %s, %s, %s, %s, %s, false, %s)`,
+		schema, log, id, timestamp, data, meta, targets, above)
+}
+
+const goodTime = `'2026-01-01T00:00:00Z'`
+
+// K2, K3: a row with any kind of damage is put aside and holds up nothing, 600 of them in front neither; an
+// empty value counts as NULL.
+func TestREP20DamagedRows(t *testing.T) {
+	t.Parallel()
+	schema := pgtest.Schema(t)
+	o := newOutbox(t, open(t, schema, postgres.Options{}))
+	l, other := named(t, o.Store, "log"), named(t, o.Store, "other")
+	named(t, o.Store, engine.ControlLog)
+	for _, c := range []struct{ name, sql, reason string }{
+		{"a timestamp", row(schema, `'log'`, `'x'`, `'not a time'`, `'{}'`, `NULL`, `NULL`, `0`), "timestamp"},
+		{"a year", row(schema, `'log'`, `'x'`, `'99999-01-01T00:00:00Z'`, `'{}'`, `NULL`, `NULL`, `0`), "timestamp"},
+		{"targets", row(schema, `'log'`, `'x'`, goodTime, `'{}'`, `NULL`, `'{'`, `0`), "targets"},
+		{"no targets", row(schema, `'log'`, `'x'`, goodTime, `'{}'`, `NULL`, `'[]'`, `0`), "targets"},
+		{"null targets", row(schema, `'log'`, `'x'`, goodTime, `'{}'`, `NULL`, `'null'`, `0`), "targets"},
+		{"above", row(schema, `'log'`, `'x'`, goodTime, `'{}'`, `NULL`, `NULL`, `-1`), "above"},
+		{"data", row(schema, `'log'`, `'x'`, goodTime, `'not json'`, `NULL`, `NULL`, `0`), "no JSON"},
+		{"a log of the servers", row(schema, `'/control'`, `'x'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`), "/control"},
+		{"a log that is none", row(schema, `'none'`, `'x'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`), `"none"`},
+		{"no name", row(schema, `''`, `'x'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`), `""`},
+		// Text that cannot be compressed, beyond what an index takes.
+		{"a long name", row(schema, `(SELECT string_agg(md5(g::text), '') FROM generate_series(1, 200) g)`, `'x'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`), "1024"},
+		{"a large one", row(schema, `'log'`, `'x'`, goodTime, `convert_to(repeat(' ', 17 << 20), 'UTF8')`, `NULL`, `NULL`, `0`), "17825"},
+	} {
+		pgtest.Exec(t, pgtest.URL(t), row(schema, `'log'`, `'before `+c.name+`'`, goodTime, `'{}'`, `''`, `''`, `0`), c.sql,
+			row(schema, `'log'`, `'after `+c.name+`'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`),
+			row(schema, `'other'`, `'`+c.name+`'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`))
+		if n := o.drain(); n != 1 {
+			t.Errorf("%s: %d were put aside", c.name, n)
+		}
+		all, err := o.Rejected(t.Context(), 0, 10)
+		if err != nil || len(all) != 1 || !strings.Contains(all[0].Reason, c.reason) || all[0].EventID != "x" {
+			t.Fatalf("%s: %+v, %v", c.name, all, err)
+		}
+		got := ids(t, l)
+		if n := len(got); n < 2 || got[n-2] != "before "+c.name || got[n-1] != "after "+c.name {
+			t.Errorf("%s: %q", c.name, got)
+		}
+		if got := ids(t, other); len(got) == 0 || got[len(got)-1] != c.name {
+			t.Errorf("%s: another log has %q", c.name, got)
+		}
+		// It is put back as it is, and put aside again.
+		if found, err := o.PutBack(t.Context(), all[0].ID); err != nil || !found {
+			t.Fatalf("%s: %v %v", c.name, found, err)
+		}
+		if n := o.drain(); n != 1 {
+			t.Errorf("%s: %d were put aside again", c.name, n)
+		}
+		again, err := o.Rejected(t.Context(), all[0].ID, 10)
+		if err != nil || len(again) != 1 {
+			t.Fatalf("%s: %+v, %v", c.name, again, err)
+		}
+		if found, err := o.Drop(t.Context(), again[0].ID); err != nil || !found {
+			t.Fatalf("%s: %v %v", c.name, found, err)
+		}
+	}
+	if n := pgtest.Query(t, pgtest.URL(t), "SELECT count(*) FROM "+schema+".logs"); n != "3" {
+		t.Errorf("there are %s logs: the outbox made some", n)
+	}
+
+	pgtest.Exec(t, pgtest.URL(t), `INSERT INTO `+schema+`.outbox (log, event_id, timestamp, data, once, above)
+		SELECT 'log', ('bad' || g)::bytea, CASE g % 2 WHEN 0 THEN 'no' ELSE `+goodTime+` END, '{', false, 0 FROM generate_series(1, 600) g`,
+		row(schema, `'log'`, `'beyond'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`))
+	began := time.Now()
+	if n := o.drain(); n != 600 {
+		t.Errorf("%d were put aside", n)
+	}
+	if got := ids(t, l); got[len(got)-1] != "beyond" {
+		t.Error("what lies behind 600 damaged rows did not arrive")
+	}
+	t.Log("600 damaged rows took", time.Since(began))
+}
+
+// Ids that who may insert chose come again: that holds up nothing.
+func TestREP20ChosenIDs(t *testing.T) {
+	schema := pgtest.Schema(t)
+	o := newOutbox(t, open(t, schema, postgres.Options{}))
+	for range 2 {
+		pgtest.Exec(t, pgtest.URL(t), `INSERT INTO `+schema+`.outbox VALUES (-7, 'none', 'x', 'no', '{', NULL, NULL, false, 0)`)
+		if n := o.drain(); n != 1 {
+			t.Fatalf("%d were put aside", n)
+		}
+	}
+}
+
+// What the server itself refuses of a row is put aside as well, and the others of its group are moved.
+func TestREP20RefusedByTheServer(t *testing.T) {
+	schema := pgtest.Schema(t)
+	o := newOutbox(t, open(t, schema, postgres.Options{}))
+	l := named(t, o.Store, "log")
+	pgtest.Exec(t, pgtest.URL(t), `ALTER TABLE `+schema+`.entries ADD CHECK (event_id <> 'unlucky')`)
+	for _, id := range []string{"1", "unlucky", "2"} {
+		pgtest.Exec(t, pgtest.URL(t), row(schema, `'log'`, `'`+id+`'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`))
+	}
+	if n := o.drain(); n != 1 {
+		t.Errorf("%d were put aside", n)
+	}
+	if got := fmt.Sprint(ids(t, l)); got != "[1 2]" {
+		t.Errorf("moved %s", got)
+	}
+}
+
+// K2: a log that cannot be appended to holds up no other, with more rows of its own in front than one look
+// takes; it goes on once it can.
+func TestREP20StuckLog(t *testing.T) {
+	t.Parallel()
+	schema := pgtest.Schema(t)
+	s := open(t, schema, postgres.Options{})
+	o := newOutbox(t, s)
+	stuck, l := named(t, s, "stuck"), named(t, s, "log")
+	ctx := t.Context()
+	conn, err := pgx.Connect(ctx, pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(ctx, "SELECT 1 FROM "+schema+".logs WHERE name = 'stuck' FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	pgtest.Exec(t, pgtest.URL(t), `INSERT INTO `+schema+`.outbox (log, event_id, timestamp, data, once, above)
+		SELECT 'stuck', ('s' || g)::bytea, `+goodTime+`, '{}', false, 0 FROM generate_series(1, 1100) g`,
+		row(schema, `'log'`, `'1'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`))
+	began := time.Now()
+	for n := 1; n < 20; n++ {
+		if _, err := o.Sequence(ctx, o.hold, 512, whole); err != nil {
+			t.Fatal(err)
+		}
+		if got := ids(t, l); len(got) == n {
+			if n == 3 {
+				break
+			}
+			pgtest.Exec(t, pgtest.URL(t), row(schema, `'log'`, fmt.Sprintf("'%d'", n+1), goodTime, `'{}'`, `NULL`, `NULL`, `0`))
+		} else if time.Since(began) > time.Minute {
+			t.Fatal("another log waits for the one that is stuck")
+		} else {
+			n--
+		}
+	}
+	if n := len(ids(t, stuck)); n != 0 {
+		t.Fatalf("%d were moved beside the lock", n)
+	}
+	if err := tx.Rollback(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for len(ids(t, stuck)) == 0 {
+		o.drain()
+		if time.Since(began) > 2*time.Minute {
+			t.Fatal("the log that was stuck does not go on")
+		}
+	}
+	o.drain()
+	if _, head, err := stuck.Bounds(ctx); err != nil || head != 1100 {
+		t.Fatalf("head %d, %v", head, err)
+	}
+	if all, err := o.Rejected(ctx, 0, 10); err != nil || len(all) != 0 {
+		t.Fatalf("%v, %v", all, err)
+	}
+}
+
+// A database of c52a99c opens: what lies in its outbox arrives, as do its entries and its subscription.
+func TestREP16OpenOfC52a99c(t *testing.T) {
+	schema := pgtest.Schema(t)
+	text, err := os.ReadFile("testdata/c52a99c.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	load(t, strings.ReplaceAll(string(text), "mcpe_of_c52a99c", schema))
+	s := open(t, schema, postgres.Options{})
+	l := named(t, s, "log")
+	sub, ok, err := s.Subscription(t.Context(), "sub_1")
+	if err != nil || !ok || string(sub.Secrets[0].Key) != "a-secret-of-32-bytes------------" {
+		t.Fatalf("%+v, %v", sub, err)
+	}
+	o := newOutbox(t, s)
+	done, err := o.Sequence(t.Context(), o.hold, 512, func(_ context.Context, o store.Outgoing) (fault, err error) {
+		if strings.Contains(o.Entry.EventID, " ") {
+			return errors.New("a blank"), nil
+		}
+		return nil, nil
+	})
+	if err != nil || done.Rejected != 1 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if got := fmt.Sprint(ids(t, l)); got != "[e0 e1 e2 by-lib-pq-1.10 waits]" {
+		t.Fatalf("%s", got)
+	}
+}
+
+// load runs a dump.
+func load(t *testing.T, sql string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	if _, err := conn.PgConn().Exec(t.Context(), sql).ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+}

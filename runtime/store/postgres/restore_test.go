@@ -1,0 +1,322 @@
+package postgres_test
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
+)
+
+func stamped(id string) store.Entry {
+	return store.Entry{EventID: id, Timestamp: events.NewTime(time.Now()), Data: json.RawMessage(`{}`)}
+}
+
+func appendAll(t *testing.T, l store.EventLog, name string, n int) {
+	t.Helper()
+	for i := range n {
+		if _, err := l.Append(t.Context(), stamped(fmt.Sprint(name, i+1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// ended waits until the log's epoch is over, with a notification or without.
+func ended(t *testing.T, l store.EventLog) {
+	t.Helper()
+	eventually(t, func() bool {
+		_, _, err := l.Bounds(t.Context())
+		return errors.Is(err, engine.ErrNewEpoch)
+	})
+}
+
+func eventually(t *testing.T, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !f(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it has not happened within 10 s")
+		}
+	}
+}
+
+// CUR-8: a process that has told of more than the database holds after an older copy was put back, or of other
+// entries, begins new epochs by itself, whether it appends or not, and however far others have come meanwhile.
+// All processes agree on the epochs.
+func TestCUR8PutBackUnderProcesses(t *testing.T) {
+	t.Parallel()
+	uncertain := false // what was appended stands in the new epoch, or was refused
+	for _, c := range []struct {
+		name string
+		then func(t *testing.T, l engine.Log, schema string)
+	}{
+		{"nobody appends", func(*testing.T, engine.Log, string) {}},
+		{"it appends", func(t *testing.T, l engine.Log, _ string) {
+			_, err := l.Append(t.Context(), stamped("z"))
+			if uncertain = errors.Is(err, store.ErrUncertain); !errors.Is(err, engine.ErrNewEpoch) {
+				t.Errorf("appending tells %v", err)
+			}
+		}},
+		{"a new process passes its head", func(t *testing.T, l engine.Log, schema string) {
+			fresh := openLog(t, open(t, schema, postgres.Options{}), store.LogOptions{})
+			for i := range 20 {
+				_, err := fresh.Append(t.Context(), stamped(fmt.Sprint("z", i)))
+				if errors.Is(err, engine.ErrNewEpoch) {
+					return // the others were faster
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			schema := pgtest.Schema(t)
+			s := open(t, schema, postgres.Options{Poll: 100 * time.Millisecond})
+			other := open(t, schema, postgres.Options{Poll: 100 * time.Millisecond})
+			l := openLog(t, s, store.LogOptions{})
+			appendAll(t, l, "x", 5)
+			restore := pgtest.Backup(t, pgtest.URL(t), schema)
+			appendAll(t, l, "y", 5)
+			lo := openLog(t, other, store.LogOptions{})
+			epoch := l.Epoch()
+			restore()
+			c.then(t, l, schema)
+			ended(t, l)
+			ended(t, lo)
+			again := openLog(t, s, store.LogOptions{})
+			if again.Epoch() == epoch {
+				t.Error("the epoch goes on")
+			}
+			eventually(t, func() bool {
+				return openLog(t, other, store.LogOptions{}).Epoch() == openLog(t, s, store.LogOptions{}).Epoch()
+			})
+			if c.name == "it appends" {
+				if _, fresh, err := openLog(t, s, store.LogOptions{}).AppendOnce(t.Context(), stamped("z"), 0); fresh == uncertain || err != nil {
+					t.Errorf("again: fresh %v though uncertain is %v, %v", fresh, uncertain, err)
+				}
+			}
+		})
+	}
+}
+
+// CUR-8: nothing begins a new epoch but that: not retention, not many appenders, not a log of old entries.
+func TestCUR8NoEpochWithoutReason(t *testing.T) {
+	t.Parallel()
+	schema := pgtest.Schema(t)
+	a, b := open(t, schema, postgres.Options{Poll: 5 * time.Millisecond}), open(t, schema, postgres.Options{Poll: 5 * time.Millisecond})
+	la, lb := openLog(t, a, store.LogOptions{}), openLog(t, b, store.LogOptions{})
+	if _, err := b.Establish(t.Context(), engine.RetentionTopic, 1); err != nil {
+		t.Fatal(err)
+	}
+	lease, err := b.Join(t.Context(), "b", time.Hour, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := engine.Hold{Shard: engine.Shard{Topic: engine.RetentionTopic}}
+	if _, err := b.Claim(t.Context(), lease.Fence, []engine.Hold{h}); err != nil {
+		t.Fatal(err)
+	}
+	h.Fence = lease.Fence
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range 300 {
+			if _, err := lb.Append(t.Context(), stamped(fmt.Sprint("b", i))); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	for i := range 300 {
+		if _, err := la.Append(t.Context(), stamped(fmt.Sprint("a", i))); err != nil {
+			t.Fatal(err)
+		}
+		if i%20 == 0 {
+			if _, err := a.OpenLog(t.Context(), "log", store.LogOptions{MaxCount: 1}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.Retain(t.Context(), h, 10); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	<-done
+	for _, l := range []engine.Log{la, lb} {
+		if head, err := l.CatchUp(t.Context(), 601); head != 600 || err != nil {
+			t.Errorf("head %d, %v", head, err)
+		}
+	}
+}
+
+// CUR-8, REP-19: new epochs are begun on request, in SQL too, under every process; two in a row from one backup
+// are different.
+func TestCUR8BeginEpochs(t *testing.T) {
+	t.Parallel()
+	schema := pgtest.Schema(t)
+	s, other := open(t, schema, postgres.Options{Poll: 50 * time.Millisecond}), open(t, schema, postgres.Options{Poll: 50 * time.Millisecond})
+	l, lo := openLog(t, s, store.LogOptions{}), openLog(t, other, store.LogOptions{})
+	appendAll(t, l, "x", 2)
+	restore := pgtest.Backup(t, pgtest.URL(t), schema)
+	seen := map[uint64]bool{l.Epoch(): true}
+	for i := range 4 {
+		if i%2 == 0 {
+			if err := s.BeginEpochs(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			restore()
+			pgtest.Exec(t, pgtest.URL(t), "SELECT "+schema+".begin_epochs()")
+		}
+		ended(t, l)
+		ended(t, lo)
+		eventually(t, func() bool {
+			l, lo = openLog(t, s, store.LogOptions{}), openLog(t, other, store.LogOptions{})
+			return l.Epoch() == lo.Epoch()
+		})
+		if seen[l.Epoch()] {
+			t.Errorf("round %d: epoch %d was there before", i, l.Epoch())
+		}
+		seen[l.Epoch()] = true
+	}
+}
+
+// CUR-8: a fence that was given out is not given again after an older copy was put back.
+func TestCUR8Fences(t *testing.T) {
+	t.Parallel()
+	schema := pgtest.Schema(t)
+	s := open(t, schema, postgres.Options{})
+	join := func() uint64 {
+		l, err := s.Join(t.Context(), "a", time.Hour, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l.Fence
+	}
+	join()
+	restore := pgtest.Backup(t, pgtest.URL(t), schema)
+	given := map[uint64]bool{join(): true, join(): true}
+	time.Sleep(50 * time.Millisecond)
+	restore()
+	for range 3 {
+		if f := join(); given[f] {
+			t.Fatalf("fence %d was given before", f)
+		}
+	}
+}
+
+// CUR-8, REP-19: a lease that is given in the moment in which new epochs are begun is of these, and who has it knows
+// them; what a shard's owner of before writes is fenced, though the shard is still its own.
+func TestCUR8LeaseWhileEpochsBegin(t *testing.T) {
+	t.Parallel()
+	schema := pgtest.Schema(t)
+	s := open(t, schema, postgres.Options{Poll: time.Hour})
+	l := openLog(t, s, store.LogOptions{})
+	old, err := s.Join(t.Context(), "a", time.Hour, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := engine.Hold{Shard: engine.Shard{Topic: engine.RetentionTopic}}
+	if _, err := s.Establish(t.Context(), h.Shard.Topic, 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Claim(t.Context(), old.Fence, []engine.Hold{h}); err != nil {
+		t.Fatal(err)
+	}
+	h.Fence = old.Fence
+	if err := s.Owned(h).SaveProgress(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "SELECT "+schema+".begin_epochs()"); err != nil {
+		t.Fatal(err)
+	}
+	joined := make(chan error, 1)
+	go func() {
+		_, err := s.Join(t.Context(), "a", time.Hour, nil)
+		joined <- err
+	}()
+	eventually(t, func() bool {
+		return pgtest.Query(t, pgtest.URL(t), "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%"+schema+"%last_fence%'") != "0"
+	})
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-joined; err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := l.Bounds(t.Context()); !errors.Is(err, engine.ErrNewEpoch) {
+		t.Errorf("after the lease the log of before says %v", err)
+	}
+	if err := s.Owned(h).SaveProgress(t.Context(), nil); !errors.Is(err, engine.ErrFenced) {
+		t.Errorf("the shard's owner of before writes: %v", err)
+	}
+}
+
+// CUR-8, REP-16: a schema of the build before proofs is migrated: the epoch goes on, its entries prove what they
+// are, and what was deleted before is not known. That build refuses the schema from then on.
+func TestCUR8OldSchema(t *testing.T) {
+	schema := pgtest.Schema(t)
+	const before = 6
+	postgres.OldSchema(t, pgtest.URL(t), schema, before)
+	pgtest.Exec(t, pgtest.URL(t), `INSERT INTO `+schema+`.logs (name, epoch, head, kept, max_age, max_count) VALUES ('log', 7, 3, 1, 0, 0)`,
+		`INSERT INTO `+schema+`.entries SELECT 1, g, now(), ('e' || g)::bytea, 0, '', '2026-11-20T08:00:00.5Z', '{"n":1}', NULL, NULL, '' FROM generate_series(2, 3) g`)
+	l := openLog(t, open(t, schema, postgres.Options{}), store.LogOptions{})
+	sum := sha256.Sum256([]byte{7: 7, 15: 1})
+	if want := binary.BigEndian.Uint64(sum[:]); l.Epoch() != want {
+		t.Errorf("epoch %d, before it was %d", l.Epoch(), want)
+	}
+	b, err := l.Read(t.Context(), 1, 5)
+	if err != nil || len(b.Entries) != 2 {
+		t.Fatal(b, err)
+	}
+	for p, want := range map[store.Position]uint32{1: 0, 2: b.Entries[0].Proof(), 3: b.Entries[1].Proof()} {
+		if got, err := l.Proof(t.Context(), p); got != want || err != nil {
+			t.Errorf("proof of %d: %d, %v; want %d", p, got, err, want)
+		}
+	}
+	if compatible := pgtest.Query(t, pgtest.URL(t), "SELECT compatible FROM "+schema+".store"); compatible <= fmt.Sprint(before) {
+		t.Errorf("a build that knows %d versions may use the schema: compatible is %s", before, compatible)
+	}
+}
+
+// REP-3, CUR-8: proofs that are asked for, forged or not, cost questions at a bounded rate, however many ask.
+func TestREP3ProofsAreBounded(t *testing.T) {
+	schema := pgtest.Schema(t)
+	appendAll(t, openLog(t, open(t, schema, postgres.Options{}), store.LogOptions{}), "x", 60)
+	s := open(t, schema, postgres.Options{Poll: time.Hour, Pooled: true}) // it asks for nothing else
+	l := openLog(t, s, store.LogOptions{})
+	before, began := s.Asked(), time.Now()
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			for p := range store.Position(20) {
+				if n, err := l.Proof(t.Context(), p+store.Position(i)*2+1); (n == 0) != (p+store.Position(i)*2+1 > 60) || err != nil {
+					t.Errorf("proof %d, %v", n, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n, most := s.Asked()-before, int64(time.Since(began)/(100*time.Millisecond))+2; n > most {
+		t.Errorf("400 proofs cost %d questions in %v, at most %d are", n, time.Since(began), most)
+	}
+}

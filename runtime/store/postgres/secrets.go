@@ -1,0 +1,175 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
+)
+
+// A sealedTable is where secrets lie: its key as bytes and as a value of its column, and what they are bound to.
+type sealedTable struct {
+	name, column, asBytes string
+	value                 func(key []byte) any
+	id                    func(key string) string
+}
+
+var sealedTables = []sealedTable{
+	{"subscriptions", "id", "convert_to(id, 'UTF8')", func(key []byte) any { return string(key) }, func(key string) string { return key }},
+	{"callbacks", "key", "key", func(key []byte) any { return key }, callbackID},
+}
+
+// checkKey compares the keys with the one that the store's check was made with. A store that has none, or one of an
+// early build, takes the key: all that lies there plainly is sealed, in this step and never again. The check names
+// the key that secrets are to be under; a store that is opened with it as an old key takes the new one.
+func (s *Store) checkKey(ctx context.Context) error {
+	if !s.box.Keyed() {
+		var check []byte
+		if err := s.pool.QueryRow(ctx, s.in(`SELECT sealed FROM @.store`)).Scan(&check); err != nil || check == nil {
+			return err
+		}
+		_, err := s.box.Check(check)
+		return err
+	}
+	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		var check []byte
+		if err := tx.QueryRow(ctx, s.in(`SELECT sealed FROM @.store FOR UPDATE`)).Scan(&check); err != nil {
+			return err
+		}
+		early := false
+		if check != nil {
+			var err error
+			if early, err = s.box.Check(check); err != nil {
+				return err
+			}
+		}
+		switch {
+		case check == nil:
+			if err := s.adopt(ctx, tx, 0); err != nil {
+				return err
+			}
+		case early:
+			if err := s.adopt(ctx, tx, 1); err != nil {
+				return err
+			}
+		case string(check[:sealed.PrefixSize]) == string(s.box.Prefix()):
+			return nil
+		}
+		_, err := tx.Exec(ctx, s.in(`UPDATE @.store SET sealed = $1`), s.box.SealCheck())
+		return err
+	})
+}
+
+// adopt seals everything, plain or not, for a store that takes its key. highest is the highest form that can be there
+// then: somebody took the store's check away, or put an earlier one in its place, where there is another.
+func (s *Store) adopt(ctx context.Context, tx pgx.Tx, highest int) error {
+	for _, t := range sealedTables {
+		var later bool
+		err := tx.QueryRow(ctx, s.in(`SELECT EXISTS (SELECT 1 FROM @.`+t.name+` WHERE length(secrets) > 0 AND get_byte(secrets, 0) BETWEEN $1 AND 2)`), int32(highest+1)).Scan(&later)
+		if err != nil {
+			return err
+		}
+		if later {
+			return fmt.Errorf("%w: table %s holds secrets with a key, and the store's check of the key is gone: somebody changed it", ErrKey, t.name)
+		}
+		after := []byte{}
+		for more := true; more; {
+			var left int
+			if after, left, more, err = s.renew(ctx, tx, t, after, true); err != nil {
+				return err
+			}
+			if left > 0 {
+				s.options.Logger.Error("mcp events: secrets are left that cannot be opened", "table", t.name, "records", left)
+			}
+		}
+	}
+	return nil
+}
+
+const (
+	// renewStep is how many secrets are sealed anew at once, renewPause lies between two steps, and renewEvery
+	// between two looks for those that other processes have written under an older key meanwhile.
+	renewStep  = 100
+	renewPause = 50 * time.Millisecond
+	renewEvery = time.Minute
+)
+
+// renew seals anew what is not sealed by the present key, one step of it, and returns how far it came and how many
+// it left, which none of the keys opens: they are named when they are read.
+func (s *Store) renew(ctx context.Context, tx pgx.Tx, t sealedTable, after []byte, plain bool) (last []byte, left int, more bool, err error) {
+	rows, err := tx.Query(ctx, s.in(fmt.Sprintf(`SELECT %s, secrets FROM @.%s WHERE %[3]s > $1 AND substring(secrets FROM 1 FOR %[4]d) <> $2
+		ORDER BY %[3]s LIMIT $3 FOR UPDATE`, t.asBytes, t.name, t.column, sealed.PrefixSize)), t.value(after), s.box.Prefix(), int64(renewStep))
+	if err != nil {
+		return nil, 0, false, err
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[struct{ Key, Secrets []byte }])
+	if err != nil {
+		return nil, 0, false, err
+	}
+	last = after
+	for _, f := range all {
+		last = f.Key
+		out, err := s.box.Renew(t.id(string(f.Key)), f.Secrets, plain)
+		if err != nil {
+			left++
+			continue
+		}
+		if _, err := tx.Exec(ctx, s.in(fmt.Sprintf(`UPDATE @.%s SET secrets = $2 WHERE %s = $1`, t.name, t.column)), t.value(f.Key), out); err != nil {
+			return nil, 0, false, err
+		}
+	}
+	return last, left, len(all) == renewStep, nil
+}
+
+// renewAll seals anew what lies under old keys, until the store is closed.
+func (s *Store) renewAll() {
+	for told := -1; ; {
+		left, done, err := s.renewOnce(s.ctx)
+		switch {
+		case s.ctx.Err() != nil:
+			return
+		case err != nil:
+			s.options.Logger.Warn("mcp events: sealing secrets with the present key", "error", err)
+		case done && left > 0 && left != told:
+			s.options.Logger.Error("mcp events: secrets are left that cannot be opened", "records", left)
+			told = left
+		case done && left == 0 && told != 0:
+			s.options.Logger.Info("mcp events: all secrets are sealed with the present key")
+			told = 0
+		}
+		if !s.pause(renewEvery) {
+			return
+		}
+	}
+}
+
+// renewOnce goes through all secrets, in bounded steps. It does nothing and is not done while the store's check names
+// another key: keys are being changed, and this process has not the one that comes.
+func (s *Store) renewOnce(ctx context.Context) (left int, done bool, err error) {
+	for _, t := range sealedTables {
+		after := []byte{}
+		for more := true; more; {
+			var next []byte
+			var some int
+			mine := false
+			err := s.transact(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+				if err := tx.QueryRow(ctx, s.in(fmt.Sprintf(`SELECT substring(sealed FROM 1 FOR %d) = $1 FROM @.store`, sealed.PrefixSize)), s.box.Prefix()).Scan(&mine); err != nil || !mine {
+					return err
+				}
+				next, some, more, err = s.renew(ctx, tx, t, after, false)
+				return err
+			})
+			if err != nil || !mine {
+				return 0, false, err
+			}
+			after, left = next, left+some
+			if more && !s.pause(renewPause) {
+				return 0, false, nil
+			}
+		}
+	}
+	return left, true, nil
+}

@@ -1,0 +1,139 @@
+package postgres_test
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/hex"
+	"errors"
+	"net/url"
+	"testing"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
+)
+
+var oneKey, anotherKey = []byte("0123456789abcdef0123456789abcdef"), []byte("another-key-of-32-bytes---------")
+
+// early is hex of what builds sealed that had no name of the key in it.
+func early(t *testing.T, id, text string) string {
+	t.Helper()
+	block, err := aes.NewCipher(oneKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	aead, err := cipher.NewGCM(block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nonce := []byte("once-only-12")
+	return hex.EncodeToString(aead.Seal(append([]byte{1}, nonce...), nonce, []byte(text), []byte(id)))
+}
+
+const (
+	secretText = `[{"key":"YS1zZWNyZXQtb2YtMzItYnl0ZXMtLS0tLS0tLS0tLS0="}]`
+	secret     = "a-secret-of-32-bytes------------"
+)
+
+func putSecret(t *testing.T, s store.SubscriptionStore, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		sub := store.Subscription{ID: id, Event: "e", Generation: 1, Arguments: []byte("{}"), Secrets: []store.Secret{{Key: []byte(secret)}}}
+		if _, err := s.PutSubscription(t.Context(), sub); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// haveSecret expects that the records are listed, with their secret.
+func haveSecret(t *testing.T, s store.SubscriptionStore, ids ...string) {
+	t.Helper()
+	subs, err := s.Subscriptions(t.Context(), "", 100)
+	if err != nil || len(subs) != len(ids) {
+		t.Fatalf("%d are listed, want %v, %v", len(subs), ids, err)
+	}
+	for i, sub := range subs {
+		if sub.ID != ids[i] || len(sub.Secrets) != 1 || !bytes.Equal(sub.Secrets[0].Key, []byte(secret)) {
+			t.Errorf("%s: %v", sub.ID, sub.Secrets)
+		}
+	}
+}
+
+// K13, S5: a store that takes its first key seals all that it holds, and takes nothing without the key from then on.
+func TestFirstKey(t *testing.T) {
+	schema := pgtest.Schema(t)
+	exec := func(q string) { t.Helper(); pgtest.Exec(t, pgtest.URL(t), q) }
+	plain := open(t, schema, postgres.Options{})
+	putSecret(t, plain, "sub_1", "sub_2")
+	if err := plain.PutCallback(t.Context(), "cb", store.Callback{Secrets: []store.Secret{{Key: []byte(secret)}}}); err != nil {
+		t.Fatal(err)
+	}
+	plain.Close()
+	s := open(t, schema, postgres.Options{Key: oneKey})
+	haveSecret(t, s, "sub_1", "sub_2")
+	if cb, ok, err := s.Callback(t.Context(), "cb"); err != nil || !ok || string(cb.Secrets[0].Key) != secret {
+		t.Errorf("%+v, %v", cb, err)
+	}
+	for _, table := range []string{"subscriptions", "callbacks"} {
+		if n := pgtest.Query(t, pgtest.URL(t), "SELECT count(*) FROM "+schema+"."+table+" WHERE get_byte(secrets, 0) <> 2"); n != "0" {
+			t.Errorf("%s of %s are not sealed", n, table)
+		}
+	}
+	for _, table := range []string{"subscriptions", "callbacks"} { // planted by who has no key
+		exec("UPDATE " + schema + "." + table + " SET secrets = '\\x00'::bytea || convert_to('" + secretText + "', 'UTF8') WHERE " +
+			map[string]string{"subscriptions": "id = 'sub_2'", "callbacks": "true"}[table])
+	}
+	haveSecret(t, s, "sub_1")
+	if _, ok, err := s.Subscription(t.Context(), "sub_2"); ok || !errors.Is(err, postgres.ErrCorrupt) {
+		t.Errorf("a planted one: %v, %v", ok, err)
+	}
+	if _, ok, err := s.Callback(t.Context(), "cb"); ok || !errors.Is(err, postgres.ErrCorrupt) {
+		t.Errorf("a planted one of a callback: %v, %v", ok, err)
+	}
+	s.Close()
+	haveSecret(t, open(t, schema, postgres.Options{Key: oneKey}), "sub_1")
+
+	exec("UPDATE " + schema + ".store SET sealed = NULL")
+	refused(t, pgtest.URL(t), postgres.Options{Schema: schema, Key: anotherKey}, postgres.ErrKey, "gone")
+	refused(t, pgtest.URL(t), postgres.Options{Schema: schema, Key: oneKey}, postgres.ErrKey, "gone")
+	exec("UPDATE " + schema + ".store SET sealed = '\\x" + early(t, "", "mcpe-gen store key") + "'")
+	refused(t, pgtest.URL(t), postgres.Options{Schema: schema, Key: oneKey}, postgres.ErrKey, "gone")
+}
+
+// A store of c52a99c with a key, in which some lies plainly, is sealed when it is opened.
+func TestKeyOfC52a99c(t *testing.T) {
+	schema := pgtest.Schema(t)
+	plain := open(t, schema, postgres.Options{})
+	putSecret(t, plain, "sub_1", "sub_2")
+	plain.Close()
+	pgtest.Exec(t, pgtest.URL(t), "UPDATE "+schema+".store SET sealed = '\\x"+early(t, "", "mcpe-gen store key")+"'",
+		"UPDATE "+schema+".subscriptions SET secrets = '\\x"+early(t, "sub_1", secretText)+"' WHERE id = 'sub_1'")
+	refused(t, pgtest.URL(t), postgres.Options{Schema: schema, Key: anotherKey}, postgres.ErrKey)
+	refused(t, pgtest.URL(t), postgres.Options{Schema: schema}, postgres.ErrKey)
+	haveSecret(t, open(t, schema, postgres.Options{Key: oneKey}), "sub_1", "sub_2")
+	if n := pgtest.Query(t, pgtest.URL(t), "SELECT count(*) FROM "+schema+".subscriptions WHERE get_byte(secrets, 0) <> 2"); n != "0" {
+		t.Errorf("%s are not sealed", n)
+	}
+}
+
+// S5: a new key comes in while processes run: all of them are told of it first, then they seal with it, then the old
+// one is not needed any more.
+func TestNewKey(t *testing.T) {
+	schema := pgtest.Schema(t)
+	first := open(t, schema, postgres.Options{Key: oneKey})
+	putSecret(t, first, "sub_1", "sub_2")
+	told := open(t, schema, postgres.Options{Key: oneKey, OldKeys: [][]byte{anotherKey}})
+	first.Close()
+	now := open(t, schema, postgres.Options{Key: anotherKey, OldKeys: [][]byte{oneKey}})
+	haveSecret(t, now, "sub_1", "sub_2")
+	prefixes := "SELECT string_agg(DISTINCT substring(secrets FROM 1 FOR 5)::text, ' ') = substring((SELECT sealed FROM " + schema + ".store) FROM 1 FOR 5)::text FROM " + schema + ".subscriptions"
+	waitFor(t, "all lie under the new key", func() bool { return pgtest.Query(t, pgtest.URL(t), prefixes) == "t" })
+	haveSecret(t, told, "sub_1", "sub_2")
+	told.Close()
+	now.Close()
+	refused(t, pgtest.URL(t), postgres.Options{Schema: schema, Key: oneKey}, postgres.ErrKey)
+	refused(t, as(t, pgtest.URL(t), func(*url.URL, url.Values) {}), postgres.Options{Schema: schema, OldKeys: [][]byte{anotherKey}}, postgres.ErrKey)
+	haveSecret(t, open(t, schema, postgres.Options{Key: anotherKey}), "sub_1", "sub_2")
+}

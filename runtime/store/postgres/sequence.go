@@ -1,0 +1,363 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+const (
+	// maxWaiting bounds the bytes of a row of the outbox; a larger one is put aside unread. One look takes
+	// as many together.
+	maxWaiting = 16 << 20
+	// movers is how many logs are moved to at once, moveWait how long one of them may wait for a lock that
+	// somebody has, and movePause for how long it is left alone after a failure.
+	movers    = 4
+	moveWait  = 400 * time.Millisecond
+	movePause = time.Second
+	// movingTold is how often it is told that a log cannot be moved to.
+	movingTold = time.Minute
+)
+
+// moving is what the owner of the outbox remembers of logs that it could not append to.
+type moving struct {
+	mu    sync.Mutex
+	stuck map[string]stuckLog
+}
+
+type stuckLog struct{ until, told time.Time }
+
+// alone returns the logs that are to be left alone now.
+func (m *moving) alone() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	names := []string{}
+	for name, l := range m.stuck {
+		if time.Now().Before(l.until) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// failed notes that a log could not be appended to and returns whether that is to be told.
+func (m *moving) failed(name string) (tell bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.stuck == nil {
+		m.stuck = map[string]stuckLog{}
+	}
+	l := m.stuck[name]
+	l.until = time.Now().Add(movePause)
+	if tell = time.Since(l.told) >= movingTold; tell {
+		l.told = time.Now()
+	}
+	m.stuck[name] = l
+	return tell
+}
+
+func (m *moving) succeeded(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.stuck, name)
+}
+
+// An outboxEntry is a row of the outbox.
+type outboxEntry struct {
+	id    int64
+	log   string
+	entry store.Entry
+	once  bool
+	above store.Position
+	size  int64
+	fault error // why it is put aside
+}
+
+// Sequence implements [engine.Outbox]. It looks at all rows that are visible, never only beyond the
+// last that it saw: a transaction that began earlier may commit later, with lower ids. Each log's rows
+// are a step of their own.
+func (s *Store) Sequence(ctx context.Context, h engine.Hold, limit int, check func(context.Context, store.Outgoing) (fault, err error)) (done engine.Sequenced, err error) {
+	if h.Shard.Topic != engine.OutboxTopic {
+		return done, fmt.Errorf("%w: %v is not the outbox", engine.ErrFenced, h.Shard)
+	}
+	rows, more, err := s.waiting(ctx, min(max(limit, 1), groupMax))
+	done.More = more
+	if err != nil || len(rows) == 0 {
+		return done, err
+	}
+	logs, err := s.logsOf(ctx, rows)
+	if err != nil {
+		return done, err
+	}
+	// In order of their ids; of a log that a fault cannot be told of now nothing is moved from there on.
+	mine, unjudged := map[string][]outboxEntry{}, map[string]error{}
+	var bad []outboxEntry
+	for i := range rows {
+		r := &rows[i]
+		switch {
+		case unjudged[r.log] != nil:
+			continue
+		case r.fault == nil && strings.HasPrefix(r.log, "/"):
+			r.fault = fmt.Errorf("the log %q is the servers' own", r.log)
+		case r.fault == nil && logs[r.log] == nil:
+			r.fault = fmt.Errorf("no server has registered an event type %q", r.log)
+		case r.fault == nil:
+			r.fault, err = check(ctx, store.Outgoing{Log: r.log, Entry: r.entry, Once: r.once, Above: r.above})
+			if err != nil {
+				unjudged[r.log] = err
+				continue
+			}
+		}
+		if r.fault != nil {
+			bad = append(bad, *r)
+		} else {
+			mine[r.log] = append(mine[r.log], *r)
+		}
+	}
+	if len(bad) > 0 {
+		if err := s.reject(ctx, h, bad); err != nil {
+			return done, err
+		}
+		done.Rejected = len(bad)
+	}
+	var mu sync.Mutex
+	var ends error // of the step as a whole
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, movers)
+	for _, name := range slices.Sorted(maps.Keys(mine)) {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			rejected, err := s.moveAll(ctx, h, logs[name], mine[name])
+			if err == nil {
+				err = unjudged[name]
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			done.Rejected += rejected
+			switch {
+			case err == nil:
+				s.moving.succeeded(name)
+			case errors.Is(err, engine.ErrFenced) || ctx.Err() != nil:
+				ends = err
+			case s.moving.failed(name):
+				s.options.Logger.Warn("mcp events: what transactions emitted waits, it cannot be appended to its log", "log", name, "error", err)
+			}
+		})
+	}
+	wg.Wait()
+	for name, err := range unjudged {
+		if mine[name] == nil && s.moving.failed(name) {
+			s.options.Logger.Warn("mcp events: what transactions emitted waits, it cannot be judged", "log", name, "error", err)
+		}
+	}
+	return done, ends
+}
+
+// waiting reads the outbox from its beginning, but for logs that are left alone. more tells that there is
+// more than was read.
+func (s *Store) waiting(ctx context.Context, limit int) (rows []outboxEntry, more bool, err error) {
+	rows, err = collect(ctx, s, func(row pgx.CollectableRow) (r outboxEntry, err error) {
+		var name, timestamp *string
+		var id, data, meta, targets []byte
+		var above int64
+		if err := row.Scan(&r.id, &name, &id, &timestamp, &data, &meta, &targets, &r.once, &above, &r.size); err != nil {
+			return r, err
+		}
+		if name == nil {
+			r.fault = fmt.Errorf("the name of its log has more than %d bytes", maxName)
+		} else {
+			r.log = *name
+			r.decode(id, timestamp, data, meta, targets, above)
+		}
+		return r, nil
+	}, `SELECT id, CASE WHEN octet_length(log) <= $4 THEN log END, CASE WHEN fits THEN event_id END, CASE WHEN fits THEN timestamp END,
+			CASE WHEN fits THEN data END, CASE WHEN fits THEN meta END, CASE WHEN fits THEN targets END, once, above, size
+		FROM (SELECT *, size <= $3 AS fits, sum(least(size, $3)) OVER (ORDER BY id) - least(size, $3) AS before
+			FROM (SELECT *, octet_length(event_id)::bigint + octet_length(timestamp) + octet_length(data) + coalesce(octet_length(meta), 0)
+				+ coalesce(octet_length(targets), 0) AS size FROM @.outbox WHERE log <> ALL ($2) ORDER BY id LIMIT $1) o) w
+		WHERE before < $3 ORDER BY id`, int64(limit), s.moving.alone(), int64(maxWaiting), int32(maxName))
+	if err != nil {
+		return nil, false, err
+	}
+	read := int64(0)
+	for _, r := range rows {
+		read += min(r.size, maxWaiting)
+	}
+	return rows, len(rows) == limit || read >= maxWaiting, nil
+}
+
+// decode sets the entry, or the fault of a row that is none.
+func (r *outboxEntry) decode(id []byte, timestamp *string, data, meta, targets []byte, above int64) {
+	if timestamp == nil {
+		r.fault = fmt.Errorf("it has %d bytes, at most %d are taken", r.size, maxWaiting)
+		return
+	}
+	r.entry = store.Entry{EventID: string(id), Data: data}
+	if len(meta) > 0 { // some drivers write an empty one for none
+		r.entry.Meta = meta
+	}
+	at, err := events.ParseTime(*timestamp)
+	if err == nil {
+		_, err = at.MarshalText()
+	}
+	switch {
+	case err != nil:
+		r.fault = fmt.Errorf("its timestamp is none: %w", err)
+		return
+	case above < 0:
+		r.fault = fmt.Errorf("its above is %d, at least 0", above)
+		return
+	}
+	r.entry.Timestamp, r.above = at, store.Position(above)
+	if len(targets) == 0 {
+		return
+	}
+	if err := json.Unmarshal(targets, &r.entry.Targets); err != nil || len(r.entry.Targets) == 0 {
+		r.fault = errors.New("its targets are no JSON array of ids of subscriptions")
+	}
+}
+
+// logsOf returns the logs that rows are for, as far as a server has opened them: an owner of the outbox
+// moves what others emit, of types that it need not know.
+func (s *Store) logsOf(ctx context.Context, rows []outboxEntry) (map[string]*Log, error) {
+	logs := map[string]*Log{}
+	var unknown []string
+	s.mu.Lock()
+	for _, r := range rows {
+		if r.fault != nil || logs[r.log] != nil {
+			continue
+		}
+		if l := s.logs[r.log]; l != nil {
+			logs[r.log] = l
+		} else if !slices.Contains(unknown, r.log) {
+			unknown = append(unknown, r.log)
+		}
+	}
+	s.mu.Unlock()
+	if len(unknown) == 0 {
+		return logs, nil
+	}
+	err := s.query(ctx, func(row pgx.CollectableRow) error {
+		l := &Log{s: s}
+		err := row.Scan(&l.id, &l.name)
+		logs[l.name] = l
+		return err
+	}, `SELECT id, name FROM @.logs WHERE name = ANY ($1)`, unknown)
+	return logs, err
+}
+
+// moveAll moves rows of one log.
+func (s *Store) moveAll(ctx context.Context, h engine.Hold, l *Log, rows []outboxEntry) (rejected int, err error) {
+	for len(rows) > 0 {
+		n := distinct(rows)
+		some, err := s.moveGroup(ctx, h, l, rows[:n])
+		if rejected += some; err != nil {
+			return rejected, err
+		}
+		rows = rows[n:]
+	}
+	return rejected, nil
+}
+
+// moveGroup moves rows together, and one by one where the server refuses what is in one of them: that is
+// put aside.
+func (s *Store) moveGroup(ctx context.Context, h engine.Hold, l *Log, rows []outboxEntry) (rejected int, err error) {
+	if err = s.move(ctx, h, l, rows); err == nil || !refusedData(err) {
+		return 0, err
+	}
+	if len(rows) == 1 {
+		rows[0].fault = fmt.Errorf("the database refuses it: %w", err)
+		return 1, s.reject(ctx, h, rows)
+	}
+	for i := range rows {
+		some, err := s.moveGroup(ctx, h, l, rows[i:i+1])
+		if rejected += some; err != nil {
+			return rejected, err
+		}
+	}
+	return rejected, nil
+}
+
+// refusedData tells that the server refuses values, and not the statement or the moment: data exceptions,
+// violated constraints and its limits.
+func refusedData(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && (strings.HasPrefix(pg.Code, "22") || strings.HasPrefix(pg.Code, "23") || strings.HasPrefix(pg.Code, "54"))
+}
+
+// distinct is how many rows from the first on can be appended in one statement: until an id comes
+// again that must not stand twice, or they become large.
+func distinct(rows []outboxEntry) int {
+	seen, size := make(map[int64]bool, len(rows)), 0
+	for i, r := range rows {
+		k := idHash([]byte(r.entry.EventID), audience(r.entry.Targets))
+		size += len(r.entry.Data) + len(r.entry.Meta)
+		if i > 0 && (r.once && seen[k] || size > groupBytes) {
+			return i
+		}
+		seen[k] = true
+	}
+	return len(rows)
+}
+
+// move appends rows of one log and deletes them, in one step under the hold.
+func (s *Store) move(ctx context.Context, h engine.Hold, l *Log, rows []outboxEntry) error {
+	in, ids := newInsert(len(rows)), make([]int64, len(rows))
+	for i := range rows {
+		r, err := newRow(&rows[i].entry)
+		if err != nil {
+			return err
+		}
+		in.add(&r, rows[i].once, rows[i].above)
+		ids[i] = rows[i].id
+	}
+	err := s.attempt(ctx, func(ctx context.Context) error {
+		b := &pgx.Batch{}
+		generation, timeline := s.life()
+		s.begunIn(b, generation, timeline)
+		b.Queue(`SELECT set_config('lock_timeout', $1, true)`, fmt.Sprint(moveWait.Milliseconds()))
+		s.held(b, h)
+		l.queueInsert(b, in)
+		b.Queue(s.in(`DELETE FROM @.outbox WHERE id = ANY ($1)`), ids)
+		return s.pool.SendBatch(ctx, b).Close()
+	})
+	if err != nil {
+		return uncertain(err)
+	}
+	var own []store.Entry
+	for i, r := range in.results {
+		if r.fresh {
+			rows[i].entry.Position = r.position
+			own = append(own, rows[i].entry)
+		} else if err := store.Repeats(r.position, r.stands, rows[i].entry.Data); errors.Is(err, events.ErrIDReused) {
+			s.options.Logger.Error("mcp events: an occurrence of a transaction was dropped", "log", l.name, "eventId", rows[i].entry.EventID, "error", err)
+		}
+	}
+	s.tail.mark(l.id)
+	s.mu.Lock()
+	here := s.logs[l.name] == l
+	s.mu.Unlock()
+	if !here || len(own) == 0 {
+		return nil // nobody of this process reads it
+	}
+	ctx, cancel := context.WithTimeout(ctx, moveWait)
+	defer cancel()
+	if err := l.advance(ctx, in.highest(), own); err != nil {
+		s.tail.hear(" " + everything) // it is moved; the tail tells of it
+	}
+	return nil
+}

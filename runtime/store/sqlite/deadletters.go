@@ -1,0 +1,106 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// PutDeadLetter implements [store.DeadLetterStore].
+func (s *Store) PutDeadLetter(ctx context.Context, d store.DeadLetter, limit int) error {
+	data, meta := []byte(d.Data), []byte(d.Meta)
+	sequence := d.Sequence
+	d.Sequence, d.Data, d.Meta = 0, nil, nil
+	record, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	full := false
+	err = s.writer.do(ctx, func(ctx context.Context, w *session) error {
+		full = false
+		const set = "due = ?, record = ?, data = coalesce(?, x''), meta = coalesce(?, x'')"
+		res, err := w.exec(ctx, "UPDATE dead_letters SET "+set+" WHERE sequence = ? OR ? = 0 AND ? <> '' AND key = ? AND event_id = ?",
+			d.Due, string(record), data, meta, int64(sequence), int64(sequence), d.EventID, d.Key, d.EventID)
+		if err != nil || sequence != 0 {
+			return err
+		}
+		if n, err := res.RowsAffected(); err != nil || n > 0 {
+			return err
+		}
+		res, err = w.exec(ctx, `INSERT INTO dead_letters (key, event_id, due, record, data, meta)
+			SELECT ?, ?, ?, ?, coalesce(?, x''), coalesce(?, x'') WHERE (SELECT count(*) FROM dead_letters WHERE key = ?) < ?`,
+			d.Key, d.EventID, d.Due, string(record), data, meta, d.Key, limit)
+		if err != nil {
+			return err
+		}
+		n, err := res.RowsAffected()
+		full = n == 0
+		return err
+	}, nil)
+	if err == nil && full {
+		return store.ErrDeadLettersFull
+	}
+	return err
+}
+
+// DeadLetters implements [store.DeadLetterStore].
+func (s *Store) DeadLetters(ctx context.Context, after uint64, limit int) ([]store.DeadLetter, error) {
+	return s.deadLetters(ctx, "sequence > ? ORDER BY sequence LIMIT ?", int64(min(after, 1<<63-1)), max(limit, 0))
+}
+
+// DueDeadLetters implements [store.DeadLetterStore].
+func (s *Store) DueDeadLetters(ctx context.Context, key string, after uint64, limit int) ([]store.DeadLetter, error) {
+	return s.deadLetters(ctx, "key = ? AND due = 1 AND sequence > ? ORDER BY sequence LIMIT ?", key, int64(min(after, 1<<63-1)), max(limit, 0))
+}
+
+func (s *Store) deadLetters(ctx context.Context, where string, args ...any) (all []store.DeadLetter, err error) {
+	err = s.each(ctx, func(rows *sql.Rows) error {
+		var sequence int64
+		var due bool
+		var record string
+		var d store.DeadLetter
+		var data, meta []byte
+		if err := rows.Scan(&sequence, &due, &record, &data, &meta); err != nil {
+			return err
+		}
+		if err := json.Unmarshal([]byte(record), &d); err != nil {
+			return fmt.Errorf("%w: dead letter %d: %w", ErrCorrupt, sequence, err)
+		}
+		d.Sequence, d.Due = uint64(sequence), due
+		if len(data) > 0 {
+			d.Data = data
+		}
+		if len(meta) > 0 {
+			d.Meta = meta
+		}
+		all = append(all, d)
+		return nil
+	}, "SELECT sequence, due, record, data, meta FROM dead_letters WHERE "+where, args...)
+	return all, err
+}
+
+// RetryDeadLetter implements [store.DeadLetterStore].
+func (s *Store) RetryDeadLetter(ctx context.Context, sequence uint64) (found bool, err error) {
+	return s.changeDeadLetter(ctx, "UPDATE dead_letters SET due = 1 WHERE sequence = ?", sequence)
+}
+
+// DeleteDeadLetter implements [store.DeadLetterStore].
+func (s *Store) DeleteDeadLetter(ctx context.Context, sequence uint64) (found bool, err error) {
+	return s.changeDeadLetter(ctx, "DELETE FROM dead_letters WHERE sequence = ?", sequence)
+}
+
+func (s *Store) changeDeadLetter(ctx context.Context, change string, sequence uint64) (found bool, err error) {
+	err = s.writer.do(ctx, func(ctx context.Context, w *session) error {
+		res, err := w.exec(ctx, change, int64(min(sequence, 1<<63-1)))
+		if err != nil {
+			return err
+		}
+		n, err := res.RowsAffected()
+		found = n > 0
+		return err
+	}, nil)
+	return found && err == nil, err
+}

@@ -1,0 +1,5 @@
+package sqlite
+
+import "io/fs"
+
+func links(fs.FileInfo) uint64 { return 1 }

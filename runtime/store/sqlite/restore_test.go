@@ -1,0 +1,141 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
+)
+
+// CUR-8: BeginEpochs, or the SQL that docs/deployment.md tells, begins new epochs and keeps the entries; not
+// under an open log.
+func TestCUR8BeginEpochs(t *testing.T) {
+	doc, err := os.ReadFile("../../../docs/deployment.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const told = "UPDATE logs SET epoch = random()"
+	if !strings.Contains(string(doc), `"`+told+`"`) {
+		t.Errorf("docs/deployment.md does not say %q", told)
+	}
+	path := filepath.Join(t.TempDir(), "events.db")
+	seen := map[uint64]bool{}
+	for i, begin := range []func(){
+		func() {},
+		func() {
+			s := open(t, path, sqlite.Options{})
+			if err := errors.Join(s.BeginEpochs(t.Context()), s.Close()); err != nil {
+				t.Fatal(err)
+			}
+		},
+		func() {
+			db, err := sql.Open("sqlite", path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err = db.Exec(told); errors.Join(err, db.Close()) != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		begin()
+		s := open(t, path, sqlite.Options{})
+		l := openLog(t, s, store.LogOptions{})
+		if seen[l.Epoch()] {
+			t.Errorf("step %d: the epoch goes on", i)
+		}
+		seen[l.Epoch()] = true
+		if _, err := l.Append(t.Context(), entry("x")); err != nil {
+			t.Fatal(err)
+		}
+		if got := ids(t, l, 0); len(got) != i+1 {
+			t.Errorf("step %d: %v", i, got)
+		}
+		if err := s.BeginEpochs(t.Context()); err == nil {
+			t.Error("epochs were begun under an open log")
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// CUR-8: the proof of the last evicted entry is in the file, where the entry itself is not any more.
+func TestCUR8LastEvicted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.db")
+	s := open(t, path, sqlite.Options{})
+	l := openLog(t, s, store.LogOptions{MaxCount: 1})
+	last := entry("last")
+	for _, e := range []store.Entry{entry("a"), last, entry("z")} {
+		if _, err := l.Append(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := sqlite.SweepSome(l); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, path, sqlite.Options{})
+	defer s.Close()
+	l = openLog(t, s, store.LogOptions{MaxCount: 1})
+	for p, want := range map[store.Position]uint32{1: 0, 2: last.Proof()} {
+		if got, err := l.Proof(t.Context(), p); got != want || err != nil {
+			t.Errorf("proof of %d: %d, %v; want %d", p, got, err, want)
+		}
+	}
+}
+
+// CUR-8: a process whose file is put back to an older state under it acknowledges nothing that nobody would get.
+func TestCUR8PutBackUnderAProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.db")
+	s := open(t, path, sqlite.Options{})
+	defer s.Close()
+	l := openLog(t, s, store.LogOptions{})
+	for range 3 {
+		if _, err := l.Append(t.Context(), entry("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, q := range []string{"DELETE FROM entries WHERE position > 1", "UPDATE logs SET head = 1"} {
+		if _, err := db.Exec(q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := l.Append(t.Context(), entry("z")); !errors.Is(err, sqlite.ErrCorrupt) || !strings.Contains(err.Error(), "older state") {
+		t.Errorf("appended: %v", err)
+	}
+}
+
+// CUR-8: a file of the build before proofs is migrated: its epoch goes on, its entries prove what they are, and
+// what was deleted before is not known.
+func TestCUR8OldFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.db")
+	if err := sqlite.OldFile(path, 10, `INSERT INTO logs (id, name, epoch, head, unsummed) VALUES (1, 'log', 7, 2, 2)`,
+		`INSERT INTO entries (log, position, appended, event_id, timestamp, data, cursor) VALUES (1, 2, 1, 'x', '2026-11-20T08:00:00Z', x'7b7d', '')`); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, path, sqlite.Options{})
+	defer s.Close()
+	l := openLog(t, s, store.LogOptions{})
+	b, err := l.Read(t.Context(), 1, 1)
+	if err != nil || len(b.Entries) != 1 || l.Epoch() != 7 {
+		t.Fatal(b, l.Epoch(), err)
+	}
+	for p, want := range map[store.Position]uint32{1: 0, 2: b.Entries[0].Proof()} {
+		if got, err := l.Proof(t.Context(), p); got != want || err != nil {
+			t.Errorf("proof of %d: %d, %v; want %d", p, got, err, want)
+		}
+	}
+}
