@@ -77,7 +77,7 @@ func checksGoOn(f *fleet) {
 		return true
 	}
 	put()
-	f.wait("the first", got)
+	f.soon("the first", got)
 	for range 2 {
 		f.join()
 		f.settled()
@@ -85,7 +85,7 @@ func checksGoOn(f *fleet) {
 		put()
 		f.settled()
 		put()
-		f.wait("after the handover", got)
+		f.soon("after the handover", got)
 	}
 	for i := range subs {
 		f.same("without a crash", slices.Sorted(slices.Values(f.r.to(hook(i)))), sent...) // two that wait go out together
@@ -113,10 +113,10 @@ func bothCopies(f *fleet) {
 	f.members[0].emit(incident{ID: "x"})
 	u.put("x")
 	for _, s := range streams {
-		f.wait("both copies", func() bool { return len(s.ids()) == 2 })
+		f.soon("both copies", func() bool { return len(s.ids()) == 2 })
 		f.same("stream", s.ids(), "x", "x")
 	}
-	f.wait("both copies in a poll", func() bool {
+	f.soon("both copies in a poll", func() bool {
 		p := f.members[1].poll(begin, "")
 		return slices.Equal(p.ids(), []string{"x", "x"})
 	})

@@ -25,7 +25,7 @@ func refreshElsewhere(f *fleet) {
 	s := f.members[0].subscribe("ann", params(hook(0), secretA, ""))
 	other := f.other(s.ID)
 	other.emit(incident{ID: "1"})
-	f.wait("the first", func() bool { return len(f.r.to(hook(0))) == 1 })
+	f.soon("the first", func() bool { return len(f.r.to(hook(0))) == 1 })
 	if d := f.r.last(); !d.signedBy(secretA) {
 		f.Fatal("not signed by the first secret")
 	}
@@ -35,17 +35,17 @@ func refreshElsewhere(f *fleet) {
 	}
 	f.heard()
 	other.emit(incident{ID: "2"})
-	f.wait("the second", func() bool { return len(f.r.to(hook(0))) == 2 })
+	f.soon("the second", func() bool { return len(f.r.to(hook(0))) == 2 })
 	if d := f.r.last(); !d.signedBy(secretA) || !d.signedBy(secretB) {
 		f.Fatal("not signed by both secrets")
 	}
-	f.wait("the watermark is stored", func() bool {
+	f.soon("the watermark is stored", func() bool {
 		i, err := other.Admin().Get(f.Context(), s.ID)
 		return err == nil && i.Cursor != nil && *i.Cursor == *f.r.last().body.Cursor
 	})
 	f.r.on(refuse)
 	other.emit(incident{ID: "3"})
-	f.wait("the third", func() bool { return len(f.r.to(hook(0))) == 3 })
+	f.soon("the third", func() bool { return len(f.r.to(hook(0))) == 3 })
 	other.unsubscribe("ann", hook(0))
 	f.heard()
 	n := len(f.r.to(hook(0)))
@@ -66,7 +66,7 @@ func unsubscribeOfWhoHasGone(f *fleet) {
 	s := f.members[0].subscribe("ann", params(hook(0), secretA, ""))
 	other := f.other(s.ID)
 	other.emit(incident{ID: "1"})
-	f.wait("the first", func() bool { return len(f.r.to(hook(0))) == 1 })
+	f.soon("the first", func() bool { return len(f.r.to(hook(0))) == 1 })
 	// As a process that died when it had deleted the record: the one that is asked next tells the owner.
 	r, _ := f.record(s.ID)
 	if err := f.watch.DeleteSubscription(f.Context(), s.ID, r.Generation); err != nil {
@@ -91,7 +91,7 @@ func refreshOfASuspendedOne(f *fleet) {
 	f.r.on(refuse)
 	owner, other := f.owner(sub.ID), f.other(sub.ID)
 	other.emit(incident{ID: "1"})
-	f.wait("it is suspended", func() bool { r, ok := f.record(sub.ID); return ok && r.Health.Suspended })
+	f.soon("it is suspended", func() bool { r, ok := f.record(sub.ID); return ok && r.Health.Suspended })
 	f.sink(owner)
 	f.r.on(nil)
 	if again := other.subscribe("ann", params(hook(0), secretA, "")); again.DeliveryStatus == nil || again.DeliveryStatus.Active {
@@ -122,7 +122,6 @@ func (f *fleet) stored(id string, edit func(r *store.Subscription)) {
 
 // Attempts are under way while another process joins, which gets a share of the shards.
 func refreshAtAHandover(f *fleet) {
-	f.options.Replica.Lease = 20 * time.Second // nobody dies: what lapses would repeat
 	goOn := make(chan struct{})
 	f.r.handle = func(http.ResponseWriter, *delivered) { <-goOn }
 	f.start(1)
@@ -131,7 +130,7 @@ func refreshAtAHandover(f *fleet) {
 		f.members[0].subscribe(fmt.Sprint("p", i), params(hook(i), secretA, ""))
 	}
 	f.members[0].emit(incident{ID: "1"})
-	f.wait("all attempts", func() bool {
+	f.soon("all attempts", func() bool {
 		for i := range n {
 			if len(f.r.to(hook(i))) == 0 {
 				return false
@@ -162,11 +161,11 @@ func expiryMeetsARefresh(f *fleet) {
 	s := f.members[0].subscribe("ann", params(hook(0), secretA, ttl))
 	over := f.members[0].subscribe("ann", params(hook(1), secretA, ttl))
 	f.stored(s.ID, func(r *store.Subscription) { r.ExpiresAt = r.ExpiresAt.Add(10 * time.Minute) })
-	f.wait("both are live", func() bool { return f.live() == 2 })
+	f.soon("both are live", func() bool { return f.live() == 2 })
 	n := len(j.lines())
 	time.Sleep(15 * time.Minute)
 	f.members[0].emit(incident{ID: "1"})
-	f.wait("the delivery", func() bool { return len(f.r.to(hook(0))) == 1 })
+	f.soon("the delivery", func() bool { return len(f.r.to(hook(0))) == 1 })
 	if _, ok := f.record(over.ID); ok {
 		f.Error("the record of what is over is there")
 	}

@@ -76,7 +76,7 @@ func newFleet(t *testing.T, e Engine) *fleet {
 	f.Store = e.New(t)
 	f.watch = f.Open()
 	f.options = server.Options{
-		Replica: server.Replica{Lease: 3 * time.Second},
+		Replica: server.Replica{Lease: 20 * time.Second}, // where nobody dies nobody lapses, on a busy machine either
 		Webhook: &server.WebhookOptions{Callbacks: f.r.callbacks(), Retry: server.Retry{Jitter: -1}},
 		Logger:  slog.New(slog.DiscardHandler),
 	}
@@ -166,6 +166,16 @@ func (f *fleet) wait(what string, done func() bool) {
 		if time.Now().After(end) {
 			f.Fatalf("never: %s", what)
 		}
+	}
+}
+
+// soon is wait for what takes no more than two seconds, which only a bubble can tell.
+func (f *fleet) soon(what string, done func() bool) {
+	f.Helper()
+	began := time.Now()
+	f.wait(what, done)
+	if took := time.Since(began); f.bubble && took > 2*time.Second {
+		f.Errorf("%s: after %v", what, took)
 	}
 }
 

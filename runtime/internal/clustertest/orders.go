@@ -124,7 +124,7 @@ func sameKeyAtOnce(f *fleet) {
 			}
 		}
 		f.members[round%3].emit(incident{ID: fmt.Sprint("i", round)})
-		f.wait("the delivery", func() bool { return len(f.r.to(hook(round))) > 0 })
+		f.soon("the delivery", func() bool { return len(f.r.to(hook(round))) > 0 })
 		f.members[0].unsubscribe("ann", hook(round))
 	}
 	f.idle()
@@ -149,7 +149,7 @@ func actionsReachTheOwner(f *fleet) {
 		return func() bool { return strings.Join(f.r.to(hook(0)), " ") == want }
 	}
 	other.emit(incident{ID: "1"})
-	f.wait("the first", got("1"))
+	f.soon("the first", got("1"))
 	first := *f.r.last().body.Cursor
 
 	do(admin.Pause(ctx, s.ID))
@@ -164,9 +164,9 @@ func actionsReachTheOwner(f *fleet) {
 		f.Errorf("%+v %v", i, err)
 	}
 	do(admin.Unpause(ctx, s.ID))
-	f.wait("after the pause", got("1 2"))
+	f.soon("after the pause", got("1 2"))
 
-	f.wait("the attempts are stored", func() bool {
+	f.soon("the attempts are stored", func() bool {
 		made, err := admin.Attempts(ctx, s.ID)
 		return err == nil && len(made) == 2
 	})
@@ -180,14 +180,14 @@ func actionsReachTheOwner(f *fleet) {
 	}
 
 	do(admin.Replay(ctx, s.ID, first))
-	f.wait("replayed", got("1 2 1 2"))
+	f.soon("replayed", got("1 2 1 2"))
 	if err := admin.Replay(ctx, s.ID, "nonsense"); !errors.Is(err, events.ErrInvalidParams) {
 		f.Errorf("a malformed cursor: %v", err)
 	}
 	_, err = admin.RaiseGap(ctx, operator.Target{ID: s.ID})
 	do(err)
-	f.wait("the gap", got("1 2 1 2 gap"))
-	f.wait("the next response tells of it", func() bool { r, ok := f.record(s.ID); return ok && r.Truncated })
+	f.soon("the gap", got("1 2 1 2 gap"))
+	f.soon("the next response tells of it", func() bool { r, ok := f.record(s.ID); return ok && r.Truncated })
 	if again := other.subscribe("ann", params(hook(0), secretA, "")); !again.Truncated {
 		f.Error("the response does not tell of the gap")
 	}
@@ -196,7 +196,7 @@ func actionsReachTheOwner(f *fleet) {
 	}
 	do(admin.Resume(ctx, s.ID))
 	do(admin.End(ctx, s.ID, nil))
-	f.wait("terminated", func() bool { return strings.HasPrefix(f.r.last().short(), "terminated") })
+	f.soon("terminated", func() bool { return strings.HasPrefix(f.r.last().short(), "terminated") })
 	for _, err := range []error{admin.Pause(ctx, s.ID), admin.Resume(ctx, s.ID), admin.End(ctx, s.ID, nil), admin.Replay(ctx, s.ID, first)} {
 		if !errors.Is(err, events.ErrNotFound) {
 			f.Errorf("of one that has ended: %v", err)
@@ -222,7 +222,7 @@ func revokeElsewhere(f *fleet) {
 		n++
 		id := fmt.Sprint("i", n)
 		f.members[0].emit(incident{ID: id})
-		f.wait("it is delivered to", func() bool { return f.r.last().short() == id })
+		f.soon("it is delivered to", func() bool { return f.r.last().short() == id })
 		return f.other(s.ID)
 	}
 	ended := func(err error, want string) {
@@ -230,14 +230,14 @@ func revokeElsewhere(f *fleet) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.wait(want, func() bool { return strings.HasPrefix(f.r.last().short(), want) })
+		f.soon(want, func() bool { return strings.HasPrefix(f.r.last().short(), want) })
 	}
 	ended(begin().Revoke(f.Context(), "ann"), `terminated -32012 Forbidden {"reason":"access revoked"}`)
 	other := begin()
 	f.repeatOrder()
 	f.heard()
 	f.members[0].emit(incident{ID: "after"})
-	f.wait("what began after it was revoked goes on", func() bool { return f.r.last().short() == "after" })
+	f.soon("what began after it was revoked goes on", func() bool { return f.r.last().short() == "after" })
 	refused.Store(true)
 	ended(other.Reauthorize(f.Context(), "ann"), `terminated -32012 Forbidden {"reason":"no more"}`)
 	refused.Store(false)
@@ -292,7 +292,7 @@ func ordersSurviveTheOwner(f *fleet) {
 	time.Sleep(2 * time.Second) // the one that was cut off has not heard for so long that it begins nothing
 	other.emit(incident{ID: "1", Severity: "P1"})
 	f.settled()
-	f.wait("both envelopes and the third's delivery", func() bool {
+	f.soon("both envelopes and the third's delivery", func() bool {
 		return len(f.r.to(hook(0))) > 0 && len(f.r.to(hook(1))) > 0 && len(f.r.to(hook(2))) > 0
 	})
 	f.idle()
@@ -306,7 +306,7 @@ func ordersSurviveTheOwner(f *fleet) {
 	f.Unmark(engine.ControlLog) // its heir reads all orders again
 	f.settled()
 	f.afloat()[0].emit(incident{ID: "2", Severity: "P1"})
-	f.wait("what began after the order", func() bool { return f.r.to(hook(0))[len(f.r.to(hook(0)))-1] == "2" })
+	f.soon("what began after the order", func() bool { return f.r.to(hook(0))[len(f.r.to(hook(0)))-1] == "2" })
 }
 
 // A hook of the author takes its time while its owner takes up what another process was asked for. by says who revokes
@@ -346,7 +346,7 @@ func revokedWhileTakenUp(f *fleet, by func(id string) *member) {
 	f.afloat()[0].emit(incident{ID: "late", Severity: "P1"})
 	f.heard()
 	close(goOn)
-	f.wait("the envelope", func() bool { return len(f.r.to(hook(0))) > 0 })
+	f.soon("the envelope", func() bool { return len(f.r.to(hook(0))) > 0 })
 	f.idle()
 	f.same("of whom it was revoked", f.r.to(hook(0)), `terminated -32012 Forbidden {"reason":"access revoked"}`)
 	if _, there := f.record(s.ID); there {
@@ -371,7 +371,6 @@ func orderWaits(f *fleet) {
 			return ctx.Err()
 		}
 	}
-	f.options.Replica.Lease = 20 * time.Second // what is taken up anew asks the hook, too
 	f.start(2)
 	const one = `,"arguments":{"severity":"P1"}`
 	s := f.members[0].subscribe("ann", params(hook(0), secretA, one))
@@ -380,7 +379,7 @@ func orderWaits(f *fleet) {
 		other.subscribe("bob", params(hook(i+1), secretA, fmt.Sprintf(`,"arguments":{"minLevel":%d}`, i)))
 	}
 	end := other.subscribe("eve", params(hook(30), secretA, one))
-	f.wait("all are live", func() bool { return f.live() == 22 })
+	f.soon("all are live", func() bool { return f.live() == 22 })
 	slow.Store(true)
 	if err := other.Reauthorize(context.WithValue(f.Context(), quick{}, true), "bob"); err != nil {
 		f.Fatal(err)
@@ -396,7 +395,7 @@ func orderWaits(f *fleet) {
 	other.emit(incident{ID: "late", Severity: "P1"})
 	f.heard()
 	close(goOn)
-	f.wait("the envelopes", func() bool { return len(f.r.to(hook(0))) > 0 && len(f.r.to(hook(30))) > 0 })
+	f.soon("the envelopes", func() bool { return len(f.r.to(hook(0))) > 0 && len(f.r.to(hook(30))) > 0 })
 	f.idle()
 	f.same("of whom it was revoked", f.r.to(hook(0)), `terminated -32012 Forbidden {"reason":"access revoked"}`)
 	f.same("of what was ended", f.r.to(hook(30)), `terminated -32012 Forbidden {"reason":"no more"}`)
@@ -440,7 +439,7 @@ func hooksRun(f *fleet) {
 	f.settled()
 	owner := f.owner(s.ID)
 	owner.emit(incident{ID: "1"})
-	f.wait("it is taken up", func() bool { return len(f.r.to(hook(0))) == 1 })
+	f.soon("it is taken up", func() bool { return len(f.r.to(hook(0))) == 1 })
 	for i, l := range j.lines() {
 		if want := fmt.Sprint("on ", i > 0); l != want {
 			f.Fatalf("hooks %v", j.lines())
@@ -459,14 +458,14 @@ func hooksRun(f *fleet) {
 		if f.owner(s.ID) != asked {
 			want = append(want, "on true")
 		}
-		f.wait("OnSubscribe", func() bool { return len(j.lines()) >= n+len(want) })
+		f.soon("OnSubscribe", func() bool { return len(j.lines()) >= n+len(want) })
 		id := fmt.Sprint("i", i)
 		asked.emit(incident{ID: id})
-		f.wait("it is live", func() bool { return covers(f.r.to(hook(i+1)), []string{id}) })
+		f.soon("it is live", func() bool { return covers(f.r.to(hook(i+1)), []string{id}) })
 		f.same("asked for", j.lines()[n:], want...)
 		n = len(j.lines())
 		asked.unsubscribe("ann", hook(i+1))
-		f.wait("OnUnsubscribe", func() bool { return len(j.lines()) > n })
+		f.soon("OnUnsubscribe", func() bool { return len(j.lines()) > n })
 		f.same("ended", j.lines()[n:], "off")
 	}
 }

@@ -99,7 +99,7 @@ func (m *member) stream(principal, params string) *stream {
 		_, _ = st.Run(ctx, s) // how it ends is in what it has written
 	}()
 	m.f.Cleanup(s.end)
-	m.f.wait("active", func() bool { return len(s.frames()) > 0 })
+	m.f.soon("active", func() bool { return len(s.frames()) > 0 })
 	return s
 }
 
@@ -155,7 +155,7 @@ func streamsOfAll(f *fleet) {
 	wg.Wait()
 	all := each * len(f.members)
 	for _, s := range streams {
-		f.wait("all occurrences", func() bool { return len(s.ids()) >= all })
+		f.soon("all occurrences", func() bool { return len(s.ids()) >= all })
 	}
 	want := streams[0].ids()
 	if set := slices.Compact(slices.Sorted(slices.Values(want))); len(set) != all {
@@ -270,7 +270,7 @@ func ordersReachAll(f *fleet) {
 			f.Fatalf("%s: %v", c.name, err)
 		}
 		for _, s := range anns {
-			f.wait("the signal", func() bool { return len(s.frames()) >= 2 })
+			f.soon("the signal", func() bool { return len(s.frames()) >= 2 })
 		}
 		time.Sleep(200 * time.Millisecond) // a second one would come now
 		for i, s := range anns {
@@ -311,7 +311,7 @@ func staysClosed(f *fleet) {
 		f.Fatal("it is open where it was terminated")
 	}
 	f.sink(a)
-	f.wait("closed at the other", func() bool { return refuses(b) })
+	f.soon("closed at the other", func() bool { return refuses(b) })
 	c := f.join()
 	if !refuses(c) {
 		f.Fatal("it is open in a process that starts later")
@@ -322,7 +322,7 @@ func staysClosed(f *fleet) {
 	if refuses(c) {
 		f.Fatal("registering it again does not open it")
 	}
-	f.wait("open at the other", func() bool { return !refuses(b) })
+	f.soon("open at the other", func() bool { return !refuses(b) })
 	if refuses(f.join()) {
 		f.Fatal("it is closed in a process that starts after that")
 	}
@@ -336,11 +336,11 @@ func targetsElsewhere(f *fleet) {
 	if _, err := a.Admin().RaiseError(f.Context(), operator.Target{ID: id}, events.Upstream("slow")); err != nil {
 		f.Fatal(err)
 	}
-	f.wait("the error", func() bool { return len(s.frames()) == 2 })
+	f.soon("the error", func() bool { return len(s.frames()) == 2 })
 	if _, err := a.Admin().RaiseGap(f.Context(), operator.Target{ID: id}); err != nil {
 		f.Fatal(err)
 	}
-	f.wait("the gap", func() bool { return len(s.frames()) == 3 })
+	f.soon("the gap", func() bool { return len(s.frames()) == 3 })
 	if got := s.frames(); !got[2].params.Truncated || *got[2].params.Cursor == *got[0].params.Cursor {
 		f.Errorf("active: %+v", got)
 	}

@@ -2,6 +2,7 @@ package subscriber
 
 import (
 	"context"
+	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
@@ -65,8 +66,9 @@ func (w *Subscriptions) End(h *Live, reason *events.Error) {
 		return
 	}
 	w.mu.Lock()
-	dialect := h.dialect
+	dialect, refreshed := h.dialect, time.Unix(0, h.refreshed)
 	w.mu.Unlock()
+	h.Handle.HoldUntil(refreshed.Add(ReplyTime)) // no look at the record is waited for any more
 	h.Handle.Terminate(*fault.Object(reason, dialect))
 	w.leave(h)
 	w.tell(ctx, "webhook subscription is terminated: "+reason.Kind.String(), h)
