@@ -14,8 +14,10 @@ help: ## List the targets.
 test: lint drift unit oracle-here ## Run every check: format, vet, staticcheck, drift, tests.
 
 # One throwaway PostgreSQL is for all packages. Tests of servers and databases wait part of their time: one package
-# more than there are cores runs at once.
+# more than there are cores runs at once. Those of whole clusters come afterwards, one by one: replicas whose leases
+# lapse because the machine is busy are another test.
 PACKAGES ?= $(shell expr 1 + $$(getconf _NPROCESSORS_ONLN))
+CLUSTERS = ./runtime/internal/campaign ./runtime/internal/clustertest ./runtime/server
 
 .PHONY: unit
 unit:
@@ -24,7 +26,9 @@ ifeq ($(HAVE_CC),)
 endif
 	@mkdir -p bin
 	@$(GO) build -o bin/ ./runtime/internal/pgtest/throwaway
-	CGO_ENABLED=$(if $(HAVE_CC),1,0) ./bin/throwaway $(GO) test $(RACE) -p $(PACKAGES) -timeout 20m ./...
+	CGO_ENABLED=$(if $(HAVE_CC),1,0) ./bin/throwaway $(GO) test $(RACE) -p $(PACKAGES) -timeout 20m \
+	  $$($(GO) list ./... | grep -vxF "$$($(GO) list $(CLUSTERS))")
+	CGO_ENABLED=$(if $(HAVE_CC),1,0) ./bin/throwaway $(GO) test $(RACE) -p 1 -timeout 20m $(CLUSTERS)
 
 .PHONY: quick
 quick: ## Run the tests without the race detector, a database and builds of what is generated (while working).
