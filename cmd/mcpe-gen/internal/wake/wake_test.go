@@ -22,6 +22,7 @@ import (
 func doing(t *testing.T, a string, args ...string) *Command {
 	t.Helper()
 	t.Setenv(act, a)
+	t.Setenv("GORACE", "atexit_sleep_ms=0")
 	return &Command{Argv: append([]string{os.Args[0]}, args...), Timeout: time.Minute}
 }
 
