@@ -12,11 +12,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/config"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
 // Options of a run.
@@ -29,6 +31,8 @@ type Options struct {
 	Stdin          io.ReadCloser
 	Stdout, Stderr io.Writer
 	Quiet          bool
+	// dial connects to a server; nil for what its target says. Tests set it.
+	dial func(context.Context, peer.Target, client.Options) (*client.Client, error)
 }
 
 // instructions tell an agent what to do with the tools.
@@ -58,7 +62,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	e := newEngine(ctx, o.Config, s, print)
+	e := newEngine(ctx, o, s, print)
 	defer e.stop()
 	if err := e.start(); err != nil {
 		return err
@@ -66,16 +70,21 @@ func Run(ctx context.Context, o Options) (err error) {
 	return e.serve(ctx, o)
 }
 
+// closeTime bounds the end of the connection to the agent: a write to one that does not read cannot be ended. What it was
+// to show is unread.
+const closeTime = 5 * time.Second
+
 // serve speaks with the agent.
 func (e *engine) serve(ctx context.Context, o Options) error {
 	capabilities := &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}
-	srv := mcp.NewServer(&mcp.Implementation{Name: "mcpe-gen-bridge", Title: "Events", Version: o.Version},
-		&mcp.ServerOptions{Instructions: instructions, Capabilities: capabilities, Logger: slog.New(slog.DiscardHandler)})
 	if o.Config.Channel {
 		capabilities.Experimental = map[string]any{channelCapability: struct{}{}}
 	}
+	srv := mcp.NewServer(&mcp.Implementation{Name: "mcpe-gen-bridge", Title: "Events", Version: o.Version},
+		&mcp.ServerOptions{Instructions: instructions, Capabilities: capabilities, Logger: slog.New(slog.DiscardHandler)})
 	agent := newAgentTransport(&mcp.IOTransport{Reader: o.Stdin, Writer: unclosed{o.Stdout}}, e.print)
-	t := &tools{e: e, agent: agent, pace: newPace(o.Config.Limits.BatchesPerMinute), channel: newPace(o.Config.Limits.BatchesPerMinute)}
+	perMinute := o.Config.Limits.BatchesPerMinute
+	t := &tools{e: e, agent: agent, pace: newPace(perMinute), channel: newPace(perMinute)}
 	if err := t.add(srv); err != nil {
 		return err
 	}
@@ -83,23 +92,34 @@ func (e *engine) serve(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- session.Wait() }()
-	var channel sync.WaitGroup
-	if o.Config.Channel {
-		channel.Go(func() { t.announce(e.ctx) })
-	}
-	defer channel.Wait()
+	over, quiet, closed := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		err = session.Wait()
+	}()
+	go func() {
+		defer close(quiet)
+		if o.Config.Channel {
+			t.announce(e.ctx)
+		}
+	}()
 	select {
-	case err = <-ended:
-		e.end() // calls that wait return
+	case <-over:
 	case <-ctx.Done():
-		e.end()
+	}
+	e.end() // calls that wait return
+	go func() {
+		defer close(closed)
 		session.Close()
-		<-ended
+		<-over
+		<-quiet
+	}()
+	select {
+	case <-closed:
+	case <-time.After(closeTime):
 		return nil
 	}
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, mcp.ErrConnectionClosed) {
+	if err != nil && ctx.Err() == nil && !errors.Is(err, io.EOF) && !errors.Is(err, mcp.ErrConnectionClosed) {
 		return fmt.Errorf("the agent's connection: %w", err)
 	}
 	return nil

@@ -18,7 +18,7 @@ import (
 type engine struct {
 	c       *config.Config
 	state   *state
-	servers map[string]*server
+	servers map[string]*upstream
 	print   func(string) // for a person; takes lines without their ends
 
 	ctx context.Context // done when the bridge ends
@@ -28,11 +28,11 @@ type engine struct {
 	feeds map[string]*feed
 }
 
-func newEngine(ctx context.Context, c *config.Config, s *state, print func(string)) *engine {
-	e := &engine{c: c, state: s, servers: map[string]*server{}, print: print, feeds: map[string]*feed{}}
+func newEngine(ctx context.Context, o Options, s *state, print func(string)) *engine {
+	e := &engine{c: o.Config, state: s, servers: map[string]*upstream{}, print: print, feeds: map[string]*feed{}}
 	e.ctx, e.end = context.WithCancel(ctx)
-	for _, known := range c.Servers {
-		e.servers[known.Name] = newServer(known, c.Dir)
+	for _, known := range o.Config.Servers {
+		e.servers[known.Name] = newUpstream(known, o)
 	}
 	return e
 }

@@ -36,7 +36,7 @@ type feed struct {
 	id     string
 	sub    config.Subscription
 	agents bool // made by the agent, and not by the configuration
-	server *server
+	server *upstream
 	e      *engine
 
 	cancel context.CancelFunc

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/config"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
@@ -26,20 +27,27 @@ const (
 	maxToken = 64 << 10
 )
 
-// A server is a server of the configuration and the connection to it, which its subscriptions share.
-type server struct {
+// An upstream is a server of the configuration and the connection to it, which its subscriptions share.
+type upstream struct {
 	config.Server
-	dir  string        // that commands run in
+	dir  string // that commands run in
+	dial func(context.Context, peer.Target, client.Options) (*client.Client, error)
 	turn chan struct{} // held by who connects or closes, and guards c
 	c    *client.Client
 }
 
-func newServer(s config.Server, dir string) *server {
-	return &server{Server: s, dir: dir, turn: make(chan struct{}, 1)}
+func newUpstream(s config.Server, o Options) *upstream {
+	d := &upstream{Server: s, dir: o.Config.Dir, dial: o.dial, turn: make(chan struct{}, 1)}
+	if d.dial == nil {
+		d.dial = func(ctx context.Context, t peer.Target, o client.Options) (*client.Client, error) {
+			return t.Connect(ctx, o)
+		}
+	}
+	return d
 }
 
 // client returns the connection, which is made when there is none.
-func (s *server) client(ctx context.Context) (*client.Client, error) {
+func (s *upstream) client(ctx context.Context) (*client.Client, error) {
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
@@ -57,12 +65,12 @@ func (s *server) client(ctx context.Context) (*client.Client, error) {
 	}
 	target := s.Target
 	target.Token = token
-	s.c, err = target.Connect(ctx, client.Options{LongPoll: longPoll, MaxMessage: maxMessage})
+	s.c, err = s.dial(ctx, target, client.Options{LongPoll: longPoll, MaxMessage: maxMessage})
 	return s.c, err
 }
 
 // drop closes a connection that is of no use any more, so that the next one who needs it makes another.
-func (s *server) drop(c *client.Client) {
+func (s *upstream) drop(c *client.Client) {
 	s.turn <- struct{}{}
 	if s.c == c {
 		s.c = nil
@@ -72,7 +80,7 @@ func (s *server) drop(c *client.Client) {
 }
 
 // close ends the connection.
-func (s *server) close() {
+func (s *upstream) close() {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
 	if s.c != nil {

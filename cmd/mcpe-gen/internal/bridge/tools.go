@@ -141,7 +141,7 @@ func checkInput(s *validate.Schema, req *mcp.CallToolRequest) error {
 	if len(req.Params.Arguments) > maxArguments {
 		return fmt.Errorf("the arguments have more than %d bytes", maxArguments)
 	}
-	if len(req.Params.Arguments) == 0 {
+	if len(req.Params.Arguments) == 0 || string(req.Params.Arguments) == "null" {
 		req.Params.Arguments = json.RawMessage(`{}`)
 	}
 	err := s.Validate(req.Params.Arguments)
@@ -452,7 +452,7 @@ func (t *tools) wait(ctx context.Context, req *mcp.CallToolRequest) (any, error)
 					break
 				}
 				t.agent.shows(req.Extra, l)
-				return inboxResult{Notice: notice, Batches: rows(l.Batches, l.Marks), More: box.Count(keep) - len(l.Batches)}, nil
+				return inboxResult{Notice: notice, Batches: rows(l.Batches, l.Marks), More: box.Count(keep)}, nil
 			}
 			t.pace.giveBack()
 		}

@@ -395,7 +395,7 @@ func (b *Inbox) Waiting() int {
 	return b.waiting
 }
 
-// Unread returns the unread batches of which keep is true, and their marks, the oldest first, at most so many. keep
+// Unread returns the unread batches that nobody has taken and of which keep is true, and their marks, the oldest first, at most so many. keep
 // must be quick.
 func (b *Inbox) Unread(most int, keep func(*Batch, Mark) bool) (found []Batch, marks []Mark) {
 	b.mu.Lock()
@@ -404,19 +404,19 @@ func (b *Inbox) Unread(most int, keep func(*Batch, Mark) bool) (found []Batch, m
 		if len(found) == most {
 			break
 		}
-		if keep == nil || keep(&u.Batch, u.mark) {
+		if !u.taken && (keep == nil || keep(&u.Batch, u.mark)) {
 			found, marks = append(found, u.Batch), append(marks, u.mark)
 		}
 	}
 	return found, marks
 }
 
-// Count is how many batches are unread of which keep is true.
+// Count is how many batches Unread would return.
 func (b *Inbox) Count(keep func(*Batch, Mark) bool) (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, u := range b.unread {
-		if keep == nil || keep(&u.Batch, u.mark) {
+		if !u.taken && (keep == nil || keep(&u.Batch, u.mark)) {
 			n++
 		}
 	}

@@ -288,11 +288,14 @@ func TestBRIDGE2Lease(t *testing.T) {
 	}
 	first := b.Take(1, nil) // at least one batch, whatever it has
 	second := b.Take(9, nil)
+	if n := b.Count(nil); n != 0 || len(ids(b)) != 0 {
+		t.Errorf("%d that are taken are counted", n)
+	}
 	if first == nil || len(first.Batches) != 1 || second == nil || len(second.Batches) != 1 || b.Take(9, nil) != nil {
 		t.Fatal(first, second)
 	}
 	second.Release()
-	if err := second.Done(); err != nil || len(ids(b)) != 2 {
+	if err := second.Done(); err != nil || len(ids(b)) != 1 {
 		t.Error("what was given back is read:", err)
 	}
 	second = b.Take(9, nil)
