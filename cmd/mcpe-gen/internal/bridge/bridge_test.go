@@ -408,7 +408,7 @@ func TestBRIDGE6Untrusted(t *testing.T) {
 	})
 }
 
-// BRIDGE-6: a flood fills no more than the inbox, and the agent gets all of it in order at its own pace.
+// BRIDGE-6, BRIDGE-7: a flood fills no more than the inbox, and the agent gets all of it in order at its own pace.
 func TestBRIDGE6Flood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, nil)
