@@ -26,7 +26,8 @@ func TestMain(m *testing.M) {
 			}
 			os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, testVersion()))
 		},
-		"peer": servePeer,
+		"peer":    servePeer,
+		"onevent": onEvent,
 	})
 }
 
