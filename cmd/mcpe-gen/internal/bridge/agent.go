@@ -18,6 +18,9 @@ import (
 type agentTransport struct {
 	under mcp.Transport
 	print func(string)
+	// turn is held from taking batches for a result until that is written and they are read, so that a crash leaves no more
+	// than one result behind that was written and is shown again.
+	turn chan struct{}
 
 	mu    sync.Mutex
 	conn  *agentConn
@@ -25,7 +28,7 @@ type agentTransport struct {
 }
 
 func newAgentTransport(t mcp.Transport, print func(string)) *agentTransport {
-	return &agentTransport{under: t, print: print, begun: make(chan struct{})}
+	return &agentTransport{under: t, print: print, turn: make(chan struct{}, 1), begun: make(chan struct{})}
 }
 
 // Connect implements [mcp.Transport].
@@ -56,7 +59,7 @@ func (t *agentTransport) notify(ctx context.Context, method string, params any) 
 }
 
 // shows tells that the result of a call shows what the lease has: when the result is written it is read, and else it is
-// unread as before.
+// unread as before. The caller has the turn, which passes on then.
 func (t *agentTransport) shows(extra *mcp.RequestExtra, l *inbox.Lease) {
 	t.mu.Lock()
 	conn := t.conn
@@ -67,7 +70,13 @@ func (t *agentTransport) shows(extra *mcp.RequestExtra, l *inbox.Lease) {
 		c.lease = l
 		return
 	}
-	l.Release() // nobody waits for the result any more
+	t.put(l) // nobody waits for the result any more
+}
+
+// put gives back what a result would have shown, and the turn.
+func (t *agentTransport) put(l *inbox.Lease) {
+	l.Release()
+	<-t.turn
 }
 
 // ticketHeader carries the ticket of a call to its handler. It is in no message.
@@ -114,7 +123,11 @@ func (c *agentConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 			break
 		}
 		if id, err := jsonrpc.MakeID(p.RequestID); err == nil && c.calls[id] != nil {
-			c.calls[id].cancelled = true
+			k := c.calls[id]
+			if k.cancelled = true; k.lease != nil {
+				c.t.put(k.lease)
+				k.lease = nil
+			}
 		}
 	case req.Method == "notifications/initialized" && !c.begun:
 		c.begun = true
@@ -131,21 +144,23 @@ func (c *agentConn) Write(ctx context.Context, msg jsonrpc.Message) error {
 	}
 	c.mu.Lock()
 	k := c.calls[res.ID]
+	var l *inbox.Lease
 	if k != nil {
+		l = k.lease
 		delete(c.calls, res.ID)
 		delete(c.tickets, k.ticket)
 	}
 	c.mu.Unlock()
 	err := c.Connection.Write(ctx, msg)
-	if k == nil || k.lease == nil {
-		return err
+	switch {
+	case l == nil:
+	case err != nil || res.Error != nil:
+		c.t.put(l)
+	default:
+		if failed := l.Done(); failed != nil {
+			c.t.print("marking events as read: " + failed.Error() + "; they will be shown again")
+		}
+		<-c.t.turn
 	}
-	if err != nil || res.Error != nil || k.cancelled {
-		k.lease.Release()
-		return err
-	}
-	if failed := k.lease.Done(); failed != nil {
-		c.t.print("marking events as read: " + failed.Error() + "; they will be shown again")
-	}
-	return nil
+	return err
 }

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -17,9 +20,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/config"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // BRIDGE-1: the tools list event types, subscribe within what is allowed, wait, show and mark as read, and unsubscribe.
@@ -545,4 +550,141 @@ func TestBRIDGE3Room(t *testing.T) {
 		}
 		b.end()
 	})
+}
+
+// BRIDGE-1, BRIDGE-5: a call that waits reports progress to an agent that asks for it.
+func TestBRIDGE1Progress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, nil)
+		b := h.start(t.TempDir(), ofDone, nil)
+		settled()
+		params := &mcp.CallToolParams{Name: "events_wait", Arguments: map[string]any{"waitSeconds": 35}}
+		params.SetProgressToken("p")
+		if _, err := b.session.CallTool(t.Context(), params); err != nil {
+			t.Fatal(err)
+		}
+		settled()
+		want(t, b.progress(), 10, 20, 30)
+		b.end()
+	})
+}
+
+// BRIDGE-6, BRIDGE-7: texts of a server that are not events are cut and escaped too: names, descriptions, refusals.
+func TestBRIDGE7HostileTexts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, nil)
+		const bad = "\x1b]0;title\a\r\n\u202e\u009b"
+		typ := typeOf("ci.bad", nil)
+		typ.Description = bad + strings.Repeat("x", 100_000)
+		_, err := server.Register(h.es, typ, server.Hooks[runArguments, run]{
+			Authorize: func(context.Context, string, *runArguments) error { return events.Forbidden(bad + strings.Repeat("y", 100_000)) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := h.start(t.TempDir(), func(c *config.Config) {
+			if err := c.Add("ci", "ci.bad"); err != nil {
+				t.Fatal(err)
+			}
+			c.Allow = []config.Allow{{Server: "ci", Event: "*"}}
+		}, nil)
+		settled()
+		for tool, args := range map[string]map[string]any{
+			"events_list":          nil,
+			"events_subscriptions": nil,
+			"events_subscribe":     {"server": "ci", "event": "ci.bad", "arguments": map[string]any{"branch": "b"}},
+		} {
+			res, err := b.session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: args})
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := res.Content[0].(*mcp.TextContent).Text
+			if strings.ContainsFunc(text, plain.Hidden) || len(text) > 10_000 || !strings.Contains(text, `u202e`) {
+				t.Errorf("%s: %d bytes: %.300q", tool, len(text), text)
+			}
+		}
+		if text := b.said.String(); strings.ContainsFunc(strings.ReplaceAll(text, "\n", ""), plain.Hidden) || !strings.Contains(text, "ci.bad") {
+			t.Errorf("%.300q", text)
+		}
+		b.end()
+	})
+}
+
+// BRIDGE-6: a token is read from where the configuration says, each time anew, and no error has it.
+func TestBRIDGE6Token(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "token")
+	if err := os.WriteFile(file, []byte("secret1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("BRIDGE_TEST_TOKEN", "secret2")
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(actVar, "print")
+	for _, test := range []struct {
+		token config.Token
+		arg   string // what the command prints
+		want  string
+	}{
+		{config.Token{}, "", ""},
+		{config.Token{Text: "secret0"}, "", "secret0"},
+		{config.Token{File: file}, "", "secret1"},
+		{config.Token{Env: "BRIDGE_TEST_TOKEN"}, "", "secret2"},
+		{config.Token{Command: []string{exe}}, "secret3\n", "secret3"},
+		{config.Token{Env: "BRIDGE_TEST_NONE"}, "", "error: there is no token in the environment variable BRIDGE_TEST_NONE"},
+		{config.Token{File: filepath.Join(dir, "none")}, "", "error: reading the token: "},
+		{config.Token{Command: []string{exe}}, "secret\x1b[2J", "error: what the command"},
+		{config.Token{Command: []string{exe}}, strings.Repeat("secret", 20_000), "error: asking the command"},
+		{config.Token{Command: []string{filepath.Join(dir, "none")}}, "", "error: asking the command"},
+	} {
+		t.Setenv(argVar, test.arg)
+		got, err := readToken(t.Context(), test.token, dir)
+		if err != nil {
+			if got = "error: " + err.Error(); strings.Contains(got, "secret") {
+				t.Error(got)
+			}
+		}
+		if got != test.want && (err == nil || !strings.HasPrefix(got, test.want)) {
+			t.Errorf("%+v: %.200q, want %q", test.token, got, test.want)
+		}
+	}
+}
+
+// BRIDGE-2: the state of a bridge is below the user's state directory, another one for each configuration.
+func TestBRIDGE2StateDir(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("XDG_STATE_HOME", home)
+	dir := func(c *config.Config) string {
+		t.Helper()
+		d, err := StateDir(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	one, other := config.New(), config.New()
+	one.Servers = []config.Server{{Name: "ci", Target: peer.Target{URL: "https://ci.example.com/mcp?key=secret"}}}
+	other.Servers = one.Servers
+	ofDone(other)
+	file := &config.Config{Path: filepath.Join(home, "my.yaml")}
+	dirs := []string{dir(one), dir(other), dir(file)}
+	for i, d := range dirs {
+		if !strings.HasPrefix(d, filepath.Join(home, "mcpe-gen", "bridge")+string(filepath.Separator)) || strings.Contains(d, "secret") || slices.Index(dirs, d) != i {
+			t.Error(d)
+		}
+	}
+	if !strings.HasPrefix(filepath.Base(dirs[2]), "my-") || dir(file) != dirs[2] {
+		t.Error(dirs[2])
+	}
+	s, err := openState(t.Context(), filepath.Join(home, "a", "b"), config.New().Limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(filepath.Join(home, "a", "b")); err != nil || info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
+		t.Error(err, info.Mode())
+	}
+	if err := s.close(); err != nil {
+		t.Error(err)
+	}
 }

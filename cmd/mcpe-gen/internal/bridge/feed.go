@@ -288,8 +288,8 @@ func (f *feed) status() status {
 	}
 	for _, live := range c.Subscriptions() {
 		args, ok := config.Canonical(live.Arguments)
-		if live.Event != f.sub.Event || !ok || string(args) != string(f.sub.Arguments) {
-			continue
+		if live.Event != f.sub.Event || !ok || string(args) != string(f.sub.Arguments) || live.LastFrame.IsZero() {
+			continue // another one, or one that its server has not accepted yet
 		}
 		s.phase, s.mode = active, live.Mode
 		if live.LastError != nil {

@@ -116,6 +116,16 @@ type bridged struct {
 	cancel  context.CancelFunc
 	done    chan error
 	said    *said
+
+	mu      sync.Mutex
+	reports []float64 // of progress
+}
+
+// progress is what was reported.
+func (b *bridged) progress() []float64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.reports)
 }
 
 // said is what the bridge has printed for a person.
@@ -191,7 +201,12 @@ func startBridge(t *testing.T, o Options, other func(method string, params json.
 	if other == nil {
 		other = func(method string, _ json.RawMessage) { t.Errorf("the agent got %s", method) }
 	}
-	agent := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1"}, &mcp.ClientOptions{Logger: slog.New(slog.DiscardHandler)})
+	agent := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1"}, &mcp.ClientOptions{Logger: slog.New(slog.DiscardHandler),
+		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.reports = append(b.reports, r.Params.Progress)
+		}})
 	var err error
 	if b.session, err = agent.Connect(ctx, &tap{&mcp.IOTransport{Reader: toAgent, Writer: fromAgent}, other}, &mcp.ClientSessionOptions{ProtocolVersion: "2025-11-25"}); err != nil {
 		b.cancel()

@@ -33,6 +33,8 @@ const (
 	// maxTypes bounds the event types that are shown of a server, maxSchema the schema of each.
 	maxTypes  = 200
 	maxSchema = 4 << 10
+	// turnTime is how long a result waits for the one before it to be written.
+	turnTime = 5 * time.Second
 	// progressEvery is how often a call that waits says so.
 	progressEvery = 10 * time.Second
 )
@@ -446,14 +448,19 @@ func (t *tools) wait(ctx context.Context, req *mcp.CallToolRequest) (any, error)
 				return inboxResult{Notice: notice, Batches: []batchRow{}, More: box.Count(keep),
 					Hint: "The bridge shows no more now: limits.batchesPerMinute is reached. Call again later."}, nil
 			}
+			select {
+			case t.agent.turn <- struct{}{}:
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			case <-time.After(turnTime):
+				t.pace.giveBack()
+				return inboxResult{Notice: notice, Batches: []batchRow{}, More: box.Count(keep), Hint: "Another result is still being written. Call again later."}, nil
+			}
 			if l := box.Take(t.e.c.Limits.EventsPerBatch, keep); l != nil {
-				if ctx.Err() != nil {
-					l.Release()
-					break
-				}
 				t.agent.shows(req.Extra, l)
 				return inboxResult{Notice: notice, Batches: rows(l.Batches, l.Marks), More: box.Count(keep)}, nil
 			}
+			<-t.agent.turn
 			t.pace.giveBack()
 		}
 		select {
