@@ -195,6 +195,7 @@ func (s *subscription) established() (before bool) {
 	s.mu.Lock()
 	before = s.accepted
 	s.accepted = true
+	s.status.LastFrame = time.Now()
 	s.stale, s.staleErr, s.eventless = 0, nil, time.Time{}
 	again := s.broken
 	s.broken = false

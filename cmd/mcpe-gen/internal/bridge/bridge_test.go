@@ -577,7 +577,9 @@ func TestBRIDGE7HostileTexts(t *testing.T) {
 		typ := typeOf("ci.bad", nil)
 		typ.Description = bad + strings.Repeat("x", 100_000)
 		_, err := server.Register(h.es, typ, server.Hooks[runArguments, run]{
-			Authorize: func(context.Context, string, *runArguments) error { return events.Forbidden(bad + strings.Repeat("y", 100_000)) }})
+			Authorize: func(context.Context, string, *runArguments) error {
+				return events.Forbidden(bad + strings.Repeat("y", 100_000))
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}

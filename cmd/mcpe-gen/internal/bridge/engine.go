@@ -126,6 +126,9 @@ func (e *engine) stop() {
 // acceptTime is how long a subscription of the agent waits for its server's answer.
 const acceptTime = 10 * time.Second
 
+// placeTime is how long it waits then for its first cursor, which types without replay never have.
+const placeTime = time.Second
+
 // errFull says that there are too many subscriptions.
 var errFull = errors.New("there are as many subscriptions as limits.subscriptions allows; end one with events_unsubscribe")
 
@@ -149,10 +152,14 @@ func (e *engine) subscribe(ctx context.Context, s config.Subscription) (f *feed,
 	limit := time.After(acceptTime)
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
+	var accepted time.Time
 	for {
 		st := f.status()
+		if st.phase == active && accepted.IsZero() {
+			accepted = time.Now()
+		}
 		switch {
-		case st.phase == active:
+		case st.phase == active && (e.placed(ctx, id) || time.Since(accepted) > placeTime):
 			return f, false, nil
 		case st.phase == waiting && refused(st.problem):
 			return nil, false, errors.Join(st.problem, e.unsubscribe(f))
@@ -169,6 +176,12 @@ func (e *engine) subscribe(ctx context.Context, s config.Subscription) (f *feed,
 			return nil, false, errEnding
 		}
 	}
+}
+
+// placed reports whether the cursor of a subscription is saved, from which nothing is missed whatever happens.
+func (e *engine) placed(ctx context.Context, id string) bool {
+	_, ok, err := e.state.cursors.Load(ctx, id)
+	return ok && err == nil
 }
 
 var errEnding = errors.New("the bridge is ending")
