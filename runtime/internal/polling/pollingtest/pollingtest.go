@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -68,15 +69,17 @@ type Type struct {
 	asked int
 }
 
-// New makes an event type whose occurrences are emitted, found by a check, or both.
-func New(t testing.TB, name string, emits, checks bool) *Type {
+// New makes an event type whose occurrences are emitted, found by a check, or both. Its log keeps everything, or what
+// kept says.
+func New(t testing.TB, name string, emits, checks bool, kept ...topic.Kept) *Type {
 	t.Helper()
 	e := &Type{Name: name, t: t, Closing: make(chan struct{})}
 	e.Redefine(InputSchema)
 	if emits {
 		var err error
-		e.log, err = topic.Open(e.Kernel(), topic.Options{Slots: 64, Open: func(appended func([]store.Entry)) (store.EventLog, error) {
-			return memory.NewLog(store.LogOptions{Appended: appended}), nil
+		keeps := append(kept, topic.Kept{MaxCount: math.MaxInt})[0]
+		e.log, err = topic.Open(e.Kernel(), topic.Options{Slots: 64, Kept: keeps, Open: func(appended func([]store.Entry)) (store.EventLog, error) {
+			return memory.NewLog(store.LogOptions{MaxAge: keeps.MaxAge, MaxCount: keeps.MaxCount, Appended: appended}), nil
 		}})
 		if err != nil {
 			t.Fatal(err)
