@@ -15,7 +15,7 @@ import (
 // Limit, MaxPage, Wait, Quiet and Closing are the first one's, for all of them. found is what they have together, what
 // came at once oldest first, and each has an answer of its own, with what it has of that. tick is called before each
 // rest, with the time until which it lasts, and gives an earlier one or the same. An error is that of the poll with the
-// number wrong; there is none once something is found.
+// number wrong; once something is found there is none but that of ctx.
 func Any(ctx context.Context, polls []*Request, tick func(until time.Time) time.Time) (found []topic.Outcome, each []Answer, wrong int, err error) {
 	w := &waiting{ctx: ctx, limit: polls[0].Limit, bytes: polls[0].MaxPage - pageOverhead*len(polls), quiet: polls[0].Quiet, tick: tick}
 	defer w.Close()

@@ -57,15 +57,15 @@ func (t *Topic) since(ctx context.Context, typ *Type, limit time.Time) (pos stor
 		return 0, false, err
 	}
 	oldest, _ = t.Bounds()
-	switch {
-	case pos >= oldest: // one before limit is still there
-		return pos, false, nil
-	case oldest == 1:
-		return pos, t.options.Kept.Volatile && limit.Before(t.life.Load().began), nil
-	case t.Floor()+1 >= oldest:
+	switch k := &t.options.Kept; {
+	case k.Volatile && limit.Before(t.life.Load().began):
 		return pos, true, nil
+	case pos >= oldest, oldest == 1: // one before limit is still there, or all are
+		return pos, false, nil
+	default:
+		evicted := t.Floor()+1 < oldest // by the log, and not by another schema
+		return pos, !evicted || !k.has(limit, typ.Now(), int(head-min(head, pos))), nil
 	}
-	return pos, !t.options.Kept.has(limit, typ.Now(), int(head-min(head, pos))), nil
 }
 
 // lastBefore returns the position of the last entry from oldest to head that happened before limit, oldest-1 for none,
