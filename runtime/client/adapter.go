@@ -210,6 +210,9 @@ func (in *intake) Listen(ctx context.Context, key string, acknowledged func()) e
 			answer.Stop()
 			acknowledged()
 		case <-c.ended:
+			if len(c.in.frames) > 0 {
+				continue // what came before the end
+			}
 			return errStreamEnded
 		case <-trust.Done():
 			return errSilent

@@ -384,6 +384,9 @@ func (c *Client) listenOnce(s *session, acknowledged func()) (ok bool, err error
 			answer.Stop()
 			acknowledged()
 		case <-c2.ended:
+			if len(c2.in.frames) > 0 {
+				continue // what came before the end
+			}
 			return ok, c2.reason()
 		case <-answer.C:
 			return false, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
@@ -128,7 +129,7 @@ func (a *admin) State(ctx context.Context, id string) (operator.State, error) {
 func (a *admin) Resume(ctx context.Context, id string) error {
 	h, unlock, err := a.lock(ctx, id)
 	if away, _ := a.away(ctx, id, err); away != nil {
-		return a.s.cluster.ask(ctx, order{Kind: orderResume, Target: &operator.Target{ID: id}})
+		return a.s.cluster.ask(ctx, orders.Order{Kind: orders.Resume, Target: &operator.Target{ID: id}})
 	}
 	if err != nil {
 		return err
@@ -136,7 +137,7 @@ func (a *admin) Resume(ctx context.Context, id string) error {
 	defer unlock()
 	h.Handle.Resume()
 	if !h.Ours() {
-		return a.s.cluster.ask(ctx, order{Kind: orderResume, Target: &operator.Target{ID: id}})
+		return a.s.cluster.ask(ctx, orders.Order{Kind: orders.Resume, Target: &operator.Target{ID: id}})
 	}
 	return nil
 }
@@ -152,7 +153,7 @@ func (a *admin) Replay(ctx context.Context, id, cursor string) error {
 			err = w.CheckReplay(ctx, r, cursor)
 		}
 		if err == nil {
-			err = a.s.cluster.ask(ctx, order{Kind: orderReplay, Target: &operator.Target{ID: id}, Cursor: cursor})
+			err = a.s.cluster.ask(ctx, orders.Order{Kind: orders.Replay, Target: &operator.Target{ID: id}, Cursor: cursor})
 		}
 	}
 	if err != nil {
@@ -176,14 +177,14 @@ func (a *admin) End(ctx context.Context, id string, e *events.Error) error {
 	}
 	h, unlock, err := a.lock(ctx, id)
 	if away, _ := a.away(ctx, id, err); away != nil {
-		return a.s.cluster.ask(ctx, orderTo(operator.Target{ID: id}, orderTerminate, e))
+		return a.s.cluster.ask(ctx, orders.To(operator.Target{ID: id}, orders.Terminate, e))
 	}
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	if a.s.webhooks.End(h, e); !h.Ours() {
-		return a.s.cluster.ask(ctx, orderTo(operator.Target{ID: id}, orderTerminate, e))
+		return a.s.cluster.ask(ctx, orders.To(operator.Target{ID: id}, orders.Terminate, e))
 	}
 	return nil
 }

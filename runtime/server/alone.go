@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/solo"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -79,10 +80,10 @@ func (a *alone) now() time.Time { return time.Now() }
 func (a *alone) refresh(context.Context) {}
 
 // tell has nobody to tell.
-func (a *alone) tell(context.Context, order) error { return nil }
+func (a *alone) tell(context.Context, orders.Order) error { return nil }
 
 // ask finds nobody: what does not live here lives nowhere, or waits to be taken up.
-func (a *alone) ask(_ context.Context, o order) error { return fault.NotFound("subscription") }
+func (a *alone) ask(_ context.Context, o orders.Order) error { return fault.NotFound("subscription") }
 
 // close has nothing to store: a termination lasts as long as the process, in the event type.
 func (a *alone) close(context.Context, string, *events.Error) error { return nil }

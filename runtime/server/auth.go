@@ -13,6 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 )
 
@@ -87,7 +88,7 @@ func (s *Server) refused(ctx context.Context, principal string, a arguments) *ev
 // them do so; an error says that some may not know of it (REP-13). See AUTH-2.
 func (s *Server) Revoke(ctx context.Context, principal string, names ...string) error {
 	s.revoke(ctx, principal, names)
-	return wrapped("revoking", s.cluster.tell(ctx, order{Kind: orderRevoke, Principal: principal, Names: names}))
+	return wrapped("revoking", s.cluster.tell(ctx, orders.Order{Kind: orders.Revoke, Principal: principal, Names: names}))
 }
 
 // wrapped says what failed, if anything did.
@@ -107,7 +108,7 @@ func (s *Server) revokeStreams(ctx context.Context, principal string, names []st
 	s.forStreams(principal, names, func(st *pushStream) {
 		e := s.refused(ctx, principal, st.arguments())
 		if e == nil {
-			e = revoked()
+			e = orders.Revoked()
 		}
 		st.end(e)
 	})
@@ -123,21 +124,18 @@ func (s *Server) revokeWebhooks(ctx context.Context, which func(*subscriber.Live
 	w.Each(which, func(h *subscriber.Live) {
 		e := s.refused(ctx, h.Principal, argumentsOf(h.Arguments()))
 		if e == nil {
-			e = revoked()
+			e = orders.Revoked()
 		}
 		w.End(h, e)
 	})
 }
-
-// revoked is what a revoked subscription ends with.
-func revoked() *events.Error { return events.Forbidden("access revoked") }
 
 // Reauthorize asks the hooks again, now, for the principal's live streams and webhook subscriptions to the named
 // events, or to all when none are named, and ends those that are refused. Other processes on the same store do the
 // same, as with [Server.Revoke]. See AUTH-2.
 func (s *Server) Reauthorize(ctx context.Context, principal string, names ...string) error {
 	s.recheck(ctx, principal, names)
-	return wrapped("checking again", s.cluster.tell(ctx, order{Kind: orderRecheck, Principal: principal, Names: names}))
+	return wrapped("checking again", s.cluster.tell(ctx, orders.Order{Kind: orders.Recheck, Principal: principal, Names: names}))
 }
 
 func (s *Server) recheck(ctx context.Context, principal string, names []string) {
@@ -164,7 +162,7 @@ func (s *Server) forStreams(principal string, names []string, f func(*pushStream
 // same store do the same, as with [Server.Revoke]. See LIST-4, LIST-5.
 func (s *Server) RefreshVisibility(ctx context.Context) error {
 	s.refreshVisibility(ctx)
-	return wrapped("refreshing what is visible", s.cluster.tell(ctx, order{Kind: orderVisibility}))
+	return wrapped("refreshing what is visible", s.cluster.tell(ctx, orders.Order{Kind: orders.Visibility}))
 }
 
 func (s *Server) refreshVisibility(ctx context.Context) {

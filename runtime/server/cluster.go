@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/shard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
@@ -52,8 +53,8 @@ type processes interface {
 
 	// tell tells the others of what was done here, and ask somebody to do what was not, as for a target that
 	// does not live here.
-	tell(ctx context.Context, o order) error
-	ask(ctx context.Context, o order) error
+	tell(ctx context.Context, o orders.Order) error
+	ask(ctx context.Context, o orders.Order) error
 	// close makes the termination of an event type last, or ends it where e is nil; closing is the one that lasts.
 	// recallLater has it looked at again.
 	close(ctx context.Context, event string, e *events.Error) error
@@ -74,23 +75,32 @@ func (s *Server) processes(ctx context.Context) (processes, error) {
 // A cluster is a server's part in the work that only one of the processes on a shared store may do:
 // moving the outbox and deleting what is too old, for the shards that it owns (REP-6).
 type cluster struct {
-	server  *Server
-	store   engine.Shared
-	clock   *storeClock
-	control *control
-	owner   *shard.Owner       // nil in a process that only emits
-	stop    context.CancelFunc // as a crash would
-	done    chan struct{}      // closed when the logs are looked at no more
-	builds  builds
+	server *Server
+	store  engine.Shared
+	clock  *storeClock
+	orders *orders.Log
+	owner  *shard.Owner       // nil in a process that only emits
+	stop   context.CancelFunc // as a crash would
+	done   chan struct{}      // closed when the logs are looked at no more
+	builds builds
 }
 
 func (c *cluster) join() (err error) {
 	s, r := c.server, c.server.options.Replica
-	if c.control, err = openControl(context.Background(), s, c.store, c.clock); err != nil || s.options.emitOnly {
+	told := orders.Options{Store: c.store, Now: c.now, Refresh: c.clock.refresh, Report: &s.log}
+	if s.options.emitOnly {
+		c.orders = orders.New(told)
+		return nil
+	}
+	host := &obeyer{s: s}
+	told.Host = host
+	c.orders = orders.New(told)
+	host.l = c.orders
+	if err = c.orders.Follow(context.Background()); err != nil {
 		return err
 	}
 	if r.Lease != 0 && r.Lease < minReplicaLease {
-		c.control.shutdown()
+		c.orders.Shutdown()
 		return fmt.Errorf("Options.Replica.Lease is %v, at least %v", r.Lease, minReplicaLease)
 	}
 	if r.Name == "" {
@@ -123,7 +133,7 @@ func (c *cluster) serve(et *eventType, restored func()) error {
 }
 
 func (c *cluster) shutdown(ctx context.Context) error {
-	c.control.shutdown()
+	c.orders.Shutdown()
 	if c.owner == nil {
 		return nil
 	}
@@ -137,22 +147,21 @@ func (c *cluster) now() time.Time { return c.clock.now() }
 
 func (c *cluster) refresh(ctx context.Context) { c.clock.refresh(ctx) }
 
-func (c *cluster) tell(ctx context.Context, o order) error { return c.control.tell(ctx, o, true) }
+func (c *cluster) tell(ctx context.Context, o orders.Order) error { return c.orders.Tell(ctx, o) }
 
-func (c *cluster) ask(ctx context.Context, o order) error { return c.control.tell(ctx, o, false) }
+func (c *cluster) ask(ctx context.Context, o orders.Order) error { return c.orders.Ask(ctx, o) }
 
 func (c *cluster) close(ctx context.Context, event string, e *events.Error) error {
-	return c.control.close(ctx, event, e)
+	return c.orders.CloseType(ctx, event, e)
 }
 
 func (c *cluster) closing(ctx context.Context, event string) (*events.Error, error) {
-	e, _, err := c.control.closingOf(ctx, event)
-	return e, err
+	return c.orders.ClosedType(ctx, event)
 }
 
 func (c *cluster) recallLater(event string) {
 	if !c.server.options.emitOnly {
-		c.control.recallLater(event)
+		c.orders.RecallLater(event)
 	}
 }
 

@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 
@@ -47,7 +44,7 @@ func TestREP13MissedOrders(t *testing.T) {
 	// Retention deletes what b has not read; then it looks.
 	pgtest.Exec(t, pgtest.URL(t), fmt.Sprintf(`UPDATE %s.logs SET kept = head WHERE name = '/control'`, schema),
 		fmt.Sprintf(`DELETE FROM %s.entries e USING %[1]s.logs l WHERE e.log = l.id AND l.name = '/control'`, schema))
-	log, _, err := b.cluster.(*cluster).control.at(t.Context())
+	log, err := b.cluster.(*cluster).orders.EventLog(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,32 +63,4 @@ func TestREP13MissedOrders(t *testing.T) {
 		t.Errorf("got %v", f.shorts())
 	}
 	waitUntil(t, "the type is closed", func() bool { return b.types["f"].Refuses() != nil })
-}
-
-// CUR-8, REP-13: who opens the control log again goes on after what it had read, since a new epoch has orders by then.
-func TestCUR8OrdersBeforeReopening(t *testing.T) {
-	st := memory.New()
-	log, err := st.OpenLog(t.Context(), engine.ControlLog, store.LogOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := time.Now()
-	const n = 2*earlierChunk + 10
-	for i := range n { // a second apart, the last one now
-		e := store.Entry{EventID: fmt.Sprint(i), Timestamp: events.NewTime(now.Add(time.Duration(i-n+1) * time.Second)), Data: json.RawMessage(`{}`)}
-		if _, err := log.Append(t.Context(), e); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for ago, want := range map[time.Duration]store.Position{
-		-time.Second: n, 0: n - 1, 3 * time.Second: n - 4, 3500 * time.Millisecond: n - 4,
-		time.Hour: n - earlierChunk, // no further back, and missed makes up for the rest
-	} {
-		if got, err := before(t.Context(), log, n, now.Add(-ago)); got != want || err != nil {
-			t.Errorf("%v ago: %d, %v; want %d", ago, got, err, want)
-		}
-	}
-	if got, err := before(t.Context(), log, 0, now); got != 0 || err != nil {
-		t.Errorf("an empty log: %d, %v", got, err)
-	}
 }

@@ -68,7 +68,7 @@ func TestREP19ServersGoOnInANewEpoch(t *testing.T) {
 
 func orderEpoch(t *testing.T, m member) uint64 {
 	t.Helper()
-	log, _, err := m.cluster.(*cluster).control.at(t.Context())
+	log, err := m.cluster.(*cluster).orders.EventLog(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,22 +10,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// order is what other processes are told of a target; what they find is theirs.
-func orderTo(t operator.Target, kind string, e *events.Error) order {
-	o := order{Kind: kind, Target: &t}
-	if e != nil {
-		o.Error = objectOf(e)
-	}
-	return o
-}
-
 // tell tells the other processes of what was done here. What was not found here may live in one of them alone.
-func (a *admin) tell(ctx context.Context, what string, o order, err error) error {
+func (a *admin) tell(ctx context.Context, what string, o orders.Order, err error) error {
 	switch {
 	case err == nil:
 		return wrapped(what, a.s.cluster.tell(ctx, o))
@@ -62,7 +54,7 @@ func (a *admin) find(t operator.Target) (et *eventType, streams []*pushStream, w
 
 func (a *admin) RaiseError(ctx context.Context, t operator.Target, e *events.Error) (int, error) {
 	n, err := a.raiseError(t, e)
-	return n, a.tell(ctx, "raising an error", orderTo(t, orderError, e), err)
+	return n, a.tell(ctx, "raising an error", orders.To(t, orders.Error, e), err)
 }
 
 func (a *admin) raiseError(t operator.Target, e *events.Error) (int, error) {
@@ -78,7 +70,7 @@ func (a *admin) raiseError(t operator.Target, e *events.Error) (int, error) {
 
 func (a *admin) RaiseGap(ctx context.Context, t operator.Target) (int, error) {
 	n, err := a.raiseGap(ctx, t, true)
-	return n, a.tell(ctx, "raising a gap", orderTo(t, orderGap, nil), err)
+	return n, a.tell(ctx, "raising a gap", orders.To(t, orders.Gap, nil), err)
 }
 
 // raiseGap is RaiseGap for what lives here. The log is marked once; without that it is read up to the
@@ -163,7 +155,7 @@ func (a *admin) Terminate(ctx context.Context, t operator.Target, e *events.Erro
 		}
 	}
 	n, err := a.terminate(t, e)
-	return n, a.tell(ctx, "terminating", orderTo(t, orderTerminate, e), err)
+	return n, a.tell(ctx, "terminating", orders.To(t, orders.Terminate, e), err)
 }
 
 func (a *admin) terminate(t operator.Target, e *events.Error) (int, error) {

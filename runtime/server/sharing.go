@@ -14,6 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/history"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/shard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
@@ -49,10 +50,10 @@ func (c *cluster) records(context.Context) (subscriber.Records, *subscriber.Clus
 	return c.store, &subscriber.Cluster{
 		Now: c.clock.now, Shards: shardsOfType,
 		May: func(t subscriber.Tenure) func() bool {
-			return func() bool { return c.control.heard() && t.Valid() }
+			return func() bool { return c.orders.Heard() && t.Valid() }
 		},
 		Tell: func(ctx context.Context, id string, of engine.Shard) error {
-			o := order{Kind: orderSubscription, Target: &operator.Target{ID: id}}
+			o := orders.Order{Kind: orders.Changed, Target: &operator.Target{ID: id}}
 			if of.Topic != "" {
 				o.Target.Event, o.Shard = of.Topic, of.Number
 			} else if err := unknown.Wait(ctx); err != nil {
@@ -61,7 +62,7 @@ func (c *cluster) records(context.Context) (subscriber.Records, *subscriber.Clus
 			return c.ask(ctx, o)
 		},
 		Orders: func(ctx context.Context, owned engine.Owned, none bool) (subscriber.Orders, error) {
-			return c.control.orders(ctx, owned, none)
+			return c.orders.Handoff(ctx, owned, none)
 		},
 		Obsolete: func(et subscriber.EventType, schema string, _ bool) *events.Error {
 			return c.builds.obsolete(et.Name(), schema)
@@ -318,7 +319,7 @@ func (a *admin) sendAgainAway(ctx context.Context, id, eventID string) (operator
 	if before == nil {
 		return operator.Attempt{}, fmt.Errorf("no delivery attempt of it is stored: %w", fault.NotFound("occurrence"))
 	}
-	if err := a.s.cluster.ask(ctx, order{Kind: orderAgain, Target: &operator.Target{ID: id}, EventID: eventID}); err != nil {
+	if err := a.s.cluster.ask(ctx, orders.Order{Kind: orders.Again, Target: &operator.Target{ID: id}, EventID: eventID}); err != nil {
 		return operator.Attempt{}, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, againTime, errAgainTime)

@@ -24,9 +24,23 @@ type session struct {
 type reading struct {
 	store time.Time
 	at    time.Duration
+	wrong time.Duration // by how much at most: the moment was between the question and the answer
 }
 
-// Now is the store's time, by the offset that the last renewal measured, and whether one has been.
+// driftPart of the time that passes is how far the two clocks may drift apart meanwhile: 200 ppm.
+const driftPart = 5000
+
+// improves reports whether the reading tells the store's time better than an earlier one does by now: it is more
+// certain, or the two contradict each other, since the store's clock was set or the replica's stood still.
+func (r reading) improves(old reading) bool {
+	age := r.at - old.at
+	wrong := old.wrong + age/driftPart
+	apart := r.store.Sub(old.store) - age
+	return old.store.IsZero() || r.wrong <= wrong || apart.Abs() > r.wrong+wrong
+}
+
+// Now is the store's time, by the best reading that renewals have brought, and whether there is one. What was stored
+// under it is compared with what others store, so a slow answer must not spoil it.
 func (o *Owner) Now() (now time.Time, known bool) {
 	at := o.o.Clock.Monotonic()
 	o.mu.Lock()
@@ -109,7 +123,9 @@ func (o *Owner) granted(s *session, lease engine.Lease, asked time.Duration, wal
 	if s.lost {
 		return false
 	}
-	o.time = reading{lease.Now, middle}
+	if r := (reading{lease.Now, middle, (now - asked) / 2}); r.improves(o.time) {
+		o.time = r
+	}
 	if skewed := skew > maxSkew || skew < -maxSkew; skewed != o.skewed {
 		if o.skewed = skewed; skewed {
 			o.o.Logger.Warn("mcp events: the clock differs from the store's, whose time is used", "replica", o.o.Name, "by", skew)

@@ -1,0 +1,58 @@
+package wake
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+)
+
+// grace is Grace, shorter in tests.
+var grace = Grace
+
+// process runs the command until it has ended and its output is closed, or until ctx is done and the command is gone
+// with all of its group. The error is a *StartError or says why the exit code does not count.
+func (c *Command) process(ctx context.Context, stdin []byte, env []string, out io.Writer) (int, error) {
+	cmd := exec.CommandContext(ctx, c.Argv[0], c.Argv[1:]...)
+	cmd.Dir = c.Dir
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdin = bytes.NewReader(stdin)
+	cmd.Stdout, cmd.Stderr = out, out // the same, so that one goroutine writes
+	group(cmd)
+	ended := false
+	cmd.Cancel = func() error { // before Wait returns, and not once the command has ended
+		ended = true
+		return terminate(cmd.Process)
+	}
+	cmd.WaitDelay = grace
+	if err := cmd.Start(); err != nil {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		return 0, &StartError{Name: c.Argv[0], Err: reason(err)}
+	}
+	err := cmd.Wait()
+	if ended {
+		kill(cmd.Process) // what is left of the group
+		return 0, context.Cause(ctx)
+	}
+	if cmd.ProcessState == nil {
+		return 0, err
+	}
+	// The other errors are of the pipes: a command need not read its input, and what it leaves behind may hold its output.
+	return cmd.ProcessState.ExitCode(), nil
+}
+
+// reason is why a program cannot be started, without what the message around it says too.
+func reason(err error) error {
+	if e, ok := errors.AsType[*exec.Error](err); ok {
+		err = e.Err
+	}
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}

@@ -1,0 +1,322 @@
+package orders
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memcluster"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A process follows the control log, and notes what it does.
+type process struct {
+	*Log
+	store *memcluster.Store
+
+	mu    sync.Mutex
+	notes []string
+	stops int                 // what Stop answers
+	do    func(o Order) error // nil does nothing more
+	types []string            // EventTypes
+	fails map[string]error    // what the others answer, by name
+}
+
+func (p *process) note(format string, a ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.notes = append(p.notes, fmt.Sprintf(format, a...))
+}
+
+func (p *process) took() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	found := p.notes
+	p.notes = nil
+	return found
+}
+
+func (p *process) failing(name string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fails[name]
+}
+
+func (p *process) Do(_ context.Context, o Order) error {
+	p.mu.Lock()
+	do := p.do
+	p.mu.Unlock()
+	p.note("do %s %s%s", o.Kind, o.Principal, o.Of())
+	if do != nil {
+		return do(o)
+	}
+	return nil
+}
+
+func (p *process) DoLive(_ context.Context, o Order, _ func(*subscriber.Live) bool) error {
+	p.note("live %s %s%s", o.Kind, o.Principal, o.Of())
+	return p.failing("live")
+}
+
+func (p *process) Stop(Order) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stops
+}
+
+func (p *process) Changed(id string, of engine.Shard) { p.note("changed %s of %v", id, of) }
+
+func (p *process) Recall(_ context.Context, event string) error {
+	p.note("recall %s", event)
+	return p.failing("recall")
+}
+
+func (p *process) EventTypes() []string { return p.types }
+
+func (p *process) Compare(context.Context) error {
+	p.note("compare")
+	return p.failing("compare")
+}
+
+func (p *process) RecheckAll(context.Context) { p.note("recheck all") }
+
+// join adds a process, which follows unless it only emits.
+func join(t *testing.T, c *memcluster.Cluster, emitOnly bool, change ...func(*process)) *process {
+	t.Helper()
+	p := &process{store: c.Open()}
+	for _, f := range change {
+		f(p)
+	}
+	o := Options{Store: p.store, Host: p, Now: time.Now, Refresh: func(context.Context) {}, Report: &fault.Log{Logger: slog.New(slog.DiscardHandler)}}
+	if emitOnly {
+		o.Host = nil
+	}
+	p.Log = New(o)
+	if !emitOnly {
+		if err := p.Follow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(p.Shutdown)
+	return p
+}
+
+// did waits until nothing moves any more and checks what the process has done since.
+func (p *process) did(t *testing.T, what string, want ...string) {
+	t.Helper()
+	time.Sleep(3 * time.Second)
+	if got := p.took(); !slices.Equal(got, want) {
+		t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+func about(id string) *operator.Target { return &operator.Target{ID: id} }
+
+// must fails at once.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// REP-11, REP-13: what was done where it was asked for is done by the others, and what was not by all.
+func TestREP13TellAndAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := memcluster.New()
+		a, b, quiet := join(t, c, false), join(t, c, false), join(t, c, true)
+		must(t, a.Tell(t.Context(), Order{Kind: Revoke, Principal: "ann"}))
+		must(t, a.Ask(t.Context(), Order{Kind: Resume, Target: about("s1")}))
+		must(t, quiet.Tell(t.Context(), To(operator.Target{ID: "s2"}, Terminate, events.Forbidden("over"))))
+		a.did(t, "who told", "do resume s1", "do terminate s2")
+		b.did(t, "the other", "do revoke ann", "do resume s1", "do terminate s2")
+		if !a.Heard() || a.Read().IsZero() || quiet.Heard() || !quiet.Read().IsZero() {
+			t.Error("who follows has heard, and who does not has not")
+		}
+	})
+}
+
+// REP-11: that a record was changed is heard of while an order asks the author's hooks, and the orders after it wait.
+func TestREP11ChangesDoNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := memcluster.New()
+		goOn := make(chan struct{})
+		b := join(t, c, false, func(p *process) {
+			p.do = func(o Order) error {
+				if o.Kind == Recheck {
+					<-goOn
+					return errors.New("it fails")
+				}
+				return nil
+			}
+		})
+		a := join(t, c, false)
+		must(t, a.Tell(t.Context(), Order{Kind: Recheck, Principal: "ann"}))
+		must(t, a.Tell(t.Context(), Order{Kind: Revoke, Principal: "bob"}))
+		must(t, a.Ask(t.Context(), Order{Kind: Changed, Target: &operator.Target{ID: "s", Event: "e"}, Shard: 3}))
+		time.Sleep(3 * time.Second)
+		changed := fmt.Sprintf("changed s of %v", engine.Shard{Topic: "e", Number: 3})
+		if got := slices.Sorted(slices.Values(b.took())); !slices.Equal(got, []string{changed, "do recheck ann"}) {
+			t.Errorf("while it waits: %q", got)
+		}
+		if to, _ := b.backlog.done(); to != 0 {
+			t.Errorf("done up to %d", to)
+		}
+		close(goOn)
+		b.did(t, "afterwards", "do revoke bob")
+		if to, lasting := b.backlog.done(); to != 3 || lasting != 2 {
+			t.Errorf("done up to %d, lasting up to %d", to, lasting)
+		}
+		a.did(t, "who told", changed)
+	})
+}
+
+// REP-11: what was done here and has gone live since is ended by the order once more.
+func TestREP11OwnOrderMeetsWhatCameLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := join(t, memcluster.New(), false, func(p *process) { p.stops = 1 })
+		must(t, a.Tell(t.Context(), Order{Kind: Revoke, Principal: "ann"}))
+		a.did(t, "it is done again", "do revoke ann")
+	})
+}
+
+// What no build understands is passed over, and what nobody could read is said.
+func TestUnreadableOrders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := memcluster.New()
+		b := join(t, c, false)
+		log, err := c.Open().OpenLog(t.Context(), engine.ControlLog, store.LogOptions{})
+		must(t, err)
+		for i, data := range []string{`[]`, `{"kind":"subscription"}`, `{"kind":"later","x":1}`, `{"kind":"terminate"}`} {
+			_, err := log.Append(t.Context(), store.Entry{EventID: fmt.Sprint(i), Timestamp: events.NewTime(time.Now()), Data: []byte(data)})
+			must(t, err)
+		}
+		b.did(t, "the others", "do later ", "do terminate ")
+	})
+}
+
+// REP-22: an order whose answer was lost is told again and done once; what cannot be told is an error.
+func TestREP22ToldAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := memcluster.New()
+		a, b := join(t, c, false), join(t, c, false)
+		lost := 3
+		a.store.Inject(memcluster.Faults{Lost: func(op string) bool {
+			lost--
+			return strings.HasPrefix(op, "Append") && lost >= 0
+		}})
+		must(t, a.Tell(t.Context(), Order{Kind: Revoke, Principal: "ann"}))
+		b.did(t, "once", "do revoke ann")
+		refused := errors.New("it does not get through")
+		a.store.Inject(memcluster.Faults{Fail: func(op string) error {
+			if strings.HasPrefix(op, "Append") {
+				return refused
+			}
+			return nil
+		}})
+		if err := a.Tell(t.Context(), Order{Kind: Revoke}); !errors.Is(err, refused) {
+			t.Errorf("got %v", err)
+		}
+		a.mu.Lock()
+		if len(a.own) != 0 {
+			t.Errorf("it remembers %v", a.own)
+		}
+		a.mu.Unlock()
+		a.store.Inject(memcluster.Faults{Lost: func(op string) bool { return strings.HasPrefix(op, "Append") }})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := a.Tell(ctx, Order{Kind: Revoke}); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, store.ErrUncertain) {
+			t.Errorf("got %v", err)
+		}
+		time.AfterFunc(time.Second, a.Shutdown)
+		if err := a.Tell(t.Context(), Order{Kind: Revoke}); !errors.Is(err, events.ErrClosed) {
+			t.Errorf("at the end: %v", err)
+		}
+	})
+}
+
+// REP-13: a termination lasts in the store until it is taken back, also against others that change it.
+func TestREP13ClosedTypes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := memcluster.New()
+		a, b := join(t, c, false), join(t, c, false)
+		is := func(want string) {
+			t.Helper()
+			for _, p := range []*process{a, b} {
+				e, err := p.ClosedType(t.Context(), "e")
+				must(t, err)
+				if got := fmt.Sprint(e); want == "" && e != nil || want != "" && (e == nil || !strings.Contains(got+string(e.Data), want)) {
+					t.Errorf("%v, want %q", e, want)
+				}
+			}
+		}
+		is("")
+		must(t, a.CloseType(t.Context(), "e", events.Forbidden("one")))
+		must(t, a.CloseType(t.Context(), "ee", events.Forbidden("no prefix counts")))
+		is("one")
+		must(t, b.CloseType(t.Context(), "e", events.Forbidden("two")))
+		is("two")
+		must(t, a.CloseType(t.Context(), "e", nil))
+		must(t, a.CloseType(t.Context(), "e", nil))
+		is("")
+		b.mu.Lock()
+		b.fails = map[string]error{"recall": errors.New("not yet")}
+		b.mu.Unlock()
+		b.RecallLater("e")
+		time.Sleep(5 * time.Second)
+		if got := b.took(); len(got) < 2 || got[0] != "recall e" {
+			t.Errorf("while it fails: %q", got)
+		}
+		b.mu.Lock()
+		b.fails = nil
+		b.mu.Unlock()
+		time.Sleep(5 * time.Second)
+		b.took()
+		b.did(t, "once it was read")
+	})
+}
+
+// REP-13: who opens the log again, because a new epoch began, makes up for what it cannot know, and goes on.
+func TestREP13Missed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := memcluster.New()
+		b := join(t, c, false, func(p *process) {
+			p.types = []string{"e", "f"}
+			p.fails = map[string]error{"compare": errors.New("no")}
+		})
+		a := join(t, c, false)
+		must(t, a.Tell(t.Context(), Order{Kind: Revoke, Principal: "ann"}))
+		b.did(t, "before", "do revoke ann")
+		must(t, c.BeginEpoch(0))
+		time.Sleep(3 * time.Second)
+		got := b.took()
+		for _, want := range []string{"recall e", "recall f", "compare", "recheck all"} {
+			if !slices.Contains(got, want) {
+				t.Errorf("it did %q without %q", got, want)
+			}
+		}
+		must(t, a.Tell(t.Context(), Order{Kind: Revoke, Principal: "bob"}))
+		b.did(t, "in the new epoch", "do revoke bob")
+		log, err := b.EventLog(t.Context())
+		must(t, err)
+		if _, head, err := log.Bounds(t.Context()); err != nil || head == 0 {
+			t.Errorf("head %d, %v", head, err)
+		}
+	})
+}
