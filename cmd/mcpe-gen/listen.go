@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/signal"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/listen"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/wake"
 )
 
 const listenHelp = `Subscribe to an event type of any server that speaks the Events extension, and
@@ -29,12 +31,30 @@ With --forward every event is posted as JSON to a URL, in order, and the answer'
 status is shown: the way to develop a receiver on this machine. With --cursor-file
 the next run with the same arguments continues where this one ended.
 
+With --exec a command is run for each event, one at a time and never by a shell.
+It reads one JSON document on its standard input: server, event, count, first, last
+and events. MCPE_EVENT, MCPE_SERVER and MCPE_COUNT are in its environment. Exit code 0
+settles the event; 65 makes it a dead letter at once; any other, 75 say, or the timeout
+tries it again, and after --exec-tries it is a dead letter. With --cursor-file progress
+and dead letters survive a restart, and "mcpe-gen deadletters FILE" shows them. The
+words of the command are separated by blanks; ["my program", "an argument"] is another
+way to write it. At the end a command that runs has 10 seconds.
+
+With --print each event is one line of JSON of at most 4 KiB, and nothing else is
+on standard output: for monitors.
+
+With either one, events that are about the same thing and come in a burst are handed
+over together, once no more have come for --quiet-seconds, at the latest after
+--max-seconds. What is the same thing, and the times, are as the event type's
+x-coalesce says, or as --key does. Without any of them each event is by itself.
+
 With --listen events are received by webhook where the server offers that: it posts
 them to --public-url, which has to lead to the address listened on. Servers call
 https only; --tls-cert and --tls-key serve it, or a tunnel or proxy in front does.`
 
 func newListen(c *command) *cobra.Command {
 	o := listen.Options{}
+	var run execFlags
 	cmd := &cobra.Command{
 		Use:   "listen URL [EVENT] | [EVENT] -- COMMAND...",
 		Short: "Print the events of a server as they arrive",
@@ -44,12 +64,22 @@ func newListen(c *command) *cobra.Command {
   mcpe-gen listen incident.created -- ./server -stdio
   mcpe-gen listen http://127.0.0.1:8080/mcp push --forward http://localhost:3000/hook
   mcpe-gen listen http://127.0.0.1:8080/mcp push --json | jq .data
+  mcpe-gen listen https://mcp.example.com/ push --exec './on-push.sh --fast' --cursor-file push.json
   mcpe-gen listen https://mcp.example.com/ push --mode webhook --listen :8443 \
     --public-url https://me.example.net:8443 --tls-cert cert.pem --tls-key key.pem`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := addressed(&o, args, cmd.ArgsLenAtDash()); err != nil {
+			err := addressed(&o, args, cmd.ArgsLenAtDash())
+			if err != nil {
 				return err
+			}
+			if o.Exec, err = run.command(cmd.Flags().Changed); err != nil {
+				return err
+			}
+			if quiet := cmd.Flags().Changed("quiet-seconds"); quiet && o.Burst.Quiet < 0 {
+				return usagef("--quiet-seconds %d: must not be negative", o.Burst.Quiet)
+			} else if !quiet {
+				o.Burst.Quiet = -1
 			}
 			return c.listen(cmd.Context(), o)
 		},
@@ -62,12 +92,49 @@ func newListen(c *command) *cobra.Command {
 	flags.StringVar(&o.Target.Token, "token", os.Getenv(tokenVariable), tokenUsage)
 	flags.BoolVar(&o.JSON, "json", false, "print one JSON object a line (as --format json does)")
 	flags.StringVar(&o.Forward, "forward", "", "post every event to this `URL`")
-	flags.StringVar(&o.CursorFile, "cursor-file", "", "`file` that keeps the position from one run to the next")
+	flags.StringVar(&run.words, "exec", "", "run this `command` for every event")
+	flags.DurationVar(&run.Timeout, "exec-timeout", wake.DefaultTimeout, "end the command after this `time`")
+	flags.IntVar(&run.PerMinute, "exec-per-minute", 0, "run it at most this `number` of times a minute, evenly spaced (default: no limit)")
+	flags.IntVar(&run.Attempts, "exec-tries", wake.DefaultAttempts, "after this `number` of failures an event is a dead letter")
+	flags.BoolVar(&o.Print, "print", false, "print one short JSON object a line, and nothing else")
+	flags.StringArrayVar(&o.Burst.Key, "key", nil, "join events that are equal at this JSON `pointer` into the payload; may be repeated")
+	flags.IntVar(&o.Burst.Quiet, "quiet-seconds", 0, "hand a burst over after this `time` without another; 0 joins nothing (default: as the type says)")
+	flags.IntVar(&o.Burst.Max, "max-seconds", 0, "hand it over after this `time` at the latest (default: as the type says, or ten times --quiet-seconds)")
+	flags.StringVar(&o.CursorFile, "cursor-file", "", "`file` that keeps the position and dead letters from one run to the next")
 	flags.IntVarP(&o.Count, "count", "n", 0, "end after this `number` of events (default: never)")
 	hideDefault(cmd, "token")
 	completeWords(cmd, "mode", listen.Modes...)
 	_ = cmd.MarkFlagFilename("cursor-file")
 	return cmd
+}
+
+// execFlags are the flags of a command that is run for events.
+type execFlags struct {
+	wake.Command
+	words string
+}
+
+// command is what --exec says; nil when it was not given.
+func (f *execFlags) command(given func(flag string) bool) (*wake.Command, error) {
+	if !given("exec") {
+		for _, name := range []string{"exec-timeout", "exec-per-minute", "exec-tries"} {
+			if given(name) {
+				return nil, usagef("--%s is for --exec", name)
+			}
+		}
+		return nil, nil
+	}
+	f.Argv = strings.Fields(f.words)
+	if strings.HasPrefix(strings.TrimSpace(f.words), "[") {
+		f.Argv = nil
+		if err := json.Unmarshal([]byte(f.words), &f.Argv); err != nil {
+			return nil, usagef("--exec %s: must be words, or a JSON array of strings", f.words)
+		}
+	}
+	if f.Timeout <= 0 || f.Attempts <= 0 || given("exec-per-minute") && f.PerMinute <= 0 {
+		return nil, usagef("--exec-timeout, --exec-tries and --exec-per-minute must be more than 0")
+	}
+	return &f.Command, nil
 }
 
 // receiverFlags are the flags of the verbs that receive webhooks.

@@ -156,7 +156,7 @@ func newRoot(c *command) *cobra.Command {
 	root.SetVersionTemplate("mcpe-gen {{.Version}}\n")
 	root.Flags().Bool("version", false, "print the version of mcpe-gen")
 
-	root.AddCommand(newInit(c), newGenerate(c), newLint(c), newBreaking(c), newRules(c), newExplain(c), newInspect(c), newSchema(c), newImport(c), newExport(c), newDocs(c), newServe(c), newListen(c), newConform(c), newAdmin(c), newDeadLetters(c),
+	root.AddCommand(newInit(c), newGenerate(c), newLint(c), newBreaking(c), newRules(c), newExplain(c), newInspect(c), newSchema(c), newImport(c), newExport(c), newDocs(c), newServe(c), newListen(c), newBridge(c), newConform(c), newAdmin(c), newDeadLetters(c),
 		newVersion(c), newCompletion(c), newMan(c))
 	return root
 }

@@ -26,7 +26,8 @@ func TestMain(m *testing.M) {
 			}
 			os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, testVersion()))
 		},
-		"peer": servePeer,
+		"peer":    servePeer,
+		"onevent": onEvent,
 	})
 }
 
@@ -83,6 +84,7 @@ func testVersion() version {
 //	sink STATUS FILE
 //	trial ARGS…
 //	post STATUS URL BODY [HEADER…]
+//	agent TOOL ARGUMENTS PATTERN ARGS…
 func TestScript(t *testing.T) {
 	checkout, err := filepath.Abs("../..")
 	if err != nil {
@@ -93,7 +95,7 @@ func TestScript(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "serve": startPeer, "certificate": certificate, "sink": sink,
-			"trial": startTrial, "post": post},
+			"trial": startTrial, "post": post, "agent": callAgent},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("CHECKOUT", checkout)
 			// Under -race every process would wait a second at its end.

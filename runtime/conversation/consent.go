@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/atomicfile"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/filelock"
+	"github.com/mcpe-gen/mcpe-gen/internal/atomicfile"
+	"github.com/mcpe-gen/mcpe-gen/internal/filelock"
 )
 
 // A Consent is what the user lets one server see. See CONV-5.

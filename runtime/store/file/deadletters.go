@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/journal"
+	"github.com/mcpe-gen/mcpe-gen/internal/journal"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/letters"
 )

@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/filelock"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/journal"
+	"github.com/mcpe-gen/mcpe-gen/internal/filelock"
+	"github.com/mcpe-gen/mcpe-gen/internal/journal"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/letters"
 )

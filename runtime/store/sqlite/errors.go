@@ -8,7 +8,7 @@ import (
 	driver "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/filelock"
+	"github.com/mcpe-gen/mcpe-gen/internal/filelock"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )

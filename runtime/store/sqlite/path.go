@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/filelock"
+	"github.com/mcpe-gen/mcpe-gen/internal/filelock"
 )
 
 // resolve returns the one name of the file. SQLite goes by that name too, so that the lock beside the file is the same

@@ -24,8 +24,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/filelock"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/attemptlog"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/filelock"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/wake"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -26,6 +28,7 @@ type display struct {
 
 	mu                                sync.Mutex
 	events, gaps, errors, passed, not int
+	settled, retries, dead            int
 	refused                           webhook.Refusals
 	status                            bool // the line of counts is on the screen
 }
@@ -65,6 +68,9 @@ func (d *display) begin(event, mode string, o Options) {
 	if o.Forward != "" {
 		more = ", forwarded to " + plain.Text(o.Forward)
 	}
+	if o.Exec != nil {
+		more = ", for " + plain.Text(strings.Join(o.Exec.Argv, " "))
+	}
 	if d.o.Live {
 		more += "; Ctrl-C ends"
 	}
@@ -82,6 +88,9 @@ func (d *display) finish(o Options) {
 	kept := ""
 	if o.CursorFile != "" {
 		kept = "; the next run with these arguments goes on from " + o.CursorFile
+	}
+	if o.Exec != nil && d.dead > 0 && o.CursorFile == "" {
+		kept = "; dead letters are gone without --cursor-file"
 	}
 	fmt.Fprintf(o.Stderr, "%s in %s%s\n", d.counts(), time.Since(d.began).Round(time.Second), kept)
 }
@@ -137,13 +146,140 @@ func compact(raw json.RawMessage) string {
 }
 
 func (d *display) json(v any) error {
+	text, err := encode(v)
+	if err == nil {
+		_, err = d.o.Stdout.Write(text)
+	}
+	return err
+}
+
+// encode is one line of JSON.
+func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		return err
+		return nil, err
 	}
-	_, err := d.o.Stdout.Write(plain.JSON(b.Bytes()))
+	return plain.JSON(b.Bytes()), nil
+}
+
+// beside is where gaps and errors are shown: with --print standard output has events only.
+func (d *display) beside() io.Writer {
+	if d.o.Print {
+		return d.o.Stderr
+	}
+	return d.o.Stdout
+}
+
+// A ran is what became of a batch when its command had run, in the output of --json.
+type ran struct {
+	Outcome string `json:"outcome"`
+	Count   int    `json:"count"`
+	Millis  int64  `json:"ms"`
+	Error   string `json:"error,omitempty"`
+}
+
+// batch prints the latest occurrence of a batch that the command has run for, and what became of it.
+func (d *display) batch(o events.Occurrence, mode string, r ran) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.clear()
+	defer d.count()
+	color := red
+	switch r.Outcome {
+	case wake.Settled.String():
+		d.events += r.Count
+		d.settled++
+		color = green
+	case wake.Retry.String():
+		d.retries++
+		color = yellow
+	default:
+		d.events += r.Count
+		d.dead++
+	}
+	if d.o.JSON {
+		return d.json(struct {
+			line
+			Exec ran `json:"exec"`
+		}{line{Occurrence: occurrence(o), Mode: mode}, r})
+	}
+	parts := []string{d.paint(dim, plain.Text(o.Timestamp.String())), d.paint(bold, plain.Text(o.Name)), d.paint(dim, plain.Text(o.ID))}
+	if r.Count > 1 {
+		parts = append(parts, fmt.Sprintf("and %d before", r.Count-1))
+	}
+	parts = append(parts, d.paint(color, "-> "+r.Outcome)+fmt.Sprintf(" %dms", r.Millis))
+	if r.Error != "" {
+		parts = append(parts, plain.Text(r.Error))
+	}
+	_, err := fmt.Fprintln(d.o.Stdout, strings.Join(parts, "  "))
+	return err
+}
+
+// Bounds of a line of --print in bytes: of all of it, and of each name in it.
+const (
+	maxPrinted = 4 << 10
+	maxName    = 128
+)
+
+// A printed is a line of --print.
+type printed struct {
+	Event     string `json:"event"`
+	EventID   string `json:"eventId"`
+	Timestamp string `json:"timestamp"`
+	// Count is how many events the line stands for.
+	Count int `json:"count"`
+	// Untrusted is always true: what stands in Data was written by others.
+	Untrusted bool            `json:"untrusted"`
+	Data      json.RawMessage `json:"data,omitempty"`
+	// Beginning is that of a payload which is too large, and Bytes its size.
+	Beginning string `json:"beginning,omitempty"`
+	Bytes     int    `json:"bytes,omitempty"`
+}
+
+// printedLine is the line for the latest of some occurrences.
+func printedLine(o events.Occurrence, count int) ([]byte, error) {
+	p := printed{Event: cut(o.Name, maxName), EventID: cut(o.ID, maxName), Timestamp: cut(o.Timestamp.String(), maxName), Count: count, Untrusted: true, Data: o.Raw}
+	if len(o.Raw) > maxPrinted {
+		p.shorten(maxPrinted)
+	}
+	for {
+		text, err := encode(p)
+		if err != nil || len(text) <= maxPrinted {
+			return text, err
+		}
+		p.shorten(max(len(p.Data), len(p.Beginning)) / 2)
+	}
+}
+
+// shorten leaves n bytes of the payload.
+func (p *printed) shorten(n int) {
+	if p.Data != nil {
+		p.Bytes, p.Beginning, p.Data = len(p.Data), string(p.Data), nil
+	}
+	p.Beginning = cut(p.Beginning, n)
+}
+
+// cut is the beginning of s, n bytes at most.
+func cut(s string, n int) string {
+	if len(s) > n {
+		s = strings.ToValidUTF8(s[:n], "")
+	}
+	return s
+}
+
+// line prints a line of --print.
+func (d *display) line(o events.Occurrence, count int) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.clear()
+	defer d.count()
+	d.events += count
+	text, err := printedLine(o, count)
+	if err == nil {
+		_, err = d.o.Stdout.Write(text)
+	}
 	return err
 }
 
@@ -158,7 +294,7 @@ func (d *display) gap(g *client.GapError) {
 		_ = d.json(map[string]any{"gap": true, "cursor": g.Cursor})
 		return
 	}
-	fmt.Fprintln(d.o.Stdout, d.paint(yellow, "-- gap: the server could not replay everything; events may be missing here --"))
+	fmt.Fprintln(d.beside(), d.paint(yellow, "-- gap: the server could not replay everything; events may be missing here --"))
 }
 
 // fail shows an error that does not end the subscription.
@@ -172,7 +308,7 @@ func (d *display) fail(err error) {
 		_ = d.json(map[string]any{"error": err.Error()})
 		return
 	}
-	fmt.Fprintln(d.o.Stdout, d.paint(red, "!! "+plain.Text(err.Error())))
+	fmt.Fprintln(d.beside(), d.paint(red, "!! "+plain.Text(err.Error())))
 }
 
 // interrupted shows that the connection was lost, and is being made again.
@@ -199,6 +335,35 @@ func (d *display) refusals(r webhook.Refusals) {
 	d.note("%s", d.paint(yellow, plain.Text(r.Last.Error())+hint))
 }
 
+// watchInterval is how often the state of the connection is looked at.
+const watchInterval = 500 * time.Millisecond
+
+// watch reports interruptions, which the client overcomes by itself, until stop is closed.
+func (d *display) watch(stop <-chan struct{}, status func() client.Status) {
+	tick := time.NewTicker(watchInterval)
+	defer tick.Stop()
+	last := ""
+	for {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+		}
+		now, st := "", status()
+		if st.ID == "" {
+			continue // there is no subscription
+		}
+		d.refusals(st.Refused)
+		if err := st.LastError; err != nil && err != st.Refused.Last {
+			now = err.Error()
+		}
+		if now != last && now != "" {
+			d.interrupted(now)
+		}
+		last = now
+	}
+}
+
 // clear takes the line of counts away, and count writes it; both with mu held.
 func (d *display) clear() {
 	if d.status {
@@ -218,6 +383,9 @@ func (d *display) counts() string {
 	text := fmt.Sprintf("%s, %s, %s", plural(d.events, "event"), plural(d.gaps, "gap"), plural(d.errors, "error"))
 	if d.o.Forward != "" {
 		text += fmt.Sprintf(", %d forwarded, %d not", d.passed, d.not)
+	}
+	if d.o.Exec != nil {
+		text += fmt.Sprintf(", %d settled, %s, %s", d.settled, plural(d.retries, "failed try"), plural(d.dead, "dead letter"))
 	}
 	refused := 0
 	var parts []string

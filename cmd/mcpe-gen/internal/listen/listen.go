@@ -1,9 +1,10 @@
 // Package listen is the terminal tail behind `mcpe-gen listen`: it subscribes to one event type of
-// any server that speaks the Events extension, prints what arrives, and may pass it on to a URL.
+// any server that speaks the Events extension, prints what arrives, and may pass it on to a URL or run a
+// command for it.
 //
 // Start with [Run]. What is shown is in display.go, the choice of an event in pick.go, passing on
-// in forward.go and receiving by webhook in webhook.go. A delivery mode that
-// the client learns is one more entry of [Modes].
+// in forward.go, batches and their command in consume.go, and receiving by webhook in webhook.go. A delivery
+// mode that the client learns is one more entry of [Modes].
 package listen
 
 import (
@@ -14,14 +15,16 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/wake"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/file"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
 // Modes are the delivery modes that can be asked for; auto leaves it to the client, which takes webhook
@@ -43,7 +46,13 @@ type Options struct {
 	JSON bool
 	// Forward is the URL that every occurrence is posted to; empty posts none.
 	Forward string
-	// CursorFile keeps the position from one run to the next; empty starts from now.
+	// Exec is run for each batch of events; nil runs none.
+	Exec *wake.Command
+	// Print prints a bounded line of JSON for each batch, and nothing else on Stdout.
+	Print bool
+	// Burst says which events are one batch, for Exec and Print.
+	Burst Burst
+	// CursorFile keeps the position and the dead letters from one run to the next; empty starts from now.
 	CursorFile string
 	// Count ends the run after so many occurrences; 0 never.
 	Count int
@@ -85,7 +94,7 @@ func (o Options) Check() error {
 	if o.Count < 0 {
 		return usagef("-n %d: must not be negative", o.Count)
 	}
-	return nil
+	return o.checkConsuming()
 }
 
 // Run listens until ctx ends, which is a success, the count is reached, or the server ends it.
@@ -94,26 +103,29 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	co := client.Options{}
+	var keep store.ConsumerStore = memory.NewCursors()
 	if o.CursorFile != "" {
 		cursors, err := file.OpenCursors(o.CursorFile)
 		if err != nil {
 			return err
 		}
 		defer cursors.Close()
-		co.Cursors = cursors
+		co.Cursors, keep = cursors, cursors
+	} else if o.consumes() {
+		co.Cursors = keep
 	}
 	var err error
 	if co.Webhook, err = o.receive(); err != nil {
 		return err
 	}
-	err = o.run(ctx, co)
+	err = o.run(ctx, co, keep)
 	if ctx.Err() != nil {
 		return nil
 	}
 	return err
 }
 
-func (o Options) run(ctx context.Context, co client.Options) error {
+func (o Options) run(ctx context.Context, co client.Options, keep store.ConsumerStore) error {
 	c, err := o.Target.Connect(ctx, co)
 	if err != nil {
 		return err
@@ -136,6 +148,9 @@ func (o Options) run(ctx context.Context, co client.Options) error {
 	args, err := peer.Arguments(o.Args, d.InputSchema)
 	if err != nil {
 		return usagef("%v", err)
+	}
+	if o.consumes() {
+		return o.consume(ctx, c, keep, d, args)
 	}
 	so := []client.SubscribeOption{client.WithMode(o.Mode)}
 	if o.CursorFile != "" {
@@ -195,16 +210,13 @@ type tail struct {
 	unfinished bool
 }
 
-// watchInterval is how often the state of the connection is looked at.
-const watchInterval = 500 * time.Millisecond
-
 func (t *tail) run(ctx context.Context, event string) error {
 	t.show.begin(event, t.sub.Subscription().Mode(), t.o)
 	watching := make(chan struct{})
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		t.watch(watching)
+		t.show.watch(watching, t.sub.Subscription().Status)
 	}()
 	err := t.follow(ctx)
 	close(watching)
@@ -257,27 +269,4 @@ func ended(err error) error {
 		return fmt.Errorf("the server ended the subscription: %s", plain.Text(e.Err.Error()))
 	}
 	return err
-}
-
-// watch reports interruptions, which the client overcomes by itself.
-func (t *tail) watch(stop <-chan struct{}) {
-	tick := time.NewTicker(watchInterval)
-	defer tick.Stop()
-	last := ""
-	for {
-		select {
-		case <-stop:
-			return
-		case <-tick.C:
-		}
-		now, st := "", t.sub.Subscription().Status()
-		t.show.refusals(st.Refused)
-		if err := st.LastError; err != nil && err != st.Refused.Last {
-			now = err.Error()
-		}
-		if now != last && now != "" {
-			t.show.interrupted(now)
-		}
-		last = now
-	}
 }

@@ -24,6 +24,8 @@ type Target struct {
 	URL string
 	// Command is a program and its arguments that speaks MCP on its standard input and output.
 	Command []string
+	// Dir is the directory that Command runs in; empty means this process's.
+	Dir string
 	// Token is a bearer token for URL; empty sends none.
 	Token string
 }
@@ -96,7 +98,7 @@ func (t Target) Hinted(err error) error {
 func (t Target) transport(log *slog.Logger) mcp.Transport {
 	if t.URL == "" {
 		p := client.Command(t.Command[0], t.Command[1:]...)
-		p.Logger = log
+		p.Logger, p.Dir = log, t.Dir
 		return p
 	}
 	hc := &http.Client{}

@@ -38,6 +38,12 @@ func TypeOf(set *schema.Set, e *schema.Event) (events.Type[json.RawMessage, json
 			return t, fmt.Errorf("%s: _meta: %w", e.Name, err)
 		}
 	}
+	if e.Coalesce != nil {
+		if t.Meta == nil {
+			t.Meta = map[string]any{}
+		}
+		t.Meta[wire.MetaCoalesce] = e.Coalesce
+	}
 	var err error
 	t.Fingerprint, err = set.Fingerprint(input, payload)
 	return t, err

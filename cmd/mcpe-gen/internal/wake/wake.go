@@ -178,14 +178,19 @@ func (c *Command) init() {
 	})
 }
 
+// Tries is how often a batch is tried: Attempts or DefaultAttempts.
+func (c *Command) Tries() int {
+	if c.Attempts > 0 {
+		return c.Attempts
+	}
+	return DefaultAttempts
+}
+
 // Run tries b until the command has settled it or has given it up, at most Attempts times, with pauses of 1 s that
 // double up to a minute. The outcome is Retry only with an error that ends everything: the context's, or a *StartError.
 // With DeadLetter the error says what was wrong with the last try.
 func (c *Command) Run(ctx context.Context, b Batch) (Outcome, error) {
-	attempts := c.Attempts
-	if attempts <= 0 {
-		attempts = DefaultAttempts
-	}
+	attempts := c.Tries()
 	for n := 1; ; n++ {
 		outcome, err := c.Try(ctx, b)
 		if _, ok := errors.AsType[*StartError](err); ok || outcome != Retry {

@@ -17,8 +17,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/atomicfile"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/filelock"
+	"github.com/mcpe-gen/mcpe-gen/internal/atomicfile"
+	"github.com/mcpe-gen/mcpe-gen/internal/filelock"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 

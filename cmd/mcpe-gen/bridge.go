@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/config"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
+)
+
+const bridgeHelp = `Bring the events of MCP servers to a coding agent, which needs to know none: a local
+MCP server on standard input and output that subscribes to any servers which speak
+the Events extension. It goes into the agent's configuration like any other server.
+
+The agent has tools: events_wait returns what is unread as soon as there is
+something, events_inbox shows it, events_list, events_subscribe, events_unsubscribe
+and events_subscriptions are about what it is told of.
+
+What to subscribe to is in a file, bridge.yaml, or given as the URL of one server and
+its events:
+
+  servers:
+    ci:
+      url: https://ci.example.com/mcp     # or command: [program, argument]
+      token: {env: CI_TOKEN}              # or {file: PATH}, {command: [program]}
+  subscriptions:
+    - {server: ci, event: workflow_run.completed, arguments: {branch: main},
+       coalesce: {quietSeconds: 20}}      # as the event type says when left out
+  allow:                                  # what the agent may subscribe to beside these
+    - {server: ci, event: "workflow_run.*"}
+  catchUp: 24h                            # how old an event may be after a restart
+  limits: {bytesPerEvent: 4096, eventsPerBatch: 20, batchesPerMinute: 60, inbox: 1000}
+
+Events, cursors and the agent's subscriptions are kept in a directory, --state, so
+that a restart loses nothing and shows nothing twice. One bridge at a time has it.
+
+Everything from servers is bounded, marked as the words of others, and shown without
+control characters. The end of standard input, or SIGTERM, ends the bridge in order.`
+
+func newBridge(c *command) *cobra.Command {
+	var state, token string
+	cmd := &cobra.Command{
+		Use:   "bridge --config FILE | URL EVENT...",
+		Short: "Bring events to a coding agent, as an MCP server on standard input and output",
+		Long:  bridgeHelp,
+		Example: `  mcpe-gen bridge --config bridge.yaml
+  mcpe-gen bridge https://ci.example.com/mcp workflow_run.completed
+  claude mcp add events -- mcpe-gen bridge --config ~/bridge.yaml`,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			conf, err := c.bridgeConfig(args, token)
+			if err != nil {
+				return err
+			}
+			return c.bridge(cmd.Context(), bridge.Options{Config: conf, State: state, Version: c.version.Text})
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&state, "state", "", "`dir` of what outlives a run (default: below the user's state directory)")
+	flags.StringVar(&token, "token", os.Getenv(tokenVariable), tokenUsage)
+	hideDefault(cmd, "token")
+	_ = cmd.MarkFlagDirname("state")
+	return cmd
+}
+
+// bridgeConfig reads the configuration, which is the file of --config or made of a URL and events.
+func (c *command) bridgeConfig(args []string, token string) (*config.Config, error) {
+	switch {
+	case c.config != "" && len(args) > 0:
+		return nil, usagef("give --config, or a URL and events, not both")
+	case c.config != "":
+		conf, found := config.Load(c.config)
+		return conf, c.judge(found, nil, exitUsage)
+	case len(args) == 0:
+		return nil, usagef("name a configuration with --config, or a URL and events")
+	case !peer.IsURL(args[0]):
+		return nil, usagef("%q is not the URL of a server: it begins with http:// or https://", args[0])
+	case len(args) == 1:
+		return nil, usagef("name the events of %s to subscribe to", peer.Target{URL: args[0]})
+	}
+	conf := config.New()
+	conf.Servers = []config.Server{{Name: "server", Target: peer.Target{URL: args[0]}, Token: config.Token{Text: token}}}
+	for _, event := range args[1:] {
+		if err := conf.Add("server", event); err != nil {
+			return nil, usagef("%w", err)
+		}
+	}
+	return conf, nil
+}
+
+func (c *command) bridge(ctx context.Context, o bridge.Options) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// A second signal ends the process at once, should a server keep the first one waiting.
+	context.AfterFunc(ctx, stop)
+	o.Stdin, o.Stdout, o.Stderr, o.Quiet = os.Stdin, c.stdout, c.stderr, c.quiet
+	return bridge.Run(ctx, o)
+}

@@ -1,0 +1,187 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/config"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
+)
+
+// An engine runs the feeds of a bridge.
+type engine struct {
+	c       *config.Config
+	state   *state
+	servers map[string]*upstream
+	print   func(string) // for a person; takes lines without their ends
+
+	ctx context.Context // done when the bridge ends
+	end context.CancelFunc
+
+	mu    sync.Mutex
+	feeds map[string]*feed
+}
+
+func newEngine(ctx context.Context, o Options, s *state, print func(string)) *engine {
+	e := &engine{c: o.Config, state: s, servers: map[string]*upstream{}, print: print, feeds: map[string]*feed{}}
+	e.ctx, e.end = context.WithCancel(ctx)
+	for _, known := range o.Config.Servers {
+		e.servers[known.Name] = newUpstream(known, o)
+	}
+	return e
+}
+
+// say tells a person what happens. What servers send may be in it.
+func (e *engine) say(format string, args ...any) {
+	e.print(plain.Text(cut(fmt.Sprintf(format, args...), maxText)))
+}
+
+// maxText bounds a text of a server in what is shown, beside the data of events.
+const maxText = 1000
+
+// start begins with the subscriptions of the configuration and with those that the agent has made before.
+func (e *engine) start() error {
+	for _, s := range e.c.Subscriptions {
+		e.begin(s, false)
+	}
+	for id, raw := range e.state.box.Subscriptions() {
+		var s config.Subscription
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return fmt.Errorf("reading subscription %s of the state: %w", id, err)
+		}
+		_, known := e.c.Server(s.Server)
+		switch {
+		case !known || !e.c.Allowed(s.Server, s.Event):
+			e.say("%s %s, which the agent has subscribed to, is no longer allowed", s.Server, s.Event)
+			if err := errors.Join(e.state.box.Drop(id), e.state.cursors.Delete(e.ctx, id)); err != nil {
+				return err
+			}
+		default:
+			e.begin(s, true)
+		}
+	}
+	return e.state.box.Prune(func(id string) bool { return e.feed(id) != nil })
+}
+
+// begin starts a feed, unless there is one of the same subscription.
+func (e *engine) begin(s config.Subscription, agents bool) *feed {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	id := feedID(s)
+	if f := e.feeds[id]; f != nil {
+		return f
+	}
+	ctx, cancel := context.WithCancel(e.ctx)
+	f := &feed{id: id, sub: s, agents: agents, server: e.servers[s.Server], e: e, cancel: cancel, ended: make(chan struct{}), phase: connecting}
+	e.feeds[id] = f
+	go func() {
+		defer close(f.ended)
+		var parts sync.WaitGroup
+		parts.Go(func() { f.run(ctx) })
+		if e.c.Exec != nil {
+			parts.Go(func() { f.command(ctx) })
+		}
+		parts.Wait()
+	}()
+	return f
+}
+
+func (e *engine) feed(id string) *feed {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.feeds[id]
+}
+
+// all are the feeds in the order of their servers and events.
+func (e *engine) all() []*feed {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var list []*feed
+	for _, f := range e.feeds {
+		list = append(list, f)
+	}
+	slices.SortFunc(list, func(a, b *feed) int { return strings.Compare(a.sub.Key(), b.sub.Key()) })
+	return list
+}
+
+// stop ends all feeds: what they have received is in the inbox, and their cursors are saved.
+func (e *engine) stop() {
+	e.end()
+	for _, f := range e.all() {
+		<-f.ended
+	}
+	var closing sync.WaitGroup
+	for _, s := range e.servers {
+		closing.Go(s.close)
+	}
+	closing.Wait()
+}
+
+// acceptTime is how long a subscription of the agent waits for its server's answer.
+const acceptTime = 10 * time.Second
+
+// errFull says that there are too many subscriptions.
+var errFull = errors.New("there are as many subscriptions as limits.subscriptions allows; end one with events_unsubscribe")
+
+// subscribe makes a subscription for the agent and keeps it. When the server refuses it, it is not kept.
+func (e *engine) subscribe(ctx context.Context, s config.Subscription) (f *feed, was bool, err error) {
+	id := feedID(s)
+	if f := e.feed(id); f != nil {
+		return f, true, nil
+	}
+	if len(e.all()) >= e.c.Limits.Subscriptions {
+		return nil, false, errFull
+	}
+	raw, err := json.Marshal(s)
+	if err == nil {
+		err = e.state.box.Keep(id, raw)
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("keeping the subscription: %w", err)
+	}
+	f = e.begin(s, true)
+	limit := time.After(acceptTime)
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for {
+		st := f.status()
+		switch {
+		case st.phase == active:
+			return f, false, nil
+		case st.phase == waiting && refused(st.problem):
+			return nil, false, errors.Join(st.problem, e.unsubscribe(f))
+		case st.phase == waiting:
+			return f, false, nil // it is made once the server is there
+		}
+		select {
+		case <-look.C:
+		case <-limit:
+			return f, false, nil
+		case <-ctx.Done():
+			return nil, false, context.Cause(ctx)
+		case <-e.ctx.Done():
+			return nil, false, errEnding
+		}
+	}
+}
+
+var errEnding = errors.New("the bridge is ending")
+
+// unsubscribe ends a subscription of the agent and forgets its cursor. What it has brought stays in the inbox.
+func (e *engine) unsubscribe(f *feed) error {
+	if err := e.state.box.Drop(f.id); err != nil {
+		return err
+	}
+	f.cancel()
+	<-f.ended
+	e.mu.Lock()
+	delete(e.feeds, f.id)
+	e.mu.Unlock()
+	return errors.Join(e.state.cursors.Delete(context.WithoutCancel(e.ctx), f.id), e.state.box.Prune(func(id string) bool { return id != f.id }))
+}

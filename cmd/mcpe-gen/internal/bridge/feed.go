@@ -1,0 +1,302 @@
+package bridge
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/config"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/inbox"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// Pauses between two attempts to subscribe.
+const (
+	pauseMin = time.Second
+	pauseMax = time.Minute
+)
+
+// maxEventID bounds an eventId that is shown.
+const maxEventID = 200
+
+// A feed is a subscription that lives: it subscribes, adds what comes to the inbox, and begins anew after whatever ends
+// it, until its context is done.
+type feed struct {
+	id     string
+	sub    config.Subscription
+	agents bool // made by the agent, and not by the configuration
+	server *upstream
+	e      *engine
+
+	cancel context.CancelFunc
+	ended  chan struct{}
+
+	mu      sync.Mutex
+	phase   phase
+	problem error // of the last attempt, or the last one beside the events; nil when it has passed
+	client  *client.Client
+	gaps    int
+	added   int
+	latest  bool // the latest event of a burst stands for all
+	joins   bool
+}
+
+// A phase is what a feed does.
+type phase string
+
+const (
+	connecting phase = "connecting"
+	receiving  phase = "subscribing" // or active, which its client knows
+	active     phase = "active"
+	waiting    phase = "waiting to try again"
+)
+
+// feedID names a subscription for the agent and in the file of cursors. It stays the same over restarts.
+func feedID(s config.Subscription) string {
+	sum := sha256.Sum256([]byte(s.Key()))
+	return "s" + hex.EncodeToString(sum[:6])
+}
+
+func (f *feed) set(p phase, c *client.Client, problem error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.phase, f.client, f.problem = p, c, problem
+}
+
+// run goes on until ctx is done.
+func (f *feed) run(ctx context.Context) {
+	pause := pauseMin
+	for ctx.Err() == nil {
+		f.mu.Lock()
+		f.phase, f.client = connecting, nil // the problem stays: it is why there is another attempt
+		f.mu.Unlock()
+		began := time.Now()
+		err := f.once(ctx)
+		if ctx.Err() != nil {
+			if err != nil {
+				f.e.say("%s: ending: %v", f.name(), err)
+			}
+			return
+		}
+		if err == nil {
+			err = errors.New("the subscription has ended")
+		}
+		f.set(waiting, nil, err)
+		f.e.say("%s: %v", f.name(), err)
+		if time.Since(began) > pauseMax {
+			pause = pauseMin
+		}
+		select {
+		case <-time.After(pause/2 + rand.N(pause/2)):
+		case <-ctx.Done():
+		}
+		pause = min(2*pause, pauseMax)
+	}
+}
+
+// name is what a person calls the feed.
+func (f *feed) name() string { return f.sub.Server + " " + f.sub.Event }
+
+// A refusal is what keeps a subscription from being made although its server answers.
+type refusal struct{ text string }
+
+func (r *refusal) Error() string { return r.text }
+
+// refused reports whether an error is of the subscription, and not of the connection to its server.
+func refused(err error) bool {
+	if _, ok := errors.AsType[*refusal](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[*client.NoCompatibleDeliveryModeError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[*events.Error](err); ok {
+		return true
+	}
+	return errors.Is(err, client.ErrNoEvents)
+}
+
+// once subscribes and receives until that ends.
+func (f *feed) once(ctx context.Context) error {
+	c, err := f.server.client(ctx)
+	if err != nil {
+		return err
+	}
+	err = f.consume(ctx, c)
+	if err != nil && ctx.Err() == nil && !refused(err) && !errors.Is(err, store.ErrDeadLettersFull) {
+		// A connection that has not helped is made anew, with a token that is read anew.
+		f.server.drop(c)
+	}
+	return err
+}
+
+func (f *feed) consume(ctx context.Context, c *client.Client) error {
+	catalog, err := c.List(ctx)
+	if err != nil {
+		return fmt.Errorf("listing the event types: %w", err)
+	}
+	var d *client.Descriptor
+	for i := range catalog {
+		if catalog[i].Name == f.sub.Event {
+			d = &catalog[i]
+		}
+	}
+	if d == nil {
+		return &refusal{fmt.Sprintf("%s has no event type %q", f.sub.Server, f.sub.Event)}
+	}
+	options := []client.SubscribeOption{client.WithMode(f.sub.Mode), client.WithCursorKey(f.id), client.WithMaxAge(f.e.c.CatchUp)}
+	join, latest, err := coalescing(f.sub.Coalesce, d.Meta)
+	if err != nil {
+		return &refusal{err.Error()}
+	}
+	if join != nil {
+		options = append(options, client.WithCoalescing(*join))
+	}
+	f.mu.Lock()
+	f.latest, f.joins, f.phase, f.client = latest, join != nil, receiving, c
+	f.mu.Unlock()
+	return client.Consume(ctx, c, client.ConsumeOptions{Store: f.e.state.cursors, MaxTries: math.MaxInt32, OnProblem: f.trouble},
+		client.Handle(client.Dynamic(f.sub.Event), f.sub.Arguments, func(hctx context.Context, ev *events.Event[json.RawMessage, json.RawMessage]) error {
+			// A full inbox holds its server up, but not the end.
+			hctx, stop := context.WithCancel(hctx)
+			defer stop()
+			defer context.AfterFunc(ctx, stop)()
+			return f.add(hctx, client.BurstOf(hctx, ev))
+		}, options...))
+}
+
+// coalescing is how events are joined, nil for not at all: as the configuration says, and the event type where that says
+// nothing. All events of a burst are asked for, so that those that come again after a crash can be told from new ones;
+// latest tells that the agent gets the last one alone.
+func coalescing(own *config.Coalesce, meta map[string]any) (_ *client.Coalescing, latest bool, err error) {
+	said, err := wire.CoalesceOf(meta)
+	if own == nil {
+		if said == nil || err != nil {
+			return nil, false, nil // what cannot be read joins nothing
+		}
+		own = &config.Coalesce{}
+	}
+	if own.Off {
+		return nil, false, nil
+	}
+	if said == nil {
+		said = &wire.Coalesce{Keep: wire.KeepLatest}
+	}
+	c := wire.Coalesce{Key: own.Key, QuietSeconds: own.QuietSeconds, MaxSeconds: own.MaxSeconds, Keep: own.Keep}
+	if len(c.Key) == 0 {
+		c.Key = said.Key
+	}
+	if c.QuietSeconds == 0 {
+		c.QuietSeconds = said.QuietSeconds
+	}
+	if c.MaxSeconds == 0 {
+		// Where nobody says, a burst ends after ten quiet times.
+		if c.MaxSeconds = min(10*c.QuietSeconds, wire.MaxCoalesceSeconds); said.MaxSeconds > 0 {
+			c.MaxSeconds = max(said.MaxSeconds, c.QuietSeconds)
+		}
+	}
+	if c.Keep == "" {
+		c.Keep = said.Keep
+	}
+	if err := c.Check(); err != nil {
+		return nil, false, fmt.Errorf("coalesce: %w; the event type publishes no usable x-coalesce, so key and quietSeconds have to be in the subscription", err)
+	}
+	return &client.Coalescing{Key: c.Key, Quiet: time.Duration(c.QuietSeconds) * time.Second, Max: time.Duration(c.MaxSeconds) * time.Second,
+		Keep: wire.KeepAll}, c.Keep == wire.KeepLatest, nil
+}
+
+// trouble takes note of what goes wrong beside the events.
+func (f *feed) trouble(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, ok := errors.AsType[*client.GapError](err); ok {
+		f.gaps++
+	}
+	f.problem = err
+}
+
+// add adds what came to the inbox.
+func (f *feed) add(ctx context.Context, burst client.Burst[json.RawMessage, json.RawMessage]) error {
+	var all []inbox.Event
+	for _, ev := range burst.Events {
+		all = append(all, shownEvent(ev, f.e.c.Limits.BytesPerEvent))
+	}
+	f.mu.Lock()
+	latest := f.latest
+	f.mu.Unlock()
+	n, err := f.e.state.box.Add(ctx, inbox.Batch{Subscription: f.id, Server: f.sub.Server, Event: f.sub.Event, Received: time.Now().UTC()}, all, latest)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.added += n
+	return err
+}
+
+// shownEvent is an event with no more than so many bytes of its data.
+func shownEvent(ev *events.Event[json.RawMessage, json.RawMessage], most int) inbox.Event {
+	e := inbox.Event{ID: ev.ID, Timestamp: ev.Timestamp.Time}
+	if len(e.ID) > maxEventID {
+		sum := sha256.Sum256([]byte(e.ID))
+		e.ID = cut(e.ID, maxEventID) + "…" + hex.EncodeToString(sum[:8])
+	}
+	if len(ev.Data) <= most {
+		e.Data = ev.Data
+		return e
+	}
+	e.Beginning, e.Bytes = cut(string(ev.Data), most), len(ev.Data)
+	return e
+}
+
+// cut is the beginning of s, in whole characters.
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most]
+}
+
+// A status is what is known of a feed.
+type status struct {
+	phase   phase
+	problem error
+	mode    string
+	gaps    int
+	added   int
+	joins   bool
+}
+
+func (f *feed) status() status {
+	f.mu.Lock()
+	c := f.client
+	s := status{phase: f.phase, problem: f.problem, gaps: f.gaps, added: f.added, joins: f.joins}
+	f.mu.Unlock()
+	if c == nil {
+		return s
+	}
+	for _, live := range c.Subscriptions() {
+		args, ok := config.Canonical(live.Arguments)
+		if live.Event != f.sub.Event || !ok || string(args) != string(f.sub.Arguments) {
+			continue
+		}
+		s.phase, s.mode = active, live.Mode
+		if live.LastError != nil {
+			s.problem = live.LastError
+		} else if live.Gaps == 0 {
+			s.problem = nil
+		}
+	}
+	return s
+}

@@ -1,0 +1,51 @@
+package bridge
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// A pace allows something so many times a minute.
+type pace struct {
+	every time.Duration
+	most  int
+
+	mu   sync.Mutex
+	next time.Time // when all of the minute would be allowed again
+}
+
+func newPace(perMinute int) *pace {
+	return &pace{every: time.Minute / time.Duration(perMinute), most: perMinute}
+}
+
+// take waits until it is allowed, and reports false when ctx is done before that.
+func (p *pace) take(ctx context.Context) bool {
+	for {
+		p.mu.Lock()
+		now := time.Now()
+		if p.next.Before(now) {
+			p.next = now
+		}
+		wait := p.next.Add(p.every).Sub(now) - time.Duration(p.most)*p.every
+		if wait <= 0 {
+			p.next = p.next.Add(p.every)
+		}
+		p.mu.Unlock()
+		if wait <= 0 {
+			return true
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// giveBack undoes a take.
+func (p *pace) giveBack() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.next = p.next.Add(-p.every)
+}

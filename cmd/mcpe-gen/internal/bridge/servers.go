@@ -1,0 +1,142 @@
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/config"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/peer"
+	"github.com/mcpe-gen/mcpe-gen/runtime/client"
+)
+
+const (
+	// connectTime bounds one attempt to connect.
+	connectTime = 30 * time.Second
+	// longPoll is how long a server is asked to hold a poll.
+	longPoll = 20 * time.Second
+	// maxMessage bounds a message of a server, and what is held of a subscription that waits.
+	maxMessage = 8 << 20
+	// maxToken bounds a token.
+	maxToken = 64 << 10
+)
+
+// An upstream is a server of the configuration and the connection to it, which its subscriptions share.
+type upstream struct {
+	config.Server
+	dir  string // that commands run in
+	dial func(context.Context, peer.Target, client.Options) (*client.Client, error)
+	turn chan struct{} // held by who connects or closes, and guards c
+	c    *client.Client
+}
+
+func newUpstream(s config.Server, o Options) *upstream {
+	d := &upstream{Server: s, dir: o.Config.Dir, dial: o.dial, turn: make(chan struct{}, 1)}
+	if d.dial == nil {
+		d.dial = func(ctx context.Context, t peer.Target, o client.Options) (*client.Client, error) {
+			return t.Connect(ctx, o)
+		}
+	}
+	return d
+}
+
+// client returns the connection, which is made when there is none.
+func (s *upstream) client(ctx context.Context) (*client.Client, error) {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if s.c != nil {
+		return s.c, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	token, err := readToken(ctx, s.Token, s.dir)
+	if err != nil {
+		return nil, err
+	}
+	target := s.Target
+	target.Token = token
+	s.c, err = s.dial(ctx, target, client.Options{LongPoll: longPoll, MaxMessage: maxMessage})
+	return s.c, err
+}
+
+// drop closes a connection that is of no use any more, so that the next one who needs it makes another.
+func (s *upstream) drop(c *client.Client) {
+	s.turn <- struct{}{}
+	if s.c == c {
+		s.c = nil
+	}
+	<-s.turn
+	c.Close()
+}
+
+// close ends the connection.
+func (s *upstream) close() {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	if s.c != nil {
+		s.c.Close()
+		s.c = nil
+	}
+}
+
+// readToken reads a token from where the configuration says. Its errors hold nothing of it.
+func readToken(ctx context.Context, t config.Token, dir string) (string, error) {
+	var text []byte
+	var from string
+	switch {
+	case t.Text != "":
+		return t.Text, nil
+	case t.Env != "":
+		from, text = "the environment variable "+t.Env, []byte(os.Getenv(t.Env))
+	case t.File != "":
+		from = "the file " + t.File
+		f, err := os.Open(t.File)
+		if err != nil {
+			return "", fmt.Errorf("reading the token: %w", err)
+		}
+		defer f.Close()
+		if text, err = io.ReadAll(io.LimitReader(f, maxToken+1)); err != nil {
+			return "", fmt.Errorf("reading the token: %w", err)
+		}
+	case len(t.Command) > 0:
+		from = "the command " + t.Command[0]
+		cmd := exec.CommandContext(ctx, t.Command[0], t.Command[1:]...)
+		cmd.Dir, cmd.Stderr, cmd.WaitDelay = dir, os.Stderr, time.Second
+		var out bounded
+		cmd.Stdout = &out
+		if err := cmd.Run(); err != nil {
+			return "", fmt.Errorf("asking %s for the token: %w", from, err)
+		}
+		text = out.Bytes()
+	default:
+		return "", nil
+	}
+	token := strings.TrimSpace(string(text))
+	switch {
+	case token == "":
+		return "", fmt.Errorf("there is no token in %s", from)
+	case len(token) > maxToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
+		return "", fmt.Errorf("what %s has is no token", from)
+	}
+	return token, nil
+}
+
+// bounded is a buffer that takes no more than a token can have.
+type bounded struct{ bytes.Buffer }
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > maxToken {
+		return 0, errors.New("it prints too much")
+	}
+	return b.Buffer.Write(p)
+}

@@ -1,0 +1,272 @@
+package listen
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/wake"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+const (
+	// execDrain is how long a command may go on at the end, and drain bounds the end as a whole.
+	execDrain = 10 * time.Second
+	drain     = execDrain + 4*wake.Grace
+)
+
+// A Burst says which events are one batch. What is not given is as the event type publishes it in its x-coalesce.
+type Burst struct {
+	// Key are JSON Pointers into the payload.
+	Key []string
+	// Quiet and Max are in seconds. Quiet is negative where it is not given; 0 joins nothing. Max is 0 where it is not
+	// given.
+	Quiet, Max int
+}
+
+func (b Burst) given() bool { return len(b.Key) > 0 || b.Quiet >= 0 || b.Max != 0 }
+
+// longest is how much longer than the quiet time a burst may be where nobody says.
+const longest = 10
+
+// option is the subscription's option for events of d, nil where each event is a batch of its own.
+func (b Burst) option(d client.Descriptor) (client.SubscribeOption, error) {
+	said, err := wire.CoalesceOf(d.Meta)
+	if err != nil && !b.given() {
+		return nil, fmt.Errorf("%s says how its events are joined in a way that cannot be used (--quiet-seconds 0 joins none): %w", d.Name, err)
+	}
+	switch {
+	case b.Quiet == 0, said == nil && !b.given():
+		return nil, nil
+	case said == nil && len(b.Key) == 0:
+		return nil, usagef("%s does not publish which of its events are about the same thing: name the place in the payload by --key, such as --key /id", d.Name)
+	case said == nil && b.Quiet < 0:
+		return nil, usagef("%s does not publish how long its events are waited for: give --quiet-seconds", d.Name)
+	}
+	c := client.Coalescing{Key: b.Key, Quiet: time.Duration(max(b.Quiet, 0)) * time.Second, Max: time.Duration(b.Max) * time.Second}
+	if said == nil {
+		c.Keep = wire.KeepAll // nobody said that the latest is enough
+	}
+	if c.Max == 0 && c.Quiet > 0 && (said == nil || b.Quiet > said.MaxSeconds) {
+		c.Max = longest * c.Quiet
+	}
+	return client.WithCoalescing(c), nil
+}
+
+func (o Options) consumes() bool { return o.Exec != nil || o.Print }
+
+// checkConsuming refuses what does not go together.
+func (o Options) checkConsuming() error {
+	switch {
+	case o.Exec != nil && o.Print:
+		return usagef("--exec and --print: give one of them")
+	case o.Exec != nil && o.Forward != "":
+		return usagef("--exec and --forward: give one of them")
+	case o.Print && (o.JSON || o.Forward != ""):
+		return usagef("--print goes with neither --json nor --forward: it has a form of its own")
+	case !o.consumes() && o.Burst.given():
+		return usagef("--key, --quiet-seconds and --max-seconds are for --exec and --print")
+	case o.Burst.Max < 0:
+		return usagef("--max-seconds %d: must not be negative", o.Burst.Max)
+	case o.Burst.Quiet > 0 && o.Burst.Max > 0 && o.Burst.Max < o.Burst.Quiet:
+		return usagef("--max-seconds %d: must not be less than --quiet-seconds %d", o.Burst.Max, o.Burst.Quiet)
+	case slices.ContainsFunc(o.Burst.Key, func(at string) bool { _, ok := wire.SplitPointer(at); return !ok }):
+		return usagef("--key: must be a JSON Pointer to a member of the payload, such as /id")
+	case len(o.Burst.Key) > wire.MaxCoalesceKeys:
+		return usagef("--key: at most %d", wire.MaxCoalesceKeys)
+	}
+	if o.Exec == nil {
+		return nil
+	}
+	if err := o.Exec.Check(); err != nil {
+		if _, ok := errors.AsType[*wake.StartError](err); ok {
+			return err
+		}
+		return usagef("--exec: %v", err)
+	}
+	return nil
+}
+
+// errEnough ends a run that has had its count of events.
+var errEnough = errors.New("enough")
+
+// A consumer hands batches to the command or prints them.
+type consumer struct {
+	o    Options
+	c    *client.Client
+	show *display
+	d    client.Descriptor
+
+	running context.Context // ends with the run, for a reason
+	stop    context.CancelCauseFunc
+	begun   sync.Once
+
+	// One handler runs at a time, and an event comes again before any other does.
+	done  int    // events that are settled or dead letters
+	last  string // the eventId that was tried last,
+	tries int    // and how often
+}
+
+// consume subscribes to d and hands over what arrives, until ctx ends.
+func (o Options) consume(ctx context.Context, c *client.Client, keep store.ConsumerStore, d client.Descriptor, args json.RawMessage) error {
+	so := []client.SubscribeOption{client.WithMode(o.Mode), client.WithCursorKey(key(o.Target, d.Name, args))}
+	joined, err := o.Burst.option(d)
+	if err != nil {
+		return err
+	}
+	if joined != nil {
+		so = append(so, joined)
+	}
+	k := &consumer{o: o, c: c, show: newDisplay(o), d: d}
+	k.running, k.stop = context.WithCancelCause(ctx)
+	defer k.stop(nil)
+	if o.Exec != nil {
+		o.Exec.Drain = execDrain
+		if !o.Quiet {
+			o.Exec.Output = commandOutput{k.show}
+		}
+	}
+	watching := make(chan struct{})
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		k.show.watch(watching, k.status)
+	}()
+	err = client.Consume(k.running, c, client.ConsumeOptions{Store: keep, MaxTries: math.MaxInt, DrainTimeout: drain, OnProblem: k.problem},
+		client.Handle(client.Dynamic(d.Name), args, k.handle, so...))
+	close(watching)
+	<-watched
+	if err != nil && ctx.Err() != nil {
+		k.show.note("%s", plain.Text(err.Error())) // the end that was asked for is a success all the same
+	}
+	k.show.finish(o)
+	switch cause := context.Cause(k.running); {
+	case errors.Is(cause, errEnough):
+		return err
+	case cause != nil && ctx.Err() == nil:
+		return cause
+	case err != nil:
+		return o.unconsumed(err, d)
+	}
+	return nil
+}
+
+// unconsumed explains why nothing is received any more.
+func (o Options) unconsumed(err error, d client.Descriptor) error {
+	if _, ok := errors.AsType[*client.NoCompatibleDeliveryModeError](err); ok || errors.Is(err, events.ErrInvalidParams) {
+		return o.refused(err, d)
+	}
+	if errors.Is(err, store.ErrDeadLettersFull) {
+		return fmt.Errorf("there are too many dead letters: `mcpe-gen deadletters` shows, retries and drops them: %w", err)
+	}
+	return ended(err)
+}
+
+// status is that of the subscription once there is one, with which the run begins on the screen.
+func (k *consumer) status() client.Status {
+	all := k.c.Subscriptions()
+	if len(all) == 0 {
+		return client.Status{}
+	}
+	k.begun.Do(func() { k.show.begin(k.d.Name, all[0].Mode, k.o) })
+	return all[0]
+}
+
+func (k *consumer) problem(err error) {
+	if gap, ok := errors.AsType[*client.GapError](err); ok {
+		k.show.gap(gap)
+		return
+	}
+	k.show.fail(err)
+}
+
+// handle takes one batch. An error that is not discarded lets it come again: there is no bound of tries but ours, so
+// that an end of the run or a command that is gone makes no dead letter.
+func (k *consumer) handle(ctx context.Context, ev *events.Event[json.RawMessage, json.RawMessage]) error {
+	if err := k.running.Err(); err != nil {
+		return err
+	}
+	burst, mode := client.BurstOf(ctx, ev), k.status().Mode
+	if k.o.Exec == nil {
+		if err := k.show.line(ev.Occurrence, burst.Count); err != nil {
+			k.stop(err)
+			return err
+		}
+		k.decided(burst.Count)
+		return nil
+	}
+	began := time.Now()
+	outcome, err := k.try(burst)
+	if err != nil && k.running.Err() != nil {
+		return err
+	}
+	if err := k.show.batch(ev.Occurrence, mode, ran{Outcome: outcome.String(), Count: burst.Count, Millis: time.Since(began).Milliseconds(), Error: text(err)}); err != nil {
+		k.stop(err)
+		return err
+	}
+	switch outcome {
+	case wake.Retry:
+		return err
+	case wake.DeadLetter:
+		err = client.Discard(err)
+	}
+	k.last, k.tries = "", 0
+	k.decided(burst.Count)
+	return err
+}
+
+// try runs the command, the last time as a dead letter where it fails.
+func (k *consumer) try(b client.Burst[json.RawMessage, json.RawMessage]) (wake.Outcome, error) {
+	latest := b.Events[len(b.Events)-1]
+	if k.last != latest.ID {
+		k.last, k.tries = latest.ID, 0
+	}
+	batch := wake.Batch{Server: k.o.Target.String(), Event: k.d.Name, Count: b.Count, First: b.First, Last: b.Last}
+	for _, ev := range b.Events {
+		raw, err := json.Marshal(occurrence(ev.Occurrence))
+		if err != nil {
+			return wake.DeadLetter, err
+		}
+		batch.Events = append(batch.Events, raw)
+	}
+	outcome, err := k.o.Exec.Try(k.running, batch)
+	if _, ok := errors.AsType[*wake.StartError](err); ok {
+		k.stop(err)
+		return wake.Retry, err
+	}
+	if k.tries++; outcome == wake.Retry && k.tries >= k.o.Exec.Tries() {
+		return wake.DeadLetter, fmt.Errorf("after %s: %w", plural(k.tries, "try"), err)
+	}
+	return outcome, err
+}
+
+// decided counts events that will not come again.
+func (k *consumer) decided(n int) {
+	if k.done += n; k.o.Count > 0 && k.done >= k.o.Count {
+		k.stop(errEnough)
+	}
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// A commandOutput shows what the command has printed.
+type commandOutput struct{ show *display }
+
+func (c commandOutput) Write(p []byte) (int, error) {
+	c.show.note("%s", plain.Lines(string(p[:len(p)-1]))) // without the last line end
+	return len(p), nil
+}
