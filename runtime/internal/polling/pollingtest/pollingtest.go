@@ -66,6 +66,7 @@ type Type struct {
 	mu    sync.Mutex
 	items []feed.Item
 	fail  error
+	after int // of so many items on pages of one each
 	asked int
 }
 
@@ -181,7 +182,14 @@ func (e *Type) Put(id string) {
 func (e *Type) Fail(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.fail = err
+	e.fail, e.after = err, 0
+}
+
+// FailAfter makes the check give pages of one item, and fail after the first n of all; nil ends that.
+func (e *Type) FailAfter(n int, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.fail, e.after = err, n
 }
 
 // Asked is how often the check was asked.
@@ -198,6 +206,9 @@ func (e *Type) ask(_ context.Context, _ any, cursor string) (p feed.Page, err er
 	from := len(e.items)
 	if cursor != "" {
 		from, err = strconv.Atoi(cursor)
+	}
+	if paged := e.fail != nil && e.after > 0; paged && err == nil && from < min(e.after, len(e.items)) {
+		return feed.Page{Items: slices.Clone(e.items[from : from+1]), Cursor: strconv.Itoa(from + 1), HasMore: from+1 < len(e.items)}, nil
 	}
 	if err != nil || e.fail != nil {
 		return p, e.fail
