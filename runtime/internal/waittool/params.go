@@ -200,14 +200,11 @@ func sinceArgument(members map[string]jsontext.Value, name string) (*topic.Since
 	if name == "" {
 		return nil, nil
 	}
-	v, ok := takeMember(members, name)
-	if !ok {
-		return nil, nil
+	given, err := textArgument(members, name)
+	if err != nil || given == nil {
+		return nil, err
 	}
-	var text string
-	if json.Unmarshal(v, &text) != nil {
-		return nil, wrongArgument("must be a string or null", name)
-	}
+	text := *given
 	if age, err := time.ParseDuration(text); err == nil {
 		if age <= 0 {
 			return nil, wrongArgument("is "+wire.Shown(text)+", must be more than 0", name)
