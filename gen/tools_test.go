@@ -49,11 +49,12 @@ func TestToolsFile(t *testing.T) {
 		set, _ := schema.Load([]string{file}, schema.Options{})
 		for _, e := range set.Files[0].Events {
 			for _, tool := range doc.Tools {
-				if tool.Name != readtool.Name(e.Name) || e.ToolCursor != "" || e.ToolMaxEvents != "" || e.ToolWait != "" {
+				if tool.Name != readtool.Name(e.Name) || e.ToolCursor != "" || e.ToolMaxEvents != "" || e.ToolWait != "" || e.ToolSince != "" {
 					continue
 				}
 				input, err := readtool.InputSchema(set.Published(e.Input), readtool.ArgumentNames{
-					Cursor: readtool.CursorArgument, MaxEvents: readtool.MaxEventsArgument, Wait: readtool.WaitArgument})
+					Cursor: readtool.CursorArgument, MaxEvents: readtool.MaxEventsArgument, Wait: readtool.WaitArgument,
+					Quiet: readtool.QuietArgument, Since: readtool.SinceArgument})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -280,7 +280,8 @@ func readToolRenamed(old, new side, report func(source.Range, source.Diagnostic)
 	}
 	for _, a := range []struct{ was, is, otherwise string }{
 		{old.ToolCursor, new.ToolCursor, "cursor"}, {old.ToolMaxEvents, new.ToolMaxEvents, "maxEvents"},
-		{old.ToolWait, new.ToolWait, "waitSeconds"},
+		{old.ToolWait, new.ToolWait, "waitSeconds"}, {old.ToolQuiet, new.ToolQuiet, "quietSeconds"},
+		{old.ToolSince, new.ToolSince, "since"},
 	} {
 		if was, is := orElse(a.was, a.otherwise), orElse(a.is, a.otherwise); was != is {
 			report(new.at("x-tool-args"), source.Diagnostic{Message: fmt.Sprintf("the read tool's argument %s is called %s", was, is)})

@@ -253,7 +253,8 @@ func toolNames(e *ir.Event) readtool.Names {
 	}
 	return readtool.Names{Name: other(e.Tool.Name, readtool.Name(e.Schema.Name)), ArgumentNames: readtool.ArgumentNames{
 		Cursor: other(e.Tool.Cursor, readtool.CursorArgument), MaxEvents: other(e.Tool.MaxEvents, readtool.MaxEventsArgument),
-		Wait: other(e.Tool.Wait, readtool.WaitArgument)}}
+		Wait: other(e.Tool.Wait, readtool.WaitArgument), Quiet: other(e.Tool.Quiet, readtool.QuietArgument),
+		Since: other(e.Tool.Since, readtool.SinceArgument)}}
 }
 
 func matchRules(rules []schema.MatchRule) []events.MatchRule {

@@ -384,7 +384,8 @@ func (d *draft) renameTool(w *writer) bool {
 func (d *draft) reargue() bool {
 	properties := d.node.Get("inputSchema").Get("properties")
 	args := yaml.Object()
-	for _, name := range []string{readtool.CursorArgument, readtool.MaxEventsArgument, readtool.WaitArgument} {
+	for _, name := range []string{readtool.CursorArgument, readtool.MaxEventsArgument, readtool.WaitArgument,
+		readtool.QuietArgument, readtool.SinceArgument} {
 		as := name
 		for as = name; properties.Get(as) != nil; {
 			as = "read" + strings.ToUpper(as[:1]) + as[1:]

@@ -112,7 +112,8 @@ func (d *describer) event(e *Event) model.Event {
 		out.Meta = s.Meta.JSON()
 	}
 	if e.Tool != nil {
-		out.Tool = &model.Tool{Name: e.Tool.Name, Cursor: e.Tool.Cursor, MaxEvents: e.Tool.MaxEvents, WaitSeconds: e.Tool.Wait}
+		out.Tool = &model.Tool{Name: e.Tool.Name, Cursor: e.Tool.Cursor, MaxEvents: e.Tool.MaxEvents, WaitSeconds: e.Tool.Wait,
+			QuietSeconds: e.Tool.Quiet, Since: e.Tool.Since}
 	}
 	for _, m := range s.Match {
 		places := []string{}

@@ -81,7 +81,7 @@ type Conversation struct {
 
 // A Tool is an event type's read tool: its name and those of its arguments, from which its descriptor follows.
 type Tool struct {
-	Name, Cursor, MaxEvents, Wait string
+	Name, Cursor, MaxEvents, Wait, Quiet, Since string
 	// Custom says that the author named the tool or its arguments.
 	Custom bool
 }

@@ -13,8 +13,10 @@ func (b *builder) tool(e *Event, names scope) *Tool {
 		Cursor:    orElse(e.Schema.ToolCursor, readtool.CursorArgument),
 		MaxEvents: orElse(e.Schema.ToolMaxEvents, readtool.MaxEventsArgument),
 		Wait:      orElse(e.Schema.ToolWait, readtool.WaitArgument),
+		Quiet:     orElse(e.Schema.ToolQuiet, readtool.QuietArgument),
+		Since:     orElse(e.Schema.ToolSince, readtool.SinceArgument),
 		Custom: e.Schema.ToolName != "" || e.Schema.ToolCursor != "" || e.Schema.ToolMaxEvents != "" ||
-			e.Schema.ToolWait != "",
+			e.Schema.ToolWait != "" || e.Schema.ToolQuiet != "" || e.Schema.ToolSince != "",
 	}
 	if !b.toolArguments(e, t) {
 		return nil
@@ -33,7 +35,7 @@ func (b *builder) tool(e *Event, names scope) *Tool {
 
 // ArgumentNames are the names of the tool's own arguments.
 func (t *Tool) ArgumentNames() readtool.ArgumentNames {
-	return readtool.ArgumentNames{Cursor: t.Cursor, MaxEvents: t.MaxEvents, Wait: t.Wait}
+	return readtool.ArgumentNames{Cursor: t.Cursor, MaxEvents: t.MaxEvents, Wait: t.Wait, Quiet: t.Quiet, Since: t.Since}
 }
 
 // toolArguments reports an inputSchema that the tool cannot add its own arguments to.
@@ -49,7 +51,7 @@ func (b *builder) toolArguments(e *Event, t *Tool) bool {
 			at = m.KeyRange
 		}
 		b.report(source.New("MCPE222", at, "%s", refused).
-			WithHint("name others in x-tool-args: {cursor: NAME, maxEvents: NAME, waitSeconds: NAME}"))
+			WithHint("name others in x-tool-args: {cursor: NAME, maxEvents: NAME, waitSeconds: NAME, quietSeconds: NAME, since: NAME}"))
 	default:
 		b.report(source.New("MCPE223", e.Schema.Input.Range, "%s", refused).
 			WithHint("the event type is generated without a read tool and can be read by events_wait; describe the arguments as one object for one"))

@@ -131,10 +131,12 @@ type FromField struct {
 
 // A Tool is a read tool: its name and the names of its own arguments.
 type Tool struct {
-	Name        string `json:"name"`
-	Cursor      string `json:"cursor"`
-	MaxEvents   string `json:"maxEvents"`
-	WaitSeconds string `json:"waitSeconds"`
+	Name         string `json:"name"`
+	Cursor       string `json:"cursor"`
+	MaxEvents    string `json:"maxEvents"`
+	WaitSeconds  string `json:"waitSeconds"`
+	QuietSeconds string `json:"quietSeconds"`
+	Since        string `json:"since"`
 }
 
 // MCPE is what an event type says to the MCPE protocol.

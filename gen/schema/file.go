@@ -246,13 +246,16 @@ func (l *loader) names(e *Event, o *source.ObjectReader) {
 	if n == nil {
 		return
 	}
-	if args := l.Object(n, "x-tool-args", nil, []string{"cursor", "maxEvents", "waitSeconds"}); args != nil {
+	if args := l.Object(n, "x-tool-args", nil, []string{"cursor", "maxEvents", "waitSeconds", "quietSeconds", "since"}); args != nil {
 		e.ToolCursor = l.toolArgument(args, "cursor")
 		e.ToolMaxEvents = l.toolArgument(args, "maxEvents")
 		e.ToolWait = l.toolArgument(args, "waitSeconds")
+		e.ToolQuiet = l.toolArgument(args, "quietSeconds")
+		e.ToolSince = l.toolArgument(args, "since")
 		named := map[string]string{}
 		for _, a := range []struct{ key, name string }{
 			{"cursor", e.ToolCursor}, {"maxEvents", e.ToolMaxEvents}, {"waitSeconds", e.ToolWait},
+			{"quietSeconds", e.ToolQuiet}, {"since", e.ToolSince},
 		} {
 			if other := named[a.name]; other != "" && a.name != "" {
 				l.Report(source.New("MCPE123", n.Range, "%s and %s cannot both be named %s", other, a.key, strconv.Quote(a.name)))

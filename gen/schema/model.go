@@ -85,9 +85,9 @@ type Event struct {
 	Coalesce *wire.Coalesce
 	// From says which webhooks of a service become occurrences, nil when none do.
 	From *From
-	// GoName is x-go-name, ToolName x-tool-name; ToolCursor, ToolMaxEvents and ToolWait are the argument
-	// names of x-tool-args. Each is empty when not given.
-	GoName, ToolName, ToolCursor, ToolMaxEvents, ToolWait string
+	// GoName is x-go-name, ToolName x-tool-name; the others are the argument names of x-tool-args. Each is empty when
+	// not given.
+	GoName, ToolName, ToolCursor, ToolMaxEvents, ToolWait, ToolQuiet, ToolSince string
 }
 
 // Deprecated says by what and when an event goes away.

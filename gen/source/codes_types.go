@@ -37,7 +37,7 @@ var typeCodes = []Code{
 	{"MCPE221", "read tool name", Error,
 		"The read tool of an event type is named `read_` and the event's name, other characters than letters, digits, `_` and `-` replaced by `_`, shortened beyond 64 characters (MCPE224), and unique in the package. Set `x-tool-name` on the event."},
 	{"MCPE222", "read tool argument names", Error,
-		"The read tool adds `cursor`, `maxEvents` and `waitSeconds` to the event's arguments, and the inputSchema already has a member of that name. Name others in `x-tool-args: {cursor: NAME, maxEvents: NAME, waitSeconds: NAME}`, or leave tools out of `emit`."},
+		"The read tool adds `cursor`, `maxEvents`, `waitSeconds`, `quietSeconds` and `since` to the event's arguments, and the inputSchema already has a member of that name. Name others in `x-tool-args`, such as `{since: after}`, or leave tools out of `emit`."},
 	{"MCPE223", "event type without a read tool", Warning,
 		"The read tool adds members to the inputSchema, which must be an object schema with properties at its top: with oneOf, anyOf, allOf, if and the like there it would say something else, and models' APIs refuse such a tool. The event type is generated without a read tool; it can be read by `events_wait` and by clients that know events. Describe the arguments as one object if it is to have a tool of its own."},
 	{"MCPE224", "read tool name shortened", Note,

@@ -35,7 +35,7 @@ func TestReadTools(t *testing.T) {
 		if len(want.InputSchema.Properties) == 0 {
 			continue // a reference
 		}
-		for _, own := range []string{got.CursorArgument, got.MaxEventsArgument, got.WaitArgument} {
+		for _, own := range []string{got.CursorArgument, got.MaxEventsArgument, got.WaitArgument, got.QuietArgument, got.SinceArgument} {
 			if _, ok := want.InputSchema.Properties[own]; !ok {
 				t.Errorf("%s has no argument %q", want.Name, own)
 			}

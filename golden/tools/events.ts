@@ -28,6 +28,7 @@ export type BookOpenedV1PayloadDollarRef = '#/definitions/who';
 /** The arguments of pot.boiled. */
 export interface PotBoiledArguments {
   waitSeconds?: number;
+  since?: string;
 }
 
 /** Its argument has the name by which the tool waits. */
@@ -70,5 +71,5 @@ export const eventNames = [
 export const fingerprints = {
   'page.turned': 'cd062e4fadcfd4e7fca7e67ae5ade4f5',
   'book-opened.v1': 'a7d6fb698e2f9b553402b2f2f207534f',
-  'pot.boiled': '62582cea137c122416bdf8fdd1f06e98',
+  'pot.boiled': 'bf003b1a81ea8990adbbfa2920871d58',
 } as const;

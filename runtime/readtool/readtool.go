@@ -30,6 +30,10 @@ type Tool struct {
 	// WaitArgument names the argument by which a call waits for an occurrence, usually "waitSeconds";
 	// "" for a tool that never waits.
 	WaitArgument string
+	// QuietArgument names the argument by which a call that waits collects what follows the first
+	// occurrence, usually "quietSeconds", and SinceArgument the one by which a call begins in the past,
+	// usually "since"; "" for a tool without it.
+	QuietArgument, SinceArgument string
 	// Tool is the descriptor as tools/list publishes it. InputSchema holds json.RawMessage, and so does
 	// OutputSchema, or an [Output] where definitions of payloadSchema are shared with other event types;
 	// Annotations.ReadOnlyHint is true.
@@ -41,9 +45,11 @@ const (
 	CursorArgument    = "cursor"
 	MaxEventsArgument = "maxEvents"
 	WaitArgument      = "waitSeconds"
+	QuietArgument     = "quietSeconds"
+	SinceArgument     = "since"
 )
 
-// MaxWaitSeconds is the longest that a call may ask to wait: clients commonly give up after a minute.
+// MaxWaitSeconds is the longest that a call may ask to wait, and to collect: clients commonly give up after a minute.
 const MaxWaitSeconds = 55
 
 // ArgumentNames are the names of a read tool's own arguments; an empty one is the default.
@@ -51,6 +57,8 @@ type ArgumentNames struct {
 	Cursor    string `json:"cursor,omitempty"`
 	MaxEvents string `json:"maxEvents,omitempty"`
 	Wait      string `json:"wait,omitempty"`
+	Quiet     string `json:"quiet,omitempty"`
+	Since     string `json:"since,omitempty"`
 }
 
 // Names are what an author may choose for a read tool; an empty one is the default.
@@ -64,6 +72,30 @@ func (n ArgumentNames) withDefaults() ArgumentNames {
 		Cursor:    cmp.Or(n.Cursor, CursorArgument),
 		MaxEvents: cmp.Or(n.MaxEvents, MaxEventsArgument),
 		Wait:      cmp.Or(n.Wait, WaitArgument),
+		Quiet:     cmp.Or(n.Quiet, QuietArgument),
+		Since:     cmp.Or(n.Since, SinceArgument),
+	}
+}
+
+// fitting leaves out what nobody has chosen and the event type has an argument of that name for.
+func (n ArgumentNames) fitting(input json.RawMessage) ArgumentNames {
+	all := n.withDefaults()
+	for {
+		var refused *SchemaError
+		_, err := InputSchema(input, all)
+		if !errors.As(err, &refused) || refused.Argument == "" {
+			return all
+		}
+		switch taken := refused.Argument; {
+		case taken == all.Wait && n.Wait == "":
+			all.Wait, all.Quiet = "", ""
+		case taken == all.Quiet && n.Quiet == "":
+			all.Quiet = ""
+		case taken == all.Since && n.Since == "":
+			all.Since = ""
+		default:
+			return all
+		}
 	}
 }
 
@@ -108,12 +140,7 @@ func All(s *eventsimpl.Schemas) []Tool {
 			tools = append(tools, Of(info))
 			continue
 		}
-		n, name := chosen.ArgumentNames.withDefaults(), cmp.Or(chosen.Name, Name(event))
-		if chosen.Wait == "" {
-			tools = append(tools, New(info, name, n.Cursor, n.MaxEvents))
-			continue
-		}
-		tools = append(tools, NewNamed(info, name, n))
+		tools = append(tools, newTool(info, cmp.Or(chosen.Name, Name(event)), chosen.fitting(info.InputSchema)))
 	}
 	return tools
 }
@@ -128,30 +155,31 @@ func hasNone(info events.Info) bool {
 func Of(info events.Info) Tool { return New(info, Name(info.Name), CursorArgument, MaxEventsArgument) }
 
 // New returns the read tool of an event type under the given tool name, with cursor and maxEvents
-// as the names of its own arguments. It waits by the argument waitSeconds, unless the type has an
-// argument of that name. See [NewNamed].
+// as the names of its own arguments. It waits by the argument waitSeconds, collects by quietSeconds and
+// begins in the past by since, but for those of which the type has an argument of that name. See [NewNamed].
 func New(info events.Info, name, cursor, maxEvents string) Tool {
-	t := NewNamed(info, name, ArgumentNames{Cursor: cursor, MaxEvents: maxEvents})
-	var refused *SchemaError
-	if _, err := InputSchema(info.InputSchema, t.names()); errors.As(err, &refused) && refused.Argument == WaitArgument {
-		t.WaitArgument = ""
-		t.describe(info)
-	}
-	return t
+	return newTool(info, name, ArgumentNames{Cursor: cursor, MaxEvents: maxEvents}.fitting(info.InputSchema))
 }
 
 // NewNamed returns the read tool of an event type under the given tool name, with the names of its own
 // arguments. Where [InputSchema] refuses the type's arguments the descriptor has no InputSchema, and
 // AddReadTools refuses it; the generator reports that earlier.
 func NewNamed(info events.Info, name string, n ArgumentNames) Tool {
-	n = n.withDefaults()
-	t := Tool{Event: info.Name, CursorArgument: n.Cursor, MaxEventsArgument: n.MaxEvents, WaitArgument: n.Wait, Tool: mcp.Tool{
-		Name:         name,
-		Description:  strings.TrimSpace("Reads the next occurrences of the event type " + info.Name + ". " + info.Description),
-		OutputSchema: outputOf(&info),
-		Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-	}}
-	t.describe(info)
+	return newTool(info, name, n.withDefaults())
+}
+
+// newTool adds no argument of which the name is empty.
+func newTool(info events.Info, name string, n ArgumentNames) Tool {
+	t := Tool{Event: info.Name, CursorArgument: n.Cursor, MaxEventsArgument: n.MaxEvents, WaitArgument: n.Wait,
+		QuietArgument: n.Quiet, SinceArgument: n.Since, Tool: mcp.Tool{
+			Name:         name,
+			Description:  strings.TrimSpace("Reads the next occurrences of the event type " + info.Name + ". " + info.Description),
+			OutputSchema: outputOf(&info),
+			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
+		}}
+	if input, err := InputSchema(info.InputSchema, n); err == nil {
+		t.Tool.InputSchema = input
+	}
 	return t
 }
 
@@ -167,17 +195,6 @@ func outputOf(info *events.Info) any {
 		return Output{payload}
 	}
 	return OutputSchema(info.PayloadSchema)
-}
-
-// describe completes the descriptor with the tool's arguments.
-func (t *Tool) describe(info events.Info) {
-	if input, err := InputSchema(info.InputSchema, t.names()); err == nil {
-		t.Tool.InputSchema = input
-	}
-}
-
-func (t *Tool) names() ArgumentNames {
-	return ArgumentNames{Cursor: t.CursorArgument, MaxEvents: t.MaxEventsArgument, Wait: t.WaitArgument}
 }
 
 // Select returns the tools that read one of the named event types, for a server that has not

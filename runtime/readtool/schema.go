@@ -13,6 +13,8 @@ const (
 	cursorText    = "The cursor of the last result; without it reading starts now."
 	maxEventsText = "The most occurrences to return."
 	waitText      = "How long to wait for an occurrence when there is none; by default the call returns at once."
+	quietText     = "When there is an occurrence, collect what follows until nothing has come for so long, within the wait; by default the call returns at once."
+	sinceText     = "Begin in the past: a duration such as 10m or an RFC 3339 date-time. Not with a cursor."
 )
 
 // A SchemaError tells why an event type's inputSchema cannot take the arguments of a read tool.
@@ -38,8 +40,9 @@ var mergedKeywords = []string{
 }
 
 // InputSchema returns an event type's published inputSchema with the arguments of a read tool: a cursor,
-// string or null, a number of events, at least 1, and, unless n.Wait is empty, how many seconds to wait. A
-// $ref at its top is replaced by what it names. The error is a *[SchemaError].
+// string or null, a number of events, at least 1, and, unless their names are empty, how many seconds to wait, for how
+// many nothing may follow, and since when to read. A $ref at its top is replaced by what it names. The error is a
+// *[SchemaError].
 func InputSchema(input json.RawMessage, n ArgumentNames) (json.RawMessage, error) {
 	schema := inlineRoot(parseObject(input))
 	for _, k := range mergedKeywords {
@@ -48,12 +51,16 @@ func InputSchema(input json.RawMessage, n ArgumentNames) (json.RawMessage, error
 		}
 	}
 	props := parseObject(schema.get("properties"))
-	for _, a := range []struct{ name, before, text string }{
-		{n.Cursor, `{"type":["string","null"],"description":`, cursorText},
+	const text = `{"type":["string","null"],"description":`
+	seconds := `{"type":"integer","minimum":0,"maximum":` + strconv.Itoa(MaxWaitSeconds) + `,"description":`
+	for i, a := range []struct{ name, before, text string }{
+		{n.Cursor, text, cursorText},
 		{n.MaxEvents, `{"type":"integer","minimum":1,"description":`, maxEventsText},
-		{n.Wait, `{"type":"integer","minimum":0,"maximum":` + strconv.Itoa(MaxWaitSeconds) + `,"description":`, waitText},
+		{n.Wait, seconds, waitText},
+		{n.Quiet, seconds, quietText},
+		{n.Since, text, sinceText},
 	} {
-		if a.name == "" && a.text == waitText {
+		if a.name == "" && i >= 2 {
 			continue
 		}
 		if props.get(a.name) != nil { // the type's, or the one before

@@ -12,9 +12,11 @@ import (
 func TestInputSchema(t *testing.T) {
 	for _, c := range []struct{ name, in, good, bad string }{
 		{"plain", `{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}`,
-			`{"a":"x","cursor":null,"maxEvents":1,"waitSeconds":55}`, `{"a":"x","other":1}`},
+			`{"a":"x","cursor":null,"maxEvents":1,"waitSeconds":55,"quietSeconds":5,"since":"10m"}`, `{"a":"x","other":1}`},
 		{"no properties", `{}`, `{"cursor":"c"}`, `{"maxEvents":0}`},
 		{"a wait that is too long", `{}`, `{"waitSeconds":0}`, `{"waitSeconds":56}`},
+		{"a burst that is too long", `{}`, `{"quietSeconds":55}`, `{"quietSeconds":56}`}, // COAL-3
+		{"a past that is no text", `{}`, `{"since":null}`, `{"since":10}`},
 		{"a $ref at the top", `{"$ref":"#/$defs/a~1b","$defs":{"a/b":{"type":"object","properties":{"self":{"$ref":"#/$defs/a~1b"}},"additionalProperties":false}}}`,
 			`{"self":{"self":{}},"cursor":"c"}`, `{"self":{"cursor":"c"}}`},
 	} {
@@ -32,6 +34,8 @@ func TestInputSchemaRefuses(t *testing.T) {
 		`{"type":"object","properties":{"cursor":{}}}`:                           {Argument: "cursor"},
 		`{"type":"object","properties":{"maxEvents":{}}}`:                        {Argument: "maxEvents"},
 		`{"type":"object","properties":{"waitSeconds":{}}}`:                      {Argument: "waitSeconds"},
+		`{"type":"object","properties":{"quietSeconds":{}}}`:                     {Argument: "quietSeconds"},
+		`{"type":"object","properties":{"since":{}}}`:                            {Argument: "since"},
 		`{"type":"object","oneOf":[{}]}`:                                         {Keyword: "oneOf"},
 		`{"$ref":"#/$defs/A","$defs":{"A":{"type":"object","maxProperties":1}}}`: {Keyword: "maxProperties"},
 	} {
@@ -87,6 +91,35 @@ func TestOutputSchemaMovesReferences(t *testing.T) {
 		`"discriminator":{"const":{"$ref":"#/$defs/A"}}`, `"enum":[{"$ref":"#"}],"default":{"$ref":"#/$defs/A"}`} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%s is not in %s", want, out)
+		}
+	}
+}
+
+// COAL-3: an argument that nobody has named is left out where the event type has one of its name, and with the wait what
+// collects within it.
+func TestCOAL3Fitting(t *testing.T) {
+	own := func(names ...string) json.RawMessage {
+		return json.RawMessage(`{"type":"object","properties":{"` + strings.Join(names, `":{},"`) + `":{}}}`)
+	}
+	all := ArgumentNames{}.withDefaults()
+	for _, c := range []struct {
+		input  json.RawMessage
+		chosen ArgumentNames
+		change func(*ArgumentNames)
+	}{
+		{own("other"), ArgumentNames{}, func(*ArgumentNames) {}},
+		{own("since"), ArgumentNames{}, func(n *ArgumentNames) { n.Since = "" }},
+		{own("quietSeconds"), ArgumentNames{}, func(n *ArgumentNames) { n.Quiet = "" }},
+		{own("waitSeconds", "since"), ArgumentNames{}, func(n *ArgumentNames) { n.Wait, n.Quiet, n.Since = "", "", "" }},
+		{own("since"), ArgumentNames{Since: "from"}, func(n *ArgumentNames) { n.Since = "from" }},
+		{own("since"), ArgumentNames{Since: "since"}, func(*ArgumentNames) {}}, // refused when it is added
+		{own("cursor", "since"), ArgumentNames{}, func(*ArgumentNames) {}},
+		{json.RawMessage(`{"oneOf":[{}]}`), ArgumentNames{}, func(*ArgumentNames) {}},
+	} {
+		want := all
+		c.change(&want)
+		if got := c.chosen.fitting(c.input); got != want {
+			t.Errorf("%s, %+v: %+v, want %+v", c.input, c.chosen, got, want)
 		}
 	}
 }

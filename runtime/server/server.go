@@ -14,9 +14,11 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -224,7 +226,7 @@ func (s *Server) register(d *definition) (*eventType, error) {
 		if err != nil {
 			return nil, fmt.Errorf("registering event %q: %w", d.info.Name, err)
 		}
-		et.topic, err = topic.Open(&d.Type, topic.Options{Slots: recordSlots, Apart: apart, Asked: asked, Open: func(appended func([]store.Entry)) (store.EventLog, error) {
+		et.topic, err = topic.Open(&d.Type, topic.Options{Slots: recordSlots, Apart: apart, Kept: d.kept(lo, logs.Durable()), Asked: asked, Open: func(appended func([]store.Entry)) (store.EventLog, error) {
 			lo.Appended = appended
 			return logs.OpenLog(context.Background(), d.info.Name, lo)
 		}})
@@ -246,6 +248,18 @@ func (s *Server) register(d *definition) (*eventType, error) {
 	s.cluster.recallLater(et.name)
 	return et, nil
 }
+
+// kept is what a log with these bounds keeps.
+func (d *definition) kept(o store.LogOptions, durable bool) topic.Kept {
+	k := topic.Kept{MaxAge: o.MaxAge, MaxCount: cmp.Or(o.MaxCount, math.MaxInt), Volatile: !durable}
+	if o.MaxBytes > 0 {
+		k.MaxCount = min(k.MaxCount, o.MaxBytes/(d.options.maxPayload+besideData)-1) // of the largest
+	}
+	return k
+}
+
+// besideData is more than what an entry has beside its payload.
+const besideData = 64 << 10
 
 // recordSlots is how many of a log's newest entries stay decoded and encoded.
 const recordSlots = 512

@@ -27,12 +27,15 @@ func (s *Server) AddReadTools(tools ...readtool.Tool) error { return s.tools.Add
 // AddWaitTool registers on the mcp.Server one further tool for clients that know no events, [WaitTool]. It waits
 // for occurrences of several event types at once:
 //
-//	{events: [{name, arguments?}], cursor?, waitSeconds?, maxEvents?} → {events, cursor, truncated, hasMore}
+//	{events: [{name, arguments?}], cursor?, since?, waitSeconds?, quietSeconds?, maxEvents?} → {events, cursor, truncated, hasMore}
 //
 // One cursor stands for all the types. Principal, visibility, authorization and quotas are those of a poll of each.
 // A call waits 30 s where it does not say how long, 55 s at most, and never longer than Options.MaxToolWait; a
 // caller with a progress token hears every 10 s that it still waits. The tool serves the types that offer poll, also
 // those that are registered later; it is in tools/list whatever types there are.
+//
+// With quietSeconds a call collects what follows the first occurrence until nothing has come for so long, within its
+// wait. With since, a duration or a time, it begins in the past, as far as the logs go back. See COAL-3.
 func (s *Server) AddWaitTool() error { return s.tools.AddWait() }
 
 // A toolHost implements [waittool.Host].

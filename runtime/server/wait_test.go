@@ -93,6 +93,39 @@ func TestWaitReconnects(t *testing.T) {
 	wantStrings(t, "ids", got.ids(), "1")
 }
 
+// COAL-3: a wait begins in the past within what the type's log keeps, and tells of what that may lack; what follows
+// comes with it.
+func TestCOAL3WaitSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, Options{Retention: Retention{MaxAge: time.Hour}})
+		e := register(t, s, "e", Hooks[filterArgs, incident]{}, WithRetention(Retention{MaxCount: 3}))
+		wait := func(more string) waited {
+			t.Helper()
+			return mustWait(t, s, WaitTool, `{"events":[{"name":"e"}],`+more+`}`)
+		}
+		emit(t, e, incident{ID: "1"})
+		if got := wait(`"waitSeconds":0,"since":"10m"`); strings.Join(got.ids(), " ") != "1" || !got.Truncated {
+			t.Errorf("before the server's log began: %+v", got)
+		}
+		time.Sleep(90 * time.Minute) // it is evicted
+		if got := wait(`"waitSeconds":0,"since":"10m"`); len(got.Events) != 0 || got.Truncated {
+			t.Errorf("while nothing happened: %+v", got)
+		}
+		emit(t, e, incident{ID: "2"})
+		time.Sleep(time.Minute)
+		time.AfterFunc(3*time.Second, func() { emit(t, e, incident{ID: "3"}) })
+		time.AfterFunc(9*time.Second, func() { emit(t, e, incident{ID: "4"}) })
+		got := wait(`"waitSeconds":30,"quietSeconds":5,"since":"2m"`)
+		if strings.Join(got.ids(), " ") != "2 3" || got.Truncated {
+			t.Errorf("%+v", got)
+		}
+		time.Sleep(time.Minute)
+		if got := wait(`"waitSeconds":0,"since":"10m"`); strings.Join(got.ids(), " ") != "2 3 4" || !got.Truncated {
+			t.Errorf("as many as the log keeps: %+v", got)
+		}
+	})
+}
+
 // What refuses a poll refuses to wait for it, and nothing is left of it.
 func TestWaitRefuses(t *testing.T) {
 	s := newServer(t, Options{

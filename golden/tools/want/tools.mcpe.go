@@ -174,7 +174,8 @@ const PotBoiledEventName = "pot.boiled"
 
 // PotBoiledArguments are the arguments of pot.boiled.
 type PotBoiledArguments struct {
-	WaitSeconds *int64 `json:"waitSeconds,omitzero"`
+	WaitSeconds *int64  `json:"waitSeconds,omitzero"`
+	Since       *string `json:"since,omitzero"`
 }
 
 func (v *PotBoiledArguments) UnmarshalJSON(b []byte) error {
@@ -232,13 +233,13 @@ func (s *PotBoiledSubscription) Subscription() *client.Subscription {
 
 // SubscribePotBoiled subscribes to pot.boiled.
 func SubscribePotBoiled(ctx context.Context, c *client.Client, args PotBoiledArguments, o ...client.SubscribeOption) (*PotBoiledSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, PotBoiledEventName, "62582cea137c122416bdf8fdd1f06e98", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, PotBoiledEventName, "bf003b1a81ea8990adbbfa2920871d58", &args, o)
 	return (*PotBoiledSubscription)(s), err
 }
 
 // HandlePotBoiled binds f to the occurrences of pot.boiled: see [client.Handle].
 func HandlePotBoiled(args PotBoiledArguments, f func(context.Context, *PotBoiledEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(PotBoiledEventName, "62582cea137c122416bdf8fdd1f06e98", &args, f, o)
+	return clientimpl.Handle(PotBoiledEventName, "bf003b1a81ea8990adbbfa2920871d58", &args, f, o)
 }
 
 // Arguments is the shared type Arguments.

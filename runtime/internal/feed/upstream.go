@@ -71,10 +71,10 @@ func (u *upstream) parse(text string) (wire.Cursor, bool) {
 }
 
 // wish splits a request's cursor: an upstream place, nil for now; stale when the cursor is none of
-// this feed's.
+// this feed's, or a time is wished: an upstream is asked by its cursors alone.
 func (u *upstream) wish(w topic.Replay) (_ topic.Replay, place *checkpoint, stale bool) {
 	if w.Cursor == nil {
-		return w, nil, false
+		return w, nil, w.Since != nil
 	}
 	c, ok := u.parse(*w.Cursor)
 	if !ok {

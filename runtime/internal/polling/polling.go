@@ -46,6 +46,8 @@ type Request struct {
 	// Wait is how long the poll may be held, and Closing ends that.
 	Wait    time.Duration
 	Closing <-chan struct{}
+	// Quiet is how long nothing further may come before [Any] gives what it has found; 0 gives it at once.
+	Quiet time.Duration
 	// NextPoll is when the caller is to come again, where a check does not say.
 	NextPoll time.Duration
 }
@@ -141,6 +143,8 @@ type reader struct {
 	check  *feed.Poll
 	wake   topic.Wake // nil for a poll that is not held
 	held   bool       // it has waited
+	goes   bool       // on when it has found something
+	lost   bool       // what its cursor stood for, or what followed that
 	err    error
 }
 
@@ -193,6 +197,7 @@ func (r *reader) open() (replays bool, err error) {
 		if r.a.Truncated, err = r.ask(q.Replay); err != nil {
 			return false, err
 		}
+		r.lost = r.a.Truncated && q.Replay.Since == nil
 		return r.check.Replays(), nil
 	}
 	st, err := q.Type.Topic().Start(r.ctx, q.Args.Of, q.Head, q.Replay)
@@ -224,14 +229,14 @@ func (r *reader) turn() (topic.Turn, time.Time) {
 	a := &r.a
 	got, err := r.source.Fill(r.ctx, a.Out, topic.Bound{Outcomes: r.limit, Bytes: r.bytes, Scan: r.q.Scan})
 	a.Out, a.More = got.Out, got.More
-	a.Truncated = a.Truncated || got.Gap
+	a.Truncated, r.lost = a.Truncated || got.Gap, r.lost || got.Gap
 	switch {
 	case err != nil:
 		r.err = err
 		return topic.Over, time.Time{}
-	case len(a.Out) > 0 || a.More: // after a long scan the caller comes back with its cursor
+	case len(a.Out) > 0 && !r.goes || a.More: // after a long scan the caller comes back with its cursor
 		return topic.Over, time.Time{}
-	case r.check != nil && a.Truncated, r.last(time.Now()):
+	case r.check != nil && r.lost, r.last(time.Now()):
 		return topic.Over, time.Time{}
 	}
 	until := r.deadline

@@ -63,6 +63,7 @@ func (l *life) place(t *Topic, p store.Position) wire.Cursor {
 type Replay struct {
 	Cursor *string
 	MaxAge *time.Duration // nil for none
+	Since  *Since         // where there is no cursor; nil for now
 }
 
 // ReplayOf reads the wishes of params.
@@ -87,8 +88,11 @@ func Milliseconds(n int64) time.Duration {
 // request arrived.
 func (t *Topic) Start(ctx context.Context, typ *Type, head store.Position, w Replay) (Start, error) {
 	l := t.life.Load()
-	if w.Cursor == nil || typ.NoReplay {
-		return Start{head, false, l}, nil
+	switch {
+	case typ.NoReplay, w.Cursor == nil && w.Since == nil:
+		return Start{head, w.Cursor == nil && w.Since != nil, l}, nil
+	case w.Cursor == nil:
+		return t.startSince(ctx, typ, w.Since.by(typ))
 	}
 	c, ok := ownCursor(typ, *w.Cursor, wire.LogCursor)
 	if !ok {
@@ -113,6 +117,18 @@ func (t *Topic) Start(ctx context.Context, typ *Type, head store.Position, w Rep
 		return Start{}, err
 	}
 	return Start{pos, st.Truncated || pos > st.Position, l}, nil
+}
+
+// startSince is [Topic.Start] at a time in the past, which may not be before the type's ceiling.
+func (t *Topic) startSince(ctx context.Context, typ *Type, limit time.Time) (Start, error) {
+	l := t.life.Load()
+	pos, truncated, err := t.since(ctx, typ, limit)
+	if ceiling, ok := ReplayLimit(typ, nil); err == nil && ok && limit.Before(ceiling) {
+		from := pos
+		pos, _, err = t.since(ctx, typ, ceiling)
+		truncated = truncated || pos > from
+	}
+	return Start{pos, truncated, l}, err
 }
 
 // ownCursor reads a cursor of the type's log.

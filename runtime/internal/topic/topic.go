@@ -46,6 +46,7 @@ type Topic struct {
 type life struct {
 	log      store.EventLog
 	epoch    uint64
+	began    time.Time
 	cursorOf func(typ *Type, e *store.Entry) []byte // the cursor after an entry, as JSON
 	head     store.Position                         // as Appended told; guarded by Topic.mu
 	records  recordCache
@@ -66,6 +67,8 @@ type Options struct {
 	CursorOf func(typ *Type, e *store.Entry) []byte
 	// Apart tells that the log is none of the server's store and ends with the process.
 	Apart bool
+	// Kept tells what the log keeps.
+	Kept Kept
 	// Asked is told how long the log took for an append or a read; nil for nobody.
 	Asked func(ctx context.Context, what Asked, took time.Duration, err error)
 }
@@ -100,7 +103,7 @@ func Open(typ *Type, o Options) (*Topic, error) {
 
 // begin opens the log and makes it the topic's.
 func (t *Topic) begin() error {
-	l := &life{records: make(recordCache, t.options.Slots), cursorOf: t.options.CursorOf}
+	l := &life{began: time.Now(), records: make(recordCache, t.options.Slots), cursorOf: t.options.CursorOf}
 	l.budget.cache = l.records
 	log, err := t.options.Open(func(entries []store.Entry) { t.appended(l, entries) })
 	if err != nil {

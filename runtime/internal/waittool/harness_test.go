@@ -42,9 +42,9 @@ func newBed(t testing.TB) *bed {
 }
 
 // event registers an event type that emits, has a check, or both.
-func (b *bed) event(name string, emits, checks bool) *pollingtest.Type {
+func (b *bed) event(name string, emits, checks bool, kept ...topic.Kept) *pollingtest.Type {
 	b.t.Helper()
-	e := pollingtest.New(b.t, name, emits, checks)
+	e := pollingtest.New(b.t, name, emits, checks, kept...)
 	b.order = append(b.order, e)
 	return e
 }

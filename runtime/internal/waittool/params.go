@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
@@ -17,7 +19,44 @@ import (
 type waitParams struct {
 	polls  []wire.PollParams // without cursors
 	cursor *string
-	wait   *int64 // in seconds
+	waitArguments
+}
+
+// waitArguments say how to wait.
+type waitArguments struct {
+	wait  *time.Duration
+	quiet time.Duration
+	since *topic.Since
+}
+
+// A waitNames are the names of those arguments; an empty one is that of an argument that the tool has not.
+type waitNames struct{ cursor, wait, quiet, since string }
+
+// decode takes the arguments out that say how to wait from cursor on, for as long as wait where the caller does not say.
+func (a *waitArguments) decode(members map[string]jsontext.Value, n waitNames, cursor *string, wait time.Duration) (err error) {
+	if a.wait, err = secondsArgument(members, n.wait); err != nil {
+		return err
+	}
+	quiet, err := secondsArgument(members, n.quiet)
+	if err != nil {
+		return err
+	}
+	if a.since, err = sinceArgument(members, n.since); err != nil {
+		return err
+	}
+	if a.since != nil && cursor != nil {
+		return wrongArgument("cannot be beside "+n.cursor+": a cursor is where to go on", n.since)
+	}
+	if a.wait != nil {
+		wait = *a.wait
+	}
+	if quiet != nil {
+		a.quiet = *quiet
+	}
+	if a.quiet > 0 && wait == 0 {
+		return wrongArgument("needs "+n.wait+" of at least 1: that is how long the call may go on for what follows", n.quiet)
+	}
+	return nil
 }
 
 // decodeWait reads the arguments of the wait tool. It takes no member that it does not know: a model that
@@ -31,7 +70,8 @@ func decodeWait(raw json.RawMessage) (*waitParams, error) {
 	if p.cursor, err = textArgument(members, "cursor"); err != nil {
 		return nil, err
 	}
-	if p.wait, err = waitArgument(members, readtool.WaitArgument); err != nil {
+	names := waitNames{readtool.CursorArgument, readtool.WaitArgument, readtool.QuietArgument, readtool.SinceArgument}
+	if err := p.decode(members, names, p.cursor, defaultWait); err != nil {
 		return nil, err
 	}
 	limit, err := limitArgument(members, readtool.MaxEventsArgument)
@@ -138,7 +178,11 @@ func limitArgument(members map[string]jsontext.Value, name string) (*int64, erro
 	return &n, nil
 }
 
-func waitArgument(members map[string]jsontext.Value, name string) (*int64, error) {
+// secondsArgument is nil where the caller does not say, or cannot.
+func secondsArgument(members map[string]jsontext.Value, name string) (*time.Duration, error) {
+	if name == "" {
+		return nil, nil
+	}
 	v, ok := takeMember(members, name)
 	if !ok {
 		return nil, nil
@@ -147,5 +191,32 @@ func waitArgument(members map[string]jsontext.Value, name string) (*int64, error
 	if err != nil || n < 0 || n > readtool.MaxWaitSeconds {
 		return nil, wrongArgument(fmt.Sprintf("is %s, must be an integer from 0 to %d", wire.Shown(string(v)), readtool.MaxWaitSeconds), name)
 	}
-	return &n, nil
+	d := time.Duration(n) * time.Second
+	return &d, nil
+}
+
+// sinceArgument reads a duration or a time of the past, nil where the caller does not say, or cannot.
+func sinceArgument(members map[string]jsontext.Value, name string) (*topic.Since, error) {
+	if name == "" {
+		return nil, nil
+	}
+	given, err := textArgument(members, name)
+	if err != nil || given == nil {
+		return nil, err
+	}
+	text := *given
+	if age, err := time.ParseDuration(text); err == nil {
+		if age <= 0 {
+			return nil, wrongArgument("is "+wire.Shown(text)+", must be more than 0", name)
+		}
+		return &topic.Since{Age: age}, nil
+	}
+	at, err := events.ParseTime(text)
+	if err != nil {
+		return nil, wrongArgument("is "+wire.Shown(text)+`, must be a duration such as "10m" or "1h30m", or an RFC 3339 date-time`, name)
+	}
+	if now := time.Now(); at.After(now) {
+		return nil, wrongArgument("is "+wire.Shown(text)+", after the server's time "+events.NewTime(now.UTC().Truncate(time.Millisecond)).String(), name)
+	}
+	return &topic.Since{At: at.Time}, nil
 }

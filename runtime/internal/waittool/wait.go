@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/polling"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
@@ -29,8 +30,9 @@ const (
 )
 
 const waitDescription = "Waits for the next occurrence of one or several event types, whichever comes first, and returns " +
-	"it at once. Without a cursor waiting starts now, and what happened before is not told. So before you do what causes an " +
-	"event, call this with waitSeconds 0 for a cursor, then do it, then wait with that cursor. Pass the cursor of each " +
+	"it at once; with quietSeconds it collects what follows and returns it together. Without a cursor waiting starts now, and " +
+	"what happened before is not told. So before you do what causes an event, call this with waitSeconds 0 for a cursor, then " +
+	"do it, then wait with that cursor; or do it and then wait with since, the time when you began. Pass the cursor of each " +
 	"result to the next call, and nothing between them is missed, also when the next call's arguments differ; an event type " +
 	"that was not in the call before starts now. When nothing happened in waitSeconds the result has no events: call again " +
 	"with its cursor. When truncated is true, events may have been missed."
@@ -61,6 +63,11 @@ var (
 		`"cursor":{"type":["string","null"],"description":"The cursor of the last result; without it waiting starts now, and what happened before is not told."},` +
 		`"waitSeconds":{"type":"integer","minimum":0,"maximum":` + strconv.Itoa(readtool.MaxWaitSeconds) + `,"default":` +
 		strconv.Itoa(int(defaultWait/time.Second)) + `,"description":"How long to wait for an occurrence when there is none."},` +
+		`"quietSeconds":{"type":"integer","minimum":0,"maximum":` + strconv.Itoa(readtool.MaxWaitSeconds) + `,"default":0,` +
+		`"description":"When there is an occurrence, collect what follows until nothing has come for so long, within waitSeconds; ` +
+		`0 returns it at once."},` +
+		`"since":{"type":["string","null"],"description":"Begin in the past: a duration such as 10m or an RFC 3339 date-time. ` +
+		`Not with a cursor."},` +
 		`"maxEvents":{"type":"integer","minimum":1,"description":"The most occurrences to return."}` +
 		`},"required":["events"],"additionalProperties":false}`
 	waitOutput = `{"type":"object","properties":{` +
@@ -83,13 +90,17 @@ func (e *waitedError) Error() string { return fmt.Sprintf("events/%d: %v", e.ind
 
 // waitForAny is the wait tool.
 func (s *Tools) waitForAny(ctx context.Context, req *mcp.CallToolRequest) (json.RawMessage, error) {
+	// A cursor for as many types as there may be stands beside what other requests have.
+	if err := fault.Bounded(req.Params.Arguments, s.MaxParams+maxCursor); err != nil {
+		return nil, err
+	}
 	p, err := decodeWait(req.Params.Arguments)
 	if err != nil {
 		return nil, err
 	}
 	wait := defaultWait
 	if p.wait != nil {
-		wait = time.Duration(*p.wait) * time.Second
+		wait = *p.wait
 	}
 	wait = s.wait(wait)
 	places, lost := parseCursor(p.cursor)
@@ -107,7 +118,7 @@ func (s *Tools) waitForAny(ctx context.Context, req *mcp.CallToolRequest) (json.
 			return nil, events.Invalid(events.FieldError{Path: "/events/" + strconv.Itoa(i), Message: "is the same as /events/" + strconv.Itoa(other)})
 		}
 		seen[keys[i]] = i
-		q.Replay.Cursor = places.of(keys[i], q.Args.Of.NameHash)
+		q.Replay.Cursor, q.Replay.Since, q.Quiet = places.of(keys[i], q.Args.Of.NameHash), p.since, p.quiet
 	}
 	found, each, i, err := polling.Any(ctx, polls, newProgress(ctx, req, wait, names...).until)
 	if err != nil {

@@ -23,7 +23,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/polling"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
@@ -155,6 +154,11 @@ func checkTool(t *readtool.Tool) error {
 		return errors.New("it needs two different argument names for cursor and maxEvents")
 	case t.WaitArgument != "" && (t.WaitArgument == t.CursorArgument || t.WaitArgument == t.MaxEventsArgument):
 		return errors.New("it needs another argument name for how long to wait")
+	case t.QuietArgument != "" && slices.Contains([]string{"", t.CursorArgument, t.MaxEventsArgument}, t.WaitArgument),
+		t.QuietArgument != "" && slices.Contains([]string{t.CursorArgument, t.MaxEventsArgument, t.WaitArgument}, t.QuietArgument):
+		return errors.New("it needs an argument for how long to wait, and another name for how long nothing may follow")
+	case t.SinceArgument != "" && slices.Contains([]string{t.CursorArgument, t.MaxEventsArgument, t.WaitArgument, t.QuietArgument}, t.SinceArgument):
+		return errors.New("it needs another argument name for since when to read")
 	}
 	b, err := json.Marshal(t.Tool.InputSchema)
 	if err != nil {
@@ -210,15 +214,16 @@ func (s *Tools) readNext(ctx context.Context, t *readtool.Tool, req *mcp.CallToo
 	if err := fault.Bounded(req.Params.Arguments, s.MaxParams); err != nil {
 		return nil, err
 	}
-	p, err := toolParams(t, req.Params.Arguments)
+	p, how, err := toolParams(t, req.Params.Arguments)
 	if err != nil {
 		return nil, err
 	}
-	if p.TimeoutMs != nil {
-		if wait := s.wait(topic.Milliseconds(*p.TimeoutMs)); wait > 0 {
-			return s.waitForOne(ctx, p, wait, req)
-		}
-		*p.TimeoutMs = 0
+	wait := time.Duration(0)
+	if how.wait != nil {
+		wait, p.TimeoutMs = s.wait(*how.wait), new(int64)
+	}
+	if wait > 0 || how.since != nil {
+		return s.waitForOne(ctx, p, how, wait, req)
 	}
 	a, err := s.Host.Poll(ctx, p)
 	if err != nil {
@@ -227,12 +232,14 @@ func (s *Tools) readNext(ctx context.Context, t *readtool.Tool, req *mcp.CallToo
 	return encode(a), nil
 }
 
-// waitForOne is a read tool that waits. Without a cursor it waits from now on, where a poll would return the cursor.
-func (s *Tools) waitForOne(ctx context.Context, p *wire.PollParams, wait time.Duration, req *mcp.CallToolRequest) (json.RawMessage, error) {
+// waitForOne is a read tool that waits, or begins in the past. Without a cursor it waits from now on, where a poll would
+// return the cursor.
+func (s *Tools) waitForOne(ctx context.Context, p *wire.PollParams, how *waitArguments, wait time.Duration, req *mcp.CallToolRequest) (json.RawMessage, error) {
 	q, err := s.Host.Check(ctx, p, wait)
 	if err != nil {
 		return nil, err
 	}
+	q.Replay.Since, q.Quiet = how.since, how.quiet
 	_, each, _, err := polling.Any(ctx, []*polling.Request{q}, newProgress(ctx, req, wait, p.Name).until)
 	if err != nil {
 		return nil, err
@@ -240,34 +247,27 @@ func (s *Tools) waitForOne(ctx context.Context, p *wire.PollParams, wait time.Du
 	return encode(&each[0]), nil
 }
 
-// toolParams splits a tool's arguments into those of a poll and those of the event type. How long to wait is
-// TimeoutMs, nil when the caller does not say.
-func toolParams(t *readtool.Tool, raw json.RawMessage) (*wire.PollParams, error) {
+// toolParams splits a tool's arguments into those of a poll with those of the event type, and how to wait.
+func toolParams(t *readtool.Tool, raw json.RawMessage) (*wire.PollParams, *waitArguments, error) {
 	members, err := toolMembers(raw)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	p := &wire.PollParams{Name: t.Event}
+	p, how := &wire.PollParams{Name: t.Event}, &waitArguments{}
 	if p.Cursor, err = textArgument(members, t.CursorArgument); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if p.MaxEvents, err = limitArgument(members, t.MaxEventsArgument); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if t.WaitArgument != "" {
-		seconds, err := waitArgument(members, t.WaitArgument)
-		if err != nil {
-			return nil, err
-		}
-		if seconds != nil {
-			ms := *seconds * time.Second.Milliseconds()
-			p.TimeoutMs = &ms
-		}
+	names := waitNames{t.CursorArgument, t.WaitArgument, t.QuietArgument, t.SinceArgument}
+	if err = how.decode(members, names, p.Cursor, 0); err != nil {
+		return nil, nil, err
 	}
 	if p.Arguments, err = json.Marshal(members); err != nil {
-		return nil, events.Invalid(events.FieldError{Message: "is not valid JSON"})
+		return nil, nil, events.Invalid(events.FieldError{Message: "is not valid JSON"})
 	}
-	return p, nil
+	return p, how, nil
 }
 
 // untrusted goes with every occurrence that a tool returns: what a payload says may have been written to

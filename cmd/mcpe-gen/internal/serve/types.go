@@ -53,7 +53,7 @@ func TypeOf(set *schema.Set, e *schema.Event) (events.Type[json.RawMessage, json
 // room for those of a tool.
 func readTool(e *schema.Event, info events.Info) (readtool.Tool, bool) {
 	tool := readtool.NewNamed(info, cmp.Or(e.ToolName, readtool.Name(e.Name)),
-		readtool.ArgumentNames{Cursor: e.ToolCursor, MaxEvents: e.ToolMaxEvents, Wait: e.ToolWait})
+		readtool.ArgumentNames{Cursor: e.ToolCursor, MaxEvents: e.ToolMaxEvents, Wait: e.ToolWait, Quiet: e.ToolQuiet, Since: e.ToolSince})
 	return tool, tool.Tool.InputSchema != nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -65,18 +66,21 @@ type Type struct {
 	mu    sync.Mutex
 	items []feed.Item
 	fail  error
+	after int // of so many items on pages of one each
 	asked int
 }
 
-// New makes an event type whose occurrences are emitted, found by a check, or both.
-func New(t testing.TB, name string, emits, checks bool) *Type {
+// New makes an event type whose occurrences are emitted, found by a check, or both. Its log keeps everything, or what
+// kept says.
+func New(t testing.TB, name string, emits, checks bool, kept ...topic.Kept) *Type {
 	t.Helper()
 	e := &Type{Name: name, t: t, Closing: make(chan struct{})}
 	e.Redefine(InputSchema)
 	if emits {
 		var err error
-		e.log, err = topic.Open(e.Kernel(), topic.Options{Slots: 64, Open: func(appended func([]store.Entry)) (store.EventLog, error) {
-			return memory.NewLog(store.LogOptions{Appended: appended}), nil
+		keeps := append(kept, topic.Kept{MaxCount: math.MaxInt})[0]
+		e.log, err = topic.Open(e.Kernel(), topic.Options{Slots: 64, Kept: keeps, Open: func(appended func([]store.Entry)) (store.EventLog, error) {
+			return memory.NewLog(store.LogOptions{MaxAge: keeps.MaxAge, MaxCount: keeps.MaxCount, Appended: appended}), nil
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -178,7 +182,14 @@ func (e *Type) Put(id string) {
 func (e *Type) Fail(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.fail = err
+	e.fail, e.after = err, 0
+}
+
+// FailAfter makes the check give pages of one item, and fail after the first n of all; nil ends that.
+func (e *Type) FailAfter(n int, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.fail, e.after = err, n
 }
 
 // Asked is how often the check was asked.
@@ -195,6 +206,9 @@ func (e *Type) ask(_ context.Context, _ any, cursor string) (p feed.Page, err er
 	from := len(e.items)
 	if cursor != "" {
 		from, err = strconv.Atoi(cursor)
+	}
+	if paged := e.fail != nil && e.after > 0; paged && err == nil && from < min(e.after, len(e.items)) {
+		return feed.Page{Items: slices.Clone(e.items[from : from+1]), Cursor: strconv.Itoa(from + 1), HasMore: from+1 < len(e.items)}, nil
 	}
 	if err != nil || e.fail != nil {
 		return p, e.fail
