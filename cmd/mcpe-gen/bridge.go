@@ -33,6 +33,9 @@ its events:
        coalesce: {quietSeconds: 20}}      # as the event type says when left out
   allow:                                  # what the agent may subscribe to beside these
     - {server: ci, event: "workflow_run.*"}
+  wake:
+    channel: true                         # notifications for Claude Code's channels
+    exec: {command: [./on-event.sh], maxPerMinute: 6, timeoutSeconds: 60}
   catchUp: 24h                            # how old an event may be after a restart
   limits: {bytesPerEvent: 4096, eventsPerBatch: 20, batchesPerMinute: 60, inbox: 1000}
 
@@ -44,12 +47,13 @@ control characters. The end of standard input, or SIGTERM, ends the bridge in or
 
 func newBridge(c *command) *cobra.Command {
 	var state, token string
+	var channel bool
 	cmd := &cobra.Command{
 		Use:   "bridge --config FILE | URL EVENT...",
 		Short: "Bring events to a coding agent, as an MCP server on standard input and output",
 		Long:  bridgeHelp,
 		Example: `  mcpe-gen bridge --config bridge.yaml
-  mcpe-gen bridge https://ci.example.com/mcp workflow_run.completed
+  mcpe-gen bridge https://ci.example.com/mcp workflow_run.completed --channel
   claude mcp add events -- mcpe-gen bridge --config ~/bridge.yaml`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -57,6 +61,7 @@ func newBridge(c *command) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			conf.Channel = conf.Channel || channel
 			return c.bridge(cmd.Context(), bridge.Options{Config: conf, State: state, Version: c.version.Text})
 		},
 	}
@@ -64,6 +69,7 @@ func newBridge(c *command) *cobra.Command {
 	flags.SortFlags = false
 	flags.StringVar(&state, "state", "", "`dir` of what outlives a run (default: below the user's state directory)")
 	flags.StringVar(&token, "token", os.Getenv(tokenVariable), tokenUsage)
+	flags.BoolVar(&channel, "channel", false, "send notifications to Claude Code's channels (as wake.channel does)")
 	hideDefault(cmd, "token")
 	_ = cmd.MarkFlagDirname("state")
 	return cmd

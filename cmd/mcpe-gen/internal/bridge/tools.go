@@ -201,6 +201,7 @@ func (t *tools) list(ctx context.Context, req *mcp.CallToolRequest) (any, error)
 	}
 	ctx, cancel := context.WithTimeout(ctx, acceptTime)
 	defer cancel()
+	defer context.AfterFunc(t.e.ctx, cancel)()
 	types := make([][]listedType, len(servers))
 	problems := make([]error, len(servers))
 	var asking sync.WaitGroup
