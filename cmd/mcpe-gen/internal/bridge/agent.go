@@ -66,9 +66,11 @@ func (t *agentTransport) shows(extra *mcp.RequestExtra, l *inbox.Lease) {
 	t.mu.Unlock()
 	conn.mu.Lock()
 	defer conn.mu.Unlock()
-	if c := conn.tickets[extra.Header.Get(ticketHeader)]; c != nil && !c.cancelled {
-		c.lease = l
-		return
+	if extra != nil {
+		if c := conn.tickets[extra.Header.Get(ticketHeader)]; c != nil && !c.cancelled {
+			c.lease = l
+			return
+		}
 	}
 	t.put(l) // nobody waits for the result any more
 }
@@ -110,7 +112,7 @@ func (c *agentConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case req.Method == "tools/call" && req.ID.IsValid():
+	case req.Method == "tools/call" && req.ID.IsValid() && c.calls[req.ID] == nil: // two of one id are not told apart
 		c.last++
 		k := &call{ticket: strconv.FormatUint(c.last, 10)}
 		c.calls[req.ID], c.tickets[k.ticket] = k, k
