@@ -71,6 +71,21 @@ func TestCLI4Push(t *testing.T) {
 	})
 }
 
+// A stream that is accepted was heard, also one that has brought nothing yet.
+func TestStatusOfAnAcceptedStream(t *testing.T) {
+	eachCarrier(t, func(t *testing.T, c carrier) {
+		f := newFake(c.legacy)
+		f.stream = func(st *fakeStream) (any, *jsonrpc.Error) {
+			st.active("c0")
+			return hold(st)
+		}
+		s := subscribe(t, connect(t, f, c, Options{}))
+		if st := s.Subscription().Status(); st.LastFrame.IsZero() {
+			t.Errorf("status %+v", st)
+		}
+	})
+}
+
 // CLI-4: a stream without any frame for two heartbeats is dead; a heartbeat keeps it alive, an
 // event stream of any length too. The next one resumes at the last heartbeat's cursor.
 func TestCLI4Silence(t *testing.T) {
