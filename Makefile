@@ -61,8 +61,8 @@ golden: ## Rewrite the golden files of the generator.
 .PHONY: demo
 demo: ## Show the main job end to end, then each protocol: webhooks in, typed events out.
 	@mkdir -p bin
-	@$(GO) build -o bin/ ./examples/github ./examples/watch ./examples/assistant ./examples/assistantclient ./examples/tickets \
-	  ./examples/demo ./runtime/internal/pgtest/throwaway
+	@$(GO) build -o bin/ ./examples/github ./examples/watch ./examples/assistant ./examples/assistantclient ./examples/agent ./cmd/mcpe-gen \
+	  ./examples/tickets ./examples/demo ./runtime/internal/pgtest/throwaway
 	@./bin/demo -bin bin
 
 # How long the faults of make cluster go on; their numbers are those of 5 minutes, fewer where it is shorter.

@@ -2,8 +2,8 @@
 // over HTTP and over stdio, subscribes by poll and by push with different filters, replays real
 // bodies of GitHub's webhooks and shows what each subscriber received; then it subscribes by webhook
 // with a receiver that fails, rotates the secret and kills the server. It shows what MCPE, MCPC and
-// conversation events add to one server. At last it kills one of two replicas on PostgreSQL, where that is
-// installed. It exits with 1 when an event is missing, doubled or not asked for.
+// conversation events add to one server, and what a coding agent gets by the bridge. At last it kills one of
+// two replicas on PostgreSQL, where that is installed. It exits with 1 when an event is missing, doubled or not asked for.
 package main
 
 import (
@@ -28,7 +28,7 @@ const (
 )
 
 func main() {
-	bin := flag.String("bin", "bin", "directory of the built github, watch, assistant, assistantclient, tickets and throwaway programs")
+	bin := flag.String("bin", "bin", "directory of the built github, watch, assistant, assistantclient, agent, mcpe-gen, tickets and throwaway programs")
 	bodies := flag.String("bodies", "examples/github/testdata", "directory of GitHub's webhook bodies")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -128,6 +128,9 @@ func show(ctx context.Context, bin, bodies, tokens string) (err error) {
 		return err
 	}
 	if err := protocols(ctx, bin); err != nil {
+		return err
+	}
+	if err := codingAgent(ctx, bin); err != nil {
 		return err
 	}
 	if err := replicas(ctx, bin, db); err != nil {

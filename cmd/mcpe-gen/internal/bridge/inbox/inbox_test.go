@@ -45,13 +45,12 @@ func ids(b *Inbox) (all []string) {
 
 // A model is an inbox without a file.
 type model struct {
-	unread []string
-	seqs   []uint64
-	subs   map[uint64]string
-	of     map[uint64][]string // events of a batch
-	marks  map[uint64]Mark
-	seen   map[string]bool
-	last   uint64
+	seqs  []uint64
+	subs  map[uint64]string
+	of    map[uint64][]string // events of a batch
+	marks map[uint64]Mark
+	seen  map[string]bool
+	last  uint64
 }
 
 func newModel() *model {

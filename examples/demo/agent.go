@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// woken are the lines without which the agent has missed something.
+var woken = []string{"  test of 4f2a91c: failure", "agent: calls rerun_job: started run-2-again", "  test of 4f2a91c: success"}
+
+// codingAgent shows what a coding agent gets of a server's events by the bridge.
+func codingAgent(ctx context.Context, bin string) error {
+	agent, err := spawn(filepath.Join(bin, "agent"), "-bridge", filepath.Join(bin, "mcpe-gen"))
+	if err != nil {
+		return err
+	}
+	defer agent.kill()
+	select {
+	case <-agent.done:
+	case <-ctx.Done():
+		return fmt.Errorf("%s: %w", agent.name, ctx.Err())
+	}
+	fmt.Println("\nAn agent that knows no events, over mcpe-gen bridge")
+	for _, line := range agent.lines() {
+		fmt.Println("  " + line)
+	}
+	if agent.err != nil {
+		return fmt.Errorf("%s: %w: %s", agent.name, agent.err, strings.Join(agent.stderr, "; "))
+	}
+	for _, line := range woken {
+		if !slices.Contains(agent.lines(), line) {
+			return fmt.Errorf("%s does not show %q", agent.name, strings.TrimSpace(line))
+		}
+	}
+	return nil
+}
