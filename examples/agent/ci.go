@@ -48,7 +48,8 @@ func startCI(log *slog.Logger) (*ciServer, error) {
 	s.url = "http://" + ln.Addr().String() + "/mcp"
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", transport.NewHandler(s.es, transport.HandlerOptions{Direct: true}))
-	s.web = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+	s.web = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 	go s.web.Serve(ln)
 	return s, nil
 }
