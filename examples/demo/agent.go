@@ -18,17 +18,8 @@ func codingAgent(ctx context.Context, bin string) error {
 		return err
 	}
 	defer agent.kill()
-	select {
-	case <-agent.done:
-	case <-ctx.Done():
-		return fmt.Errorf("%s: %w", agent.name, ctx.Err())
-	}
-	fmt.Println("\nAn agent that knows no events, over mcpe-gen bridge")
-	for _, line := range agent.lines() {
-		fmt.Println("  " + line)
-	}
-	if agent.err != nil {
-		return fmt.Errorf("%s: %w: %s", agent.name, agent.err, strings.Join(agent.stderr, "; "))
+	if err := agent.ended(ctx, "An agent that knows no events, over mcpe-gen bridge"); err != nil {
+		return err
 	}
 	for _, line := range woken {
 		if !slices.Contains(agent.lines(), line) {

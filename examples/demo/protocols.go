@@ -26,25 +26,18 @@ func protocols(ctx context.Context, bin string) error {
 		return err
 	}
 	defer client.kill()
-	select {
-	case <-client.done:
-	case <-ctx.Done():
-		return fmt.Errorf("%s: %w", client.name, ctx.Err())
+	if err := client.ended(ctx, "One incident server, four protocols, on stdio"); err != nil {
+		return err
 	}
-	fmt.Println("\nOne incident server, four protocols, on stdio")
 	sections := map[string][]string{}
 	heading := ""
 	for _, line := range client.lines() {
-		fmt.Println(strings.TrimRight("  "+line, " "))
 		if line == "" || strings.HasPrefix(line, " ") {
 			sections[heading] = append(sections[heading], line)
 		} else {
 			before, _, _ := strings.Cut(line, ":")
 			heading = before + ":"
 		}
-	}
-	if client.err != nil {
-		return fmt.Errorf("%s: %w: %s", client.name, client.err, strings.Join(client.stderr, "; "))
 	}
 	for _, s := range shown {
 		if !slices.Contains(sections[s.heading], s.line) {

@@ -48,8 +48,6 @@ const (
 	earlierChunk = 1024
 )
 
-func (b *backlog) init(l *Log) { b.l = l }
-
 // begin says where the follower begins.
 func (b *backlog) begin(head store.Position) {
 	b.mu.Lock()

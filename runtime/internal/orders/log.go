@@ -71,6 +71,7 @@ type Log struct {
 func New(o Options) *Log {
 	l := &Log{o: o, wake: topic.NewWake(), own: map[string]struct{}{}, closing: map[string]struct{}{}, done: make(chan struct{})}
 	l.ctx, l.stop = context.WithCancel(context.Background())
+	l.backlog.l = l
 	if o.Host == nil {
 		close(l.done)
 	}
@@ -84,7 +85,6 @@ func (l *Log) Follow(ctx context.Context) error {
 		close(l.done)
 		return fmt.Errorf("opening the control log: %w", err)
 	}
-	l.backlog.init(l)
 	go l.follow()
 	return nil
 }
@@ -160,8 +160,8 @@ func (l *Log) Heard() bool {
 	return seen != nil && time.Since(*seen) <= maxUnheard
 }
 
-// Read is when the last look at the log began after which everything was read; zero for never.
-func (l *Log) Read() time.Time {
+// LastLook is when the last look at the log began after which everything was read; zero for never.
+func (l *Log) LastLook() time.Time {
 	if seen := l.upToNow.Load(); seen != nil {
 		return *seen
 	}

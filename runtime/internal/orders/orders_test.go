@@ -146,7 +146,7 @@ func TestREP13TellAndAsk(t *testing.T) {
 		must(t, quiet.Tell(t.Context(), To(operator.Target{ID: "s2"}, Terminate, events.Forbidden("over"))))
 		a.did(t, "who told", "do resume s1", "do terminate s2")
 		b.did(t, "the other", "do revoke ann", "do resume s1", "do terminate s2")
-		if !a.Heard() || a.Read().IsZero() || quiet.Heard() || !quiet.Read().IsZero() {
+		if !a.Heard() || a.LastLook().IsZero() || quiet.Heard() || !quiet.LastLook().IsZero() {
 			t.Error("who follows has heard, and who does not has not")
 		}
 	})

@@ -39,7 +39,7 @@ func newEngine(ctx context.Context, o Options, s *state, print func(string)) *en
 
 // say tells a person what happens. What servers send may be in it.
 func (e *engine) say(format string, args ...any) {
-	e.print(plain.Text(cut(fmt.Sprintf(format, args...), maxText)))
+	e.print(plain.Text(plain.Cut(fmt.Sprintf(format, args...), maxText)))
 }
 
 // maxText bounds a text of a server in what is shown, beside the data of events.

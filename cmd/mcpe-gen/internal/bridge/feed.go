@@ -11,10 +11,10 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/config"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/inbox"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -247,25 +247,14 @@ func shownEvent(ev *events.Event[json.RawMessage, json.RawMessage], most int) in
 	e := inbox.Event{ID: ev.ID, Timestamp: ev.Timestamp.Time}
 	if len(e.ID) > maxEventID {
 		sum := sha256.Sum256([]byte(e.ID))
-		e.ID = cut(e.ID, maxEventID) + "…" + hex.EncodeToString(sum[:8])
+		e.ID = plain.Cut(e.ID, maxEventID) + "…" + hex.EncodeToString(sum[:8])
 	}
 	if len(ev.Data) <= most {
 		e.Data = ev.Data
 		return e
 	}
-	e.Beginning, e.Bytes = cut(string(ev.Data), most), len(ev.Data)
+	e.Beginning, e.Bytes = plain.Cut(string(ev.Data), most), len(ev.Data)
 	return e
-}
-
-// cut is the beginning of s, in whole characters.
-func cut(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return s[:most]
 }
 
 // A status is what is known of a feed.

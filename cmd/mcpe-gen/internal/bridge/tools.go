@@ -126,7 +126,7 @@ func (t *tools) add(s *mcp.Server) error {
 					result, err = k.call(ctx, req)
 				}
 				if err != nil {
-					return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: plain.Text(cut(err.Error(), 4*maxText))}}}, nil
+					return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: plain.Text(plain.Cut(err.Error(), 4*maxText))}}}, nil
 				}
 				text, err := shown(result)
 				if err != nil {
@@ -217,7 +217,7 @@ func (t *tools) list(ctx context.Context, req *mcp.CallToolRequest) (any, error)
 	for i, s := range servers {
 		out.Types = append(out.Types, types[i]...)
 		if problems[i] != nil {
-			out.Problems = append(out.Problems, listedServer{s.Name, plain.Text(cut(problems[i].Error(), maxText))})
+			out.Problems = append(out.Problems, listedServer{s.Name, plain.Text(plain.Cut(problems[i].Error(), maxText))})
 		}
 	}
 	return out, nil
@@ -252,8 +252,8 @@ func (t *tools) listServer(ctx context.Context, name string) ([]listedType, erro
 
 func (t *tools) listed(server string, d client.Descriptor) listedType {
 	coalesce, err := wire.CoalesceOf(d.Meta)
-	k := listedType{Server: server, Event: cut(d.Name, maxText), Description: cut(d.Description, maxText),
-		Arguments: cut(peer.DescribeArguments(d.InputSchema), maxText), Joins: coalesce != nil && err == nil, Allowed: t.e.c.Allowed(server, d.Name)}
+	k := listedType{Server: server, Event: plain.Cut(d.Name, maxText), Description: plain.Cut(d.Description, maxText),
+		Arguments: plain.Cut(peer.DescribeArguments(d.InputSchema), maxText), Joins: coalesce != nil && err == nil, Allowed: t.e.c.Allowed(server, d.Name)}
 	if len(d.InputSchema) <= maxSchema {
 		k.InputSchema = d.InputSchema
 	}
@@ -317,7 +317,7 @@ func (t *tools) feedOf(id string) (*feed, error) {
 	if f := t.e.feed(id); f != nil {
 		return f, nil
 	}
-	return nil, fmt.Errorf("subscription: there is no %q; events_subscriptions shows them", cut(id, 64))
+	return nil, fmt.Errorf("subscription: there is no %q; events_subscriptions shows them", plain.Cut(id, 64))
 }
 
 // A subscriptionRow is a subscription as events_subscriptions shows it.
@@ -344,7 +344,7 @@ func (t *tools) row(f *feed) subscriptionRow {
 		r.MadeBy = "agent"
 	}
 	if st.problem != nil {
-		r.Problem = plain.Text(cut(st.problem.Error(), maxText))
+		r.Problem = plain.Text(plain.Cut(st.problem.Error(), maxText))
 	}
 	return r
 }
@@ -378,208 +378,5 @@ func (t *tools) subscriptions(context.Context, *mcp.CallToolRequest) (any, error
 		out.Inbox.Full = true
 		out.Inbox.Note = fmt.Sprintf("The inbox is full: %d subscriptions wait until something is read. Servers keep events for a limited time.", n)
 	}
-	return out, nil
-}
-
-// A batchRow is a batch as the agent sees it.
-type batchRow struct {
-	ID           string        `json:"id"`
-	Server       string        `json:"server"`
-	Event        string        `json:"event"`
-	Subscription string        `json:"subscription"`
-	Count        int           `json:"count"`
-	First        *time.Time    `json:"first,omitempty"`
-	Last         *time.Time    `json:"last,omitempty"`
-	Events       []inbox.Event `json:"events"`
-	Announced    bool          `json:"announced,omitempty"`
-	// CommandFailed is why the command of wake.exec has given it up.
-	CommandFailed string `json:"commandFailed,omitempty"`
-}
-
-func rows(batches []inbox.Batch, marks []inbox.Mark) []batchRow {
-	all := []batchRow{}
-	for i, b := range batches {
-		r := batchRow{ID: b.ID(), Server: b.Server, Event: b.Event, Subscription: b.Subscription, Count: b.Count, Events: b.Events}
-		if marks != nil {
-			r.Announced, r.CommandFailed = marks[i].Announced, marks[i].Failure
-		}
-		if b.Count > 1 {
-			r.First, r.Last = &b.First, &b.Last
-		}
-		all = append(all, r)
-	}
-	return all
-}
-
-// An inboxResult is what events_wait and events_inbox return.
-type inboxResult struct {
-	Notice  string     `json:"notice"`
-	Batches []batchRow `json:"batches"`
-	// More is how many batches are unread beside these.
-	More int    `json:"unreadMore"`
-	Hint string `json:"hint,omitempty"`
-	Read *int   `json:"markedAsRead,omitempty"`
-}
-
-func (t *tools) wait(ctx context.Context, req *mcp.CallToolRequest) (any, error) {
-	in := struct {
-		WaitSeconds, QuietSeconds int
-		Subscription              string
-	}{WaitSeconds: defaultWaitSeconds}
-	if err := json.Unmarshal(req.Params.Arguments, &in); err != nil {
-		return nil, err
-	}
-	if in.Subscription != "" {
-		if _, err := t.feedOf(in.Subscription); err != nil {
-			return nil, err
-		}
-	}
-	stop := t.progress(ctx, req, in.WaitSeconds)
-	defer stop()
-	limit, cancel := context.WithTimeout(ctx, time.Duration(in.WaitSeconds)*time.Second)
-	defer cancel()
-	defer context.AfterFunc(t.e.ctx, cancel)()
-	keep := of(in.Subscription)
-	box := t.e.state.box
-	for ctx.Err() == nil {
-		changed := box.Changed()
-		if box.Count(keep) > 0 {
-			t.quiet(limit, keep, time.Duration(in.QuietSeconds)*time.Second)
-			if !t.pace.take(limit) {
-				return inboxResult{Notice: notice, Batches: []batchRow{}, More: box.Count(keep),
-					Hint: "The bridge shows no more now: limits.batchesPerMinute is reached. Call again later."}, nil
-			}
-			select {
-			case t.agent.turn <- struct{}{}:
-			case <-ctx.Done():
-				return nil, context.Cause(ctx)
-			case <-time.After(turnTime):
-				t.pace.giveBack()
-				return inboxResult{Notice: notice, Batches: []batchRow{}, More: box.Count(keep), Hint: "Another result is still being written. Call again later."}, nil
-			}
-			if l := box.Take(t.e.c.Limits.EventsPerBatch, keep); l != nil {
-				t.agent.shows(req.Extra, l)
-				return inboxResult{Notice: notice, Batches: rows(l.Batches, l.Marks), More: box.Count(keep)}, nil
-			}
-			<-t.agent.turn
-			t.pace.giveBack()
-		}
-		select {
-		case <-changed:
-		case <-limit.Done():
-			if ctx.Err() != nil {
-				break
-			}
-			out := inboxResult{Notice: notice, Batches: []batchRow{}, Hint: "Nothing came in time. Call events_wait again: nothing is missed between two calls."}
-			if t.e.ctx.Err() != nil {
-				out.Hint = "The bridge is ending. What comes until it starts again is caught up then."
-			}
-			return out, nil
-		}
-	}
-	return nil, context.Cause(ctx)
-}
-
-// quiet waits until nothing has come for a while.
-func (t *tools) quiet(ctx context.Context, keep func(*inbox.Batch, inbox.Mark) bool, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	box := t.e.state.box
-	still := time.NewTimer(d)
-	defer still.Stop()
-	seen := t.newest(keep)
-	for {
-		changed := box.Changed()
-		if now := t.newest(keep); now > seen {
-			seen = now
-			still.Reset(d)
-		}
-		select {
-		case <-changed:
-		case <-still.C:
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// newest is the sequence of the newest unread batch.
-func (t *tools) newest(keep func(*inbox.Batch, inbox.Mark) bool) (newest uint64) {
-	t.e.state.box.Count(func(b *inbox.Batch, m inbox.Mark) bool {
-		if keep == nil || keep(b, m) {
-			newest = max(newest, b.Sequence)
-		}
-		return false
-	})
-	return newest
-}
-
-// progress tells a caller who has asked for it that its call goes on.
-func (t *tools) progress(ctx context.Context, req *mcp.CallToolRequest, seconds int) (stop func()) {
-	token := req.Params.GetProgressToken()
-	if token == nil {
-		return func() {}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(progressEvery)
-		defer tick.Stop()
-		for n := 1; ; n++ {
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				return
-			}
-			// A caller that is gone ends the call itself.
-			_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token,
-				Progress: float64(n) * progressEvery.Seconds(), Total: float64(seconds), Message: "waiting for events"})
-		}
-	}()
-	return func() {
-		cancel()
-		<-done
-	}
-}
-
-func (t *tools) inbox(_ context.Context, req *mcp.CallToolRequest) (any, error) {
-	var in struct {
-		Read         []string
-		Subscription string
-	}
-	if err := json.Unmarshal(req.Params.Arguments, &in); err != nil {
-		return nil, err
-	}
-	box := t.e.state.box
-	out := inboxResult{Notice: notice}
-	if in.Read != nil {
-		var sequences []uint64
-		for _, id := range in.Read {
-			s, ok := inbox.ParseID(id)
-			if !ok {
-				return nil, fmt.Errorf("read: %q is no id of a batch", id)
-			}
-			sequences = append(sequences, s)
-		}
-		n, err := box.Read(sequences...)
-		if err != nil {
-			return nil, err
-		}
-		out.Read = &n
-	}
-	keep := of(in.Subscription)
-	events := t.e.c.Limits.EventsPerBatch
-	batches, marks := box.Unread(events, keep)
-	n := 0
-	for _, b := range batches {
-		if events -= len(b.Events); events < 0 && n > 0 {
-			break
-		}
-		n++
-	}
-	out.Batches, out.More = rows(batches[:n], marks[:n]), box.Count(keep)-n
 	return out, nil
 }

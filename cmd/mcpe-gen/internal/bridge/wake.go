@@ -94,7 +94,7 @@ func channelOf(batches []inbox.Batch) (m channelMessage, err error) {
 	return channelMessage{
 		Content: notice + " They stay in the inbox until events_inbox marks them as read.\n" + text,
 		Meta: map[string]string{
-			"server": first.Server, "event": plain.Text(cut(first.Event, maxText)), "subscription": first.Subscription,
+			"server": first.Server, "event": plain.Text(plain.Cut(first.Event, maxText)), "subscription": first.Subscription,
 			"batches": strings.Join(ids, ","), "count": strconv.Itoa(count),
 		},
 	}, err
@@ -151,7 +151,7 @@ func (f *feed) commanded(b *inbox.Batch, outcome wake.Outcome, err error) (time.
 	case outcome == wake.Retry || errors.As(err, new(*wake.StartError)):
 		return restart, err
 	case outcome == wake.DeadLetter:
-		failure := plain.Text(cut(err.Error(), maxText))
+		failure := plain.Text(plain.Cut(err.Error(), maxText))
 		kept := box.Mark(func(m *inbox.Mark) { m.Commanded, m.Failure = true, failure }, b.Sequence)
 		return 0, errors.Join(err, kept)
 	case f.e.c.Exec.KeepUnread:

@@ -2,7 +2,6 @@ package conform
 
 import (
 	"bytes"
-	"unicode/utf8"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/plain"
 )
@@ -47,14 +46,11 @@ func (r *run) shown(text []byte) string {
 		text = bytes.ReplaceAll(text, s, []byte(redacted))
 	}
 	r.hiding.Unlock()
-	if len(text) > maxShown {
-		cut := maxShown
-		for cut > 0 && !utf8.RuneStart(text[cut]) {
-			cut--
-		}
-		text = append(bytes.Clone(text[:cut]), "…"...)
+	begins := plain.Cut(string(text), maxShown)
+	if len(begins) < len(text) {
+		begins += "…"
 	}
-	return plain.Text(string(text))
+	return plain.Text(begins)
 }
 
 // hide keeps a secret out of the report, also where it stands in a JSON string.

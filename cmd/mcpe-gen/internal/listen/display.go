@@ -240,7 +240,7 @@ type printed struct {
 
 // printedLine is the line for the latest of some occurrences.
 func printedLine(o events.Occurrence, count int) ([]byte, error) {
-	p := printed{Event: cut(o.Name, maxName), EventID: cut(o.ID, maxName), Timestamp: cut(o.Timestamp.String(), maxName), Count: count, Untrusted: true, Data: o.Raw}
+	p := printed{Event: plain.Cut(o.Name, maxName), EventID: plain.Cut(o.ID, maxName), Timestamp: plain.Cut(o.Timestamp.String(), maxName), Count: count, Untrusted: true, Data: o.Raw}
 	if len(o.Raw) > maxPrinted {
 		p.shorten(maxPrinted)
 	}
@@ -258,15 +258,7 @@ func (p *printed) shorten(n int) {
 	if p.Data != nil {
 		p.Bytes, p.Beginning, p.Data = len(p.Data), string(p.Data), nil
 	}
-	p.Beginning = cut(p.Beginning, n)
-}
-
-// cut is the beginning of s, n bytes at most.
-func cut(s string, n int) string {
-	if len(s) > n {
-		s = strings.ToValidUTF8(s[:n], "")
-	}
-	return s
+	p.Beginning = plain.Cut(p.Beginning, n)
 }
 
 // line prints a line of --print.

@@ -20,6 +20,17 @@ func Lines(s string) string {
 	return escape(s, func(r rune) bool { return r != '\n' && r != '\t' && Hidden(r) })
 }
 
+// Cut is the beginning of s of at most so many bytes, in whole characters.
+func Cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most]
+}
+
 // Hidden reports whether r does not show as itself.
 func Hidden(r rune) bool { return r != ' ' && (!unicode.IsGraphic(r) || unicode.IsSpace(r)) }
 

@@ -24,6 +24,15 @@ func TestText(t *testing.T) {
 	}
 }
 
+func TestCut(t *testing.T) {
+	const text = "aé日b"
+	for most, want := range []string{"", "a", "a", "aé", "aé", "aé", "aé日", text, text} {
+		if got := Cut(text, most); got != want {
+			t.Errorf("%d bytes: %q, want %q", most, got, want)
+		}
+	}
+}
+
 // What is escaped in JSON means the same.
 func TestJSON(t *testing.T) {
 	for _, text := range []string{"\x7f\u009b\u202e\u2028\U000e0001 é", "x"} {

@@ -338,12 +338,7 @@ func (b Batch) environment() []string {
 }
 
 // variable is s as a variable of the environment may have it, which has no zero byte and is not long.
-func variable(s string) string {
-	if s = plain.Text(s); len(s) > maxVariable {
-		s = strings.ToValidUTF8(s[:maxVariable], "")
-	}
-	return s
-}
+func variable(s string) string { return plain.Cut(plain.Text(s), maxVariable) }
 
 // An output keeps the beginning of what is written to it, and counts the rest.
 type output struct {

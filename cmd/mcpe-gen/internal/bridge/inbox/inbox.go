@@ -7,16 +7,11 @@ package inbox
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
-	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/journal"
 )
@@ -31,75 +26,11 @@ type Options struct {
 	Remember int
 }
 
-// An Event is one event as the agent sees it.
-type Event struct {
-	ID        string    `json:"eventId"`
-	Timestamp time.Time `json:"timestamp"`
-	// Data is the payload. One that is too large is cut: Beginning is its first part as text, and Bytes its size.
-	Data      json.RawMessage `json:"data,omitempty"`
-	Beginning string          `json:"dataBeginning,omitempty"`
-	Bytes     int             `json:"dataBytes,omitempty"`
-}
-
-func (e *Event) size() int { return len(e.Data) + len(e.Beginning) + len(e.ID) + 64 }
-
-// A Batch is what is told of together: an event, or a burst of them.
-type Batch struct {
-	Sequence     uint64 `json:"-"`
-	Subscription string `json:"subscription"`
-	Server       string `json:"server"`
-	Event        string `json:"event"`
-	// Count is how many events it stands for, of which the first and the last happened at First and Last. Events are
-	// all of them, or the latest alone.
-	Count       int       `json:"count"`
-	First, Last time.Time `json:",omitzero"`
-	Events      []Event   `json:"events"`
-	// Received is when it was added.
-	Received time.Time `json:"received"`
-	// IDs are those of all events, hashed.
-	IDs []string `json:"ids"`
-}
-
-// ID is how the batch is named to others.
-func (b *Batch) ID() string { return "b" + strconv.FormatUint(b.Sequence, 10) }
-
-// ParseID is the sequence of an ID; false when s is none.
-func ParseID(s string) (uint64, bool) {
-	digits, ok := strings.CutPrefix(s, "b")
-	n, err := strconv.ParseUint(digits, 10, 64)
-	return n, ok && err == nil && n > 0
-}
-
-func (b *Batch) size() int {
-	n := 0
-	for i := range b.Events {
-		n += b.Events[i].size()
-	}
-	return n
-}
-
-// A Mark is what has become of a batch that is unread.
-type Mark struct {
-	// Announced tells that a notification of it was written.
-	Announced bool `json:"announced,omitempty"`
-	// Commanded tells that the command was run for it and will not be run again; Failure is why it has failed, empty
-	// when it has not.
-	Commanded bool   `json:"commanded,omitempty"`
-	Failure   string `json:"failure,omitempty"`
-}
-
 // An entry is a batch that is unread.
 type entry struct {
 	Batch
 	mark  Mark
 	taken bool
-}
-
-// A memory is the ids of a subscription: of what is unread and of what was read last.
-type memory struct {
-	ids  map[string]int // how many batches have it
-	read []uint64       // tombstones, the oldest first
-	kept int            // how many ids these have
 }
 
 // An Inbox is open until Close. Its methods can be called at the same time, but Add of one subscription.
@@ -118,23 +49,6 @@ type Inbox struct {
 	waiting  int
 	changed  chan struct{}
 }
-
-// A stone is what is kept of a batch that was read.
-type stone struct {
-	Subscription string   `json:"subscription"`
-	IDs          []string `json:"ids"`
-}
-
-// The kinds of entries of the journal.
-const (
-	kindBatch        = "batch" // by its sequence, as are marks and stones
-	kindMark         = "mark"
-	kindRead         = "read"
-	kindLast         = "last" // the highest sequence, where no batch and no stone says it
-	kindSubscription = "subscription"
-)
-
-const version = 1
 
 // Open opens the file at path, which need not exist yet; its directory must. It belongs to one process at a time.
 func Open(ctx context.Context, path string, o Options) (*Inbox, error) {
@@ -155,114 +69,6 @@ func Open(ctx context.Context, path string, o Options) (*Inbox, error) {
 	return b, nil
 }
 
-// load reads what the journal has. A write that a crash has cut short has left its first entries alone: a batch that is
-// read already is no longer unread, and a mark of no batch means nothing.
-func (b *Inbox) load() error {
-	for _, e := range b.journal.All(kindRead) {
-		var s stone
-		n, err := decode(e, &s)
-		if err != nil {
-			return err
-		}
-		b.bury(n, s)
-	}
-	var left []journal.Entry // of what was read
-	for _, e := range b.journal.All(kindBatch) {
-		u := new(entry)
-		var err error
-		if u.Sequence, err = decode(e, &u.Batch); err != nil {
-			return err
-		}
-		if _, read := b.stones[u.Sequence]; read {
-			left = append(left, journal.Entry{Kind: kindBatch, Key: e.Key})
-			continue
-		}
-		if text, ok := b.journal.Get(kindMark, e.Key); ok {
-			if _, err := decode(journal.Entry{Kind: kindMark, Key: e.Key, Value: text}, &u.mark); err != nil {
-				return err
-			}
-		}
-		b.admit(u)
-	}
-	for _, e := range b.journal.All(kindLast) {
-		var n uint64
-		if err := json.Unmarshal(e.Value, &n); err != nil {
-			return fmt.Errorf("%s %s: %w", e.Kind, e.Key, err)
-		}
-		b.last = max(b.last, n)
-	}
-	for _, e := range b.journal.All(kindMark) {
-		if n, err := strconv.ParseUint(e.Key, 10, 64); err != nil || b.find(n) == nil {
-			left = append(left, journal.Entry{Kind: kindMark, Key: e.Key})
-		}
-	}
-	if len(left) == 0 {
-		return nil
-	}
-	return b.journal.Put(left...)
-}
-
-func decode(e journal.Entry, v any) (uint64, error) {
-	n, err := strconv.ParseUint(e.Key, 10, 64)
-	if err == nil {
-		err = json.Unmarshal(e.Value, v)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("%s %s: %w", e.Kind, e.Key, err)
-	}
-	return n, nil
-}
-
-// key orders the entries of the journal by their sequences.
-func key(sequence uint64) string { return fmt.Sprintf("%020d", sequence) }
-
-func put(kind string, sequence uint64, v any) (journal.Entry, error) {
-	raw, err := json.Marshal(v)
-	return journal.Entry{Kind: kind, Key: key(sequence), Value: raw}, err
-}
-
-// memory is that of a subscription; mu is held.
-func (b *Inbox) memory(subscription string) *memory {
-	m := b.memories[subscription]
-	if m == nil {
-		m = &memory{ids: map[string]int{}}
-		b.memories[subscription] = m
-	}
-	return m
-}
-
-// admit takes a batch into what is unread; mu is held.
-func (b *Inbox) admit(u *entry) {
-	b.unread = append(b.unread, u)
-	b.bytes += u.size()
-	b.last = max(b.last, u.Sequence)
-	m := b.memory(u.Subscription)
-	for _, id := range u.IDs {
-		m.ids[id]++
-	}
-}
-
-// bury remembers the ids of a batch that was read; mu is held.
-func (b *Inbox) bury(sequence uint64, s stone) {
-	b.stones[sequence] = s
-	b.last = max(b.last, sequence)
-	m := b.memory(s.Subscription)
-	m.read = append(m.read, sequence)
-	m.kept += len(s.IDs)
-	for _, id := range s.IDs {
-		m.ids[id]++
-	}
-}
-
-// forget takes ids away; mu is held.
-func (m *memory) forget(ids []string) {
-	for _, id := range ids {
-		if m.ids[id]--; m.ids[id] <= 0 {
-			delete(m.ids, id)
-		}
-	}
-}
-
 // tell wakes whoever waits for a change; mu is held.
 func (b *Inbox) tell() {
 	close(b.changed)
@@ -274,12 +80,6 @@ func (b *Inbox) Changed() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.changed
-}
-
-// hash is what is remembered of an id, whose length its sender chooses.
-func hash(id string) string {
-	sum := sha256.Sum256([]byte(id))
-	return base64.RawURLEncoding.EncodeToString(sum[:12])
 }
 
 // Add adds events that are told of together, but those that came before. With latest the last one stands for all. It
@@ -395,8 +195,8 @@ func (b *Inbox) Waiting() int {
 	return b.waiting
 }
 
-// Unread returns the unread batches that nobody has taken and of which keep is true, and their marks, the oldest first, at most so many. keep
-// must be quick.
+// Unread returns the unread batches that nobody has taken and of which keep is true, and their marks, the oldest first, at
+// most so many. keep must be quick.
 func (b *Inbox) Unread(most int, keep func(*Batch, Mark) bool) (found []Batch, marks []Mark) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -421,78 +221,6 @@ func (b *Inbox) Count(keep func(*Batch, Mark) bool) (n int) {
 		}
 	}
 	return n
-}
-
-// A Lease is batches that somebody shows. They are read once [Lease.Done] says so; until then nobody else takes them.
-type Lease struct {
-	Batches []Batch
-	Marks   []Mark
-	inbox   *Inbox
-	once    sync.Once
-}
-
-// Take takes the oldest unread batches that nobody has taken and of which keep is true: as many as have so many events
-// together, but at least one. It is nil when there is none.
-func (b *Inbox) Take(events int, keep func(*Batch, Mark) bool) *Lease {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	l := &Lease{inbox: b}
-	for _, u := range b.unread {
-		if u.taken || keep != nil && !keep(&u.Batch, u.mark) {
-			continue
-		}
-		if events -= len(u.Events); events < 0 && len(l.Batches) > 0 {
-			break
-		}
-		u.taken = true
-		l.Batches, l.Marks = append(l.Batches, u.Batch), append(l.Marks, u.mark)
-	}
-	if len(l.Batches) == 0 {
-		return nil
-	}
-	return l
-}
-
-func (l *Lease) sequences() []uint64 {
-	var all []uint64
-	for _, b := range l.Batches {
-		all = append(all, b.Sequence)
-	}
-	return all
-}
-
-// Done marks the batches as read. Where that cannot be written they are unread again, and the error says why.
-func (l *Lease) Done() (err error) {
-	l.once.Do(func() {
-		if _, err = l.inbox.Read(l.sequences()...); err != nil {
-			l.release()
-		}
-	})
-	return err
-}
-
-// Mark keeps the batches unread, marked.
-func (l *Lease) Mark(change func(*Mark)) (err error) {
-	l.once.Do(func() {
-		err = l.inbox.Mark(change, l.sequences()...)
-		l.release()
-	})
-	return err
-}
-
-// Release gives the batches back as they were.
-func (l *Lease) Release() { l.once.Do(l.release) }
-
-func (l *Lease) release() {
-	b := l.inbox
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, s := range l.sequences() {
-		if u := b.find(s); u != nil {
-			u.taken = false
-		}
-	}
-	b.tell()
 }
 
 // find is the unread batch of that sequence, or nil; mu is held.
@@ -579,14 +307,6 @@ func (b *Inbox) read(sequences []uint64) (int, error) {
 	b.unread = slices.DeleteFunc(b.unread, func(u *entry) bool { return slices.Contains(gone, u) })
 	b.tell()
 	return len(gone), nil
-}
-
-// unbury forgets a stone, which the caller takes out of m.read; mu is held.
-func (b *Inbox) unbury(m *memory, sequence uint64) {
-	ids := b.stones[sequence].IDs
-	m.forget(ids)
-	m.kept -= len(ids)
-	delete(b.stones, sequence)
 }
 
 // Mark changes the marks of unread batches.
