@@ -60,9 +60,8 @@ func (a *announcer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 func (a *announcer) Write(p []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	n, err := a.ResponseWriter.Write(p)
 	a.begin()
-	return n, err
+	return a.ResponseWriter.Write(p)
 }
 
 // FlushError flushes, in turn with announcements.
@@ -72,7 +71,8 @@ func (a *announcer) FlushError() error {
 	return a.rc.Flush()
 }
 
-// begin notes that notifications may follow; what was owed until now is seen to. a.mu is held.
+// begin notes that notifications may follow; what was owed until now is seen to. It is called before
+// the first event is written: a client that has that event misses nothing. a.mu is held.
 func (a *announcer) begin() {
 	if a.live || mediaType(a.Header().Get("Content-Type")) != contentTypeEvents {
 		return

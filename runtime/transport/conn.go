@@ -324,11 +324,12 @@ func (c *conn) Write(ctx context.Context, msg jsonrpc.Message) error {
 		return nil
 	case *jsonrpc.Request:
 		req, acknowledged := c.notify(m)
-		err := c.out.send(ctx, func() error { return c.Connection.Write(context.Background(), req) })
-		if acknowledged != nil && err == nil {
-			c.openListener(acknowledged)
-		}
-		return err
+		return c.out.send(ctx, func() error {
+			if acknowledged != nil {
+				acknowledged()
+			}
+			return c.Connection.Write(context.Background(), req)
+		})
 	}
 	return c.Connection.Write(ctx, msg)
 }

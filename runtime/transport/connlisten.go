@@ -3,8 +3,10 @@ package transport
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
@@ -35,27 +37,43 @@ func (c *conn) acceptListen(req *jsonrpc.Request) {
 	c.mu.Unlock()
 }
 
-// notify returns a notification of the SDK's as the client gets it, and the listen request that it
-// acknowledges, if any.
-func (c *conn) notify(m *jsonrpc.Request) (*jsonrpc.Request, *listenCall) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.listens) == 0 || m.IsCall() {
+// notify returns a notification of the SDK's as the client gets it. When it acknowledges a listen
+// request, acknowledged is to be called from within the outbox, right before it is written: what is
+// queued from then on follows it, and a client that has it misses nothing.
+func (c *conn) notify(m *jsonrpc.Request) (_ *jsonrpc.Request, acknowledged func()) {
+	if m.IsCall() {
 		return m, nil
 	}
-	if l := c.listens[sdkID(member(member(m.Params, "_meta"), wire.MetaSubscriptionID))]; l != nil {
-		if m.Method != methodAcknowledged {
-			return &jsonrpc.Request{Method: m.Method, Params: relabel(m.Params, l.id)}, nil
-		}
-		var params json.RawMessage
-		params, l.others = acknowledge(m.Params, l.id, l.wish)
-		l.acknowledged = true
-		if l.owed {
-			c.announceTo(l) // queued behind the acknowledgement or before it: both are in order below
-		}
-		return &jsonrpc.Request{Method: m.Method, Params: params}, l
+	c.mu.Lock()
+	var l *listenCall
+	if len(c.listens) > 0 {
+		l = c.listens[sdkID(member(member(m.Params, "_meta"), wire.MetaSubscriptionID))]
 	}
-	return m, nil
+	c.mu.Unlock()
+	if l == nil {
+		return m, nil
+	}
+	if m.Method != methodAcknowledged {
+		return &jsonrpc.Request{Method: m.Method, Params: relabel(m.Params, l.id)}, nil
+	}
+	params, others := acknowledge(m.Params, l.id, l.wish)
+	var principal string
+	var expires time.Time
+	if len(l.wish.keys) > 0 { // asked here, since the author's hook may take its time
+		principal, expires = c.es.Authenticate(c.ctx, &mcp.RequestExtra{})
+	}
+	return &jsonrpc.Request{Method: m.Method, Params: params}, func() {
+		c.openListener(l, principal, expires)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		l.acknowledged, l.others = true, others
+		if l.owed {
+			c.announceTo(l)
+		}
+		if c.ending {
+			c.endListens()
+		}
+	}
 }
 
 // respondListen withholds the answer that the SDK gives at once to a request whose other kinds are

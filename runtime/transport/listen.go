@@ -101,11 +101,11 @@ func (l *listenWriter) Write(p []byte) (int, error) {
 		if out == nil {
 			continue
 		}
-		if _, err := l.ResponseWriter.Write(append(out, eventTail...)); err != nil {
-			return 0, err
-		}
 		if l.acknowledged {
 			l.begin()
+		}
+		if _, err := l.ResponseWriter.Write(append(out, eventTail...)); err != nil {
+			return 0, err
 		}
 	}
 }

@@ -280,12 +280,11 @@ func (c *conn) openOutlet() {
 	})
 }
 
-// openListener makes a listen request known to adapters.
-func (c *conn) openListener(l *listenCall) {
+// openListener makes a listen request of the principal known to adapters, until its token expires.
+func (c *conn) openListener(l *listenCall, principal string, expires time.Time) {
 	if len(l.wish.keys) == 0 {
 		return
 	}
-	principal, expires := c.es.Authenticate(c.ctx, &mcp.RequestExtra{})
 	s := &sender{conn: c, id: l.id}
 	send := func(m port.Message) bool { return !expired(expires) && s.send(m) }
 	closed := openListeners(c.es, l.wish, principal, send)

@@ -6,9 +6,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
@@ -83,6 +85,34 @@ func TestListenForAdapter(t *testing.T) {
 		if port.Of(g.es).SendToListeners(principal, testKey, hello("4")) != 0 {
 			t.Error("the listen request is over and takes messages")
 		}
+	})
+}
+
+// MCPE-NOTE-4: who has the acknowledgement misses nothing: adapters know of the listen request before
+// it is written. An outlet that took its time would lose what is sent at once.
+func TestListenIsOpenBeforeItIsAcknowledged(t *testing.T) {
+	modernModes(t, func(t *testing.T, m mode) {
+		g := newRig(t, server.Options{})
+		port.Of(g.es).AddListenKey(testKey)
+		c := g.connect(m, HandlerOptions{})
+		slow, acknowledged := make(chan struct{}), make(chan struct{})
+		defer port.Of(g.es).OnOutlet(func(o port.Outlet) {
+			if o.Key != testKey {
+				return
+			}
+			close(slow)
+			select {
+			case <-acknowledged:
+				t.Error("acknowledged before the outlet is open")
+			case <-time.After(50 * time.Millisecond): // of real time, since the sockets are real
+			}
+		})()
+		f := openListen(c, m, `1`, `{"notifications":{"eventsListChanged":true}}`, `"`+testKey+`":true`)
+		<-slow
+		g.addType("tock") // owed before the acknowledgement, and told after it
+		f.want(methodAcknowledged)
+		close(acknowledged)
+		f.want(wire.NotificationListChanged)
 	})
 }
 
