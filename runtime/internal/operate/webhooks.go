@@ -150,20 +150,32 @@ func (a *Admin) away(ctx context.Context, id string, err error) (*store.Subscrip
 	return &r, nil
 }
 
-func (a *Admin) Resume(ctx context.Context, id string) error {
-	h, unlock, err := a.lock(ctx, id)
-	if away, _ := a.away(ctx, id, err); away != nil {
-		return a.o.Processes.Ask(ctx, orders.Order{Kind: orders.Resume, Target: &operator.Target{ID: id}})
+// doOrAsk does an order to the live subscription that it is about, and asks for it where another process delivers to that
+// one, or may do so by now.
+func (a *Admin) doOrAsk(ctx context.Context, o orders.Order, do func(*subscriber.Live)) error {
+	h, unlock, err := a.lock(ctx, o.Of())
+	if away, _ := a.away(ctx, o.Of(), err); away != nil {
+		return a.o.Processes.Ask(ctx, o)
 	}
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	h.Handle.Resume()
-	if !h.Ours() {
-		return a.o.Processes.Ask(ctx, orders.Order{Kind: orders.Resume, Target: &operator.Target{ID: id}})
+	if do(h); !h.Ours() {
+		return a.o.Processes.Ask(ctx, o)
 	}
 	return nil
+}
+
+func (a *Admin) Resume(ctx context.Context, id string) error {
+	return a.doOrAsk(ctx, orders.To(operator.Target{ID: id}, orders.Resume, nil), func(h *subscriber.Live) { h.Handle.Resume() })
+}
+
+func (a *Admin) End(ctx context.Context, id string, e *events.Error) error {
+	if e == nil {
+		e = orders.Revoked()
+	}
+	return a.doOrAsk(ctx, orders.To(operator.Target{ID: id}, orders.Terminate, e), func(h *subscriber.Live) { a.o.Webhooks.End(h, e) })
 }
 
 func (a *Admin) Replay(ctx context.Context, id, cursor string) error {
@@ -182,24 +194,6 @@ func (a *Admin) Replay(ctx context.Context, id, cursor string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("replaying webhook subscription %s: %w", id, err)
-	}
-	return nil
-}
-
-func (a *Admin) End(ctx context.Context, id string, e *events.Error) error {
-	if e == nil {
-		e = orders.Revoked()
-	}
-	h, unlock, err := a.lock(ctx, id)
-	if away, _ := a.away(ctx, id, err); away != nil {
-		return a.o.Processes.Ask(ctx, orders.To(operator.Target{ID: id}, orders.Terminate, e))
-	}
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if a.o.Webhooks.End(h, e); !h.Ours() {
-		return a.o.Processes.Ask(ctx, orders.To(operator.Target{ID: id}, orders.Terminate, e))
 	}
 	return nil
 }
