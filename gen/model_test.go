@@ -155,8 +155,14 @@ func eachType(t model.Type, f func(model.Type)) {
 			eachType(*inner, f)
 		}
 	}
-	for _, e := range t.Elements {
+	for _, e := range slices.Concat(t.Elements, t.Known) {
 		eachType(e, f)
+	}
+	for _, p := range t.Patterns {
+		eachType(p.Type, f)
+	}
+	for _, c := range t.Choices {
+		t.Variants = append(t.Variants, c.Variants...)
 	}
 	for _, m := range t.Members {
 		eachType(m.Type, f)
