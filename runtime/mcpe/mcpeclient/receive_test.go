@@ -20,6 +20,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpeclient"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
 // as makes ann, or nobody, of every caller.
@@ -342,6 +343,24 @@ func TestReceiveRefusals(t *testing.T) {
 		if _, err := mcpeclient.New(c).Receive(t.Context(), mcpeclient.Request{}); !errors.Is(err, mcpeclient.ErrNoMCPE) {
 			t.Errorf("a plain server: %v", err)
 		}
+	})
+}
+
+// MCPE-RECV-1: there are no cursors, so a store of cursors does not matter: equal subscriptions are two.
+func TestReceiveTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, server.Options{})
+		defer g.stop()
+		c, err := client.Connect(t.Context(), client.Dial(g.dial), client.Options{ProtocolVersion: wire.RevisionLegacy, Cursors: memory.NewCursors()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		m := mcpeclient.New(c)
+		one, two := told(receive(t, m, mcpeclient.Request{})), told(receive(t, m, mcpeclient.Request{}))
+		g.emit(1)
+		expect(t, one, "github.push(1)")
+		expect(t, two, "github.push(1)")
 	})
 }
 
