@@ -13,6 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/asyncapi"
 	"github.com/mcpe-gen/mcpe-gen/gen/breaking"
 	"github.com/mcpe-gen/mcpe-gen/gen/docs"
+	"github.com/mcpe-gen/mcpe-gen/gen/ir"
 	"github.com/mcpe-gen/mcpe-gen/gen/lint"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
@@ -136,10 +137,15 @@ var sizedVerbs = []struct {
 	}},
 	{"docs", func(_ context.Context, file, _ string) error {
 		set, err := load(file)
-		if err == nil {
-			docs.New(set, docs.Options{Title: "Bench"}).Markdown()
+		if err != nil {
+			return err
 		}
-		return err
+		p, found := ir.Build(set, ir.Options{})
+		if err := firstError(found); err != nil {
+			return err
+		}
+		docs.New([]docs.Package{{Set: set, Model: p.Describe()}}, docs.Options{Title: "Bench"}).Markdown()
+		return nil
 	}},
 }
 

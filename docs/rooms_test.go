@@ -19,6 +19,7 @@ import (
 var rooms = []string{
 	"transport", "mcpe", "mcpc", "conversation",
 	"server",
+	"internal/operate",
 	"internal/orders", "internal/solo",
 	"internal/subscriber",
 	"internal/waittool", "internal/polling", "internal/history",

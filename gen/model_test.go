@@ -155,8 +155,14 @@ func eachType(t model.Type, f func(model.Type)) {
 			eachType(*inner, f)
 		}
 	}
-	for _, e := range t.Elements {
+	for _, e := range slices.Concat(t.Elements, t.Known) {
 		eachType(e, f)
+	}
+	for _, p := range t.Patterns {
+		eachType(p.Type, f)
+	}
+	for _, c := range t.Choices {
+		t.Variants = append(t.Variants, c.Variants...)
 	}
 	for _, m := range t.Members {
 		eachType(m.Type, f)
@@ -308,7 +314,7 @@ schemas:
 		"when":     `{"kind":"string","format":"date-time"}`,
 		"id":       `{"kind":"string","format":"uuid"}`,
 		"untagged": `{"kind":"union","variants":[{"type":{"kind":"string"}},{"type":{"kind":"ref","ref":"ThingDonePayloadUntagged2"}}]}`,
-		"variants": `[{"tags":["a"],"type":{"kind":"ref","ref":"A"}},{"tags":["b"],"type":{"kind":"ref","ref":"B"}}]`,
+		"variants": `[{"tags":["a"],"title":"A","type":{"kind":"ref","ref":"A"}},{"tags":["b"],"title":"B","type":{"kind":"ref","ref":"B"}}]`,
 		"bounds":   `{"kind":"string","pattern":"^u","minLength":2}`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
 	"github.com/mcpe-gen/mcpe-gen/gen/breaking/against"
 	"github.com/mcpe-gen/mcpe-gen/gen/docs"
+	"github.com/mcpe-gen/mcpe-gen/gen/ir"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
 const docsHelp = `Write reference pages for event files: what each event type tells, the arguments of
@@ -58,21 +61,37 @@ func newDocs(c *command) *cobra.Command {
 }
 
 func (c *command) docs(ctx context.Context, files []string, d docPages) error {
-	requests, err := c.requests(files, outputs{})
+	sets, err := c.sets(files)
+	if err != nil {
+		return err
+	}
+	if d.out != "" && len(sets) > 1 && d.title != "" {
+		return usagef("--title with -o needs event files or a config with one package")
+	}
+	var packages []docs.Package
+	var found []source.Diagnostic
+	for _, s := range sets {
+		found = append(found, s.found...)
+	}
+	if err := c.judge(source.Sort(found), nil, exitDiagnostics); err != nil {
+		return err
+	}
+	for _, s := range sets {
+		p, err := c.documented(s.set)
+		if err != nil {
+			return err
+		}
+		packages = append(packages, p)
+	}
+	changes, err := c.since(ctx, files, sets, packages, d.since)
 	if err != nil {
 		return err
 	}
 	if d.out != "" {
-		if len(requests) > 1 && d.title != "" {
-			return usagef("--title with -o needs event files or a config with one package")
-		}
-		for _, r := range requests {
-			if err := c.docsOf(ctx, r, d); err != nil {
-				return err
-			}
-		}
-		if c.partial = len(files) > 0; !c.partial {
-			if err := c.judge(c.unused(), nil, exitDiagnostics); err != nil {
+		for i, s := range sets {
+			name := pageName(s.request, s.set)
+			page := docs.New(packages[i:i+1], docs.Options{Title: d.titleOf(s.set), Since: d.since, Changes: changes[i]})
+			if err := c.writePages(page, filepath.Join(d.out, name+".md"), filepath.Join(d.out, name+".html")); err != nil {
 				return err
 			}
 		}
@@ -80,32 +99,74 @@ func (c *command) docs(ctx context.Context, files []string, d docPages) error {
 			return nil
 		}
 	}
-	set, err := c.load(ctx, files)
-	if err != nil {
-		return err
-	}
-	page, err := c.page(ctx, set, d)
-	if err != nil {
-		return err
-	}
+	page := docs.New(packages, docs.Options{Title: d.titleOf(sets[0].set), Since: d.since, Changes: slices.Concat(changes...)})
 	if d.html == "" && d.markdown == "" {
 		return c.print(page.Markdown())
 	}
 	return c.writePages(page, d.markdown, d.html)
 }
 
-// docsOf writes the pages of one package into the directory.
-func (c *command) docsOf(ctx context.Context, r gen.Request, d docPages) error {
-	set, err := c.load(ctx, r.Files)
-	if err != nil {
-		return err
+// documented is a set with the model of its types. What Go makes of them is nothing that pages show: only errors are
+// told.
+func (c *command) documented(set *schema.Set) (docs.Package, error) {
+	p, found := ir.Build(set, ir.Options{})
+	found = slices.DeleteFunc(found, func(d source.Diagnostic) bool { return d.Severity != source.Error })
+	if err := c.judge(found, nil, exitDiagnostics); err != nil {
+		return docs.Package{}, err
 	}
-	page, err := c.page(ctx, set, d)
-	if err != nil {
-		return err
+	return docs.Package{Set: set, Model: p.Describe()}, nil
+}
+
+// since are the changes of each package, and behind them those of packages that have gone.
+func (c *command) since(ctx context.Context, files []string, sets []loaded, packages []docs.Package, since string) ([][]docs.Change, error) {
+	changes := make([][]docs.Change, len(sets))
+	if since == "" {
+		return changes, nil
 	}
-	name := pageName(r, set)
-	return c.writePages(page, filepath.Join(d.out, name+".md"), filepath.Join(d.out, name+".html"))
+	old, found, err := against.Load(ctx, since, c.newVersion(files, sets))
+	if err != nil {
+		err = fmt.Errorf("--since %w", err)
+		if _, wrong := errors.AsType[*against.RevisionError](err); wrong {
+			err = refuse(err)
+		}
+	}
+	if err := c.judge(found, err, exitDiagnostics); err != nil {
+		return nil, err
+	}
+	none, err := c.documented(&schema.Set{})
+	if err != nil {
+		return nil, err
+	}
+	for i := range packages {
+		was := none
+		for j, o := range old {
+			if o.Set != nil && (len(old) == 1 && len(sets) == 1 || o.Key == against.KeyOf(c.settings(), sets[i].request.Place())) {
+				if was, err = c.documented(o.Set); err != nil {
+					return nil, err
+				}
+				old[j].Set = nil
+			}
+		}
+		changes[i] = docs.Changes(was, packages[i])
+	}
+	for _, o := range old {
+		if o.Set != nil {
+			was, err := c.documented(o.Set)
+			if err != nil {
+				return nil, err
+			}
+			changes = append(changes, docs.Changes(was, none))
+		}
+	}
+	return changes, nil
+}
+
+// titleOf is the title of a page that begins with the set.
+func (d docPages) titleOf(set *schema.Set) string {
+	if d.title != "" {
+		return d.title
+	}
+	return titleOf(set)
 }
 
 // pageName is the base name of a package's pages.
@@ -117,45 +178,6 @@ func pageName(r gen.Request, set *schema.Set) string {
 		return set.Files[0].Package
 	}
 	return set.Files[0].Stem
-}
-
-func (c *command) page(ctx context.Context, set *schema.Set, d docPages) (*docs.Page, error) {
-	o := docs.Options{Title: d.title, Since: d.since}
-	if o.Title == "" {
-		o.Title = titleOf(set)
-	}
-	if d.since != "" {
-		old, err := c.before(ctx, set, d.since)
-		if err != nil {
-			return nil, err
-		}
-		o.Changes = docs.Changes(old, set)
-	}
-	return docs.New(set, o), nil
-}
-
-// before is the set as it was in the older version.
-func (c *command) before(ctx context.Context, set *schema.Set, since string) (*schema.Set, error) {
-	var given []string
-	for _, f := range set.Files {
-		if f.Given {
-			given = append(given, f.Path)
-		}
-	}
-	packages, found, err := against.Load(ctx, since, against.New{Files: given, Refs: c.settings().Refs, Dialect: c.settings().Dialect, Overrides: c.settings().Overrides})
-	if err != nil {
-		err = fmt.Errorf("--since %w", err)
-		if _, wrong := errors.AsType[*against.RevisionError](err); wrong {
-			err = refuse(err)
-		}
-	}
-	if err := c.judge(found, err, exitDiagnostics); err != nil {
-		return nil, err
-	}
-	if len(packages) == 0 {
-		return &schema.Set{}, nil
-	}
-	return packages[0].Set, nil
 }
 
 func (c *command) writePages(page *docs.Page, markdown, html string) error {

@@ -5,5 +5,8 @@
 // the extension x-mcp-event of the channel, from which [Read] restores it, so that an exported
 // document is imported again without loss. Read also takes documents of others.
 //
+// It derives no types, and so does not read the model: a document holds the JSON Schemas as they are published,
+// with the names that the author gave to definitions. Those of the model have the names of Go.
+//
 // The package makes no promise of compatibility.
 package asyncapi

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/breaking"
-	"github.com/mcpe-gen/mcpe-gen/gen/internal/parsed"
+	"github.com/mcpe-gen/mcpe-gen/gen/model"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
@@ -27,28 +27,28 @@ type Note struct {
 
 // Changes lists what is different in new, event by event: those of new in their order, then those
 // that have gone. What the rules of package breaking find is marked.
-func Changes(old, new *schema.Set) []Change {
-	before, now := typesOf(old), typesOf(new)
+func Changes(old, new Package) []Change {
+	before, now := old.Model.Events, new.Model.Events
 	broken := map[string][]Note{}
-	for _, d := range breaking.Compare([]breaking.Package{{Set: old}}, []breaking.Package{{Set: new}}, breaking.Options{}) {
-		if e := around(append(slices.Clip(now), before...), d.Range); e != nil && d.Severity == source.Error {
-			broken[e.Name] = append(broken[e.Name], Note{strings.TrimPrefix(d.Message, e.Name+" "), true})
+	for _, d := range breaking.Compare([]breaking.Package{{Set: old.Set}}, []breaking.Package{{Set: new.Set}}, breaking.Options{}) {
+		if name := around(d.Range, new.Set, old.Set); name != "" && d.Severity == source.Error {
+			broken[name] = append(broken[name], Note{strings.TrimPrefix(d.Message, name+" "), true})
 		}
 	}
-	known := [2]*parsed.Schemas{{}, {}}
+	c := &comparison{was: typesOf(old.Model), now: typesOf(new.Model)}
 	var list []Change
 	for _, e := range now {
-		c := Change{Event: e.Name}
+		change := Change{Event: e.Name}
 		if was := find(before, e.Name); was == nil {
-			c.Notes = []Note{{Text: "is new"}}
+			change.Notes = []Note{{Text: "is new"}}
 		} else {
-			c.Notes = broken[e.Name]
-			for _, text := range compatible(known, old, was, new, e) {
-				c.Notes = append(c.Notes, Note{Text: text})
+			change.Notes = broken[e.Name]
+			for _, text := range c.compatible(*was, e) {
+				change.Notes = append(change.Notes, Note{Text: text})
 			}
 		}
-		if len(c.Notes) > 0 {
-			list = append(list, c)
+		if len(change.Notes) > 0 {
+			list = append(list, change)
 		}
 	}
 	for _, e := range before {
@@ -59,43 +59,42 @@ func Changes(old, new *schema.Set) []Change {
 	return list
 }
 
-func typesOf(set *schema.Set) []*schema.Event {
-	var all []*schema.Event
-	for _, f := range set.Files {
-		all = append(all, f.Events...)
-	}
-	return all
-}
-
-func find(list []*schema.Event, name string) *schema.Event {
-	for _, e := range list {
-		if e.Name == name {
-			return e
+func find(list []model.Event, name string) *model.Event {
+	for i := range list {
+		if list[i].Name == name {
+			return &list[i]
 		}
 	}
 	return nil
 }
 
-// around is the event whose text the range lies in.
-func around(list []*schema.Event, at source.Range) *schema.Event {
-	for _, e := range list {
-		r := e.Node.Range
-		if r.Start.File == at.Start.File && r.Start.Compare(at.Start) <= 0 && at.Start.Compare(r.End) <= 0 {
-			return e
+// around is the name of the event whose text the range lies in, empty where none does.
+func around(at source.Range, sets ...*schema.Set) string {
+	for _, set := range sets {
+		for _, f := range set.Files {
+			for _, e := range f.Events {
+				r := e.Node.Range
+				if r.Start.File == at.Start.File && r.Start.Compare(at.Start) <= 0 && at.Start.Compare(r.End) <= 0 {
+					return e.Name
+				}
+			}
 		}
 	}
-	return nil
+	return ""
 }
+
+// A comparison has the types of both versions.
+type comparison struct{ was, now types }
 
 // compatible lists what was added or said differently.
-func compatible(known [2]*parsed.Schemas, old *schema.Set, was *schema.Event, new *schema.Set, now *schema.Event) []string {
+func (c *comparison) compatible(was, now model.Event) []string {
 	var list []string
 	for _, part := range []struct {
 		what     string
 		was, now []Row
 	}{
-		{"argument ", rows(known[0], old.Shared(was.Input)), rows(known[1], new.Shared(now.Input))},
-		{"member ", rows(known[0], old.Shared(was.Payload)), rows(known[1], new.Shared(now.Payload))},
+		{"argument ", c.was.rows(was.Arguments), c.now.rows(now.Arguments)},
+		{"member ", c.was.rows(was.Payload), c.now.rows(now.Payload)},
 	} {
 		added := -1 // the depth of a new row, whose inner rows go without saying
 		for _, r := range part.now {
@@ -126,14 +125,16 @@ func compatible(known [2]*parsed.Schemas, old *schema.Set, was *schema.Event, ne
 	if now.Stability == "stable" && was.Stability == "experimental" {
 		list = append(list, "is stable")
 	}
+	var more []string
 	for _, m := range now.Delivery {
-		if len(was.Delivery) > 0 && !slices.Contains(was.Delivery, m) {
-			list = append(list, "can be delivered by "+m)
+		if !slices.Contains(was.Delivery, m) {
+			more = append(more, "can be delivered by "+m)
 		}
 	}
-	if len(now.Delivery) == 0 && len(was.Delivery) > 0 {
-		list = append(list, "can be delivered in every mode, no longer by "+strings.Join(was.Delivery, " and ")+" only")
+	if len(more) > 0 && len(now.Delivery) == len(modes) {
+		more = []string{"can be delivered in every mode, no longer by " + strings.Join(was.Delivery, " and ") + " only"}
 	}
+	list = append(list, more...)
 	if strings.TrimSpace(now.Description) != strings.TrimSpace(was.Description) {
 		list = append(list, "is described anew")
 	}

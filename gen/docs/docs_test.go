@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/docs"
+	"github.com/mcpe-gen/mcpe-gen/gen/ir"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
@@ -20,19 +21,39 @@ import (
 
 var update = flag.Bool("update", false, "write the pages in testdata")
 
-func load(t *testing.T, path string) *schema.Set {
+func load(t *testing.T, path string) docs.Package {
 	t.Helper()
 	set, found := schema.Load([]string{path}, schema.Options{})
 	if source.HasErrors(found) {
 		t.Fatal(found)
 	}
-	return set
+	return typed(t, set)
+}
+
+// typed is a set with its model.
+func typed(t *testing.T, set *schema.Set) docs.Package {
+	t.Helper()
+	p, found := ir.Build(set, ir.Options{})
+	if source.HasErrors(found) {
+		t.Fatal(found)
+	}
+	return docs.Package{Set: set, Model: p.Describe()}
+}
+
+// page is the page of an event file that is given as text.
+func page(t *testing.T, file []byte, title string) *docs.Page {
+	t.Helper()
+	set, found := schema.Load([]string{"a.yaml"}, schema.Options{ReadFile: func(string) ([]byte, error) { return file, nil }})
+	if source.HasErrors(found) {
+		t.Fatal(found)
+	}
+	return docs.New([]docs.Package{typed(t, set)}, docs.Options{Title: title})
 }
 
 // The pages of the example are those in testdata; -update writes them.
 func TestPages(t *testing.T) {
 	set := load(t, "testdata/incidents.yaml")
-	page := docs.New(set, docs.Options{Title: "Incidents", Since: "git:v1.0.0", Changes: docs.Changes(load(t, "testdata/incidents-v1.yaml"), set)})
+	page := docs.New([]docs.Package{set}, docs.Options{Title: "Incidents", Since: "git:v1.0.0", Changes: docs.Changes(load(t, "testdata/incidents-v1.yaml"), set)})
 	html, err := page.HTML()
 	if err != nil {
 		t.Fatal(err)
@@ -65,21 +86,31 @@ func TestPagesOfAll(t *testing.T) {
 		}
 		files = append(files, found...)
 	}
+	tried := 0
 	for _, file := range files {
 		set, found := schema.Load([]string{file}, schema.Options{})
 		if source.HasErrors(found) {
 			continue
 		}
-		page := docs.New(set, docs.Options{Title: file})
+		p, found := ir.Build(set, ir.Options{})
+		if source.HasErrors(found) {
+			continue
+		}
+		tried++
+		packages := []docs.Package{{Set: set, Model: p.Describe()}}
+		page := docs.New(packages, docs.Options{Title: file})
 		html, err := page.HTML()
 		if err != nil {
 			t.Fatal(err)
 		}
 		checkHTML(t, file, string(html))
 		checkExamples(t, set, page)
-		if again, _ := docs.New(set, docs.Options{Title: file}).HTML(); !bytes.Equal(again, html) {
+		if again, _ := docs.New(packages, docs.Options{Title: file}).HTML(); !bytes.Equal(again, html) {
 			t.Errorf("%s gives another page on the second run", file)
 		}
+	}
+	if tried < 30 {
+		t.Errorf("only %d files have a page", tried)
 	}
 }
 
@@ -157,7 +188,7 @@ func checkExamples(t *testing.T, set *schema.Set, page *docs.Page) {
 	}
 }
 
-// Rows say of members what a reader has to know.
+// Rows say of members what a reader has to know (MODEL-1).
 func TestRows(t *testing.T) {
 	const text = `{"type":"object","properties":{
 		"id":{"type":"string","pattern":"^a","minLength":2,"description":"Which."},
@@ -170,10 +201,18 @@ func TestRows(t *testing.T) {
 		"when":{"type":"string","format":"date-time"},
 		"or":{"anyOf":[{"type":"string"},{"type":"integer"}]},
 		"null":{"oneOf":[{"$ref":"#/$defs/P"},{"type":"null"}]},
-		"any":true},
-		"required":["id"],"$defs":{"P":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}}`
+		"any":true,
+		"listed":{"oneOf":[{"const":1,"title":"One"},{"const":2}]},
+		"usual":{"anyOf":[{"enum":["a","b"]},{"type":"string"}]},
+		"loose":{"properties":{"x":{"type":"string"}},"minLength":2},
+		"named":{"type":"object","patternProperties":{"^n":{"type":"number"}},"additionalProperties":{"type":"string"},"maxProperties":9},
+		"either":{"type":"object","properties":{"id":{"type":"string"}},"anyOf":[{"title":"A","properties":{"x":{"type":"string"}}},{"$ref":"#/$defs/Q"}]},
+		"base":{"allOf":[{"$ref":"#/$defs/P"},{"type":"object","properties":{"more":{"type":"null"}}}]},
+		"text":{"$ref":"#/$defs/T"}},
+		"required":["id"],"$defs":{"Q":{"properties":{"x":{"type":"integer"}},"required":["x"]},"T":{"type":"string","description":"What.","default":"d"},"P":{"description":"Who.","type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}}`
 	var lines []string
-	for _, r := range docs.Rows(json.RawMessage(text)) {
+	file := `{"version":1,"events":[{"name":"a","description":"A.","inputSchema":{"type":"object"},"payloadSchema":` + text + `}]}`
+	for _, r := range page(t, []byte(file), "Rows").Events[0].Payload {
 		line := strings.Repeat("  ", r.Depth)
 		if r.Variant != "" {
 			lines = append(lines, line+r.Variant)
@@ -215,9 +254,26 @@ one: one of several objects
     one.k: constant, "b"
 when: date-time
 or: string or integer
-null: object or null
+null: object or null: Who.
   null.name: string, required
-any: any value`
+any: any value
+listed: integer, 1, 2
+usual: string, others are valid too, "a", "b"
+loose: any value, at least 2 characters
+  loose.x: string
+named: object, at most 9 members
+  named./^n/: number
+  named.*: string
+either: object
+  either.id: string
+  or A
+    either.x: string
+  or Q
+    either.x: integer, required
+base: object: Who.
+  base.name: string, required
+  base.more: null
+text: string, default "d": What.`
 	if got := strings.Join(lines, "\n"); got != want {
 		t.Errorf("got\n%s\n\nwant\n%s", got, want)
 	}
@@ -233,11 +289,7 @@ func TestTextMeansNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, found := schema.Load([]string{"a.yaml"}, schema.Options{ReadFile: func(string) ([]byte, error) { return file, nil }})
-	if source.HasErrors(found) {
-		t.Fatal(found)
-	}
-	page := docs.New(set, docs.Options{Title: hostile})
+	page := page(t, file, hostile)
 	html, err := page.HTML()
 	if err != nil {
 		t.Fatal(err)
@@ -306,11 +358,7 @@ events:
       type: object
       properties: {labels: {type: array, minItems: 1, maxItems: 2, items: {type: string}}, title: {type: string}, tags: {type: object, minProperties: 1}}
 `)
-	set, found := schema.Load([]string{"a.yaml"}, schema.Options{ReadFile: func(string) ([]byte, error) { return file, nil }})
-	if source.HasErrors(found) {
-		t.Fatal(found)
-	}
-	text := string(docs.New(set, docs.Options{Title: "Notes"}).Markdown())
+	text := string(page(t, file, "Notes").Markdown())
 	for _, want := range []string{
 		"at least 1 character; at most 11 characters.", "at least 1 element; at most 2 elements.", "at least 1 member.",
 		"delivers events with an element of labels that equals this.", "delivers events with an element of labels that is one of these.",

@@ -5,12 +5,14 @@ import (
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/docs"
+	"github.com/mcpe-gen/mcpe-gen/gen/ir"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 )
 
 func ExamplePage_Markdown() {
 	set, _ := schema.Load([]string{"testdata/incidents.yaml"}, schema.Options{})
-	page := docs.New(set, docs.Options{Title: "Incidents"})
+	types, _ := ir.Build(set, ir.Options{})
+	page := docs.New([]docs.Package{{Set: set, Model: types.Describe()}}, docs.Options{Title: "Incidents"})
 	head, _, _ := strings.Cut(string(page.Markdown()), "\n<a id")
 	fmt.Print(head)
 	// Output:

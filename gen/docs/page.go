@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcpe-gen/mcpe-gen/gen/ir"
+	"github.com/mcpe-gen/mcpe-gen/gen/model"
 	"github.com/mcpe-gen/mcpe-gen/gen/provider"
 	"github.com/mcpe-gen/mcpe-gen/gen/sample"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
@@ -47,7 +47,7 @@ type Event struct {
 	Coalesce string
 	// Experimental tells that the type may change in any way.
 	Experimental bool
-	Deprecated   *schema.Deprecated
+	Deprecated   *model.Deprecated
 	// Replacement is the anchor of the event that replaces a deprecated one, when it is on the page.
 	Replacement string
 	// OpenArguments and OpenPayload tell that members beyond the rows are allowed.
@@ -79,23 +79,40 @@ type Options struct {
 	Changes []Change
 }
 
-// New makes the page of the given event files: those reached by $ref show in types only.
-func New(set *schema.Set, o Options) *Page {
+// A Package is the event files of one package. Its types are those of the model; examples are made of what is
+// published.
+type Package struct {
+	Set   *schema.Set
+	Model *model.Package
+}
+
+// New makes the page of the given event files: those reached by $ref show in types only. A file of several packages
+// is shown once.
+func New(packages []Package, o Options) *Page {
 	p := &Page{Title: o.Title, Since: o.Since, Changes: o.Changes}
-	for _, a := range set.Applied {
-		p.Overrides = append(p.Overrides, Override{a.File, a.At, a.Does()})
-	}
 	taken := map[string]bool{}
 	anchors := map[string]string{}
-	samples := new(sample.Maker)
-	for _, f := range set.Files {
-		if !f.Given {
-			continue
+	shown := map[string]bool{} // by position
+	for _, pkg := range packages {
+		for _, a := range pkg.Model.Overrides {
+			if o := (Override{a.File, a.At, a.Does}); !slices.Contains(p.Overrides, o) {
+				p.Overrides = append(p.Overrides, o)
+			}
 		}
-		for _, e := range f.Events {
-			anchor := anchorOf(e.Name, taken)
-			anchors[e.Name] = anchor
-			p.Events = append(p.Events, event(set, e, anchor, samples))
+		types, samples, given := typesOf(pkg.Model), new(sample.Maker), pkg.given()
+		for _, e := range pkg.Model.Events {
+			s := given[e.Pos]
+			if s == nil || shown[e.Pos] {
+				continue
+			}
+			shown[e.Pos] = true
+			out := types.event(e, anchorOf(e.Name, taken))
+			anchors[e.Name] = out.Anchor
+			out.Subscribe, _ = samples.Value(pkg.Set.Shared(s.Input))
+			if data, ok := samples.Value(pkg.Set.Shared(s.Payload)); ok {
+				out.Example = occurrence(e.Name, data)
+			}
+			p.Events = append(p.Events, out)
 		}
 	}
 	for i, e := range p.Events {
@@ -130,19 +147,25 @@ func anchorOf(name string, taken map[string]bool) string {
 	return anchor
 }
 
-func event(set *schema.Set, e *schema.Event, anchor string, samples *sample.Maker) Event {
-	input, payload := set.Shared(e.Input), set.Shared(e.Payload)
+// given are the event types of the files that were given, by position.
+func (p Package) given() map[string]*schema.Event {
+	all := map[string]*schema.Event{}
+	for _, f := range p.Set.Files {
+		for _, e := range f.Events {
+			if f.Given {
+				all[e.NameRange.Start.String()] = e
+			}
+		}
+	}
+	return all
+}
+
+func (all types) event(e model.Event, anchor string) Event {
 	out := Event{
-		Anchor: anchor, Name: e.Name, Description: strings.TrimSpace(e.Description), GoName: e.GoName, Delivery: e.Delivery,
+		Anchor: anchor, Name: e.Name, Description: strings.TrimSpace(e.Description), GoName: e.Go.Prefix, Delivery: e.Delivery,
 		Source: e.Source, Replay: e.Replay, Experimental: e.Stability == "experimental", Deprecated: e.Deprecated,
-		Arguments: rows(&samples.Parsed, input), Payload: rows(&samples.Parsed, payload), From: from(e.From),
-		Coalesce: joined(e.Coalesce),
-	}
-	if out.GoName == "" {
-		out.GoName = ir.GoName(e.Name)
-	}
-	if len(out.Delivery) == 0 {
-		out.Delivery = []string{wire.ModePoll, wire.ModePush, wire.ModeWebhook}
+		Arguments: all.rows(e.Arguments), Payload: all.rows(e.Payload), From: from(e.From), Coalesce: joined(e.Coalesce),
+		Fingerprint: e.Fingerprint,
 	}
 	for _, m := range e.Match {
 		out.Filters = append(out.Filters, Filter{Argument: m.Argument, Place: place(m.Path), Says: says(m, out.Payload)})
@@ -153,12 +176,6 @@ func event(set *schema.Set, e *schema.Event, anchor string, samples *sample.Make
 				out.Arguments[i].Filter = m.Says
 			}
 		}
-	}
-	// A schema that cannot be hashed was reported when it was loaded; the page does without.
-	out.Fingerprint, _ = set.Fingerprint(input, payload)
-	out.Subscribe, _ = samples.Value(input)
-	if data, ok := samples.Value(payload); ok {
-		out.Example = occurrence(e.Name, data)
 	}
 	return out
 }
@@ -184,7 +201,7 @@ var verbs = map[string]string{
 }
 
 // says is a filter in words; payload are the rows of what it looks at.
-func says(m schema.MatchRule, payload []Row) string {
+func says(m model.Match, payload []Row) string {
 	at := place(m.Path)
 	if slices.ContainsFunc(payload, func(r Row) bool { return r.Path == at && strings.HasPrefix(r.Type, arrayOf) }) {
 		return "delivers events with an element of " + at + " that " + verbs[m.Op]
@@ -207,7 +224,7 @@ func (e Event) Command() string {
 }
 
 // from says which webhooks become occurrences.
-func from(f *schema.From) string {
+func from(f *model.From) string {
 	if f == nil {
 		return ""
 	}
@@ -226,7 +243,7 @@ func from(f *schema.From) string {
 }
 
 // joined says which events a consumer may join.
-func joined(c *wire.Coalesce) string {
+func joined(c *model.Coalesce) string {
 	if c == nil {
 		return ""
 	}

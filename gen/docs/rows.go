@@ -1,13 +1,11 @@
 package docs
 
 import (
-	"encoding/json"
+	"reflect"
 	"slices"
 	"strings"
 
-	"github.com/mcpe-gen/mcpe-gen/gen/internal/parsed"
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/internal/published"
+	"github.com/mcpe-gen/mcpe-gen/gen/model"
 )
 
 // A Row describes one member of the arguments or of a payload.
@@ -40,128 +38,120 @@ const (
 	maxDepth = 6
 )
 
-// Rows lists the members of a published schema, those of inner objects after the member that holds
-// them.
-func Rows(text json.RawMessage) []Row {
-	return rows(new(parsed.Schemas), &published.Schema{Head: text})
+// types are those of a package by their names.
+type types map[string]*model.Definition
+
+func typesOf(p *model.Package) types {
+	all := make(types, len(p.Types))
+	for i := range p.Types {
+		all[p.Types[i].Name] = &p.Types[i]
+	}
+	return all
 }
 
-// rows is [Rows] of a schema whose definitions are apart.
-func rows(known *parsed.Schemas, s *published.Schema) []Row {
-	schema, ok := known.Of(s)
-	if !ok {
-		return nil
+// follow returns what a reference leads to, and the definitions on the way. Null stays a value if it is one anywhere.
+func (all types) follow(t model.Type) (model.Type, []*model.Definition) {
+	var way []*model.Definition
+	for t.Kind == model.Ref {
+		d := all[t.Ref]
+		if d == nil || slices.Contains(way, d) {
+			return model.Type{Kind: model.Any}, way
+		}
+		way = append(way, d)
+		null := t.Nullable
+		t = d.Type
+		t.Nullable = t.Nullable || null
 	}
-	t := &table{schema: schema}
-	t.members(t.views(schema.Root), "", 0, nil)
+	return t, way
+}
+
+// rows lists the members of a type, those of inner objects after the member that holds them.
+func (all types) rows(of model.Use) []Row {
+	t := &table{types: all}
+	t.inside(model.Type{Kind: model.Ref, Ref: of.Type}, "", 0, nil)
 	return t.rows
 }
 
 type table struct {
-	schema *parsed.Schema
-	rows   []Row
+	types types
+	rows  []Row
 	// variant is the alternative whose members are being added.
 	variant string
 }
 
-// views are the schemas that apply to a value: n itself, what it refers to, and the parts of allOf.
-func (t *table) views(n *source.Node) []*source.Node {
-	var views []*source.Node
-	seen := map[*source.Node]bool{}
-	var add func(*source.Node)
-	add = func(n *source.Node) {
-		if n == nil || seen[n] {
-			return
+// inside adds what the values of a type hold: members of an object, of the elements of an array, of each
+// alternative of a union. open are the definitions around it.
+func (t *table) inside(of model.Type, path string, depth int, open []*model.Definition) {
+	of, way := t.types.follow(of)
+	if depth > maxDepth || len(t.rows) > maxRows || slices.ContainsFunc(way, func(d *model.Definition) bool { return slices.Contains(open, d) }) {
+		return // or it is described above
+	}
+	open = append(slices.Clip(open), way...)
+	switch of.Kind {
+	case model.Array:
+		t.inside(*of.Items, path+"[]", depth, open)
+	case model.Any:
+		for _, known := range of.Known {
+			t.inside(known, path, depth, open)
 		}
-		seen[n] = true
-		views = append(views, n)
-		if ref := n.Get("$ref"); ref != nil {
-			add(t.schema.Resolve(ref.Text))
-		}
-		if all := n.Get("allOf"); all != nil {
-			for _, part := range all.Items {
-				add(part)
+	case model.Map:
+		t.others(of, of.Items, path, depth, open)
+	case model.Object:
+		for _, m := range of.Members {
+			if !told(of.Choices, m) {
+				t.member(m, path, depth, open)
 			}
 		}
+		t.others(of, of.Extra, path, depth, open)
+		for _, c := range of.Choices {
+			t.variants(c.Variants, path, depth, open)
+		}
+	case model.Union:
+		t.variants(of.Variants, path, depth, open)
 	}
-	add(n)
-	return views
 }
 
-// first is the first value of a keyword.
-func first(views []*source.Node, keyword string) *source.Node {
-	for _, v := range views {
-		if n := v.Get(keyword); n != nil {
-			return n
-		}
+// told reports whether nothing is known of a member but what choices say.
+func told(choices []model.Choice, m model.Member) bool {
+	if m.Type.Kind != model.Any || len(m.Type.Known) > 0 {
+		return false
 	}
-	return nil
+	return slices.ContainsFunc(choices, func(c model.Choice) bool {
+		return slices.ContainsFunc(c.Variants, func(v model.Variant) bool {
+			return slices.ContainsFunc(v.Type.Members, func(o model.Member) bool { return o.Name == m.Name })
+		})
+	})
 }
 
-// members adds the rows of an object. open are the schemas around it.
-func (t *table) members(views []*source.Node, path string, depth int, open []*source.Node) {
-	if depth > maxDepth || len(t.rows) > maxRows {
-		return
-	}
-	open = append(slices.Clip(open), views...)
-	var required []string
-	for _, v := range views {
-		if list := v.Get("required"); list != nil {
-			for _, item := range list.Items {
-				required = append(required, item.Text)
-			}
+// others adds the rows of members that have no name of their own, unless nothing is known of them.
+func (t *table) others(of model.Type, any *model.Type, path string, depth int, open []*model.Definition) {
+	for _, p := range of.Patterns {
+		name := "*"
+		if p.Pattern != "" {
+			name = "/" + p.Pattern + "/"
 		}
+		t.member(model.Member{Name: name, Type: p.Type}, path, depth, open)
 	}
-	done := map[string]bool{}
-	for _, v := range views {
-		for _, m := range membersOf(v, "properties") {
-			if !done[m.Key] {
-				done[m.Key] = true
-				t.member(m.Key, m.Value, path, depth, slices.Contains(required, m.Key), open)
-			}
-		}
+	if any != nil && any.Kind != model.Any && len(of.Patterns) == 0 {
+		t.member(model.Member{Name: "*", Type: *any}, path, depth, open)
 	}
-	for _, v := range views {
-		for _, m := range membersOf(v, "patternProperties") {
-			t.member("/"+m.Key+"/", m.Value, path, depth, false, open)
-		}
-		if extra := v.Get("additionalProperties"); extra != nil && extra.Kind == source.Object {
-			t.member("*", extra, path, depth, false, open)
-		}
-	}
-	t.variants(views, path, depth, open)
-}
-
-func membersOf(n *source.Node, keyword string) []source.Member {
-	if list := n.Get(keyword); list != nil && list.Kind == source.Object {
-		return list.Members
-	}
-	return nil
 }
 
 // member adds the row of one member and those inside it.
-func (t *table) member(name string, n *source.Node, path string, depth int, required bool, open []*source.Node) {
-	if n.Kind == source.Bool && !n.True() {
-		return
-	}
-	views := t.views(n)
-	row := Row{Path: join(path, name), Name: name, Depth: depth, Required: required, Within: t.variant}
-	row.Type = t.typeName(views, 0)
-	row.Values = values(views)
-	row.Limits = limits(views)
-	for _, v := range views {
-		row.Deprecated = row.Deprecated || v.Get("deprecated").True()
-	}
-	for _, keyword := range []string{"description", "title"} {
-		if d := first(views, keyword); d != nil && row.Description == "" {
-			row.Description = strings.TrimSpace(d.Text)
+func (t *table) member(m model.Member, path string, depth int, open []*model.Definition) {
+	of, way := t.types.follow(m.Type)
+	row := Row{Path: join(path, m.Name), Name: m.Name, Depth: depth, Required: m.Required, Within: t.variant,
+		Type: t.types.words(m.Type, 0), Values: t.types.values(m.Type), Limits: t.types.limits(of),
+		Description: m.Description, Deprecated: m.Deprecated, Default: string(m.Default)}
+	for _, d := range way {
+		row.Deprecated = row.Deprecated || d.Deprecated
+		if row.Description == "" && !slices.Contains(open, d) {
+			row.Description = d.Description
 		}
 	}
-	if d := first(views, "default"); d != nil {
-		row.Default = string(d.JSON())
-	}
+	row.Description = strings.TrimSpace(row.Description)
 	t.rows = append(t.rows, row)
-	t.inside(views, row.Path, depth+1, open)
+	t.inside(m.Type, row.Path, depth+1, open)
 }
 
 func join(path, name string) string {
@@ -171,89 +161,57 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// inside adds what the value of a row holds: members of an object, of the elements of an array, of
-// the one alternative that is not null.
-func (t *table) inside(views []*source.Node, path string, depth int, open []*source.Node) {
-	for _, v := range views {
-		if slices.Contains(open, v) && v.Kind == source.Object {
-			return // described above
-		}
+// variants adds the members that all variants have from one schema, and behind them those of each variant that is an
+// object.
+func (t *table) variants(variants []model.Variant, path string, depth int, open []*model.Definition) {
+	shared := t.shared(variants)
+	for _, m := range shared {
+		t.member(m, path, depth, open)
 	}
-	if one := t.only(views); one != nil {
-		views = append(slices.Clip(views), t.views(one)...)
-	}
-	if items := first(views, "items"); items != nil && items.Kind == source.Object {
-		t.inside(t.views(items), path+"[]", depth, append(slices.Clip(open), views...))
-		return
-	}
-	t.members(views, path, depth, open)
-}
-
-// only is the alternative of a choice that is not null, when there is one.
-func (t *table) only(views []*source.Node) *source.Node {
-	list := t.alternatives(views)
-	if len(list) == 1 {
-		return list[0]
-	}
-	return nil
-}
-
-// alternatives are those of oneOf or anyOf that are not null.
-func (t *table) alternatives(views []*source.Node) []*source.Node {
-	var list []*source.Node
-	for _, keyword := range []string{"oneOf", "anyOf"} {
-		choice := first(views, keyword)
-		if choice == nil {
+	for _, v := range variants {
+		of, way := t.types.follow(v.Type)
+		if of.Kind != model.Object || len(of.Members) == 0 {
 			continue
 		}
-		for _, item := range choice.Items {
-			if k := first(t.views(item), "type"); k == nil || k.Text != "null" {
-				list = append(list, item)
-			}
-		}
-		return list
-	}
-	return nil
-}
-
-// variants adds the rows of each alternative of a choice among objects.
-func (t *table) variants(views []*source.Node, path string, depth int, open []*source.Node) {
-	list := t.alternatives(views)
-	if len(list) < 2 {
-		return
-	}
-	for _, item := range list {
-		inner := t.views(item)
-		if !slices.ContainsFunc(inner, func(v *source.Node) bool { return v.Get("properties") != nil }) {
-			continue
-		}
-		name := t.variantName(item, inner)
+		name := t.variantName(v, of)
 		t.rows = append(t.rows, Row{Path: path, Depth: depth, Variant: name, Within: t.variant})
 		around := t.variant
 		t.variant += "/" + path + " " + name
-		t.members(inner, path, depth+1, open)
+		for _, m := range of.Members {
+			if depth < maxDepth && !has(shared, m) {
+				t.member(m, path, depth+1, append(slices.Clip(open), way...))
+			}
+		}
 		t.variant = around
 	}
 }
 
+// shared are the members that all variants have, written in one place.
+func (t *table) shared(variants []model.Variant) []model.Member {
+	var all []model.Member
+	for i, v := range variants {
+		of, _ := t.types.follow(v.Type)
+		if i == 0 {
+			all = of.Members
+		}
+		all = slices.DeleteFunc(slices.Clone(all), func(m model.Member) bool { return !has(of.Members, m) })
+	}
+	return all
+}
+
+func has(list []model.Member, m model.Member) bool {
+	return slices.ContainsFunc(list, func(o model.Member) bool { return o.Pos == m.Pos && reflect.DeepEqual(o, m) })
+}
+
 // variantName tells one alternative from the others: by a constant member, or by its name.
-func (t *table) variantName(item *source.Node, views []*source.Node) string {
-	for _, v := range views {
-		for _, m := range membersOf(v, "properties") {
-			c := first(t.views(m.Value), "const")
-			if e := first(t.views(m.Value), "enum"); c == nil && e != nil && len(e.Items) == 1 {
-				c = e.Items[0]
-			}
-			if c != nil {
-				return "when " + m.Key + " is " + string(c.JSON())
-			}
+func (t *table) variantName(v model.Variant, of model.Type) string {
+	for _, m := range of.Members {
+		if c, _ := t.types.follow(m.Type); c.Kind == model.Const {
+			return "when " + m.Name + " is " + string(c.Value)
 		}
 	}
-	if ref := item.Get("$ref"); ref != nil {
-		return "or " + ref.Text[strings.LastIndexByte(ref.Text, '/')+1:]
-	}
-	if title := item.Get("title"); title != nil {
-		return "or " + title.Text
+	if v.Title != "" {
+		return "or " + v.Title
 	}
 	return "or"
 }

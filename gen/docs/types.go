@@ -1,132 +1,143 @@
 package docs
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
-	"github.com/mcpe-gen/mcpe-gen/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/gen/model"
 )
 
 // maxNested bounds how many types a name is made of.
 const maxNested = 4
 
-// typeName says what values of a schema look like; depth is how many types it is inside of.
-func (t *table) typeName(views []*source.Node, depth int) string {
+// arrayOf begins the type of an array whose elements have one.
+const arrayOf = "array of "
+
+// words says what values of a type look like; depth is how many types it is inside of.
+func (all types) words(t model.Type, depth int) string {
 	if depth > maxNested {
 		return "such values"
 	}
-	names := typeNames(views)
-	null := slices.Contains(names, "null")
-	names = slices.DeleteFunc(names, func(s string) bool { return s == "null" })
-	if choice := t.choice(views, depth); choice != "" && len(names) == 0 {
-		return choice
-	}
-	switch {
-	case first(views, "const") != nil:
-		return "constant"
-	case len(names) == 0 && first(views, "enum") != nil:
-		names = []string{"enum"}
-	case len(names) == 0 && first(views, "properties") != nil:
-		names = []string{"object"}
-	case len(names) == 0 && !null:
+	t, _ = all.follow(t)
+	var names []string
+	switch t.Kind {
+	case model.Any:
 		return "any value"
-	}
-	for i, name := range names {
-		switch name {
-		case "array":
-			if items := first(views, "items"); items != nil && items.Kind == source.Object {
-				names[i] = arrayOf + t.typeName(t.views(items), depth+1)
-			}
-		case "string":
-			if f := first(views, "format"); f != nil {
-				names[i] = f.Text
-			}
-		case "object":
-			if extra := first(views, "additionalProperties"); extra != nil && extra.Kind == source.Object && first(views, "properties") == nil {
-				names[i] = "map of " + t.typeName(t.views(extra), depth+1)
+	case model.Const:
+		names = []string{"constant"}
+	case model.Enum:
+		names = enumWords(t)
+	case model.String:
+		names = []string{"string"}
+		if t.Format != "" {
+			names = []string{t.Format}
+		}
+	case model.Array:
+		names = []string{"array"}
+		if t.Items.Kind != model.Any {
+			names = []string{arrayOf + all.words(*t.Items, depth+1)}
+		}
+	case model.Tuple:
+		names = []string{"array"}
+	case model.Map:
+		names = []string{"object"}
+		if t.Items.Kind != model.Any && len(t.Patterns) == 0 {
+			names = []string{"map of " + all.words(*t.Items, depth+1)}
+		}
+	case model.Union:
+		for _, v := range t.Variants {
+			if name := all.words(v.Type, depth+1); !slices.Contains(names, name) {
+				names = append(names, name)
 			}
 		}
+		if len(names) == 1 && len(t.Variants) > 1 {
+			names = []string{"one of several " + names[0] + "s"}
+		}
+	default:
+		names = []string{t.Kind}
 	}
-	if null {
+	if t.Nullable {
 		names = append(names, "null")
 	}
 	return strings.Join(names, " or ")
 }
 
-// typeNames are the values of type.
-func typeNames(views []*source.Node) []string {
-	n := first(views, "type")
-	if n == nil {
-		return nil
-	}
-	if n.Kind == source.String {
-		return []string{n.Text}
-	}
+// enumWords are the types of the values of an enum.
+func enumWords(t model.Type) []string {
 	var names []string
-	for _, item := range n.Items {
-		names = append(names, item.Text)
+	for _, v := range t.Values {
+		name := "integer"
+		switch c := v.Value[0]; {
+		case c == '"':
+			name = "string"
+		case c == 't' || c == 'f':
+			name = "boolean"
+		case c == '{':
+			name = "object"
+		case c == '[':
+			name = "array"
+		case t.AnyOther || slices.ContainsFunc(t.Values, func(v model.Value) bool { return fraction(v.Value) }):
+			name = "number"
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
 	}
 	return names
 }
 
-// choice describes oneOf and anyOf.
-func (t *table) choice(views []*source.Node, depth int) string {
-	var names []string
-	for _, keyword := range []string{"oneOf", "anyOf"} {
-		list := first(views, keyword)
-		if list == nil {
-			continue
-		}
-		for _, item := range list.Items {
-			if name := t.typeName(t.views(item), depth+1); !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		}
-		if len(names) == 1 && len(list.Items) > 1 {
-			return "one of several " + names[0] + "s"
-		}
-		return strings.Join(names, " or ")
-	}
-	return ""
+// fraction reports whether a value is a number that is not written as an integer.
+func fraction(v json.RawMessage) bool {
+	return v[0] != '"' && v[0] != '{' && v[0] != '[' && strings.ContainsAny(string(v), ".eE") && v[0] <= '9'
 }
 
-// values are the values of const or enum as JSON.
-func values(views []*source.Node) []string {
-	if c := first(views, "const"); c != nil {
-		return []string{string(c.JSON())}
-	}
+// values are the values of a const or an enum as JSON, null aside.
+func (all types) values(t model.Type) []string {
+	t, _ = all.follow(t)
 	var list []string
-	if e := first(views, "enum"); e != nil {
-		for _, item := range e.Items {
-			list = append(list, string(item.JSON()))
-		}
+	if t.Kind == model.Const {
+		list = []string{string(t.Value)}
+	}
+	for _, v := range t.Values {
+		list = append(list, string(v.Value))
 	}
 	return list
 }
 
-// arrayOf begins the type of an array whose elements have one.
-const arrayOf = "array of "
-
-// limitWords are the keywords that bound a value, with how they are said.
-var limitWords = []struct{ keyword, before, after string }{
-	{"minimum", "at least ", ""}, {"exclusiveMinimum", "above ", ""}, {"maximum", "at most ", ""}, {"exclusiveMaximum", "below ", ""},
-	{"multipleOf", "a multiple of ", ""}, {"minLength", "at least ", " characters"}, {"maxLength", "at most ", " characters"},
-	{"minItems", "at least ", " elements"}, {"maxItems", "at most ", " elements"}, {"minProperties", "at least ", " members"},
-	{"maxProperties", "at most ", " members"}, {"pattern", "matches ", ""}, {"contentEncoding", "encoded as ", ""},
-}
-
-func limits(views []*source.Node) []string {
+// limits are the bounds of a type in words.
+func (all types) limits(t model.Type) []string {
 	var list []string
-	for _, w := range limitWords {
-		if n := first(views, w.keyword); n != nil {
-			after := w.after
-			if n.Text == "1" {
-				after = strings.TrimSuffix(after, "s")
-			}
-			list = append(list, w.before+n.Text+after)
+	for _, l := range []struct {
+		before string
+		value  json.Number
+		after  string
+	}{
+		{"at least ", t.Minimum, ""}, {"above ", t.ExclusiveMinimum, ""}, {"at most ", t.Maximum, ""}, {"below ", t.ExclusiveMaximum, ""},
+		{"a multiple of ", t.MultipleOf, ""}, {"at least ", t.MinLength, " characters"}, {"at most ", t.MaxLength, " characters"},
+		{"at least ", t.MinItems, " elements"}, {"at most ", t.MaxItems, " elements"},
+		{"at least ", t.MinProperties, " members"}, {"at most ", t.MaxProperties, " members"},
+	} {
+		if l.value == "1" {
+			l.after = strings.TrimSuffix(l.after, "s")
+		}
+		if l.value != "" {
+			list = append(list, l.before+string(l.value)+l.after)
 		}
 	}
-	if first(views, "uniqueItems").True() {
+	if t.Pattern != "" {
+		list = append(list, "matches "+t.Pattern)
+	}
+	if t.ContentEncoding != "" {
+		list = append(list, "encoded as "+t.ContentEncoding)
+	}
+	for _, known := range t.Known {
+		list = append(list, all.limits(known)...)
+	}
+	if t.AnyOther {
+		list = append(list, "others are valid too")
+	}
+	if t.UniqueItems {
 		list = append(list, "no element twice")
 	}
 	return list

@@ -23,7 +23,7 @@ func (d *describer) content(n *source.Node, name string) model.Type {
 	case structShape:
 		t = d.objectType(sh.facts, sh.object, name)
 	case mapShape:
-		t = d.mapType(sh.elem, name)
+		t = d.mapType(sh.facts, sh.elem, name)
 	case arrayShape:
 		t = d.arrayType(sh.facts, sh.elem, name)
 	case unionShape:
@@ -88,7 +88,7 @@ func enumType(sh *shape) model.Type {
 	if len(sh.values) == 1 && !sh.open {
 		return model.Type{Kind: model.Const, Value: sh.values[0].JSON()}
 	}
-	t := model.Type{Kind: model.Enum, Base: "json"}
+	t := model.Type{Kind: model.Enum, Base: "json", AnyOther: sh.open}
 	switch sh.base {
 	case String:
 		t.Base = "string"
@@ -115,6 +115,7 @@ func (d *describer) objectType(f *facts, o *object, name string) model.Type {
 	if f == nil {
 		return t
 	}
+	t.MinProperties, t.MaxProperties = bound(f, "minProperties", 1), bound(f, "maxProperties", -1)
 	for _, p := range f.parts { // and what no struct tag can name
 		for _, m := range membersOf(p.Get("properties")) {
 			if tagged(m.Key) || slices.ContainsFunc(t.Members, func(have model.Member) bool { return have.Name == m.Key }) {
@@ -132,7 +133,55 @@ func (d *describer) objectType(f *facts, o *object, name string) model.Type {
 		}
 		t.Extra = &x
 	}
+	t.Patterns, t.Choices = d.patterns(f, name), d.choices(f, name)
 	return t
+}
+
+// patterns describes members that have no name of their own, by the patterns of the first part that has any.
+func (d *describer) patterns(f *facts, name string) []model.Pattern {
+	var all []model.Pattern
+	for _, p := range f.parts {
+		for _, m := range membersOf(p.Get("patternProperties")) {
+			if m.Value.Kind == source.Object {
+				all = append(all, model.Pattern{Pattern: m.Key, Type: d.typeOf(m.Value, name+segment(m.Value, "Value"))})
+			}
+		}
+		if rest := p.Get("additionalProperties"); len(all) > 0 && rest != nil && rest.Kind == source.Object {
+			all = append(all, model.Pattern{Type: d.typeOf(rest, name+segment(rest, "Value"))})
+		}
+		if len(all) > 0 {
+			break
+		}
+	}
+	return all
+}
+
+// choices describes the variants that the members of an object stand beside.
+func (d *describer) choices(f *facts, name string) []model.Choice {
+	var all []model.Choice
+	for _, u := range f.unions {
+		var c model.Choice
+		told := false
+		for i, v := range u.variants {
+			if d.allowed(v)&kObject == 0 {
+				continue
+			}
+			o, inner := model.Type{Kind: model.Object, Members: []model.Member{}}, d.gather(v)
+			for _, p := range inner.parts {
+				for _, m := range membersOf(p.Get("properties")) {
+					if n := d.memberSchema(inner, m.Key); d.allowed(n) != 0 && !slices.ContainsFunc(o.Members, func(have model.Member) bool { return have.Name == m.Key }) {
+						o.Members = append(o.Members, d.member(member{m.Key, m.KeyRange, n, inner.requires(m.Key)}, name+segment(v, strconv.Itoa(i+1))))
+					}
+				}
+			}
+			told = told || len(o.Members) > 0
+			c.Variants = append(c.Variants, model.Variant{Title: d.title(v), Type: o})
+		}
+		if told {
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 func (d *describer) member(m member, of string) model.Member {
@@ -141,21 +190,79 @@ func (d *describer) member(m member, of string) model.Member {
 	if m.node == nil {
 		return out
 	}
-	doc := docOf(m.node)
-	out.Description, out.Deprecated = doc.Text, doc.Deprecated
-	if def := m.node.Get("default"); def != nil {
-		out.Default = def.JSON()
-	}
 	out.Type = d.typeOf(m.node, of+goName(m.node, m.key))
+	doc := docOf(m.node)
+	if out.Type.Kind != model.Ref { // whose definition says the rest
+		doc = d.docs(m.node)
+	}
+	out.Description, out.Deprecated = doc.Text, doc.Deprecated
+	for _, n := range d.applied(m.node) {
+		if def := n.Get("default"); def != nil && out.Default == nil {
+			out.Default = def.JSON()
+		}
+	}
 	return out
 }
 
-func (d *describer) mapType(elem *source.Node, name string) model.Type {
+// docs is what the author wrote about the values of n, here or where $ref and allOf lead to.
+func (d *describer) docs(n *source.Node) Doc {
+	var all Doc
+	for _, n := range d.applied(n) {
+		doc := docOf(n)
+		all.Deprecated = all.Deprecated || doc.Deprecated
+		if all.Text == "" {
+			all.Text = doc.Text
+		}
+	}
+	return all
+}
+
+// applied are the schemas that apply to the values of n: itself, and what $ref and allOf lead to.
+func (d *describer) applied(n *source.Node) []*source.Node {
+	all := []*source.Node{n}
+	add := func(n *source.Node) {
+		if !slices.Contains(all, n) {
+			all = append(all, n)
+		}
+	}
+	for i := 0; i < len(all) && len(all) < maxParts; i++ {
+		if all[i].Get("$ref") != nil {
+			if t, fault := d.set.Resolve(all[i]); fault == nil {
+				add(t.Node)
+			}
+		}
+		for _, part := range itemsOf(all[i].Get("allOf")) {
+			add(part)
+		}
+	}
+	return all
+}
+
+// title is what the schema calls a variant.
+func (d *describer) title(n *source.Node) string {
+	for d.origin[n] != nil && len(itemsOf(n.Get("allOf"))) > 0 { // made of what stands beside the union and the variant
+		parts := n.Get("allOf").Items
+		n = parts[len(parts)-1]
+	}
+	if ref := n.Get("$ref"); ref != nil {
+		return lastToken(ref.Text)
+	}
+	if t := n.Get("title"); t != nil {
+		return t.Text
+	}
+	return ""
+}
+
+func (d *describer) mapType(f *facts, elem *source.Node, name string) model.Type {
+	if f == nil {
+		f = &facts{}
+	}
 	values := model.Type{Kind: model.Any, Reason: "the schema says nothing about the values"}
 	if elem != nil {
 		values = d.typeOf(elem, name+segment(elem, "Value"))
 	}
-	return model.Type{Kind: model.Map, Items: &values}
+	return model.Type{Kind: model.Map, Items: &values, Patterns: d.patterns(f, name),
+		MinProperties: bound(f, "minProperties", 1), MaxProperties: bound(f, "maxProperties", -1)}
 }
 
 // maxTuple bounds the elements that are described one by one.
@@ -166,6 +273,7 @@ func (d *describer) arrayType(f *facts, elem *source.Node, name string) model.Ty
 		f = &facts{}
 	}
 	t := model.Type{Kind: model.Array, MinItems: bound(f, "minItems", 1), MaxItems: bound(f, "maxItems", -1)}
+	t.UniqueItems = slices.ContainsFunc(f.parts, func(p *source.Node) bool { return p.Get("uniqueItems").True() })
 	if elem != nil {
 		items := d.typeOf(elem, name+segment(elem, "Item"))
 		t.Items = &items
@@ -222,7 +330,7 @@ func positional(f *facts) (first []*source.Node, rest *source.Node, ok bool) {
 func (d *describer) unionType(plan *unionPlan, name string) model.Type {
 	t := model.Type{Kind: model.Union, Discriminator: plan.tag}
 	for _, v := range plan.variants {
-		variant := model.Variant{Type: d.typeOf(v.node, name+segment(v.node, Suffix(unquoted(v.tags[0]))))}
+		variant := model.Variant{Title: d.title(v.node), Type: d.typeOf(v.node, name+segment(v.node, Suffix(unquoted(v.tags[0]))))}
 		for _, tag := range v.tags {
 			text := json.RawMessage(tag)
 			if !plan.literal {
@@ -252,6 +360,7 @@ func (d *describer) open(sh *shape, name string) model.Type {
 		return d.formUnion(f, name, unknown)
 	}
 	if f.kinds&^kNull == anyKind&^kNull {
+		unknown.Known = d.known(f, name)
 		return unknown
 	}
 	t := model.Type{Kind: model.Union}
@@ -277,6 +386,27 @@ func (d *describer) open(sh *shape, name string) model.Type {
 	return t
 }
 
+// known is what keywords say that concern values of one type, beside values of any other.
+func (d *describer) known(f *facts, name string) []model.Type {
+	var all []model.Type
+	for _, s := range suggestions {
+		if !slices.ContainsFunc(s.from, func(k string) bool { return f.get(k) != nil }) {
+			continue
+		}
+		switch s.typ {
+		case "object":
+			all = append(all, d.objectAmong(f, name))
+		case "array":
+			all = append(all, d.arrayType(f, d.array(f).elem, name))
+		case "string":
+			all = append(all, text(f))
+		case "number":
+			all = append(all, numeric(model.Number, f))
+		}
+	}
+	return all
+}
+
 // objectAmong describes the objects among values of several types.
 func (d *describer) objectAmong(f *facts, name string) model.Type {
 	if i, ok := d.objects[f.node]; ok {
@@ -285,7 +415,7 @@ func (d *describer) objectAmong(f *facts, name string) model.Type {
 	sh := d.objectShape(f)
 	switch sh.kind {
 	case mapShape:
-		return d.mapType(sh.elem, name)
+		return d.mapType(f, sh.elem, name)
 	case structShape:
 		i := d.define(f.node, name+"Object")
 		d.objects[f.node] = i
@@ -315,7 +445,7 @@ func (d *describer) formUnion(f *facts, name string, unknown model.Type) model.T
 		if of.Nullable {
 			of.Nullable = false // the union itself says so
 		}
-		t.Variants = append(t.Variants, model.Variant{Type: of})
+		t.Variants = append(t.Variants, model.Variant{Title: d.title(v), Type: of})
 	}
 	if len(t.Variants) == 0 {
 		return unknown

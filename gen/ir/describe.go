@@ -146,6 +146,9 @@ func (d *describer) definition(decl *Decl, n *source.Node) model.Definition {
 	}
 	def.Type = d.content(n, decl.Name)
 	def.Type.Nullable = false // it is said where the type is used, as Go does
+	if def.Description == "" && def.Type.Kind != model.Ref {
+		def.Description = d.docs(n).Text
+	}
 	for i := range def.Type.Members {
 		m := &def.Type.Members[i]
 		if f := slices.IndexFunc(decl.Fields, func(f *Field) bool { return f.JSON == m.Name }); f >= 0 {
@@ -216,7 +219,7 @@ func (d *describer) define(n *source.Node, name string) int {
 		free = name + "_" + strconv.Itoa(i)
 	}
 	d.names[free] = true
-	doc, at := docOf(n), d.written(n)
+	doc, at := d.docs(n), d.written(n)
 	d.out.Types = append(d.out.Types, model.Definition{
 		Name: free, Role: "the type of " + at.Pointer(), Description: doc.Text, Deprecated: doc.Deprecated,
 		Schema: d.defs.Pointer(at), Pos: at.Range.Start.String(),

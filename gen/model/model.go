@@ -220,8 +220,10 @@ type Type struct {
 
 	// Ref names the definition that a ref stands for.
 	Ref string `json:"ref,omitempty"`
-	// Reason says why nothing is known of an any.
+	// Reason says why any value may be there. Known are types of which the values of an any are, if they are of the
+	// same JSON type: what the schema says about objects, say, where it allows other values too.
 	Reason string `json:"reason,omitempty"`
+	Known  []Type `json:"known,omitempty"`
 
 	// Format, ContentEncoding, Pattern and the lengths belong to a string.
 	Format          string      `json:"format,omitempty"`
@@ -242,6 +244,8 @@ type Type struct {
 	// enum is open: a later version of a server may send others.
 	Base   string  `json:"base,omitempty"`
 	Values []Value `json:"values,omitempty"`
+	// AnyOther says that the schema allows, beside the values of an enum, any other one of the base.
+	AnyOther bool `json:"anyOther,omitempty"`
 
 	// Items are the elements of an array or the values of a map.
 	Items *Type `json:"items,omitempty"`
@@ -250,11 +254,22 @@ type Type struct {
 	Rest     *Type       `json:"rest,omitempty"`
 	MinItems json.Number `json:"minItems,omitempty"`
 	MaxItems json.Number `json:"maxItems,omitempty"`
+	// UniqueItems says that no element of an array or tuple is there twice.
+	UniqueItems bool `json:"uniqueItems,omitempty"`
 
 	// Members are those of an object. Extra is the type of members that have no name of their own; absent where the
 	// schema says nothing about such, or forbids them.
 	Members []Member `json:"members,omitempty"`
 	Extra   *Type    `json:"extra,omitempty"`
+	// Patterns tell those of an object or a map apart that have no name of their own, where the schema does; Extra and
+	// Items hold all of them.
+	Patterns []Pattern `json:"patterns,omitempty"`
+	// Choices are what a schema says of an object beside its members, by oneOf or anyOf: at least one variant of each is
+	// so. A variant is an object that has the members that it describes.
+	Choices []Choice `json:"choices,omitempty"`
+	// MinProperties and MaxProperties bound how many members an object or a map has.
+	MinProperties json.Number `json:"minProperties,omitempty"`
+	MaxProperties json.Number `json:"maxProperties,omitempty"`
 
 	// Variants are those of a union. Discriminator is the member whose value tells them apart, absent where their
 	// form does.
@@ -275,6 +290,18 @@ type Member struct {
 	Pos string    `json:"pos"`
 }
 
+// A Pattern describes the members whose names match it.
+type Pattern struct {
+	// Pattern is a regular expression, absent for members that match no other.
+	Pattern string `json:"pattern,omitempty"`
+	Type    Type   `json:"type"`
+}
+
+// A Choice is one oneOf or anyOf.
+type Choice struct {
+	Variants []Variant `json:"variants"`
+}
+
 // A Value is one value of an enum.
 type Value struct {
 	Value       json.RawMessage `json:"value"`
@@ -287,7 +314,9 @@ type Value struct {
 type Variant struct {
 	// Tags are the values of the discriminator that mean this variant.
 	Tags []json.RawMessage `json:"tags,omitempty"`
-	Type Type              `json:"type"`
+	// Title is what the schema calls the variant: the name that its $ref ends in, or its title.
+	Title string `json:"title,omitempty"`
+	Type  Type   `json:"type"`
 }
 
 // GoNames says how the names of an event type or a task begin in Go.

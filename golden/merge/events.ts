@@ -30,7 +30,7 @@ export interface Base {
 /** The shared type Narrowed. */
 export type Narrowed = Base;
 
-/** The shared type Renamed. */
+/** What every change says. */
 export interface Renamed {
   id: string;
   kind: 'renamed';
@@ -38,7 +38,7 @@ export interface Renamed {
   from: string;
 }
 
-/** The shared type Created. */
+/** What every change says. */
 export interface Created {
   id: string;
   kind: 'created';
@@ -63,7 +63,7 @@ export type Nested =
 /** Nested, or an object of a tag that the schema does not list. */
 export type NestedOrUnknown = Nested | { kind: Unlisted; [member: string]: unknown };
 
-/** The shared type Closed. */
+/** What every change says. */
 export interface Closed {
   id: string;
   kind: BaseKind;

@@ -44,24 +44,12 @@ type subscription struct {
 	cursor   string // where the loop resumes; ahead of the ledger by what the inbox holds
 	seen     *idSet
 	modeName string
-	accepted bool
-	failures int // legs in a row without progress
+	refused  map[string]bool // modes that are left out
+	standing standing
 	pauses   pauses
-	hurried  time.Time // of the last short pause after a stream; of the loop only
-	retries  int       // sessions lost before the server accepted; of the loop only
-	refusals int
-	stale    int   // sessions in a row that the server did not know
-	staleErr error // what it said last; of the loop only
-	// eventless is since when the server is one without events; of the loop only, zero when it is not.
-	eventless time.Time
-	stuck     string // the cursor that the server refused as of another schema; "" for none
-	broken    bool   // the delivery is interrupted
-	overrun   int64  // occurrences at the last overflow
-	told      bool   // the application knows that answers are unusable
-	refused   map[string]bool
-	status    Status
-	meta      map[string]any    // of the descriptor
-	endpoint  *webhook.Endpoint // the newest one; nil in other modes
+	status   Status
+	meta     map[string]any    // of the descriptor
+	endpoint *webhook.Endpoint // the newest one; nil in other modes
 }
 
 // run receives until the subscription ends.
@@ -87,52 +75,67 @@ func (s *subscription) receive() error {
 			return context.Cause(s.ctx)
 		}
 		s.failed(err)
-		wait, end := s.decide(err)
-		if end != nil {
-			return end
+		pause, err := s.follow(err)
+		if err != nil {
+			return err
 		}
-		if !wait {
-			continue
-		}
-		var asked *waitError
-		atLeast := time.Duration(0)
-		if errors.As(err, &asked) {
-			atLeast = asked.after
-		}
-		brisk := isAway(err) || s.interrupted(err) && s.mayHurry()
-		s.mu.Lock()
-		pause := s.pauses.next(brisk)
-		if s.callback != nil {
-			pause = s.callback.beforeLapse(pause)
-		}
-		pause = max(pause, atLeast)
-		s.failures++
-		s.broken = true
-		s.mu.Unlock()
-		if sleep(s.ctx, pause) != nil {
+		if pause > 0 && sleep(s.ctx, pause) != nil {
 			return context.Cause(s.ctx)
 		}
 	}
 }
 
-// interrupted reports whether err ended what had delivered, so that another server may go on with it.
-func (s *subscription) interrupted(err error) bool {
+// follow does what follows the end of a leg: it returns the pause before the next one, or the error that
+// ends the subscription.
+func (s *subscription) follow(err error) (pause time.Duration, end error) {
+	all, known := s.c.catalog.get()
+	_, listed := find(all, s.name)
+	e := ending{err: err, event: s.name, now: time.Now(), redialable: redialable(s.c.transport), shared: s.c.shared(),
+		listed: listed || !known, forced: s.opts.mode != ""}
 	s.mu.Lock()
-	delivered := s.failures == 0
-	s.mu.Unlock()
-	return delivered && (errors.Is(err, errStreamEnded) || errors.Is(err, errSilent) || errors.Is(err, ErrSessionLost) && !s.c.shared())
-}
-
-// hurryEvery is how often the end of a stream that had delivered may be followed by another at once: a server
-// may end them all.
-const hurryEvery = 2 * time.Second
-
-func (s *subscription) mayHurry() bool {
-	if time.Since(s.hurried) < hurryEvery {
-		return false
+	e.cursor, e.received = s.cursor, s.status.Received
+	var next step
+	s.standing, next = s.standing.next(e)
+	if next.withoutMode {
+		s.refused[s.modeName] = true
 	}
-	s.hurried = time.Now()
-	return true
+	if next.fromNow {
+		s.cursor = ""
+	}
+	if next.wait {
+		pause = s.pauses.next(next.brisk)
+	}
+	s.mu.Unlock()
+	switch next.relist {
+	case relistNow:
+		s.c.catalog.forget()
+	case relistSoon:
+		s.c.catalog.forgetAgain()
+	}
+	if next.end != nil {
+		return 0, next.end
+	}
+	if next.fromNow {
+		s.log.Warn("the server refuses the cursor as of another schema; starting from now")
+		if err := s.gap(s.ctx, nil); err != nil {
+			return 0, err
+		}
+	}
+	if next.tell != nil {
+		if err := s.note(s.ctx, next.tell); err != nil {
+			return 0, err
+		}
+	}
+	if !next.wait {
+		return 0, nil
+	}
+	if s.callback != nil {
+		pause = s.callback.beforeLapse(pause)
+	}
+	if asked := (*waitError)(nil); errors.As(err, &asked) {
+		pause = max(pause, asked.after)
+	}
+	return pause, nil
 }
 
 // isStuck reports whether the process at the other end of a shared carrier answers nothing any more.
@@ -193,12 +196,8 @@ func (s *subscription) runLeg() error {
 // established tells Subscribe that the server accepted; it reports whether it had before.
 func (s *subscription) established() (before bool) {
 	s.mu.Lock()
-	before = s.accepted
-	s.accepted = true
+	before, again := s.standing.accept()
 	s.status.LastFrame = time.Now()
-	s.stale, s.staleErr, s.eventless = 0, nil, time.Time{}
-	again := s.broken
-	s.broken = false
 	s.mu.Unlock()
 	if before && again {
 		s.log.Info("receiving again")
@@ -219,13 +218,13 @@ func (s *subscription) described() map[string]any {
 func (s *subscription) isAccepted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.accepted
+	return s.standing.accepted
 }
 
 // progress tells that the delivery works, so that the next failure is a first one.
 func (s *subscription) progress() {
 	s.mu.Lock()
-	s.failures, s.refusals, s.told = 0, 0, false
+	s.standing.progress()
 	s.pauses.reset()
 	s.mu.Unlock()
 	s.heard()

@@ -21,7 +21,7 @@ var (
 
 // Admin is the operator's view of a server's subscriptions. It knows no principal: whoever can
 // call it may do everything. Its methods are safe for concurrent use; an unknown subscription is
-// events.ErrNotFound. A release may add methods: nobody but package server implements it. See SRV-8.
+// events.ErrNotFound. A release may add methods: only this module implements it. See SRV-8.
 type Admin interface {
 	// List returns up to limit webhook subscriptions with ids above after, in order of id, from the
 	// store.

@@ -2,21 +2,13 @@ package server
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/operate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
 // KeySetPath is where the handler of [Server.KeySet] belongs on the server's origin. See
@@ -33,215 +25,107 @@ func (s *Server) KeySet() http.Handler {
 }
 
 // Admin returns the operator's view.
-func (s *Server) Admin() operator.Admin { return &admin{s} }
+func (s *Server) Admin() operator.Admin { return s.admin }
 
-// An admin implements [operator.Admin].
-type admin struct {
-	s *Server
+func newAdmin(s *Server) *operate.Admin {
+	o := operate.Options{Host: operated{s}, Processes: s.cluster, Webhooks: s.webhooks, Store: s.options.Store, Dialect: s.dialect(false),
+		Now: s.now, Closing: s.closing, Log: &s.log}
+	if s.webhooks != nil {
+		o.Attempts, o.Kept = s.attempts()
+	}
+	return operate.New(o)
 }
 
-// id is the derived id, or an error about the arguments.
-func idOf(k operator.SubscriptionKey) (string, error) {
-	canonical, err := wire.Canonical(k.Arguments)
-	if err != nil {
-		return "", fault.InvalidArguments(err)
+// An operated is the server as its operator sees it. It implements [operate.Host].
+type operated struct{ s *Server }
+
+func (h operated) EventTypes() []operate.EventType {
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
+	all := make([]operate.EventType, len(h.s.order))
+	for i, et := range h.s.order {
+		all[i] = et
 	}
-	return wire.SubscriptionID(wire.ModeWebhook, k.Principal, k.URL, k.Event, canonical), nil
+	return all
 }
 
-// webhookInfo describes a record together with what its live subscription knows better.
-func (s *Server) webhookInfo(r *store.Subscription) operator.WebhookInfo {
-	i := operator.WebhookInfo{ID: r.ID, Principal: r.Principal, Event: r.Event, Arguments: r.Arguments, URL: r.URL, State: operator.StateActive,
-		CreatedAt: r.CreatedAt, RefreshedAt: r.RefreshedAt, ExpiresAt: r.ExpiresAt, Truncated: r.Truncated,
-		LastDeliveryAt: r.Health.LastDeliveryAt, LastError: r.Health.LastError, FailedSince: r.Health.FailedSince}
-	suspended := r.Health.Suspended
-	if h := s.webhooks.Get(r.ID); h != nil && h.Generation == r.Generation {
-		status := h.Handle.Status()
-		i.Cursor, i.LastDeliveryAt, i.LastError = h.Handle.Watermark(), status.LastDeliveryAt, string(status.LastError)
-		i.FailedSince, i.Throttled = status.FailedSince, status.Throttled
-		i.Behind = h.Behind()
-		suspended = !status.Active && !status.Paused
-	}
-	switch {
-	case subscriber.Lapsed(r, s.webhooks.Now()):
-		i.State = operator.StateAbsent
-	case !r.PausedAt.IsZero():
-		i.State = operator.StatePaused
-	case suspended:
-		i.State = operator.StateSuspended
-	}
-	return i
-}
-
-var errNoWebhooks = errors.New("server: webhooks are not configured")
-
-func (a *admin) List(ctx context.Context, after string, limit int) ([]operator.WebhookInfo, error) {
-	w := a.s.webhooks
-	if w == nil {
-		return nil, nil
-	}
-	page, err := w.Store().Subscriptions(ctx, after, limit)
-	if err != nil {
-		return nil, fmt.Errorf("listing webhook subscriptions: %w", err)
-	}
-	infos := make([]operator.WebhookInfo, len(page))
-	for i := range page {
-		infos[i] = a.s.webhookInfo(&page[i])
-	}
-	return infos, nil
-}
-
-func (a *admin) Get(ctx context.Context, id string) (operator.WebhookInfo, error) {
-	w := a.s.webhooks
-	if w == nil {
-		return operator.WebhookInfo{}, fault.NotFound("subscription")
-	}
-	r, ok, err := w.Store().Subscription(ctx, id)
-	if err != nil {
-		return operator.WebhookInfo{}, fmt.Errorf("reading webhook subscription %s: %w", id, err)
-	}
-	if !ok || subscriber.Lapsed(&r, w.Now()) {
-		return operator.WebhookInfo{}, fault.NotFound("subscription")
-	}
-	i := a.s.webhookInfo(&r)
-	if i.Cursor == nil && w.Get(id) == nil {
-		i.Cursor = w.Describe(ctx, &r)
-	}
-	return i, nil
-}
-
-func (a *admin) Lookup(ctx context.Context, k operator.SubscriptionKey) (operator.WebhookInfo, error) {
-	id, err := idOf(k)
-	if err != nil {
-		return operator.WebhookInfo{}, err
-	}
-	return a.Get(ctx, id)
-}
-
-func (a *admin) State(ctx context.Context, id string) (operator.State, error) {
-	i, err := a.Get(ctx, id)
-	if errors.Is(err, events.ErrNotFound) {
-		return operator.StateAbsent, nil
-	}
-	return i.State, err
-}
-
-func (a *admin) Resume(ctx context.Context, id string) error {
-	h, unlock, err := a.lock(ctx, id)
-	if away, _ := a.away(ctx, id, err); away != nil {
-		return a.s.cluster.ask(ctx, orders.Order{Kind: orders.Resume, Target: &operator.Target{ID: id}})
-	}
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	h.Handle.Resume()
-	if !h.Ours() {
-		return a.s.cluster.ask(ctx, orders.Order{Kind: orders.Resume, Target: &operator.Target{ID: id}})
+func (h operated) EventType(name string) operate.EventType {
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
+	if et := h.s.types[name]; et != nil {
+		return et
 	}
 	return nil
 }
 
-func (a *admin) Replay(ctx context.Context, id, cursor string) error {
-	w := a.s.webhooks
-	if w == nil {
-		return fault.NotFound("subscription")
+func (h operated) Streams() []operate.Stream {
+	streams := h.s.streamsOf(nil)
+	all := make([]operate.Stream, len(streams))
+	for i, st := range streams {
+		all[i] = st
 	}
-	err := w.Replay(ctx, id, cursor)
-	if r, awayErr := a.away(ctx, id, err); r != nil || awayErr != nil {
-		if err = awayErr; err == nil {
-			err = w.CheckReplay(ctx, r, cursor)
-		}
-		if err == nil {
-			err = a.s.cluster.ask(ctx, orders.Order{Kind: orders.Replay, Target: &operator.Target{ID: id}, Cursor: cursor})
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("replaying webhook subscription %s: %w", id, err)
+	return all
+}
+
+func (h operated) Stream(number uint64) operate.Stream {
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
+	if st := h.s.streams[number]; st != nil {
+		return st
 	}
 	return nil
 }
 
-// lock returns the live subscription of an id, which nobody else begins, refreshes or ends by
-// request until unlock.
-func (a *admin) lock(ctx context.Context, id string) (h *subscriber.Live, unlock func(), err error) {
-	if a.s.webhooks == nil {
-		return nil, nil, fault.NotFound("subscription")
+func (h operated) Pollers() (all []operate.Connection) {
+	h.s.leases.mu.Lock()
+	defer h.s.leases.mu.Unlock()
+	for _, l := range h.s.leases.byID {
+		all = append(all, l)
 	}
-	return a.s.webhooks.Lock(ctx, id)
+	return all
 }
 
-func (a *admin) End(ctx context.Context, id string, e *events.Error) error {
-	if e == nil {
-		e = events.Forbidden("access revoked")
-	}
-	h, unlock, err := a.lock(ctx, id)
-	if away, _ := a.away(ctx, id, err); away != nil {
-		return a.s.cluster.ask(ctx, orders.To(operator.Target{ID: id}, orders.Terminate, e))
-	}
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if a.s.webhooks.End(h, e); !h.Ours() {
-		return a.s.cluster.ask(ctx, orders.To(operator.Target{ID: id}, orders.Terminate, e))
+func (h operated) Poller(subscription string) operate.Connection {
+	h.s.leases.mu.Lock()
+	defer h.s.leases.mu.Unlock()
+	if l := h.s.leases.byID[subscription]; l != nil {
+		return l
 	}
 	return nil
 }
 
-func (a *admin) AllowOrigin(origin string) (revoke func(), err error) {
-	if a.s.webhooks == nil {
-		return nil, errNoWebhooks
-	}
-	return a.s.webhooks.Guard().AllowOrigin(origin)
+func (h operated) Visible(ctx context.Context, principal, event string) (bool, error) {
+	return h.s.visible(ctx, principal, event)
 }
 
-func (a *admin) Subscribe(ctx context.Context, r operator.SubscribeRequest) (id string, err error) {
-	w := a.s.webhooks
-	if w == nil {
-		return "", errNoWebhooks
-	}
-	fail := func(err error) (string, error) {
-		return "", fmt.Errorf("registering a webhook subscription to %s: %w", r.Event, err)
-	}
-	a.s.mu.Lock()
-	et := a.s.types[r.Event]
-	a.s.mu.Unlock()
-	if et == nil || et.current() == nil {
-		return fail(fault.NotFound("event"))
-	}
+func (h operated) Refused(ctx context.Context, principal string, a subscriber.Arguments) *events.Error {
+	return h.s.refused(ctx, principal, argumentsOf(a))
+}
+
+func (h operated) ListChanged() { h.s.notifyListChanged() }
+
+// Describe and Close implement [operate.EventType], with what [subscriber.EventType] has.
+func (et *eventType) Describe(schemas bool) (i operator.EventTypeInfo, ok bool) {
 	d := et.current()
-	if !d.Webhooks() {
-		return fail(fault.UnsupportedMode(wire.ModeWebhook))
+	if d == nil {
+		return i, false
 	}
-	if r.Principal == "" {
-		return fail(errors.New("it has no principal"))
+	i.EventType = operator.EventType{Name: et.name, Description: d.info.Description, Delivery: d.delivery(true, "anybody"), Replay: !d.info.NoReplay}
+	if schemas {
+		i.InputSchema, i.PayloadSchema = d.inputSchema.JSON(), d.payloadSchema.JSON()
 	}
-	q := &subscriber.Request{Type: et, RawURL: r.URL, Dialect: a.s.dialect(false), Replay: topic.Replay{Cursor: r.Cursor}, Head: et.Head(),
-		Forever: r.TTL < 0, Secret: webhook.NewSecret()}
-	if r.TTL > 0 {
-		ms := r.TTL.Milliseconds()
-		q.TTLMs = &ms
-	}
-	args, err := d.parse(r.Arguments)
-	if err != nil {
-		return fail(err)
-	}
-	q.Args = args.subscriber()
-	if q.URL, err = w.Guard().ParseURL(r.URL); err != nil {
-		return fail(err)
-	}
-	if r.Secret != "" {
-		if q.Secret, err = webhook.ParseSecret(r.Secret); err != nil {
-			return fail(err)
-		}
-	}
-	q.Sub = subscriber.IdentityOf(r.Principal, r.URL, q.Args)
-	if err := w.Store().PutVerification(ctx, store.Verification{Principal: r.Principal, URL: r.URL, Method: verify.ByRecord, At: w.Now()}); err != nil {
-		return fail(err)
-	}
-	if _, err := w.Subscribe(hook.WithPrincipal(ctx, r.Principal), q); err != nil {
-		return fail(err)
-	}
-	return q.Sub.ID, nil
+	return i, true
+}
+
+func (et *eventType) Close(e *events.Error) {
+	et.mu.Lock()
+	defer et.mu.Unlock()
+	et.terminated = e
+}
+
+// Refuses returns the error with which an operator has closed the type, nil when it is open.
+func (et *eventType) Refuses() *events.Error {
+	et.mu.Lock()
+	defer et.mu.Unlock()
+	return et.terminated
 }

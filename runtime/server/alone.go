@@ -79,15 +79,15 @@ func (a *alone) now() time.Time { return time.Now() }
 
 func (a *alone) refresh(context.Context) {}
 
-// tell has nobody to tell.
-func (a *alone) tell(context.Context, orders.Order) error { return nil }
+// Tell has nobody to tell.
+func (a *alone) Tell(context.Context, orders.Order) error { return nil }
 
-// ask finds nobody: what does not live here lives nowhere, or waits to be taken up.
-func (a *alone) ask(_ context.Context, o orders.Order) error { return fault.NotFound("subscription") }
+// Ask finds nobody: what does not live here lives nowhere, or waits to be taken up.
+func (a *alone) Ask(_ context.Context, o orders.Order) error { return fault.NotFound("subscription") }
 
-// close has nothing to store: a termination lasts as long as the process, in the event type.
-func (a *alone) close(context.Context, string, *events.Error) error { return nil }
+// CloseType has nothing to store: a termination lasts as long as the process, in the event type.
+func (a *alone) CloseType(context.Context, string, *events.Error) error { return nil }
 
-func (a *alone) closing(context.Context, string) (*events.Error, error) { return nil, nil }
+func (a *alone) ClosedType(context.Context, string) (*events.Error, error) { return nil, nil }
 
 func (a *alone) recallLater(string) {}

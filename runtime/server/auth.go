@@ -3,8 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -13,8 +11,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 )
 
 // PrincipalOf returns the principal that a check or hook runs for, "" for nobody. A check declared
@@ -87,107 +83,20 @@ func (s *Server) refused(ctx context.Context, principal string, a arguments) *ev
 // whether the principal may subscribe again is what the hooks say then. On a store that processes share, all of
 // them do so; an error says that some may not know of it (REP-13). See AUTH-2.
 func (s *Server) Revoke(ctx context.Context, principal string, names ...string) error {
-	s.revoke(ctx, principal, names)
-	return wrapped("revoking", s.cluster.tell(ctx, orders.Order{Kind: orders.Revoke, Principal: principal, Names: names}))
-}
-
-// wrapped says what failed, if anything did.
-func wrapped(what string, err error) error {
-	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	return nil
-}
-
-func (s *Server) revoke(ctx context.Context, principal string, names []string) {
-	s.revokeStreams(ctx, principal, names)
-	s.revokeWebhooks(ctx, subscriber.OfPrincipal(principal, names))
-}
-
-func (s *Server) revokeStreams(ctx context.Context, principal string, names []string) {
-	s.forStreams(principal, names, func(st *pushStream) {
-		e := s.refused(ctx, principal, st.arguments())
-		if e == nil {
-			e = orders.Revoked()
-		}
-		st.end(e)
-	})
-	s.leases.endOf(principal, names)
-}
-
-// revokeWebhooks ends the webhook subscriptions that which picks.
-func (s *Server) revokeWebhooks(ctx context.Context, which func(*subscriber.Live) bool) {
-	w := s.webhooks
-	if w == nil {
-		return
-	}
-	w.Each(which, func(h *subscriber.Live) {
-		e := s.refused(ctx, h.Principal, argumentsOf(h.Arguments()))
-		if e == nil {
-			e = orders.Revoked()
-		}
-		w.End(h, e)
-	})
+	return s.admin.Revoke(ctx, principal, names)
 }
 
 // Reauthorize asks the hooks again, now, for the principal's live streams and webhook subscriptions to the named
 // events, or to all when none are named, and ends those that are refused. Other processes on the same store do the
 // same, as with [Server.Revoke]. See AUTH-2.
 func (s *Server) Reauthorize(ctx context.Context, principal string, names ...string) error {
-	s.recheck(ctx, principal, names)
-	return wrapped("checking again", s.cluster.tell(ctx, orders.Order{Kind: orders.Recheck, Principal: principal, Names: names}))
-}
-
-func (s *Server) recheck(ctx context.Context, principal string, names []string) {
-	s.forStreams(principal, names, func(st *pushStream) {
-		if e := s.refused(ctx, principal, st.arguments()); e != nil {
-			st.end(e)
-		}
-	})
-	if w := s.webhooks; w != nil {
-		w.Each(subscriber.OfPrincipal(principal, names), func(h *subscriber.Live) { w.Recheck(ctx, h) })
-	}
-}
-
-func (s *Server) forStreams(principal string, names []string, f func(*pushStream)) {
-	for _, st := range s.streamsOf(nil) {
-		if st.sub.Principal == principal && (len(names) == 0 || slices.Contains(names, st.sub.Event)) {
-			f(st)
-		}
-	}
+	return s.admin.Reauthorize(ctx, principal, names)
 }
 
 // RefreshVisibility asks the Visible hook again for every live stream and webhook subscription, ends those whose
 // type is now hidden with NotFound, and tells clients that their lists may have changed. Other processes on the
 // same store do the same, as with [Server.Revoke]. See LIST-4, LIST-5.
-func (s *Server) RefreshVisibility(ctx context.Context) error {
-	s.refreshVisibility(ctx)
-	return wrapped("refreshing what is visible", s.cluster.tell(ctx, orders.Order{Kind: orders.Visibility}))
-}
-
-func (s *Server) refreshVisibility(ctx context.Context) {
-	for _, st := range s.streamsOf(nil) {
-		ok, err := s.visible(ctx, st.sub.Principal, st.sub.Event)
-		if err != nil {
-			s.log.Internal(ctx, "asking Visible again", err)
-			continue
-		}
-		if !ok {
-			st.end(fault.NotFound("event"))
-		}
-	}
-	if w := s.webhooks; w != nil {
-		w.Each(anyWebhook, func(h *subscriber.Live) {
-			ok, err := s.visible(ctx, h.Principal, h.Type.Name())
-			if err != nil {
-				s.log.Internal(ctx, "asking Visible again", err)
-			} else if !ok {
-				w.End(h, fault.NotFound("event"))
-			}
-		})
-	}
-	s.notifyListChanged()
-}
+func (s *Server) RefreshVisibility(ctx context.Context) error { return s.admin.RefreshVisibility(ctx) }
 
 // takeSlot counts a stream against the principal's caps (PUSH-10).
 func (s *Server) takeSlot(principal string, d *definition) error {

@@ -10,7 +10,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/operate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/shard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
@@ -51,14 +51,9 @@ type processes interface {
 	now() time.Time
 	refresh(ctx context.Context)
 
-	// tell tells the others of what was done here, and ask somebody to do what was not, as for a target that
-	// does not live here.
-	tell(ctx context.Context, o orders.Order) error
-	ask(ctx context.Context, o orders.Order) error
-	// close makes the termination of an event type last, or ends it where e is nil; closing is the one that lasts.
-	// recallLater has it looked at again.
-	close(ctx context.Context, event string, e *events.Error) error
-	closing(ctx context.Context, event string) (*events.Error, error)
+	// What an operator does here is told to the others.
+	operate.Processes
+	// recallLater has the termination of an event type that lasts looked at again.
 	recallLater(event string)
 }
 
@@ -75,10 +70,11 @@ func (s *Server) processes(ctx context.Context) (processes, error) {
 // A cluster is a server's part in the work that only one of the processes on a shared store may do:
 // moving the outbox and deleting what is too old, for the shards that it owns (REP-6).
 type cluster struct {
+	*orders.Log // of what operators do
+
 	server *Server
 	store  engine.Shared
 	clock  *storeClock
-	orders *orders.Log
 	owner  *shard.Owner       // nil in a process that only emits
 	stop   context.CancelFunc // as a crash would
 	done   chan struct{}      // closed when the logs are looked at no more
@@ -89,18 +85,18 @@ func (c *cluster) join() (err error) {
 	s, r := c.server, c.server.options.Replica
 	told := orders.Options{Store: c.store, Now: c.now, Refresh: c.clock.refresh, Report: &s.log}
 	if s.options.emitOnly {
-		c.orders = orders.New(told)
+		c.Log = orders.New(told)
 		return nil
 	}
-	host := &obeyer{s: s}
+	host := &operate.Obeyer{Admin: s.admin}
 	told.Host = host
-	c.orders = orders.New(told)
-	host.l = c.orders
-	if err = c.orders.Follow(context.Background()); err != nil {
+	c.Log = orders.New(told)
+	host.Log = c.Log
+	if err = c.Log.Follow(context.Background()); err != nil {
 		return err
 	}
 	if r.Lease != 0 && r.Lease < minReplicaLease {
-		c.orders.Shutdown()
+		c.Log.Shutdown()
 		return fmt.Errorf("Options.Replica.Lease is %v, at least %v", r.Lease, minReplicaLease)
 	}
 	if r.Name == "" {
@@ -133,7 +129,7 @@ func (c *cluster) serve(et *eventType, restored func()) error {
 }
 
 func (c *cluster) shutdown(ctx context.Context) error {
-	c.orders.Shutdown()
+	c.Log.Shutdown()
 	if c.owner == nil {
 		return nil
 	}
@@ -147,21 +143,9 @@ func (c *cluster) now() time.Time { return c.clock.now() }
 
 func (c *cluster) refresh(ctx context.Context) { c.clock.refresh(ctx) }
 
-func (c *cluster) tell(ctx context.Context, o orders.Order) error { return c.orders.Tell(ctx, o) }
-
-func (c *cluster) ask(ctx context.Context, o orders.Order) error { return c.orders.Ask(ctx, o) }
-
-func (c *cluster) close(ctx context.Context, event string, e *events.Error) error {
-	return c.orders.CloseType(ctx, event, e)
-}
-
-func (c *cluster) closing(ctx context.Context, event string) (*events.Error, error) {
-	return c.orders.ClosedType(ctx, event)
-}
-
 func (c *cluster) recallLater(event string) {
 	if !c.server.options.emitOnly {
-		c.orders.RecallLater(event)
+		c.Log.RecallLater(event)
 	}
 }
 

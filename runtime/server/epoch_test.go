@@ -68,7 +68,7 @@ func TestREP19ServersGoOnInANewEpoch(t *testing.T) {
 
 func orderEpoch(t *testing.T, m member) uint64 {
 	t.Helper()
-	log, err := m.cluster.(*cluster).orders.EventLog(t.Context())
+	log, err := m.cluster.(*cluster).EventLog(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

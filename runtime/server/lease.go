@@ -3,13 +3,15 @@ package server
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/operate"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -274,12 +276,6 @@ func (ls *leases) endType(et *eventType) {
 	ls.endWhere(func(l *lease) bool { return l.et == et })
 }
 
-func (ls *leases) endOf(principal string, names []string) {
-	ls.endWhere(func(l *lease) bool {
-		return l.sub.Principal == principal && (len(names) == 0 || slices.Contains(names, l.sub.Event))
-	})
-}
-
 func (ls *leases) each(f func(Subscription)) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -287,6 +283,27 @@ func (ls *leases) each(f func(Subscription)) {
 		f(l.sub)
 	}
 }
+
+// Info and what follows implement [operate.Connection].
+func (l *lease) Info() operator.Connection {
+	return operator.Connection{Subscription: l.sub.ID, Principal: l.sub.Principal, Event: l.sub.Event, Mode: wire.ModePoll, Since: l.since}
+}
+
+func (l *lease) Type() operate.EventType { return l.et }
+
+// Behind is by the last poll.
+func (l *lease) Behind() *int64 {
+	ls := &l.et.server.leases
+	ls.mu.Lock()
+	passed, polled := l.passed, l.polled
+	ls.mu.Unlock()
+	if !polled || l.et.topic == nil {
+		return nil
+	}
+	return behind(l.et.topic.Head(), passed)
+}
+
+func (l *lease) Terminate(*events.Error) { l.et.server.leases.end(l) }
 
 // identity names the caller's subscription in a mode (SRV-2).
 func identity(mode, principal string, a arguments) Subscription {

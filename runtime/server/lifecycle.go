@@ -49,7 +49,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 	for _, st := range s.streamsOf(nil) {
-		st.end(nil)
+		st.Terminate(nil)
 	}
 	done := make(chan struct{})
 	var webhooksErr error

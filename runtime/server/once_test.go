@@ -128,7 +128,7 @@ func TestEmitOnceAndGapMarks(t *testing.T) {
 		}
 		c := pollFrom(t, s, nil, "").Cursor
 		for _, id := range []string{"gap", "type"} {
-			if err := e.Emit(t.Context(), incident{ID: id}, events.To(nobody), events.WithID(id)); err != nil {
+			if err := e.Emit(t.Context(), incident{ID: id}, events.To("-"), events.WithID(id)); err != nil {
 				t.Error(err)
 			}
 			emit(t, e, incident{ID: id})

@@ -8,10 +8,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/shard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
-	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
@@ -88,40 +86,4 @@ func (j *judge) elsewhere(ctx context.Context, d *definition, data []byte) (bool
 		}
 	}
 	return false, nil
-}
-
-// outbox is the store's; nil where it has none.
-func (a *admin) outbox() engine.Outbox {
-	o, _ := a.s.options.Store.(engine.Outbox)
-	return o
-}
-
-func (a *admin) Rejected(ctx context.Context, after int64, limit int) ([]operator.Rejected, error) {
-	o := a.outbox()
-	if o == nil {
-		return nil, nil
-	}
-	return o.Rejected(ctx, after, limit)
-}
-
-func (a *admin) PutBack(ctx context.Context, id int64) error {
-	return a.rejected(ctx, id, engine.Outbox.PutBack)
-}
-
-func (a *admin) Drop(ctx context.Context, id int64) error {
-	return a.rejected(ctx, id, engine.Outbox.Drop)
-}
-
-func (a *admin) rejected(ctx context.Context, id int64, do func(engine.Outbox, context.Context, int64) (bool, error)) error {
-	o, found := a.outbox(), false
-	if o != nil {
-		var err error
-		if found, err = do(o, ctx, id); err != nil {
-			return err
-		}
-	}
-	if !found {
-		return fault.NotFound("occurrence")
-	}
-	return nil
 }

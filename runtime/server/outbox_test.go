@@ -127,6 +127,10 @@ func TestOCC4DamagedEntry(t *testing.T) {
 	s := newServer(t, Options{Store: st})
 	e := register(t, s, "e", Hooks[filterArgs, incident]{})
 	start := pollFrom(t, s, nil, "").Cursor
+	follow, err := s.Admin().Tail("e")
+	if err != nil {
+		t.Fatal(err)
+	}
 	emit(t, e, incident{ID: "1"})
 	l := s.types["e"]
 	for _, data := range []string{"not json", "{\"id\":\n1}", `{"id":"2"}{`, ""} {
@@ -136,7 +140,6 @@ func TestOCC4DamagedEntry(t *testing.T) {
 	}
 	emit(t, e, incident{ID: "3"})
 	wantStrings(t, "poll", pollFrom(t, s, start, "").ids(), "1", "3")
-	follow := &tail{s: s, event: "e", at: map[*eventType]store.Position{l: 0}}
 	shown, _, err := follow.Next(t.Context())
 	if err != nil || len(shown) != 6 {
 		t.Fatalf("%d, %v", len(shown), err)

@@ -90,7 +90,7 @@ func (r *run) turn() (topic.Turn, time.Time) {
 		return topic.Again, time.Time{}
 	}
 	more := r.collect()
-	r.frames = st.signals(r.frames)
+	r.signals()
 	if now := time.Now(); !now.Before(r.nextBeat) {
 		r.frames = append(r.frames, frame.Heartbeat(st.source.Cursor(), st.tail))
 		every := st.server.options.Heartbeat
@@ -121,12 +121,12 @@ func (r *run) turn() (topic.Turn, time.Time) {
 func (r *run) circumstances(now time.Time) bool {
 	st := r.st
 	if !st.expires.IsZero() && !now.Before(st.expires) {
-		st.end(nil) // AUTH-4
+		st.Terminate(nil) // AUTH-4
 		return false
 	}
 	d := st.et.current()
 	if d == nil {
-		st.end(fault.NotFound("event"))
+		st.Terminate(fault.NotFound("event"))
 		return false
 	}
 	args := st.arguments()
@@ -136,7 +136,7 @@ func (r *run) circumstances(now time.Time) bool {
 			err = st.source.rebind(r.hooks, next)
 		}
 		if err != nil {
-			st.end(fault.SchemaChanged(fault.FeatureInput))
+			st.Terminate(fault.SchemaChanged(fault.FeatureInput))
 			return false
 		}
 		st.mu.Lock()
@@ -149,7 +149,7 @@ func (r *run) circumstances(now time.Time) bool {
 		ctx, cancel := context.WithTimeout(r.hooks, st.server.options.Heartbeat)
 		defer cancel()
 		if e := st.server.refused(ctx, st.sub.Principal, args); e != nil {
-			st.end(e)
+			st.Terminate(e)
 			return false
 		}
 	}
@@ -185,6 +185,22 @@ func (r *run) collect() (more bool) {
 		return false
 	}
 	return p.More || err != nil
+}
+
+// signals are the frames of what an operator has raised.
+func (r *run) signals() {
+	st := r.st
+	st.mu.Lock()
+	raised := st.raised
+	st.raised = nil
+	st.mu.Unlock()
+	for _, e := range raised {
+		if e == nil {
+			r.frames = append(r.frames, frame.Active(st.source.Cursor(), true, st.tail))
+		} else {
+			r.frames = append(r.frames, frame.Error(wire.NotificationError, fault.Object(e, st.dialect), st.tail))
+		}
+	}
 }
 
 // frame is an outcome on this stream: the event, or the error that replaces it (OCC-4).

@@ -10,7 +10,8 @@
 // internal/topic). Occurrences that a check finds go through a feed (package internal/feed), whose log
 // is read in the same way. Streams, followers and held polls read in a [topic.Loop]. Webhook
 // subscriptions are kept by package internal/subscriber, and package delivery turns their readers;
-// webhook.go and subscribe.go are what they meet of the server.
+// webhook.go and subscribe.go are what they meet of the server. What operators and authors do with what is live is in
+// package internal/operate, which meets admin.go.
 package server
 
 import (
@@ -32,6 +33,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/history"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/operate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
@@ -59,8 +61,8 @@ type Server struct {
 	order     []*eventType          // as events/list gives them
 	retired   map[string]*eventType // removed ones, whose logs go on when they come back
 	lastOrder uint64
-	streams   map[*pushStream]struct{}
-	numbered  uint64 // streams there have been
+	streams   map[uint64]*pushStream // by number
+	numbered  uint64                 // streams there have been
 	quota     map[quotaKey]int
 	listeners map[int]func()
 	listener  int
@@ -71,11 +73,11 @@ type Server struct {
 	holdings holdings
 	webhooks *subscriber.Subscriptions // nil without webhook delivery
 	cluster  processes
+	admin    *operate.Admin
 	log      fault.Log
 	tools    waittool.Tools
 	history  *history.Memory
 	vitals   vitals
-	own      memory.Actions // where the store remembers none
 	metrics  *metrics
 
 	port *port.Port // for carriers and adapters
@@ -111,7 +113,7 @@ func start(srv *mcp.Server, o Options) (*Server, error) {
 // build makes a server; srv is nil for one that only emits.
 func build(srv *mcp.Server, o Options) (*Server, error) {
 	s := &Server{options: o.withDefaults(), mcp: srv, closing: make(chan struct{}),
-		types: map[string]*eventType{}, retired: map[string]*eventType{}, streams: map[*pushStream]struct{}{},
+		types: map[string]*eventType{}, retired: map[string]*eventType{}, streams: map[uint64]*pushStream{},
 		quota: map[quotaKey]int{}, listeners: map[int]func(){}}
 	s.log.Logger = s.options.Logger
 	s.history = history.Of(s.options.Store, s.now)
@@ -126,13 +128,14 @@ func build(srv *mcp.Server, o Options) (*Server, error) {
 	if s.cluster, err = s.processes(context.Background()); err != nil {
 		return nil, err
 	}
-	if srv == nil {
-		return s, s.cluster.join()
-	}
-	if o.Webhook != nil {
+	if srv != nil && o.Webhook != nil {
 		if s.webhooks, err = newWebhooks(s); err != nil {
 			return nil, err
 		}
+	}
+	s.admin = newAdmin(s)
+	if srv == nil {
+		return s, s.cluster.join()
 	}
 	if err := s.install(); err != nil {
 		return nil, err
@@ -241,7 +244,7 @@ func (s *Server) register(d *definition) (*eventType, error) {
 	if err := s.restore(et, d, m); err != nil {
 		return nil, fmt.Errorf("registering event %q: %w", d.info.Name, err)
 	}
-	if err := s.recallClosing(context.Background(), et); err != nil {
+	if err := s.admin.Recall(context.Background(), et); err != nil {
 		return nil, fmt.Errorf("registering event %q: %w", d.info.Name, err)
 	}
 	s.list(et)
@@ -296,7 +299,7 @@ func (s *Server) redefine(et *eventType, d *definition) error {
 	if err != nil {
 		return fmt.Errorf("registering event %q again: %w", et.name, err)
 	}
-	if err := s.reopen(context.Background(), et); err != nil {
+	if err := s.admin.Reopen(context.Background(), et); err != nil {
 		return fmt.Errorf("registering event %q again: %w", et.name, err)
 	}
 	changes := evolve.Compare(old.descriptor(), d.descriptor())
@@ -319,7 +322,7 @@ func (s *Server) redefine(et *eventType, d *definition) error {
 	s.commit(d, m)
 	for _, st := range s.streamsOf(et) {
 		if len(changes) > 0 {
-			st.end(fault.SchemaChanged(changes[0].Feature))
+			st.Terminate(fault.SchemaChanged(changes[0].Feature))
 		} else {
 			st.signal()
 		}
@@ -347,7 +350,7 @@ func (s *Server) revive(et *eventType, d *definition) error {
 	if err != nil {
 		return fmt.Errorf("registering event %q again: %w", et.name, err)
 	}
-	if err := s.reopen(context.Background(), et); err != nil {
+	if err := s.admin.Reopen(context.Background(), et); err != nil {
 		return fmt.Errorf("registering event %q again: %w", et.name, err)
 	}
 	et.adopt(d, !s.shared())
@@ -378,7 +381,7 @@ func (s *Server) Remove(name string) error {
 	stop := et.feeds.Adopt(nil)
 	et.mu.Unlock()
 	for _, st := range s.streamsOf(et) {
-		st.end(fault.NotFound("event"))
+		st.Terminate(fault.NotFound("event"))
 	}
 	s.webhooks.Review(et)
 	if et.topic != nil {
@@ -417,7 +420,7 @@ func (s *Server) streamsOf(et *eventType) []*pushStream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []*pushStream
-	for st := range s.streams {
+	for _, st := range s.streams {
 		if et == nil || st.et == et {
 			all = append(all, st)
 		}

@@ -80,7 +80,7 @@ func (m *sailor) report(t testing.TB) {
 	if !t.Failed() {
 		return
 	}
-	t.Logf("%s hears: %t, last read of the control log: %v", m.name, m.cluster.(*cluster).orders.Heard(), m.cluster.(*cluster).orders.LastLook())
+	t.Logf("%s hears: %t, last read of the control log: %v", m.name, m.cluster.(*cluster).Heard(), m.cluster.(*cluster).LastLook())
 	m.webhooks.Each(anyWebhook, func(h *subscriber.Live) {
 		attempts, err := m.Admin().Attempts(context.Background(), h.ID)
 		t.Logf("%s delivers to %s %s: %+v, %+v, %+v %v", m.name, h.ID, h.Handle.URL(), h.Handle.Status(), h.Handle.Progress(), attempts, err)
@@ -125,7 +125,7 @@ func (f *fleet) sink(m *sailor) {
 	m.gone = true
 	f.mu.Unlock()
 	m.cluster.(*cluster).stop()
-	go m.cluster.(*cluster).orders.Shutdown() // it waits for nobody
+	go m.cluster.(*cluster).Shutdown() // it waits for nobody
 }
 
 // leave shuts a server down.

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -18,7 +17,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/shard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
@@ -50,7 +48,7 @@ func (c *cluster) records(context.Context) (subscriber.Records, *subscriber.Clus
 	return c.store, &subscriber.Cluster{
 		Now: c.clock.now, Shards: shardsOfType,
 		May: func(t subscriber.Tenure) func() bool {
-			return func() bool { return c.orders.Heard() && t.Valid() }
+			return func() bool { return c.Heard() && t.Valid() }
 		},
 		Tell: func(ctx context.Context, id string, of engine.Shard) error {
 			o := orders.Order{Kind: orders.Changed, Target: &operator.Target{ID: id}}
@@ -59,10 +57,10 @@ func (c *cluster) records(context.Context) (subscriber.Records, *subscriber.Clus
 			} else if err := unknown.Wait(ctx); err != nil {
 				return err
 			}
-			return c.ask(ctx, o)
+			return c.Ask(ctx, o)
 		},
 		Orders: func(ctx context.Context, owned engine.Owned, none bool) (subscriber.Orders, error) {
-			return c.orders.Handoff(ctx, owned, none)
+			return c.Handoff(ctx, owned, none)
 		},
 		Obsolete: func(et subscriber.EventType, schema string, _ bool) *events.Error {
 			return c.builds.obsolete(et.Name(), schema)
@@ -279,66 +277,3 @@ func (b *builds) present(event string, schemas []engine.SchemaVersion) bool {
 		return ok && now.Sub(seen) < b.lease
 	})
 }
-
-// away returns the record of a webhook subscription that another process delivers to, where err says
-// that it is not live in this one; nil for none.
-func (a *admin) away(ctx context.Context, id string, err error) (*store.Subscription, error) {
-	if a.s.webhooks == nil || !errors.Is(err, events.ErrNotFound) || a.s.webhooks.Get(id) != nil {
-		return nil, nil
-	}
-	r, ok, err := a.s.webhooks.Store().Subscription(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	if !ok || subscriber.Lapsed(&r, a.s.webhooks.Now()) {
-		return nil, nil
-	}
-	return &r, nil
-}
-
-const (
-	// againTime is how long SendAgain waits for another process.
-	againTime = 10 * time.Second
-	// againEvery is how often it looks for the attempt.
-	againEvery = 50 * time.Millisecond
-)
-
-// sendAgainAway is SendAgain for a subscription that another process delivers to.
-func (a *admin) sendAgainAway(ctx context.Context, id, eventID string) (operator.Attempt, error) {
-	of := func(made []operator.Attempt) *operator.Attempt { // the latest
-		if i := slices.IndexFunc(made, func(m operator.Attempt) bool { return m.EventID == eventID }); i >= 0 {
-			return &made[i]
-		}
-		return nil
-	}
-	made, err := a.Attempts(ctx, id)
-	if err != nil {
-		return operator.Attempt{}, err
-	}
-	before := of(made)
-	if before == nil {
-		return operator.Attempt{}, fmt.Errorf("no delivery attempt of it is stored: %w", fault.NotFound("occurrence"))
-	}
-	if err := a.s.cluster.ask(ctx, orders.Order{Kind: orders.Again, Target: &operator.Target{ID: id}, EventID: eventID}); err != nil {
-		return operator.Attempt{}, err
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, againTime, errAgainTime)
-	defer cancel()
-	for {
-		select {
-		case <-ctx.Done():
-			return operator.Attempt{}, context.Cause(ctx)
-		case <-time.After(againEvery):
-		}
-		made, err := a.Attempts(ctx, id)
-		if err != nil && ctx.Err() == nil {
-			return operator.Attempt{}, err
-		}
-		if now := of(made); now != nil && now.At.After(before.At) {
-			return *now, nil
-		}
-	}
-}
-
-// errAgainTime says that another process was asked for an attempt and has not stored what came of it.
-var errAgainTime = fmt.Errorf("the delivering process recorded no attempt within %s", againTime)

@@ -13,8 +13,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/operate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -114,9 +116,9 @@ func (s *Server) admit(ctx context.Context, st *pushStream, head func() store.Po
 		return fault.ErrShuttingDown
 	}
 	s.running.Add(1)
-	s.streams[st] = struct{}{}
 	s.numbered++
 	st.number, st.since = s.numbered, time.Now()
+	s.streams[st.number] = st
 	s.mu.Unlock()
 	if err := s.members.join(ctx, st.sub, st.args); err != nil {
 		st.release(false)
@@ -158,8 +160,8 @@ func (st *pushStream) arguments() arguments {
 
 func (st *pushStream) signal() { st.wake.Ring() }
 
-// end ends the stream from the server's side; the first reason counts. nil: no terminated.
-func (st *pushStream) end(reason *events.Error) {
+// Terminate ends the stream from the server's side; the first reason counts. nil: no terminated.
+func (st *pushStream) Terminate(reason *events.Error) {
 	st.mu.Lock()
 	if st.ended {
 		st.mu.Unlock()
@@ -175,7 +177,7 @@ func (st *pushStream) end(reason *events.Error) {
 }
 
 // End implements [port.Stream].
-func (st *pushStream) End() { st.end(nil) }
+func (st *pushStream) End() { st.Terminate(nil) }
 
 func (st *pushStream) outcome() (ended bool, reason *events.Error) {
 	st.mu.Lock()
@@ -204,13 +206,62 @@ func (st *pushStream) release(joined bool) {
 			s.freeSlot(st.sub.Principal, st.et.name)
 		}
 		s.mu.Lock()
-		delete(s.streams, st)
+		delete(s.streams, st.number)
 		s.mu.Unlock()
 		if joined {
 			s.members.leave(st.sub, st.arguments())
 		}
 		s.running.Done()
 	})
+}
+
+// Info and what follows implement [operate.Stream], with Terminate.
+func (st *pushStream) Info() operator.Connection {
+	return operator.Connection{Subscription: st.sub.ID, Principal: st.sub.Principal, Event: st.sub.Event, Mode: st.sub.Mode, Since: st.since}
+}
+
+func (st *pushStream) Type() operate.EventType { return st.et }
+
+func (st *pushStream) Number() uint64 { return st.number }
+
+// Behind counts what is being written as not passed. It is nil before the stream runs, and for what reads no log.
+func (st *pushStream) Behind() *int64 {
+	st.mu.Lock()
+	running := st.running
+	st.mu.Unlock()
+	src, ok := st.source.(*logSource)
+	if !ok || !running {
+		return nil
+	}
+	passed := src.Passed()
+	if passed == 0 { // it does not wait
+		passed = store.Position(st.written.Load())
+	}
+	return behind(st.et.Head(), passed)
+}
+
+// behind is how many entries are between a position and the head.
+func behind(head, passed store.Position) *int64 {
+	n := max(int64(head)-int64(passed), 0)
+	return &n
+}
+
+func (st *pushStream) Raise(e *events.Error) {
+	st.mu.Lock()
+	st.raised = append(st.raised, e)
+	st.mu.Unlock()
+	st.signal()
+}
+
+func (st *pushStream) Refused(ctx context.Context) *events.Error {
+	return st.server.refused(ctx, st.sub.Principal, st.arguments())
+}
+
+// wrote notes what the stream has passed. It is for the goroutine that reads.
+func (st *pushStream) wrote() {
+	if src, ok := st.source.(*logSource); ok {
+		st.written.Store(uint64(src.Position()))
+	}
 }
 
 // logSource reads the type's own log.

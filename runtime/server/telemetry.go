@@ -161,7 +161,7 @@ func (m *metrics) observe(s *Server) (err error) {
 		streams, lag, pollers := map[string]int64{}, map[string]int64{}, map[string]int64{}
 		for _, st := range s.streamsOf(nil) {
 			streams[st.sub.Event]++
-			if n := st.behind(); n != nil {
+			if n := st.Behind(); n != nil {
 				lag[st.sub.Event] = max(lag[st.sub.Event], *n)
 			}
 		}

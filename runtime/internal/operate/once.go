@@ -1,4 +1,4 @@
-package server
+package operate
 
 import (
 	"bytes"
@@ -19,8 +19,8 @@ const (
 	maxOncePause = time.Second
 )
 
-func (a *admin) Once(ctx context.Context, key string, request []byte, do func() (outcome []byte, err error)) (outcome []byte, err error) {
-	actions := a.s.actions()
+func (a *Admin) Once(ctx context.Context, key string, request []byte, do func() (outcome []byte, err error)) (outcome []byte, err error) {
+	actions := a.actions()
 	hashedKey, hashed := sha256.Sum256([]byte(key)), sha256.Sum256(request)
 	name := hex.EncodeToString(hashedKey[:])
 	deadline := time.Now().Add(onceWait)
@@ -30,7 +30,7 @@ func (a *admin) Once(ctx context.Context, key string, request []byte, do func() 
 		case err != nil:
 			return nil, fmt.Errorf("server: remembering an operator's action: %w", err)
 		case fresh:
-			return a.s.doOnce(ctx, actions, name, do)
+			return a.doOnce(ctx, actions, name, do)
 		case !bytes.Equal(stands.Request, hashed[:]):
 			return nil, operator.ErrKeyReused
 		case stands.Outcome != nil:
@@ -47,19 +47,19 @@ func (a *admin) Once(ctx context.Context, key string, request []byte, do func() 
 }
 
 // doOnce is for who has claimed the action.
-func (s *Server) doOnce(ctx context.Context, actions engine.Actions, name string, do func() ([]byte, error)) ([]byte, error) {
+func (a *Admin) doOnce(ctx context.Context, actions engine.Actions, name string, do func() ([]byte, error)) ([]byte, error) {
 	outcome, err := do()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
 	defer cancel()
 	if err != nil {
 		if forgotten := actions.ForgetAction(ctx, name); forgotten != nil {
-			s.log.Internal(ctx, "forgetting an operator's action that failed", forgotten)
+			a.o.Log.Internal(ctx, "forgetting an operator's action that failed", forgotten)
 		}
 		return nil, err
 	}
 	// Without the outcome the next call of the key learns that this one has not ended: it is not done again.
 	if err := actions.FinishAction(ctx, name, outcome); err != nil {
-		s.log.Internal(ctx, "remembering what an operator's action came to", err)
+		a.o.Log.Internal(ctx, "remembering what an operator's action came to", err)
 	}
 	return outcome, nil
 }
@@ -68,9 +68,9 @@ func (s *Server) doOnce(ctx context.Context, actions engine.Actions, name string
 const storeTime = 10 * time.Second
 
 // actions remembers operators' actions.
-func (s *Server) actions() engine.Actions {
-	if kept, ok := s.options.Store.(engine.Actions); ok {
+func (a *Admin) actions() engine.Actions {
+	if kept, ok := a.o.Store.(engine.Actions); ok {
 		return kept
 	}
-	return &s.own
+	return &a.own
 }

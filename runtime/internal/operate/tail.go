@@ -1,7 +1,6 @@
-package server
+package operate
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -27,35 +26,32 @@ const (
 
 // A tail implements [operator.Tail].
 type tail struct {
-	s     *Server
+	a     *Admin
 	event string
-	at    map[*eventType]store.Position
+	at    map[EventType]store.Position
 	first int // with which event type the next look begins
 }
 
-func (a *admin) Tail(event string) (operator.Tail, error) {
-	t := &tail{s: a.s, event: event, at: map[*eventType]store.Position{}}
+func (a *Admin) Tail(event string) (operator.Tail, error) {
+	t := &tail{a: a, event: event, at: map[EventType]store.Position{}}
 	types := t.types()
 	if event != "" && len(types) == 0 {
 		return nil, fmt.Errorf("following %s: %w", event, fault.NotFound("event"))
 	}
 	for _, et := range types {
-		t.at[et] = et.topic.Head()
+		t.at[et] = et.Topic().Head()
 	}
 	return t, nil
 }
 
 // types are those that it follows, in order of their names.
-func (t *tail) types() (all []*eventType) {
-	t.s.mu.Lock()
-	for name, et := range t.s.types {
-		if et.topic != nil && (t.event == "" || t.event == name) {
-			all = append(all, et)
-		}
+func (t *tail) types() (all []EventType) {
+	if t.event == "" {
+		all = t.a.byName()
+	} else if et := t.a.o.Host.EventType(t.event); et != nil {
+		all = []EventType{et}
 	}
-	t.s.mu.Unlock()
-	slices.SortFunc(all, func(a, b *eventType) int { return cmp.Compare(a.name, b.name) })
-	return all
+	return slices.DeleteFunc(all, func(et EventType) bool { return et.Topic() == nil })
 }
 
 // Next implements [operator.Tail].
@@ -67,7 +63,7 @@ func (t *tail) Next(ctx context.Context) (found []operator.Occurrence, skipped i
 		select {
 		case <-ctx.Done():
 			return nil, 0, ctx.Err()
-		case <-t.s.closing:
+		case <-t.a.o.Closing:
 			return nil, 0, fmt.Errorf("following occurrences: %w", events.ErrClosed)
 		case <-time.After(tailEvery):
 		}
@@ -81,10 +77,10 @@ func (t *tail) look(ctx context.Context) (found []operator.Occurrence, skipped i
 			break
 		}
 		et := types[(t.first+i)%len(types)]
-		head := et.topic.Head()
+		head := et.Topic().Head()
 		at, ok := t.at[et]
 		if !ok { // registered since the tail began
-			at = head - min(head, store.Position(et.topic.Appended()))
+			at = head - min(head, store.Position(et.Topic().Appended()))
 		}
 		at = min(at, head) // a new epoch may begin lower
 		if head-at > tailBehind {
@@ -95,9 +91,9 @@ func (t *tail) look(ctx context.Context) (found []operator.Occurrence, skipped i
 		if at == head {
 			continue
 		}
-		b, err := et.topic.Read(ctx, at, tailBatch)
+		b, err := et.Topic().Read(ctx, at, tailBatch)
 		if err != nil {
-			return nil, 0, fmt.Errorf("following %s: %w", et.name, err)
+			return nil, 0, fmt.Errorf("following %s: %w", et.Name(), err)
 		}
 		for j := range b.Entries {
 			e := &b.Entries[j]
@@ -110,7 +106,7 @@ func (t *tail) look(ctx context.Context) (found []operator.Occurrence, skipped i
 			if topic.Sound(e) != nil {
 				data = nil // it would break the answer
 			}
-			found = append(found, operator.Occurrence{Event: et.name, EventID: e.EventID, Timestamp: e.Timestamp, Position: e.Position,
+			found = append(found, operator.Occurrence{Event: et.Name(), EventID: e.EventID, Timestamp: e.Timestamp, Position: e.Position,
 				Bytes: len(e.Data), Targeted: e.Targets != nil, Data: data})
 		}
 		if len(b.Entries) == 0 && b.Oldest > head { // evicted before they could be read

@@ -1,0 +1,128 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+)
+
+func (a *Admin) Attempts(ctx context.Context, id string) ([]operator.Attempt, error) {
+	if _, err := a.Get(ctx, id); err != nil {
+		return nil, err
+	}
+	if a.o.Attempts == nil {
+		return nil, nil
+	}
+	found, err := a.o.Attempts.Attempts(ctx, id, a.o.Kept)
+	if err != nil {
+		return nil, fmt.Errorf("reading the attempts of subscription %s: %w", id, err)
+	}
+	return found, nil
+}
+
+// latest returns the latest kept attempt at an occurrence; nil for none.
+func (a *Admin) latest(ctx context.Context, id, eventID string) (*operator.Attempt, error) {
+	made, err := a.Attempts(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(made, func(m operator.Attempt) bool { return m.EventID == eventID }); i >= 0 {
+		return &made[i], nil
+	}
+	return nil, nil
+}
+
+// known is latest for an occurrence that is to be sent again.
+func (a *Admin) known(ctx context.Context, id, eventID string) (*operator.Attempt, error) {
+	made, err := a.latest(ctx, id, eventID)
+	if err == nil && made == nil {
+		err = fmt.Errorf("no delivery attempt of it is stored: %w", fault.NotFound("occurrence"))
+	}
+	return made, err
+}
+
+func (a *Admin) SendAgain(ctx context.Context, id, eventID string) (operator.Attempt, error) {
+	h, unlock, err := a.lock(ctx, id)
+	if away, _ := a.away(ctx, id, err); away != nil {
+		return a.sendAgainAway(ctx, id, eventID)
+	}
+	if err != nil {
+		return operator.Attempt{}, err
+	}
+	unlock() // whatever ends it meanwhile is not held up by an endpoint
+	if err := a.o.Webhooks.Flush(ctx); err != nil {
+		return operator.Attempt{}, fmt.Errorf("storing attempts: %w", err)
+	}
+	made, err := a.known(ctx, id, eventID)
+	if err != nil {
+		return operator.Attempt{}, err
+	}
+	again, err := h.Handle.SendAgain(ctx, *made)
+	switch {
+	case errors.Is(err, delivery.ErrLost):
+		return operator.Attempt{}, fmt.Errorf("it is no longer in the log: %w", fault.NotFound("occurrence"))
+	case errors.Is(err, delivery.ErrClosed):
+		return operator.Attempt{}, fault.NotFound("subscription")
+	case errors.Is(err, delivery.ErrUnderWay):
+		return operator.Attempt{}, fmt.Errorf("%w: an attempt at this occurrence", operator.ErrUnderWay)
+	}
+	return again, err
+}
+
+const (
+	// againTime is how long SendAgain waits for another process.
+	againTime = 10 * time.Second
+	// againEvery is how often it looks for the attempt.
+	againEvery = 50 * time.Millisecond
+)
+
+// errAgainTime says that another process was asked for an attempt and has not stored what came of it.
+var errAgainTime = fmt.Errorf("the delivering process recorded no attempt within %s", againTime)
+
+// sendAgainAway is SendAgain for a subscription that another process delivers to.
+func (a *Admin) sendAgainAway(ctx context.Context, id, eventID string) (operator.Attempt, error) {
+	before, err := a.known(ctx, id, eventID)
+	if err != nil {
+		return operator.Attempt{}, err
+	}
+	if err := a.o.Processes.Ask(ctx, orders.Order{Kind: orders.Again, Target: &operator.Target{ID: id}, EventID: eventID}); err != nil {
+		return operator.Attempt{}, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, againTime, errAgainTime)
+	defer cancel()
+	for {
+		select {
+		case <-ctx.Done():
+			return operator.Attempt{}, context.Cause(ctx)
+		case <-time.After(againEvery):
+		}
+		now, err := a.latest(ctx, id, eventID)
+		if err != nil && ctx.Err() == nil {
+			return operator.Attempt{}, err
+		}
+		if now != nil && now.At.After(before.At) {
+			return *now, nil
+		}
+	}
+}
+
+// sendAgainHere makes an attempt for an operator who has asked another process.
+func (a *Admin) sendAgainHere(ctx context.Context, id, eventID string) {
+	_, err := a.SendAgain(ctx, id, eventID)
+	if errors.Is(err, operator.ErrUnderWay) {
+		return // the other one gets what that attempt comes to
+	}
+	if err == nil {
+		err = a.o.Webhooks.Flush(ctx) // the other one waits for it
+	}
+	if err != nil {
+		a.o.Log.Internal(ctx, "sending an occurrence again for another process", err)
+	}
+}

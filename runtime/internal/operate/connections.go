@@ -1,0 +1,86 @@
+package operate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+)
+
+// Prefixes of the ids of connections.
+const (
+	streamPrefix = "stream-"
+	pollPrefix   = "poll-"
+)
+
+func streamID(number uint64) string { return fmt.Sprintf(streamPrefix+"%016d", number) }
+
+// named describes a connection without what is asked of its log.
+func named(c Connection) operator.Connection {
+	i := c.Info()
+	if st, ok := c.(Stream); ok {
+		i.ID = streamID(st.Number())
+	} else {
+		i.ID = pollPrefix + i.Subscription
+	}
+	return i
+}
+
+// connected are all streams and pollers.
+func (a *Admin) connected() []Connection {
+	all := a.o.Host.Pollers()
+	for _, st := range a.o.Host.Streams() {
+		all = append(all, st)
+	}
+	return all
+}
+
+func (a *Admin) Connections() []operator.Connection {
+	var all []operator.Connection
+	for _, c := range a.connected() {
+		i := named(c)
+		i.Behind = c.Behind()
+		all = append(all, i)
+	}
+	slices.SortFunc(all, func(a, b operator.Connection) int { return cmp.Compare(a.ID, b.ID) })
+	return all
+}
+
+// connection is the stream or the poller of an id. No list is made.
+func (a *Admin) connection(id string) (Connection, error) {
+	if sub, ok := strings.CutPrefix(id, pollPrefix); ok {
+		if c := a.o.Host.Poller(sub); c != nil {
+			return c, nil
+		}
+	} else if n, err := strconv.ParseUint(strings.TrimPrefix(id, streamPrefix), 10, 64); err == nil && id == streamID(n) {
+		if st := a.o.Host.Stream(n); st != nil {
+			return st, nil
+		}
+	}
+	return nil, fault.NotFound("connection")
+}
+
+func (a *Admin) Connection(id string) (operator.Connection, error) {
+	c, err := a.connection(id)
+	if err != nil {
+		return operator.Connection{}, err
+	}
+	return named(c), nil
+}
+
+func (a *Admin) EndConnection(id string, e *events.Error) error {
+	if e == nil {
+		e = events.Forbidden("ended by an operator")
+	}
+	c, err := a.connection(id)
+	if err != nil {
+		return err
+	}
+	c.Terminate(e)
+	return nil
+}

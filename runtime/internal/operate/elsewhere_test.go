@@ -1,0 +1,334 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memcluster"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/polling/pollingtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/solo"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+)
+
+// pair makes the beds of two processes on one store, with an event type e. The owner delivers to its webhook
+// subscriptions; the other one knows them by their records. Both follow one control log, unless the owner is to be deaf.
+func pair(t *testing.T, deaf bool) (owner, other *bed, r *receiver, e *eventType) {
+	t.Helper()
+	r = receive(t)
+	st, c := memory.New(), memcluster.New()
+	records, err := solo.Open(t.Context(), st)
+	must(t, err)
+	follow := func(o setup, obeys bool) *bed {
+		var obeyer Obeyer
+		told := orders.Options{Store: c.Open(), Host: &obeyer, Now: time.Now, Refresh: func(context.Context) {}, Report: new(fault.Log)}
+		if !obeys {
+			told.Host = nil
+		}
+		obeyer.Log = orders.New(told)
+		o.store, o.records, o.processes, o.r = st, records, obeyer.Log, r
+		b := newBed(t, o)
+		told.Report.Logger = b.o.Log.Logger
+		obeyer.Admin = b.Admin
+		if obeys {
+			must(t, obeyer.Log.Follow(t.Context()))
+		}
+		t.Cleanup(obeyer.Log.Shutdown)
+		return b
+	}
+	owner = follow(setup{}, !deaf)
+	other = follow(setup{changed: func(id string, of engine.Shard) { owner.webhooks.Changed(id, of) }}, true)
+	shared := pollingtest.New(t, "e", true, false)
+	e = owner.register(shared, true)
+	other.register(shared, false)
+	return owner, other, r, e
+}
+
+// REP-13: what an operator asks of a process about a subscription that lives in another one is done there.
+func TestREP13Elsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		owner, other, r, e := pair(t, false)
+		ctx := t.Context()
+		id := other.subscribe("ann")
+		settle(time.Second)
+		first, err := other.Get(ctx, id)
+		if err != nil || first.Cursor == nil || first.Behind != nil {
+			t.Fatalf("by its record: %+v %v", first, err)
+		}
+		e.Emit(incident{ID: "1"})
+		settle(time.Second)
+		r.want(t, "delivered", "1")
+		must(t, other.Pause(ctx, id))
+		settle(time.Second)
+		e.Emit(incident{ID: "2"})
+		settle(time.Minute)
+		r.want(t, "paused")
+		must(t, other.Resume(ctx, id))
+		must(t, other.Unpause(ctx, id))
+		settle(time.Minute)
+		r.want(t, "unpaused", "2")
+		began := time.Now()
+		if made, err := other.SendAgain(ctx, id, "1"); err != nil || made.Number != 2 || made.EventID != "1" || time.Since(began) > 2*againEvery {
+			t.Errorf("%+v %v after %v", made, err, time.Since(began))
+		}
+		r.want(t, "sent again", "1")
+		missing(t, "an unknown occurrence", errorOf(other.SendAgain(ctx, id, "none")))
+		must(t, other.Replay(ctx, id, *first.Cursor))
+		settle(time.Minute)
+		if got := slices.Sorted(slices.Values(r.all())); !slices.Equal(got, []string{"1", "2"}) {
+			t.Errorf("replayed: %q", got)
+		}
+		if err := other.Replay(ctx, id, "nonsense"); !errors.Is(err, events.ErrInvalidParams) {
+			t.Errorf("a malformed cursor: %v", err)
+		}
+		if n, err := other.RaiseGap(ctx, operator.Target{ID: id}); n != 0 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+		settle(time.Second)
+		r.want(t, "the gap", "gap")
+		must(t, other.End(ctx, id, nil))
+		settle(time.Second)
+		r.want(t, "ended", `terminated {"reason":"access revoked"}`)
+		missing(t, "afterwards", other.End(ctx, id, nil))
+		if got := owner.log() + other.log(); got != "" {
+			t.Errorf("logged: %s", got)
+		}
+	})
+}
+
+// REP-13: who asked for an attempt learns that the delivering process has made none in time.
+func TestREP13NobodySendsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, other, r, e := pair(t, true)
+		id := other.subscribe("ann")
+		e.Emit(incident{ID: "1"})
+		settle(time.Minute)
+		r.want(t, "delivered", "1")
+		began := time.Now()
+		if _, err := other.SendAgain(t.Context(), id, "1"); !errors.Is(err, errAgainTime) || time.Since(began) != againTime {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := other.SendAgain(ctx, id, "1"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	})
+}
+
+// REP-13: a process that may have lost the subscription does what it was asked for and asks the next owner too.
+func TestREP13NotOursAnyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t, setup{r: receive(t)})
+		e := b.event("e", true)
+		id := b.subscribe("ann")
+		e.tenure.end()
+		must(t, b.Resume(t.Context(), id))
+		must(t, b.End(t.Context(), id, nil))
+		b.told.want(t, "asked", "ask resume "+id, "ask terminate "+id+` Forbidden{"reason":"access revoked"}`)
+	})
+}
+
+// An obeying is a bed that obeys what stands in a control log.
+type obeying struct {
+	*bed
+	*Obeyer
+}
+
+func obey(t *testing.T, o setup) obeying {
+	t.Helper()
+	b := newBed(t, o)
+	ob := &Obeyer{Admin: b.Admin}
+	l := orders.New(orders.Options{Store: memcluster.New().Open(), Host: ob, Now: time.Now, Refresh: func(context.Context) {}, Report: b.o.Log})
+	ob.Log = l
+	must(t, l.Follow(t.Context()))
+	t.Cleanup(l.Shutdown)
+	return obeying{b, ob}
+}
+
+// REP-13: every kind of order is done to what lives here, and to nothing that began after it. What lives elsewhere is no
+// error.
+func TestREP13Obey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := receive(t)
+		b := obey(t, setup{r: r})
+		e := b.event("e", true)
+		ctx := t.Context()
+		if names := b.Obeyer.EventTypes(); !slices.Equal(names, []string{"e"}) {
+			t.Errorf("event types %q", names)
+		}
+		do := func(o orders.Order) {
+			t.Helper()
+			if err := b.Do(ctx, o); err != nil {
+				t.Errorf("%+v: %v", o, err)
+			}
+			settle(time.Second)
+		}
+		now := func(o orders.Order) orders.Order { o.At = time.Now(); return o }
+		early := time.Now()
+		time.Sleep(time.Second)
+		id := b.subscribe("ann")
+		st, bobs := b.stream(e, "ann"), b.stream(e, "bob")
+		b.poller(e, "ann")
+		time.Sleep(time.Second)
+		target := operator.Target{ID: id}
+
+		do(orders.Order{Kind: "of a later build"})
+		do(orders.To(operator.Target{Event: "e"}, orders.Error, events.Upstream("maintenance")))
+		b.want(t, "an error", `ann hears: UpstreamError {"reason":"maintenance"}`, `bob hears: UpstreamError {"reason":"maintenance"}`)
+		do(orders.To(operator.Target{Event: "e"}, orders.Error, nil))
+		do(orders.To(operator.Target{ID: st.info.Subscription}, orders.Gap, nil))
+		if e.Head() != 1 {
+			t.Errorf("marked up to %d", e.Head())
+		}
+		do(orders.To(operator.Target{Event: "e"}, orders.Gap, nil)) // whoever was asked has marked it
+		if e.Head() != 1 {
+			t.Errorf("marked up to %d", e.Head())
+		}
+		b.want(t, "gaps", "ann hears: nothing", "ann hears: nothing", "bob hears: nothing")
+		r.want(t, "a gap of the type", "gap")
+		for _, kind := range []orders.Kind{orders.Error, orders.Gap, orders.Resume, orders.Replay, orders.Again, orders.Terminate} {
+			do(orders.To(operator.Target{ID: "sub_elsewhere"}, kind, events.Forbidden("no")))
+		}
+		b.want(t, "of another process's")
+
+		e.Emit(incident{ID: "1"})
+		settle(time.Second)
+		r.want(t, "delivered", "1")
+		do(now(orders.Order{Kind: orders.Again, Target: &target, EventID: "1"}))
+		r.want(t, "again", "1")
+		do(now(orders.Order{Kind: orders.Again, Target: &target, EventID: "none"}))
+		if got := b.log(); !strings.Contains(got, "sending an occurrence again for another process") {
+			t.Errorf("logged: %q", got)
+		}
+		r.on(refuse)
+		e.Emit(incident{ID: "2"})
+		settle(time.Second)
+		r.on(nil)
+		r.all()
+		do(now(orders.Order{Kind: orders.Resume, Target: &target}))
+		settle(time.Minute)
+		r.want(t, "resumed", "2")
+		if err := b.Do(ctx, now(orders.Order{Kind: orders.Replay, Target: &target, Cursor: "nonsense"})); !errors.Is(err, events.ErrInvalidParams) {
+			t.Errorf("a malformed cursor: %v", err)
+		}
+
+		// What began after an order is not meant.
+		for _, o := range []orders.Order{{Kind: orders.Revoke, Principal: "ann"}, orders.To(target, orders.Terminate, events.Forbidden("over"))} {
+			o.At = early
+			if n := b.Stop(o); n != 0 {
+				t.Errorf("%s stops %d", o.Kind, n)
+			}
+			if err := b.DoLive(ctx, o, anyWebhook); err != nil {
+				t.Error(err)
+			}
+			if o.At = time.Now(); b.Stop(o) != 1 {
+				t.Errorf("%s stops nothing", o.Kind)
+			}
+			if err := b.DoLive(ctx, o, func(*subscriber.Live) bool { return false }); err != nil {
+				t.Error(err)
+			}
+		}
+		late := orders.To(target, orders.Terminate, events.Forbidden("over"))
+		late.At = early
+		do(late)
+		if n := b.Stop(now(orders.Order{Kind: orders.Gap, Target: &target})); n != 0 {
+			t.Errorf("a gap stops %d", n)
+		}
+		if b.webhooks.Get(id) == nil {
+			t.Fatal("it is ended by an order of before")
+		}
+		do(now(orders.Order{Kind: orders.Recheck, Principal: "ann"}))
+		b.want(t, "nobody is refused")
+		do(now(orders.Order{Kind: orders.Visibility}))
+		b.want(t, "nothing is hidden", "list changed")
+		do(now(orders.Order{Kind: orders.Revoke, Principal: "ann", Names: []string{"e"}}))
+		b.want(t, "revoked", `push ann ends: Forbidden {"reason":"access revoked"}`, "poll ann ends: nothing")
+		r.want(t, "the webhook", `terminated {"reason":"access revoked"}`)
+		do(now(orders.To(operator.Target{ID: bobs.info.Subscription}, orders.Terminate, events.Forbidden("over"))))
+		b.want(t, "one stream", `push bob ends: Forbidden {"reason":"over"}`)
+		again := b.subscribe("ann")
+		time.Sleep(time.Second)
+		do(now(orders.To(operator.Target{ID: again}, orders.Terminate, events.Forbidden("over"))))
+		r.want(t, "one webhook", `terminated {"reason":"over"}`)
+	})
+}
+
+// REP-13: the termination of a type is read where it lasts; one that is not registered needs nothing.
+func TestREP13Recall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := obey(t, setup{r: receive(t)})
+		e := b.event("e", true)
+		b.stream(e, "ann")
+		must(t, b.Obeyer.Recall(t.Context(), "nope"))
+		b.told.closed["e"] = events.Forbidden("closed")
+		must(t, b.Do(t.Context(), orders.To(operator.Target{Event: "e"}, orders.Terminate, events.Forbidden("closed"))))
+		settle(time.Minute)
+		if e.Refuses() == nil {
+			t.Error("it is open")
+		}
+		b.want(t, "closed", `push ann ends: Forbidden {"reason":"closed"}`)
+		delete(b.told.closed, "e")
+		must(t, b.Do(t.Context(), orders.To(operator.Target{Event: "e"}, orders.Reopened, nil)))
+		settle(time.Minute)
+		if e.Refuses() != nil {
+			t.Error("it is closed")
+		}
+		b.told.fails = errTest
+		if err := b.Obeyer.Recall(t.Context(), "e"); !errors.Is(err, errTest) || !strings.HasPrefix(err.Error(), "reading whether it was terminated: ") {
+			t.Error(err)
+		}
+	})
+}
+
+// REP-13: what was missed for long is made up for: the hooks are asked again for all that is live, and records are
+// looked at again.
+func TestREP13RecheckAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := receive(t)
+		b := obey(t, setup{r: r})
+		e := b.event("e", true)
+		id := b.subscribe("ann")
+		for _, p := range []string{"ann", "bob", "eve"} {
+			b.stream(e, p)
+		}
+		b.refused["ann"] = events.Forbidden("no more")
+		b.hidden["bob"] = nil
+		b.RecheckAll(t.Context())
+		settle(time.Second)
+		b.want(t, "asked again", `push ann ends: Forbidden {"reason":"no more"}`, `push bob ends: NotFound {"kind":"event"}`, "list changed")
+		r.want(t, "the webhook", `terminated {"reason":"no more"}`)
+		must(t, b.Compare(t.Context()))
+		b.Changed(id, engine.Shard{Topic: "e"})
+	})
+}
+
+// REP-13: a process without webhooks has no orders for them to do.
+func TestREP13ObeyWithoutWebhooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := obey(t, setup{without: true})
+		e := b.event("e", false)
+		b.stream(e, "ann")
+		for _, kind := range []orders.Kind{orders.Revoke, orders.Resume, orders.Replay, orders.Again} {
+			o := orders.Order{Kind: kind, Principal: "ann", Target: &operator.Target{ID: "sub_x"}}
+			if err := b.Do(t.Context(), o); err != nil || b.Stop(o) != 0 {
+				t.Errorf("%s: %v", kind, err)
+			}
+		}
+		b.want(t, "revoked", `push ann ends: Forbidden {"reason":"access revoked"}`)
+		b.Changed("sub_x", engine.Shard{})
+		must(t, b.Compare(t.Context()))
+		b.RecheckAll(t.Context())
+		b.want(t, "asked again", "list changed")
+	})
+}

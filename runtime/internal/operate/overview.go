@@ -1,0 +1,80 @@
+package operate
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+)
+
+// byName are the registered event types in order of their names.
+func (a *Admin) byName() []EventType {
+	types := a.o.Host.EventTypes()
+	slices.SortFunc(types, func(a, b EventType) int { return cmp.Compare(a.Name(), b.Name()) })
+	return types
+}
+
+func (a *Admin) EventTypes() []operator.EventType {
+	all := []operator.EventType{}
+	index := map[string]int{}
+	for _, et := range a.byName() {
+		if i, ok := et.Describe(false); ok {
+			index[et.Name()] = len(all)
+			all = append(all, overview(et, i.EventType))
+		}
+	}
+	of := func(event string) *operator.EventType {
+		if i, ok := index[event]; ok {
+			return &all[i]
+		}
+		return new(operator.EventType) // removed meanwhile
+	}
+	for _, st := range a.o.Host.Streams() {
+		t := of(st.Type().Name())
+		t.Streams++
+		if n := st.Behind(); n != nil {
+			t.Behind = max(t.Behind, *n)
+		}
+	}
+	for _, c := range a.o.Host.Pollers() {
+		of(c.Type().Name()).Pollers++
+	}
+	if w := a.o.Webhooks; w != nil {
+		w.Each(anyWebhook, func(h *subscriber.Live) { of(h.Type.Name()).Webhooks++ })
+		for event, n := range w.Lag() {
+			t := of(event)
+			t.Behind = max(t.Behind, n)
+		}
+	}
+	return all
+}
+
+// overview adds what the log tells.
+func overview(et EventType, t operator.EventType) operator.EventType {
+	if log := et.Topic(); log != nil {
+		t.Oldest, t.Head = log.Bounds()
+		t.PerMinute = math.Round(10*log.PerMinute()) / 10
+	}
+	return t
+}
+
+func (a *Admin) EventType(name string) (operator.EventTypeInfo, error) {
+	et := a.o.Host.EventType(name)
+	if et == nil {
+		return operator.EventTypeInfo{}, fault.NotFound("event")
+	}
+	i, ok := et.Describe(true)
+	if !ok {
+		return operator.EventTypeInfo{}, fault.NotFound("event")
+	}
+	for _, t := range a.EventTypes() {
+		if t.Name == name {
+			i.EventType = t
+			return i, nil
+		}
+	}
+	return operator.EventTypeInfo{}, fault.NotFound("event")
+}

@@ -1,0 +1,123 @@
+package operate
+
+import (
+	"context"
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+)
+
+// concerns picks a principal's connections to the named event types, or to all where none are named.
+func concerns(c Connection, principal string, names []string) bool {
+	i := c.Info()
+	return i.Principal == principal && (len(names) == 0 || slices.Contains(names, i.Event))
+}
+
+func (a *Admin) RevokePrincipal(ctx context.Context, principal string, names ...string) (int, error) {
+	ids := map[string]bool{}
+	for _, c := range a.connected() {
+		if concerns(c, principal, names) {
+			ids[c.Info().Subscription] = true
+		}
+	}
+	if w := a.o.Webhooks; w != nil {
+		w.Each(subscriber.OfPrincipal(principal, names), func(h *subscriber.Live) { ids[h.ID] = true })
+	}
+	return len(ids), a.Revoke(ctx, principal, names)
+}
+
+// Revoke ends the principal's live subscriptions, in all processes (AUTH-2).
+func (a *Admin) Revoke(ctx context.Context, principal string, names []string) error {
+	a.revokeConnected(ctx, principal, names)
+	a.revokeWebhooks(ctx, subscriber.OfPrincipal(principal, names))
+	return wrapped("revoking", a.o.Processes.Tell(ctx, orders.Order{Kind: orders.Revoke, Principal: principal, Names: names}))
+}
+
+func (a *Admin) revokeConnected(ctx context.Context, principal string, names []string) {
+	for _, st := range a.o.Host.Streams() {
+		if !concerns(st, principal, names) {
+			continue
+		}
+		e := st.Refused(ctx)
+		if e == nil {
+			e = orders.Revoked()
+		}
+		st.Terminate(e)
+	}
+	for _, c := range a.o.Host.Pollers() {
+		if concerns(c, principal, names) {
+			c.Terminate(nil)
+		}
+	}
+}
+
+// revokeWebhooks ends the webhook subscriptions that which picks.
+func (a *Admin) revokeWebhooks(ctx context.Context, which func(*subscriber.Live) bool) {
+	w := a.o.Webhooks
+	if w == nil {
+		return
+	}
+	w.Each(which, func(h *subscriber.Live) {
+		e := a.o.Host.Refused(ctx, h.Principal, h.Arguments())
+		if e == nil {
+			e = orders.Revoked()
+		}
+		w.End(h, e)
+	})
+}
+
+// Reauthorize asks the author's hooks again for the principal's live subscriptions, in all processes (AUTH-2).
+func (a *Admin) Reauthorize(ctx context.Context, principal string, names []string) error {
+	a.reauthorize(ctx, principal, names)
+	return wrapped("checking again", a.o.Processes.Tell(ctx, orders.Order{Kind: orders.Recheck, Principal: principal, Names: names}))
+}
+
+func (a *Admin) reauthorize(ctx context.Context, principal string, names []string) {
+	a.recheck(ctx, func(st Stream) bool { return concerns(st, principal, names) }, subscriber.OfPrincipal(principal, names))
+}
+
+// recheck asks the author's hooks again for what is picked, and ends what they refuse.
+func (a *Admin) recheck(ctx context.Context, pick func(Stream) bool, which func(*subscriber.Live) bool) {
+	for _, st := range a.o.Host.Streams() {
+		if !pick(st) {
+			continue
+		}
+		if e := st.Refused(ctx); e != nil {
+			st.Terminate(e)
+		}
+	}
+	if w := a.o.Webhooks; w != nil {
+		w.Each(which, func(h *subscriber.Live) { w.Recheck(ctx, h) })
+	}
+}
+
+// RefreshVisibility asks the Visible hook again for all that is live, in all processes (LIST-4).
+func (a *Admin) RefreshVisibility(ctx context.Context) error {
+	a.refreshVisibility(ctx)
+	return wrapped("refreshing what is visible", a.o.Processes.Tell(ctx, orders.Order{Kind: orders.Visibility}))
+}
+
+func (a *Admin) refreshVisibility(ctx context.Context) {
+	hidden := func(principal, event string) bool {
+		ok, err := a.o.Host.Visible(ctx, principal, event)
+		if err != nil {
+			a.o.Log.Internal(ctx, "asking Visible again", err)
+		}
+		return err == nil && !ok
+	}
+	for _, st := range a.o.Host.Streams() {
+		if i := st.Info(); hidden(i.Principal, i.Event) {
+			st.Terminate(fault.NotFound("event"))
+		}
+	}
+	if w := a.o.Webhooks; w != nil {
+		w.Each(anyWebhook, func(h *subscriber.Live) {
+			if hidden(h.Principal, h.Type.Name()) {
+				w.End(h, fault.NotFound("event"))
+			}
+		})
+	}
+	a.o.Host.ListChanged()
+}

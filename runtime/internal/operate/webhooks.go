@@ -1,0 +1,268 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
+)
+
+var errNoWebhooks = errors.New("server: webhooks are not configured")
+
+// idOf is the derived id, or an error about the arguments.
+func idOf(k operator.SubscriptionKey) (string, error) {
+	canonical, err := wire.Canonical(k.Arguments)
+	if err != nil {
+		return "", fault.InvalidArguments(err)
+	}
+	return wire.SubscriptionID(wire.ModeWebhook, k.Principal, k.URL, k.Event, canonical), nil
+}
+
+// info describes a record together with what its live subscription knows better.
+func (a *Admin) info(r *store.Subscription) operator.WebhookInfo {
+	i := operator.WebhookInfo{ID: r.ID, Principal: r.Principal, Event: r.Event, Arguments: r.Arguments, URL: r.URL, State: operator.StateActive,
+		CreatedAt: r.CreatedAt, RefreshedAt: r.RefreshedAt, ExpiresAt: r.ExpiresAt, Truncated: r.Truncated,
+		LastDeliveryAt: r.Health.LastDeliveryAt, LastError: r.Health.LastError, FailedSince: r.Health.FailedSince}
+	suspended := r.Health.Suspended
+	if h := a.o.Webhooks.Get(r.ID); h != nil && h.Generation == r.Generation {
+		status := h.Handle.Status()
+		i.Cursor, i.LastDeliveryAt, i.LastError = h.Handle.Watermark(), status.LastDeliveryAt, string(status.LastError)
+		i.FailedSince, i.Throttled = status.FailedSince, status.Throttled
+		i.Behind = h.Behind()
+		suspended = !status.Active && !status.Paused
+	}
+	switch {
+	case subscriber.Lapsed(r, a.o.Webhooks.Now()):
+		i.State = operator.StateAbsent
+	case !r.PausedAt.IsZero():
+		i.State = operator.StatePaused
+	case suspended:
+		i.State = operator.StateSuspended
+	}
+	return i
+}
+
+func (a *Admin) List(ctx context.Context, after string, limit int) ([]operator.WebhookInfo, error) {
+	w := a.o.Webhooks
+	if w == nil {
+		return nil, nil
+	}
+	page, err := w.Store().Subscriptions(ctx, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("listing webhook subscriptions: %w", err)
+	}
+	infos := make([]operator.WebhookInfo, len(page))
+	for i := range page {
+		infos[i] = a.info(&page[i])
+	}
+	return infos, nil
+}
+
+func (a *Admin) Get(ctx context.Context, id string) (operator.WebhookInfo, error) {
+	w := a.o.Webhooks
+	if w == nil {
+		return operator.WebhookInfo{}, fault.NotFound("subscription")
+	}
+	r, ok, err := w.Store().Subscription(ctx, id)
+	if err != nil {
+		return operator.WebhookInfo{}, fmt.Errorf("reading webhook subscription %s: %w", id, err)
+	}
+	if !ok || subscriber.Lapsed(&r, w.Now()) {
+		return operator.WebhookInfo{}, fault.NotFound("subscription")
+	}
+	i := a.info(&r)
+	if i.Cursor == nil && w.Get(id) == nil {
+		i.Cursor = w.Describe(ctx, &r)
+	}
+	return i, nil
+}
+
+func (a *Admin) Lookup(ctx context.Context, k operator.SubscriptionKey) (operator.WebhookInfo, error) {
+	id, err := idOf(k)
+	if err != nil {
+		return operator.WebhookInfo{}, err
+	}
+	return a.Get(ctx, id)
+}
+
+func (a *Admin) State(ctx context.Context, id string) (operator.State, error) {
+	i, err := a.Get(ctx, id)
+	if errors.Is(err, events.ErrNotFound) {
+		return operator.StateAbsent, nil
+	}
+	return i.State, err
+}
+
+func (a *Admin) Failing(ctx context.Context, limit int) (found []operator.WebhookInfo, total int, err error) {
+	if a.o.Webhooks == nil {
+		return nil, 0, nil
+	}
+	ids, total := a.o.Webhooks.Failing(limit)
+	slices.Sort(ids)
+	for _, id := range ids {
+		i, err := a.Get(ctx, id)
+		switch {
+		case errors.Is(err, events.ErrNotFound): // it ended meanwhile
+		case err != nil:
+			return nil, 0, err
+		default:
+			found = append(found, i)
+		}
+	}
+	return found, total, nil
+}
+
+// lock returns the live subscription of an id, which nobody else begins, refreshes or ends by
+// request until unlock.
+func (a *Admin) lock(ctx context.Context, id string) (h *subscriber.Live, unlock func(), err error) {
+	if a.o.Webhooks == nil {
+		return nil, nil, fault.NotFound("subscription")
+	}
+	return a.o.Webhooks.Lock(ctx, id)
+}
+
+// away returns the record of a webhook subscription that another process delivers to, where err says
+// that it is not live in this one; nil for none.
+func (a *Admin) away(ctx context.Context, id string, err error) (*store.Subscription, error) {
+	w := a.o.Webhooks
+	if w == nil || !errors.Is(err, events.ErrNotFound) || w.Get(id) != nil {
+		return nil, nil
+	}
+	r, ok, err := w.Store().Subscription(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if !ok || subscriber.Lapsed(&r, w.Now()) {
+		return nil, nil
+	}
+	return &r, nil
+}
+
+// doOrAsk does an order to the live subscription that it is about, and asks for it where another process delivers to that
+// one, or may do so by now.
+func (a *Admin) doOrAsk(ctx context.Context, o orders.Order, do func(*subscriber.Live)) error {
+	h, unlock, err := a.lock(ctx, o.Of())
+	if away, _ := a.away(ctx, o.Of(), err); away != nil {
+		return a.o.Processes.Ask(ctx, o)
+	}
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if do(h); !h.Ours() {
+		return a.o.Processes.Ask(ctx, o)
+	}
+	return nil
+}
+
+func (a *Admin) Resume(ctx context.Context, id string) error {
+	return a.doOrAsk(ctx, orders.To(operator.Target{ID: id}, orders.Resume, nil), func(h *subscriber.Live) { h.Handle.Resume() })
+}
+
+func (a *Admin) End(ctx context.Context, id string, e *events.Error) error {
+	if e == nil {
+		e = orders.Revoked()
+	}
+	return a.doOrAsk(ctx, orders.To(operator.Target{ID: id}, orders.Terminate, e), func(h *subscriber.Live) { a.o.Webhooks.End(h, e) })
+}
+
+func (a *Admin) Replay(ctx context.Context, id, cursor string) error {
+	w := a.o.Webhooks
+	if w == nil {
+		return fault.NotFound("subscription")
+	}
+	err := w.Replay(ctx, id, cursor)
+	if r, awayErr := a.away(ctx, id, err); r != nil || awayErr != nil {
+		if err = awayErr; err == nil {
+			err = w.CheckReplay(ctx, r, cursor)
+		}
+		if err == nil {
+			err = a.o.Processes.Ask(ctx, orders.Order{Kind: orders.Replay, Target: &operator.Target{ID: id}, Cursor: cursor})
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("replaying webhook subscription %s: %w", id, err)
+	}
+	return nil
+}
+
+func (a *Admin) Pause(ctx context.Context, id string) error { return a.setPaused(ctx, id, true) }
+
+func (a *Admin) Unpause(ctx context.Context, id string) error { return a.setPaused(ctx, id, false) }
+
+func (a *Admin) setPaused(ctx context.Context, id string, paused bool) error {
+	if a.o.Webhooks == nil {
+		return fault.NotFound("subscription")
+	}
+	return a.o.Webhooks.SetPaused(ctx, id, paused)
+}
+
+func (a *Admin) AllowOrigin(origin string) (revoke func(), err error) {
+	if a.o.Webhooks == nil {
+		return nil, errNoWebhooks
+	}
+	return a.o.Webhooks.Guard().AllowOrigin(origin)
+}
+
+func (a *Admin) Subscribe(ctx context.Context, r operator.SubscribeRequest) (id string, err error) {
+	w := a.o.Webhooks
+	if w == nil {
+		return "", errNoWebhooks
+	}
+	fail := func(err error) (string, error) {
+		return "", fmt.Errorf("registering a webhook subscription to %s: %w", r.Event, err)
+	}
+	et := a.o.Host.EventType(r.Event)
+	if et == nil {
+		return fail(fault.NotFound("event"))
+	}
+	d := et.Current()
+	if d == nil {
+		return fail(fault.NotFound("event"))
+	}
+	if !d.Webhooks() {
+		return fail(fault.UnsupportedMode(wire.ModeWebhook))
+	}
+	if r.Principal == "" {
+		return fail(errors.New("it has no principal"))
+	}
+	q := &subscriber.Request{Type: et, RawURL: r.URL, Dialect: a.o.Dialect, Replay: topic.Replay{Cursor: r.Cursor}, Head: et.Head(),
+		Forever: r.TTL < 0, Secret: webhook.NewSecret()}
+	if r.TTL > 0 {
+		ms := r.TTL.Milliseconds()
+		q.TTLMs = &ms
+	}
+	args, err := d.Kernel().Parse(r.Arguments)
+	if err != nil {
+		return fail(err)
+	}
+	q.Args = subscriber.Arguments{Arguments: args, Def: d}
+	if q.URL, err = w.Guard().ParseURL(r.URL); err != nil {
+		return fail(err)
+	}
+	if r.Secret != "" {
+		if q.Secret, err = webhook.ParseSecret(r.Secret); err != nil {
+			return fail(err)
+		}
+	}
+	q.Sub = subscriber.IdentityOf(r.Principal, r.URL, q.Args)
+	if err := w.Store().PutVerification(ctx, store.Verification{Principal: r.Principal, URL: r.URL, Method: verify.ByRecord, At: w.Now()}); err != nil {
+		return fail(err)
+	}
+	if _, err := w.Subscribe(hook.WithPrincipal(ctx, r.Principal), q); err != nil {
+		return fail(err)
+	}
+	return q.Sub.ID, nil
+}
