@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -20,6 +21,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/experimental/tasksource/tasksourceclient"
 	"github.com/mcpe-gen/mcpe-gen/runtime/experimental/tasksource/tasksourceserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
@@ -38,10 +40,14 @@ type desk struct {
 	es       *server.Server
 	resolved *assistant.IncidentResolvedEmitter
 	over     atomic.Bool // the task has ended
+	ctx      context.Context
+	cancel   context.CancelFunc
+	runs     sync.WaitGroup
 }
 
 func newDesk(o server.Options) (*desk, error) {
 	d := &desk{srv: mcp.NewServer(&mcp.Implementation{Name: "desk", Version: "1"}, nil)}
+	d.ctx, d.cancel = context.WithCancel(context.Background())
 	var err error
 	if d.es, err = server.New(d.srv, o); err != nil {
 		return nil, err
@@ -87,8 +93,14 @@ func (d *desk) end() error {
 
 func (d *desk) dial(context.Context) (mcp.Transport, error) {
 	ct, st := mcp.NewInMemoryTransports()
-	go transport.Run(context.Background(), d.es, st)
+	d.runs.Go(func() { _ = transport.Run(d.ctx, d.es, st) })
 	return ct, nil
+}
+
+func (d *desk) stop() {
+	d.es.Shutdown(context.Background())
+	d.cancel()
+	d.runs.Wait()
 }
 
 // resolve calls the tool.
@@ -113,7 +125,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer d.es.Shutdown(ctx)
+	defer d.stop()
 	c, err := client.Connect(ctx, client.Dial(d.dial), client.Options{})
 	if err != nil {
 		fmt.Println(err)
@@ -156,7 +168,7 @@ func TestTask(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					defer d.es.Shutdown(context.Background())
+					defer d.stop()
 					c, err := client.Connect(t.Context(), client.Dial(d.dial), client.Options{ProtocolVersion: version, Mode: mode})
 					if err != nil {
 						t.Fatal(err)
@@ -167,13 +179,15 @@ func TestTask(t *testing.T) {
 							t.Fatal(err)
 						}
 					}
+					ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+					defer cancel()
 					emit("inc-1") // before the task
 					source, err := resolve(t.Context(), c.Session())
 					if err != nil || source == nil || string(source.Input) != `{"incidentId":"inc-1"}` || source.InitialCursor == "" {
 						t.Fatalf("%+v, %v", source, err)
 					}
 					emit("inc-1", "inc-2", "inc-1")
-					sub, err := tasksourceclient.Subscribe(t.Context(), c, source, assistant.IncidentResolvedEventName, assistant.SubscribeIncidentResolved)
+					sub, err := tasksourceclient.Subscribe(ctx, c, source, assistant.IncidentResolvedEventName, assistant.SubscribeIncidentResolved)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -214,14 +228,16 @@ func TestSubscribe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer d.es.Shutdown(context.Background())
-		c, err := client.Connect(t.Context(), client.Dial(d.dial), client.Options{})
+		defer d.stop()
+		c, err := client.Connect(t.Context(), client.Dial(d.dial), client.Options{Cursors: memory.NewCursors()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
 		subscribe := func(s *tasksource.Source, o ...client.SubscribeOption) (*assistant.IncidentResolvedSubscription, error) {
-			return tasksourceclient.Subscribe(t.Context(), c, s, assistant.IncidentResolvedEventName, assistant.SubscribeIncidentResolved, o...)
+			return tasksourceclient.Subscribe(ctx, c, s, assistant.IncidentResolvedEventName, assistant.SubscribeIncidentResolved, o...)
 		}
 		if sub, err := subscribe(&tasksource.Source{Name: "incident.created", Input: json.RawMessage(`{}`)}); err == nil || sub != nil || len(c.Subscriptions()) != 0 {
 			t.Errorf("another event type: %v, %v", sub, err)
@@ -233,34 +249,34 @@ func TestSubscribe(t *testing.T) {
 		if err := d.emit("inc-1"); err != nil {
 			t.Fatal(err)
 		}
-		next := func(sub *assistant.IncidentResolvedSubscription) (cursor string) {
+		next := func(sub *assistant.IncidentResolvedSubscription) (id string) {
 			for ev, err := range sub.Events() {
 				if err != nil {
 					t.Fatal(err)
 				}
-				cursor = ev.Cursor
+				id = ev.ID
 				break
 			}
 			sub.Close()
-			return cursor
+			return id
 		}
-		sub, err := subscribe(source, client.WithMode(events.ModePush))
+		sub, err := subscribe(source, client.WithMode(events.ModePoll))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if sub.Subscription().Mode() != events.ModePush {
+		if sub.Subscription().Mode() != events.ModePoll {
 			t.Errorf("mode %s", sub.Subscription().Mode())
 		}
 		first := next(sub)
 		source.InitialCursor = ""
-		if sub, err = subscribe(source, client.WithMode(events.ModePush)); err != nil {
+		if sub, err = subscribe(source); err != nil {
 			t.Fatal(err)
 		}
 		if err := d.emit("inc-1"); err != nil {
 			t.Fatal(err)
 		}
 		if second := next(sub); second == "" || second == first {
-			t.Errorf("begins at %q, not now", second)
+			t.Errorf("begins with %q, not now", second)
 		}
 	})
 }
@@ -272,7 +288,7 @@ func TestBegin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer d.es.Shutdown(context.Background())
+		defer d.stop()
 		type result struct {
 			s   *tasksource.Source
 			err error
