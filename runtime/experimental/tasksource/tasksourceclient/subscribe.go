@@ -14,7 +14,7 @@ import (
 //
 //	sub, err := tasksourceclient.Subscribe(ctx, c, source, builds.BuildProgressEventName, builds.SubscribeBuildProgress)
 //
-// The subscription begins at the source's cursor, whatever a store holds; o may say otherwise. The server
+// The subscription begins at the source's cursor, whatever a store holds. The server
 // ends it when the task has ended: its iteration ends with a [client.TerminatedError] then, and tasks/get
 // tells how the task ended. See TASK-2.
 func Subscribe[A, S any](ctx context.Context, c *client.Client, s *tasksource.Source, event string,
