@@ -15,6 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memcluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/solo"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
@@ -28,7 +29,12 @@ func TestREP6ProcessesShareTheWork(t *testing.T) {
 		a, b := join(t, c.Open(), nil), join(t, c.Open(), nil)
 		a.register("e", "string")
 		b.register("e", "string")
+		a.add("poll only", &definition{fingerprint: "string", unhooked: true})
+		a.want("nothing waits to be restored", "restored e", "restored poll only")
 		settle(10 * time.Second)
+		if n := a.owns("poll only"); n != 0 {
+			t.Errorf("%d shards of a type without webhooks", n)
+		}
 		left := b.owns("e")
 		if a.owns("e")+left != Shards || a.owns("e") < Shards/2-2 || left < Shards/2-2 {
 			t.Errorf("%d and %d shards", a.owns("e"), left)
@@ -137,6 +143,36 @@ func TestREP11Changed(t *testing.T) {
 		}
 	})
 }
+
+// REP-8, REP-11: an attempt begins while the tenure lasts and it is known up to a moment ago what the others have done.
+func TestREP11Deaf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memcluster.New().Open()
+		p := join(t, st, nil)
+		_, of, err := p.Records(t.Context())
+		must(t, err)
+		lasts, over := of.May(solo.NewTenure(t.Context(), "e")), of.May(ended{})
+		settle(time.Second)
+		if !lasts() || over() {
+			t.Error("a tenure that lasts may not deliver, or one that is over may")
+		}
+		st.Inject(memcluster.Faults{Fail: func(op string) error {
+			if strings.HasSuffix(op, engine.ControlLog) {
+				return errTest
+			}
+			return nil
+		}})
+		settle(10 * time.Second)
+		if lasts() {
+			t.Error("a deaf process may deliver")
+		}
+	})
+}
+
+// An ended tenure is over.
+type ended struct{ solo.Tenure }
+
+func (ended) Valid() bool { return false }
 
 // A drifting store's time goes away from that of its processes.
 type drifting struct {
@@ -342,6 +378,15 @@ func TestREP16Obsolete(t *testing.T) {
 		check("it may be restarted")
 		settle(after)
 		check("it was not", "number", "boolean")
+		own := p.register("g", "number")
+		for i, f := range []string{"number", "string"} {
+			must(t, st.AddSchema(t.Context(), "g", version(f), i))
+		}
+		settle(5 * time.Second)
+		own.def.Store(&definition{kernel: own.def.Load().kernel, fingerprint: "string"})
+		if got := ends("g", "number"); got == "" {
+			t.Error("what only this process had before goes on")
+		}
 		if got := ends("unknown", "number"); got != "" {
 			t.Errorf("a type that is not registered: %s", got)
 		}

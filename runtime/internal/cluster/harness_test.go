@@ -99,7 +99,13 @@ func (p *process) end() {
 // register registers an event type with schemas, whose log is the store's.
 func (p *process) register(name, fingerprint string) *eventType {
 	p.t.Helper()
-	e, d := &eventType{name: name}, &definition{kernel: pollingtest.New(p.t, name, false, false).Kernel(), fingerprint: fingerprint}
+	return p.add(name, &definition{fingerprint: fingerprint})
+}
+
+func (p *process) add(name string, d *definition) *eventType {
+	p.t.Helper()
+	d.kernel = pollingtest.New(p.t, name, false, false).Kernel()
+	e := &eventType{name: name}
 	e.def.Store(d)
 	var err error
 	e.log, err = topic.Open(d.kernel, topic.Options{Slots: 64, Kept: topic.Kept{MaxCount: math.MaxInt}, Open: func(appended func([]store.Entry)) (store.EventLog, error) {
@@ -272,11 +278,12 @@ func (e *eventType) Current() subscriber.Definition {
 type definition struct {
 	kernel      *topic.Type
 	fingerprint string
+	unhooked    bool
 }
 
 func (d *definition) Kernel() *topic.Type { return d.kernel }
 func (d *definition) Check() *feed.Check  { return nil }
-func (d *definition) Webhooks() bool      { return true }
+func (d *definition) Webhooks() bool      { return !d.unhooked }
 func (d *definition) Changed() string     { return "" }
 func (d *definition) Fingerprint() string { return d.fingerprint }
 
