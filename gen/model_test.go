@@ -314,7 +314,7 @@ schemas:
 		"when":     `{"kind":"string","format":"date-time"}`,
 		"id":       `{"kind":"string","format":"uuid"}`,
 		"untagged": `{"kind":"union","variants":[{"type":{"kind":"string"}},{"type":{"kind":"ref","ref":"ThingDonePayloadUntagged2"}}]}`,
-		"variants": `[{"tags":["a"],"type":{"kind":"ref","ref":"A"}},{"tags":["b"],"type":{"kind":"ref","ref":"B"}}]`,
+		"variants": `[{"tags":["a"],"title":"A","type":{"kind":"ref","ref":"A"}},{"tags":["b"],"title":"B","type":{"kind":"ref","ref":"B"}}]`,
 		"bounds":   `{"kind":"string","pattern":"^u","minLength":2}`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
