@@ -19,7 +19,7 @@ import (
 var rooms = []string{
 	"transport", "mcpe", "mcpc", "conversation",
 	"server",
-	"internal/operate",
+	"internal/cluster", "internal/operate",
 	"internal/orders", "internal/solo",
 	"internal/subscriber",
 	"internal/waittool", "internal/polling", "internal/history",

@@ -18,8 +18,21 @@ import (
 
 // What adapters stand on is not in this package's API: they reach it by package carry.
 func init() {
-	carry.Via = func(c carry.Carrier) any {
-		return SubscribeOption(func(o *subscribeOptions) { o.carrier = c })
+	carry.Via = func(c func() carry.Carrier) any {
+		return SubscribeOption(func(o *subscribeOptions) { o.carrier = c() })
+	}
+	carry.Iterate = func(s any, yield func(v any, err error) bool) {
+		s.(*Subscription).core.each(func(it item, err error) bool {
+			switch {
+			case err != nil:
+				return yield(nil, err)
+			case it.carried != nil:
+				return yield(it.carried.value, nil)
+			case it.gap != nil:
+				return yield(nil, it.gap)
+			}
+			return yield(nil, it.note)
+		})
 	}
 	carry.Of = func(c any) carry.Client { return inside{c.(*Client)} }
 	carry.Repeatable = repeatable
@@ -54,6 +67,18 @@ func (in *intake) Over() bool { return in.s.ctx.Err() != nil }
 func (in *intake) Take(ctx context.Context, o wire.Occurrence) error {
 	in.s.progress()
 	return in.s.take(ctx, &o, o.Cursor)
+}
+
+func (in *intake) Allowed(ctx context.Context, o wire.Occurrence) bool {
+	in.s.progress()
+	in.s.mu.Lock()
+	in.s.status.Received++
+	in.s.mu.Unlock()
+	return in.s.allowed(ctx, &o)
+}
+
+func (in *intake) Put(ctx context.Context, v any, size int64) error {
+	return in.s.inbox.put(ctx, item{carried: &carried{v, size}})
 }
 
 func (in *intake) Gap(ctx context.Context) error { return in.s.gap(ctx, nil) }
@@ -157,6 +182,14 @@ func (o *observers) closing() {
 		wg.Go(f)
 	}
 	wg.Wait()
+}
+
+func (in inside) Subscribe(ctx context.Context, about string, c carry.Carrier) (any, error) {
+	s, err := in.c.subscribe(ctx, about, "", nil, []SubscribeOption{func(o *subscribeOptions) { o.carrier, o.foreign = c, true }})
+	if err != nil {
+		return nil, err
+	}
+	return &Subscription{s}, nil
 }
 
 func (in inside) Live(ctx context.Context) (cs *mcp.ClientSession, stateless bool, err error) {

@@ -23,7 +23,7 @@ import (
 const uninitializedBody = `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Server not initialized"},"id":null}`
 
 // CLI-4: servers of other languages answer a session that they lost by a restart with 400. One fresh
-// handshake overcomes it; a second 400 is final. httpTap.translate and subscription.decide carry it.
+// handshake overcomes it; a second 400 is final. httpTap.translate and standing.next carry it.
 func TestCLI4RestartAnsweredBy400(t *testing.T) {
 	for _, restarts := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

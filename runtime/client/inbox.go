@@ -8,12 +8,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// An item is what a subscription hands to the application, or, with neither occurrence nor gap nor
-// note, only the news that its cursor advanced.
+// An item is what a subscription hands to the application, or, where it shows nothing, only the news
+// that its cursor advanced.
 type item struct {
 	occurrence *wire.Occurrence
 	gap        *GapError
 	note       error
+	carried    *carried
 	// cursor is the position reached once this item is done; nil when no position is known there.
 	cursor *string
 	// sequence is the last place in the received store that is done with it; 0 for none.
@@ -27,6 +28,9 @@ func (i *item) size() int64 {
 	if o := i.occurrence; o != nil {
 		return int64(len(o.Data) + len(o.Meta))
 	}
+	if i.carried != nil {
+		return i.carried.size
+	}
 	var bad *PayloadError
 	if errors.As(i.note, &bad) {
 		return int64(len(bad.Occurrence.Raw) + len(bad.Occurrence.Meta))
@@ -34,7 +38,15 @@ func (i *item) size() int64 {
 	return 0
 }
 
-func (i *item) shown() bool { return i.occurrence != nil || i.gap != nil || i.note != nil }
+func (i *item) shown() bool {
+	return i.occurrence != nil || i.gap != nil || i.note != nil || i.carried != nil
+}
+
+// A carried item is one that only the carrier of the subscription can read.
+type carried struct {
+	value any
+	size  int64
+}
 
 // An inbox is the bounded queue between a subscription's loop and its iterator.
 type inbox struct {

@@ -31,6 +31,7 @@ type subscribeOptions struct {
 	// coalescing is not nil where events are joined; it has one element at most.
 	coalescing []Coalescing
 	carrier    carry.Carrier // nil: events/*
+	foreign    bool          // nothing but the carrier knows what is received: there is no event type and no cursor
 	// Of Consume: where the cursor and what else it keeps go, and who is woken when there is something to save.
 	store   store.CursorStore // nil: that of the client
 	changed chan struct{}
@@ -236,6 +237,9 @@ func (c *Client) add(s *subscription) error {
 
 // restore finds where to start.
 func (s *subscription) restore(ctx context.Context) error {
+	if s.opts.foreign {
+		return nil
+	}
 	s.ledger.changed = s.opts.changed
 	if s.ledger.store = s.opts.store; s.ledger.store == nil {
 		s.ledger.store = s.c.opts.Cursors
@@ -281,8 +285,18 @@ func defaultKey(name string, args json.RawMessage) string {
 // an events.Event.
 func (s *subscription) iterate(like any, yield func(ev any, err error) bool) {
 	t := reflect.TypeOf(like).Elem()
+	s.each(func(it item, err error) bool {
+		if err != nil {
+			return yield(s.newEvent(t).Addr().Interface(), err)
+		}
+		return yield(s.event(t, it))
+	})
+}
+
+// each yields the items to show; one with an error is the last.
+func (s *subscription) each(yield func(it item, err error) bool) {
 	if !s.iterating.TryLock() {
-		yield(s.newEvent(t).Addr().Interface(), ErrIterating)
+		yield(item{}, ErrIterating)
 		return
 	}
 	defer s.iterating.Unlock()
@@ -291,11 +305,7 @@ func (s *subscription) iterate(like any, yield func(ev any, err error) bool) {
 		if errors.Is(err, errUserClosed) {
 			return
 		}
-		if err != nil {
-			yield(s.newEvent(t).Addr().Interface(), err)
-			return
-		}
-		if !yield(s.event(t, it)) {
+		if !yield(it, err) || err != nil {
 			return
 		}
 	}

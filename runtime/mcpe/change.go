@@ -95,7 +95,7 @@ func (a *Adapter) update(ctx context.Context, c *call) (any, *refusal) {
 	}
 	now := time.Now()
 	s.updated = now
-	before := s.filter
+	filterWas, handlerWas, expiresWas := s.filter, s.handler, s.expires
 	if ch.filter != nil {
 		s.filter = *ch.filter
 	}
@@ -119,7 +119,7 @@ func (a *Adapter) update(ctx context.Context, c *call) (any, *refusal) {
 	if status == wire.MCPEActive {
 		if warnings, err = a.watchFor(ctx, s, &filter); err != nil {
 			a.mu.Lock()
-			s.filter = before
+			s.filter, s.handler, s.expires = filterWas, handlerWas, expiresWas
 			row := s.stored()
 			a.mu.Unlock()
 			if err := a.save(ctx, c.owner, rowsOf(row), nil); err != nil {

@@ -1,11 +1,15 @@
 package mcpe_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
@@ -249,6 +253,52 @@ func TestUpdate(t *testing.T) {
 		g.emit("github.push", 4)
 		p.want("event(4)")
 		p.fails("events_update", `{"subscriptionId":"`+s.ID+`","updates":{"delivery":{"channels":[]}}}`, -32602, "updates.delivery.channels")
+	})
+}
+
+// MCPE-TOOL-3: null drops the handler, in both forms; a refused update leaves filter, handler and expiry.
+func TestUpdateHandler(t *testing.T) {
+	o := mcpe.Options{Agent: &mcpe.AgentOptions{Handle: func(context.Context, mcpe.AgentRequest) error { return nil }}}
+	so := server.Options{Authorize: func(_ context.Context, _, event string, _ json.RawMessage) error {
+		if event == "slack.message" {
+			return events.Forbidden("")
+		}
+		return nil
+	}}
+	bubbleWith(t, so, o, func(g *rig) {
+		p := g.dial(legacy)
+		if input := string(p.tools()["events_update"]["inputSchema"]); strings.Count(input, `"type":["object","null"]`) != 2 {
+			t.Errorf("the schema does not say that the handler may be null: %s", input)
+		}
+		const agent = `{"type":"agent","instructions":"one"}`
+		at := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+		s := p.subscribe(`{"filter":{"eventTypes":["github.push"]},"handler":` + agent + `,"expiresAt":"` + at + `"}`)
+		p.fails("events_update", `{"subscriptionId":"`+s.ID+`","updates":{"filter":{"eventTypes":["slack.message"]},"handler":null,"expiresAt":null}}`, -32004)
+		if l := p.list(`{}`); len(l) != 1 || string(l[0].Handler) != string(s.Handler) || l[0].ExpiresAt != s.ExpiresAt || string(l[0].Filter) != string(s.Filter) {
+			t.Errorf("a refused update left %+v of %+v", l, s)
+		}
+		for form, none := range map[string]string{`"updates":{"handler":%s}`: `"updates":{"handler":null}`, `"handler":%s`: `"handler":null`} {
+			u := &subscription{}
+			p.ok("events_update", `{"subscriptionId":"`+s.ID+`",`+none+`}`, u)
+			if u.Handler != nil || u.ExpiresAt != s.ExpiresAt {
+				t.Errorf("%s: %+v", none, u)
+			}
+			g.emit("github.push", len(form))
+			synctest.Wait()
+			p.ok("events_update", `{"subscriptionId":"`+s.ID+`",`+fmt.Sprintf(form, agent)+`}`, u)
+			if string(u.Handler) != string(s.Handler) {
+				t.Errorf("%s: handler %s, want %s", form, u.Handler, s.Handler)
+			}
+		}
+		synctest.Wait()
+		if n := g.a.Stats().Handled; n != 0 {
+			t.Errorf("%d events were handled without a handler", n)
+		}
+		g.emit("github.push", 2)
+		synctest.Wait()
+		if n := g.a.Stats().Handled; n != 1 {
+			t.Errorf("%d events were handled, want 1", n)
+		}
 	})
 }
 

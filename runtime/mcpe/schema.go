@@ -137,7 +137,7 @@ func (a *Adapter) handlerSchema() schema {
 		p["tools"] = list(schema{"type": "string"}, "For agent: tools that it may use.")
 		p["maxTokens"] = schema{"type": "integer", "minimum": 1, "description": "For agent."}
 	}
-	return members("What the server itself does with each event.", p, "type")
+	return members("What the server itself does with each event; null for nothing.", p, "type")
 }
 
 // changeSchema are the members of a subscription that a client can set.
@@ -147,6 +147,7 @@ func (a *Adapter) changeSchema(infos []events.Info) schema {
 		p["expiresAt"] = schema{"type": []string{"string", "null"}, "format": "date-time", "description": "When the subscription ends by itself; null for never."}
 	}
 	if h := a.handlerSchema(); h != nil {
+		h["type"] = []string{"object", "null"}
 		p["handler"] = h
 	}
 	return p

@@ -80,7 +80,7 @@ func (et *eventType) occurrence(ctx context.Context, p any, opts []events.EmitOp
 	}
 	at := o.Timestamp
 	if at.IsZero() {
-		et.server.cluster.refresh(ctx)
+		et.server.cluster.Refresh(ctx)
 		at = et.server.now()
 	}
 	e.Timestamp = events.NewTime(at)

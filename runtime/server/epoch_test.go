@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/cluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
@@ -68,7 +69,7 @@ func TestREP19ServersGoOnInANewEpoch(t *testing.T) {
 
 func orderEpoch(t *testing.T, m member) uint64 {
 	t.Helper()
-	log, err := m.cluster.(*cluster).EventLog(t.Context())
+	log, err := m.cluster.(*cluster.Many).EventLog(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,7 +55,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	var webhooksErr error
 	go func() {
 		defer close(done)
-		webhooksErr = s.cluster.shutdown(ctx)
+		webhooksErr = s.cluster.Shutdown(ctx)
 		if s.webhooks != nil {
 			webhooksErr = errors.Join(webhooksErr, s.webhooks.Shutdown(ctx))
 		}

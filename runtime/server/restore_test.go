@@ -408,7 +408,7 @@ func TestSUB11StoreOfOnesOwn(t *testing.T) {
 		emit(t, e, incident{ID: "i2"})
 		w.settle(30 * time.Second)
 		wantStrings(t, "after a restart", slices.Sorted(slices.Values(w.r.shorts()[before:])), "i1", "i2")
-		w.settle(orphanTime)
+		w.settle(time.Minute)
 		if got := w.r.last().short(); !strings.Contains(got, "NotFound") {
 			t.Errorf("of an event type that nobody registers: %s", got)
 		}

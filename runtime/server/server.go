@@ -30,6 +30,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/evolve"
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/cluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/history"
@@ -72,7 +73,7 @@ type Server struct {
 	leases   leases
 	holdings holdings
 	webhooks *subscriber.Subscriptions // nil without webhook delivery
-	cluster  processes
+	cluster  cluster.Processes
 	admin    *operate.Admin
 	log      fault.Log
 	tools    waittool.Tools
@@ -135,12 +136,12 @@ func build(srv *mcp.Server, o Options) (*Server, error) {
 	}
 	s.admin = newAdmin(s)
 	if srv == nil {
-		return s, s.cluster.join()
+		return s, s.cluster.Join(s.webhooks)
 	}
 	if err := s.install(); err != nil {
 		return nil, err
 	}
-	if err = s.cluster.join(); err != nil {
+	if err = s.cluster.Join(s.webhooks); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -148,7 +149,7 @@ func build(srv *mcp.Server, o Options) (*Server, error) {
 
 // now is the time by which occurrences are stamped and ages counted: the store's, where several processes share
 // one (REP-8).
-func (s *Server) now() time.Time { return s.cluster.now().UTC() }
+func (s *Server) now() time.Time { return s.cluster.Now().UTC() }
 
 // shared tells that other processes may use the store.
 func (s *Server) shared() bool {
@@ -248,7 +249,7 @@ func (s *Server) register(d *definition) (*eventType, error) {
 		return nil, fmt.Errorf("registering event %q: %w", d.info.Name, err)
 	}
 	s.list(et)
-	s.cluster.recallLater(et.name)
+	s.cluster.RecallLater(et.name)
 	return et, nil
 }
 
@@ -276,7 +277,7 @@ func (s *Server) list(et *eventType) {
 	s.order = append(s.order, et)
 	delete(s.retired, et.name)
 	s.mu.Unlock()
-	s.cluster.hurry()
+	s.cluster.Hurry()
 	s.notifyListChanged()
 }
 
@@ -314,11 +315,11 @@ func (s *Server) redefine(et *eventType, d *definition) error {
 	et.adopt(d, reset && !s.shared())
 	if s.webhooks != nil {
 		s.webhooks.Redefined(et)
-		if err := s.cluster.serve(et, func() {}); err != nil {
+		if err := s.cluster.Serve(et, func() {}); err != nil {
 			return fmt.Errorf("registering event %q again: %w", et.name, err)
 		}
 	}
-	s.cluster.hurry()
+	s.cluster.Hurry()
 	s.commit(d, m)
 	for _, st := range s.streamsOf(et) {
 		if len(changes) > 0 {
@@ -389,7 +390,7 @@ func (s *Server) Remove(name string) error {
 	}
 	stop()
 	s.leases.endType(et)
-	s.cluster.hurry()
+	s.cluster.Hurry()
 	s.notifyListChanged()
 	return nil
 }

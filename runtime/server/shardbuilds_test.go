@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/cluster"
 )
 
 var narrowInput = strings.Replace(filterSchema, `,"tag":{"type":"string"}`, ``, 1)
@@ -58,11 +59,9 @@ func TestREP16EndingsWaitForTheLastOlderBuild(t *testing.T) {
 		f.members[0].subscribe(t, "ann", params(fmt.Sprint(plain, i), secretA, fmt.Sprintf(`,"arguments":{"minLevel":%d}`, i)))
 	}
 	f.payload = narrowPayload
-	newer := f.join()
 	const grace = 8 * time.Second // a restart takes its time
-	newer.cluster.(*cluster).builds.mu.Lock()
-	newer.cluster.(*cluster).builds.lease = grace
-	newer.cluster.(*cluster).builds.mu.Unlock()
+	f.options.Replica.builds = grace
+	newer := f.join()
 	f.settled()
 	fresh := newer.subscribe(t, "bob", params(plain, secretA, ""))
 	f.payload = oldPayload
@@ -109,10 +108,8 @@ func TestREP16UnreadableArgumentsAreLeftToOthers(t *testing.T) {
 	send(f.members[0])
 	waitUntil(t, "the first", func() bool { return len(f.r.to(plain)) == 1 })
 	f.input = narrowInput
+	f.options.Replica.builds = time.Hour // as if an older build had just been there
 	newer := f.join()
-	newer.cluster.(*cluster).builds.mu.Lock()
-	newer.cluster.(*cluster).builds.lease = time.Hour // as if an older build had just been there
-	newer.cluster.(*cluster).builds.mu.Unlock()
 	f.settled()
 	f.leave(f.members[0])
 	f.settled()
@@ -134,7 +131,7 @@ func TestREP16UnreadableArgumentsAreLeftToOthers(t *testing.T) {
 // REP-16, EVOL-1: subscriptions of a type that only some builds know go on there, are no orphans while one of
 // them is there, and end when none has been for a time.
 func TestREP16Orphans(t *testing.T) {
-	f := newFleet(t, 1, func(f *fleet) { f.options.Replica.orphanTime = 2 * time.Second })
+	f := newFleet(t, 1, func(f *fleet) { f.options.Replica.orphans = 2 * time.Second })
 	f.settled()
 	s := f.members[0].subscribe(t, "ann", params(plain, secretA, ""))
 	f.payload = "none"
@@ -143,7 +140,7 @@ func TestREP16Orphans(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(3 * time.Second)
-	if f.members[0].webhooks.Settled("e") != shardsOfType || other.webhooks.Settled("e") != 0 {
+	if f.members[0].webhooks.Settled("e") != cluster.Shards || other.webhooks.Settled("e") != 0 {
 		t.Fatal("a process that does not know the type owns shards of it")
 	}
 	emit(t, f.members[0].emitter, incident{ID: "1"})
@@ -163,7 +160,7 @@ func TestREP16Orphans(t *testing.T) {
 	// It comes back: its shards go to who serves it.
 	f.payload = ""
 	f.members[0].emitter = f.register(f.members[0].Server, "")
-	waitUntil(t, "it is owned again", func() bool { return f.members[0].webhooks.Settled("e") == shardsOfType })
+	waitUntil(t, "it is owned again", func() bool { return f.members[0].webhooks.Settled("e") == cluster.Shards })
 }
 
 // REP-10, REP-6: processes come, leave and crash while all emit and subscriptions come and go at any: each

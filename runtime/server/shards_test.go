@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/cluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
@@ -80,7 +81,7 @@ func (m *sailor) report(t testing.TB) {
 	if !t.Failed() {
 		return
 	}
-	t.Logf("%s hears: %t, last read of the control log: %v", m.name, m.cluster.(*cluster).Heard(), m.cluster.(*cluster).LastLook())
+	t.Logf("%s hears: %t, last read of the control log: %v", m.name, m.cluster.(*cluster.Many).Heard(), m.cluster.(*cluster.Many).LastLook())
 	m.webhooks.Each(anyWebhook, func(h *subscriber.Live) {
 		attempts, err := m.Admin().Attempts(context.Background(), h.ID)
 		t.Logf("%s delivers to %s %s: %+v, %+v, %+v %v", m.name, h.ID, h.Handle.URL(), h.Handle.Status(), h.Handle.Progress(), attempts, err)
@@ -124,8 +125,8 @@ func (f *fleet) sink(m *sailor) {
 	f.mu.Lock()
 	m.gone = true
 	f.mu.Unlock()
-	m.cluster.(*cluster).stop()
-	go m.cluster.(*cluster).Shutdown() // it waits for nobody
+	m.cluster.(*cluster.Many).Crash()
+	go m.cluster.(*cluster.Many).Log.Shutdown() // it waits for nobody
 }
 
 // leave shuts a server down.
@@ -148,9 +149,9 @@ func (f *fleet) settled() {
 		for _, m := range all {
 			has := m.webhooks.Settled("e")
 			n += has
-			fair = fair && has >= shardsOfType/len(all)-2
+			fair = fair && has >= cluster.Shards/len(all)-2
 		}
-		return n == shardsOfType && fair
+		return n == cluster.Shards && fair
 	})
 }
 

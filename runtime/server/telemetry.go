@@ -179,17 +179,17 @@ func (m *metrics) observe(s *Server) (err error) {
 			o.ObserveInt64(m.streams, streams[et.name], name...)
 			o.ObserveInt64(m.lag, lag[et.name], name...)
 		}
-		s.cluster.observe(m, o)
+		m.observeShards(s, o)
 		return nil
 	})
 	return err
 }
 
-func (c *cluster) observe(m *metrics, o metric.Observer) {
-	if c.owner == nil {
+func (m *metrics) observeShards(s *Server, o metric.Observer) {
+	leased, owned, ok := s.cluster.Status()
+	if !ok {
 		return
 	}
-	leased, owned := c.owner.Status()
 	n := int64(0)
 	if leased {
 		n = 1

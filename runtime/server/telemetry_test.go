@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/cluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/metertest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
@@ -257,7 +258,7 @@ func TestSharedMetrics(t *testing.T) {
 	if age, ok := m.Observed(t)["mcp.events.tail.delay "+ofE]; !ok || age < 0 || age > 30 {
 		t.Errorf("tail delay %v, %v", age, ok)
 	}
-	s.cluster.(*cluster).stop()
+	s.cluster.(*cluster.Many).Crash()
 	waitUntil(t, "the lease is lost", func() bool { return m.Observed(t)["mcp.events.lease.held"] == 0 })
 }
 

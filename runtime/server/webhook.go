@@ -21,7 +21,7 @@ func newWebhooks(s *Server) (*subscriber.Subscriptions, error) {
 	if err != nil {
 		return nil, err
 	}
-	records, cluster, err := s.cluster.records(context.Background())
+	records, cluster, err := s.cluster.Records(context.Background())
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (s *Server) restore(et *eventType, d *definition, m *history.Recollection) 
 		done()
 		return nil
 	}
-	return s.cluster.serve(et, done)
+	return s.cluster.Serve(et, done)
 }
 
 // recall notes in d, which nobody else sees yet, whether it was changed incompatibly.

@@ -13,9 +13,12 @@ import (
 )
 
 var (
-	// Via returns the client.SubscribeOption by which a subscription receives by c instead of poll,
-	// push or webhook.
-	Via func(c Carrier) any
+	// Via returns the client.SubscribeOption by which each subscription receives by a carrier that c makes,
+	// instead of poll, push or webhook.
+	Via func(c func() Carrier) any
+	// Iterate yields what [Intake.Put] has handed over to a subscription of [Client.Subscribe], or an error
+	// as the iteration of any subscription does.
+	Iterate func(subscription any, yield func(v any, err error) bool)
 	// Of returns the inside of a *client.Client.
 	Of func(client any) Client
 	// Repeatable marks the requests of calls that bear being made twice: over HTTP they are made again
@@ -23,7 +26,7 @@ var (
 	Repeatable func(ctx context.Context) context.Context
 )
 
-// A Carrier brings occurrences to a subscription by another protocol than events/*; see [Via].
+// A Carrier brings occurrences to a subscription by another protocol than events/*; see [Via] and [Client.Subscribe].
 type Carrier interface {
 	// Mode is what the subscription's Mode returns.
 	Mode() string
@@ -35,7 +38,7 @@ type Carrier interface {
 
 // An Intake takes what a [Carrier] receives.
 type Intake interface {
-	// Event is the name of the subscription's event type.
+	// Event is the name of the subscription's event type, or what [Client.Subscribe] was told.
 	Event() string
 	// Arguments are the subscription's, nil for none.
 	Arguments() json.RawMessage
@@ -49,6 +52,11 @@ type Intake interface {
 	Over() bool
 	// Take hands over one occurrence; it waits for room.
 	Take(ctx context.Context, o wire.Occurrence) error
+	// Allowed counts an occurrence that Put is about to hand over, and reports whether the policy of
+	// the application allows it.
+	Allowed(ctx context.Context, o wire.Occurrence) bool
+	// Put hands over a value of this many bytes that [Iterate] yields; it waits for room.
+	Put(ctx context.Context, v any, size int64) error
 	// Gap hands over that occurrences may be missing.
 	Gap(ctx context.Context) error
 	// Listen keeps a subscriptions/listen request open on the session that asks, by key: true in its
@@ -59,6 +67,9 @@ type Intake interface {
 
 // A Client is the inside of a *client.Client.
 type Client interface {
+	// Subscribe makes a subscription that has no event type, and returns its *client.Subscription; about
+	// is its name in logs and in its status. c hands everything over by [Intake.Put] and [Intake.Gap].
+	Subscribe(ctx context.Context, about string, c Carrier) (subscription any, err error)
 	// Observe calls take for every notification of one of the methods, on whatever carrier it comes,
 	// until stop is called. take runs on the session's reading path: it must not block.
 	Observe(methods []string, take func(method string, params json.RawMessage)) (stop func())

@@ -35,7 +35,7 @@ func (h *Handle) SendAgain(ctx context.Context, made operator.Attempt) (operator
 	e, key := h.e, againKey{h, made.Position}
 	e.mu.Lock()
 	shard := h.shard
-	if h.gone || e.closing || shard.closing {
+	if h.gone() || e.closing || shard.closing {
 		e.mu.Unlock()
 		return operator.Attempt{}, ErrClosed
 	}
@@ -53,7 +53,7 @@ func (h *Handle) SendAgain(ctx context.Context, made operator.Attempt) (operator
 	shard.busy++
 	h.inFlight++
 	e.flying++
-	turn := h.turn
+	turn := h.intake.turn
 	e.mu.Unlock()
 	again, removed, err := h.sendAgain(ctx, u, made, turn)
 	e.mu.Lock()
@@ -105,7 +105,7 @@ func (h *Handle) sendAgain(ctx context.Context, u *unsettled, made operator.Atte
 	e.mu.Lock()
 	defer e.unlock()
 	again, removed = e.conclude(h, u, made.EventID, r)
-	if r.category == "" && !h.gone && h.turn == turn {
+	if r.category == "" && !h.gone() && h.intake.turn == turn {
 		// It may wait by now, or be read only later: after a restart, when it is held back.
 		if w := h.waiting(made.Position); w == nil {
 			h.marks.Skip(made.Position)

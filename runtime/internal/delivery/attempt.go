@@ -23,32 +23,22 @@ type unsettled struct {
 	dropped  bool  // no longer of concern; a late answer counts nothing
 }
 
-const (
-	// readBatch is how many occurrences are read at a time; they wait as references to the log's
-	// bytes.
-	readBatch = 16
-	// retryRead is how long a subscription waits after its log failed; it doubles with each
-	// failure, maxStumbles times at most.
-	retryRead   = time.Second
-	maxStumbles = 5
-)
+// readBatch is how many occurrences are read at a time; they wait as references to the log's bytes.
+const readBatch = 16
 
 // read takes in what the log has, and parks the reader when that is all.
 func (e *Engine) read(h *Handle) {
 	e.mu.Lock()
-	turn := h.turn
-	if h.parked {
-		h.parked = false
-		pass := h.parkedIn == turn
+	if parked, passed := h.intake.unpark(); parked {
+		turn := h.intake.turn
 		e.mu.Unlock()
 		p := h.reader.Unpark()
 		e.mu.Lock()
-		if pass && h.turn == turn {
+		if passed && h.intake.turn == turn {
 			h.marks.Pass(p)
 		}
 	}
-	h.woken = false
-	turn = h.turn
+	turn := h.intake.begin()
 	after := h.marks.Upto()
 	limit := min(readBatch, e.o.MaxUnsettled-len(h.window))
 	e.mu.Unlock()
@@ -61,22 +51,16 @@ func (e *Engine) read(h *Handle) {
 	e.mu.Lock()
 	defer e.unlock()
 	switch {
-	case h.gone:
-		return
-	case h.turn != turn: // rewound meanwhile
-		h.woken = true
+	case h.gone(), h.intake.outdated(turn):
 		return
 	case err != nil:
-		h.woken, h.readFrom = true, instantOf(e.now().Add(retryRead<<h.stumbles))
-		if h.stumbles < maxStumbles {
-			h.stumbles++
-		}
-		if h.stumbles == 1 && e.base.Err() == nil {
+		if first := h.intake.failed(e.now()); first && e.base.Err() == nil {
 			e.note(slog.LevelError, "reading the log for a webhook subscription", h, slog.Any("error", err))
 		}
 		return
 	}
-	h.stumbles = 0
+	more := f.More || f.Gap
+	h.intake.found(more)
 	h.take(f, e.now())
 	if f.Gap {
 		e.note(slog.LevelWarn, "webhook subscription fell behind the log's retention", h)
@@ -84,8 +68,7 @@ func (e *Engine) read(h *Handle) {
 	if tell {
 		h.addGap()
 	}
-	if f.More || f.Gap {
-		h.woken = true
+	if more {
 		return
 	}
 	after = h.marks.Upto()
@@ -94,10 +77,7 @@ func (e *Engine) read(h *Handle) {
 	e.unlock()
 	ok := h.reader.Park(after)
 	e.mu.Lock()
-	h.parked, h.parkedIn = ok, turn
-	if !ok {
-		h.woken = true
-	}
+	h.intake.park(turn, ok)
 	e.changed(h)
 }
 
@@ -288,7 +268,7 @@ func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r resu
 	if !may {
 		h.held = max(h.held, instantOf(now.Add(closedGate)))
 	}
-	if !may || e.base.Err() != nil || h.shard.closed || h.gone && kind != wire.EnvelopeTerminated || (h.ending || h.expired(now)) && !h.gone {
+	if !may || e.base.Err() != nil || h.shard.closed || h.gone() && kind != wire.EnvelopeTerminated || (h.phase == stopping || h.expired(now)) && !h.gone() {
 		e.mu.Unlock()
 		return result{aborted: true}, nil
 	}
@@ -354,7 +334,7 @@ func (e *Engine) conclude(h *Handle, u *unsettled, eventID string, r result) (ma
 	}
 	defer func() { made = h.record(u, eventID, r) }()
 	u.began(r.at)
-	if h.gone || u.dropped {
+	if h.gone() || u.dropped {
 		return made, false
 	}
 	if r.byHand && h.stopped() {

@@ -17,10 +17,10 @@ func (e *Engine) tick() {
 	now := e.now()
 	for h := e.due.due(instantOf(now)); h != nil; h = e.due.due(instantOf(now)) {
 		switch {
-		case !h.gone && h.expired(now):
+		case !h.gone() && h.expired(now):
 			h.overdue = true
 			expired = append(expired, h)
-		case !h.gone && h.health.suspended && h.hopeless(now):
+		case !h.gone() && h.health.suspended && h.hopeless(now):
 			h.giveUp()
 			failed = append(failed, h)
 		default:
@@ -112,8 +112,8 @@ func (e *Engine) closeAll() {
 	var readers []Reader
 	for s := range e.shards {
 		for h := range s.handles {
-			if !h.closed {
-				h.closed = true
+			if h.phase < closed {
+				h.phase = closed
 				readers = append(readers, h.reader)
 			}
 		}

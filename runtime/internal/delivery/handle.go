@@ -45,30 +45,21 @@ type Handle struct {
 	notUntil instant // no attempt before: a limit, or the endpoint asked for it
 	pausedAt instant // since when an operator holds everything back; 0: nobody does
 	held     instant // no attempt before: the subscriber may not know the subscription yet
-	readFrom instant // no read before: the log failed
 	wakeAt   instant // place in e.due is kept for this time
 	slot     int     // in e.due, -1 when not there
 	inFlight int
 	width    int // attempts that may be under way now
-	turn     int // counts rewinds; parkedIn is its value at the last Park
-	parkedIn int
-
-	stumbles uint8 // reads that failed one after another
+	intake   intake
+	phase    phase
 
 	queued  bool // in host.ready
-	reading bool
-	parked  bool
 	proven  bool // the last attempt was answered soon
-	woken   bool // Wake was called since Park, or there is something to read
-	gone    bool // nothing but a terminated envelope is sent any more
-	closed  bool // Reader.Close was called
 	dirty   bool // in shard.dirty
 	row     bool // a concern is stored
 	touched bool // what is stored has to be replaced even if nothing is unsettled
 	granted bool // the limits have been asked for the next attempt
 	gapped  bool // a gap that no subscribe response has reported
 	overdue bool // its expiry was told of
-	ending  bool // see Stop
 }
 
 // An Entry is what [Engine.Add] needs to know of a subscription.
@@ -120,7 +111,7 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 	h := &Handle{
 		e: e, log: n.Log, reader: n.Reader, id: s.ID, event: s.Event, url: s.URL, generation: s.Generation, epoch: s.Progress.Epoch,
 		dialect: wire.Dialect(s.Codes), ring: keys, expires: instantOf(s.ExpiresAt), marks: NewWatermark(s.Progress), health: healthOf(s.Health),
-		gapped: s.Truncated, pausedAt: instantOf(s.PausedAt), slot: -1, width: startWidth(e.o.PerSubscription), woken: true,
+		gapped: s.Truncated, pausedAt: instantOf(s.PausedAt), slot: -1, width: startWidth(e.o.PerSubscription), intake: intake{woken: true},
 	}
 	switch {
 	case n.Log != nil:
@@ -155,7 +146,7 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closing || h.shard.closing {
-		h.gone = true
+		h.phase = ended
 		return nil, ErrClosed
 	}
 	h.hold(now, s.NotBefore, n.Hold)
@@ -190,10 +181,9 @@ func (h *Handle) Event() string { return h.event }
 func (h *Handle) Wake() {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
-	if h.gone || h.woken {
+	if h.gone() || !h.intake.wake() {
 		return
 	}
-	h.woken = true
 	h.e.changed(h)
 	h.e.scheduleNow(h)
 }
@@ -228,7 +218,7 @@ func (h *Handle) Refresh(s store.Subscription, hold time.Time) (found Status, ok
 	e.mu.Lock()
 	defer e.unlock()
 	found = h.status(now)
-	if err != nil || h.gone || h.ending || e.closing || h.expired(now) || s.Generation != h.generation {
+	if err != nil || h.phase > delivering || e.closing || h.expired(now) || s.Generation != h.generation {
 		return found, false
 	}
 	h.ring, h.dialect, h.expires = keys, wire.Dialect(s.Codes), instantOf(s.ExpiresAt)
@@ -244,7 +234,7 @@ func (h *Handle) Refresh(s store.Subscription, hold time.Time) (found Status, ok
 func (h *Handle) Resume() {
 	h.e.mu.Lock()
 	defer h.e.unlock()
-	if h.gone {
+	if h.gone() {
 		return
 	}
 	now := h.e.now()
@@ -287,15 +277,15 @@ func (h *Handle) withUpstream(p store.Progress) store.Progress {
 // passParked moves the watermark of a parked subscription to where its reader stands. It gives up
 // e.mu during the call.
 func (h *Handle) passParked() {
-	turn := h.turn
-	if !h.parked || h.reading || h.gone || h.parkedIn != turn {
+	turn := h.intake.turn
+	if !h.intake.parked || h.intake.reading || h.gone() || h.intake.parkedIn != turn {
 		return
 	}
 	h.e.mu.Unlock()
 	p := h.reader.Passed()
 	h.e.mu.Lock()
 	// What is found after this call is above p, whoever has begun to read meanwhile.
-	if h.turn == turn {
+	if h.intake.turn == turn {
 		h.marks.Pass(p)
 	}
 }
@@ -313,7 +303,7 @@ func (h *Handle) Gap() {
 	h.e.gapped(h)
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
-	if !h.gone {
+	if !h.gone() {
 		h.addGap()
 		h.e.scheduleNow(h)
 	}
@@ -334,14 +324,14 @@ func (h *Handle) Truncated(take bool) bool {
 func (h *Handle) Rewind(ctx context.Context, p store.Position) error {
 	e := h.e
 	e.mu.Lock()
-	if h.gone || e.closing {
+	if h.gone() || e.closing {
 		e.mu.Unlock()
 		return ErrClosed
 	}
 	h.forget()
 	h.marks = NewWatermark(store.Progress{Base: p})
-	h.turn++
-	h.woken, h.row, h.touched = true, false, true
+	h.intake.rewind()
+	h.row, h.touched = false, true
 	e.changed(h)
 	e.scheduleNow(h)
 	e.mu.Unlock()
@@ -353,7 +343,7 @@ func (h *Handle) Rewind(ctx context.Context, p store.Position) error {
 func (h *Handle) Extend(until time.Time) {
 	h.e.mu.Lock()
 	defer h.e.unlock()
-	if h.gone {
+	if h.gone() {
 		return
 	}
 	h.expires, h.overdue = instantOf(until), false
@@ -365,7 +355,7 @@ func (h *Handle) Extend(until time.Time) {
 func (h *Handle) Stop() {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
-	h.ending = true
+	h.phase = max(h.phase, stopping)
 }
 
 // Remove ends the subscription without a word: attempts under way are abandoned, their answers
@@ -381,7 +371,7 @@ func (h *Handle) Remove() {
 func (h *Handle) Terminate(err wire.ErrorObject) {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
-	if h.gone {
+	if h.gone() {
 		return
 	}
 	h.terminate(err)
@@ -396,10 +386,14 @@ func (h *Handle) terminate(err wire.ErrorObject) {
 // end stops deliveries and envelopes. The caller calls release when nothing follows.
 func (h *Handle) end() {
 	h.cancel()
-	h.gone, h.controls, h.stats, h.made, h.limiter = true, nil, nil, nil, nil
+	h.phase = max(h.phase, ended)
+	h.controls, h.stats, h.made, h.limiter = nil, nil, nil, nil
 	h.forget()
 	h.e.due.remove(h)
 }
+
+// gone reports whether nothing but a terminated envelope is sent any more.
+func (h *Handle) gone() bool { return h.phase >= ended }
 
 // cancel cuts off what is under way.
 func (h *Handle) cancel() {
@@ -426,11 +420,11 @@ func (h *Handle) forget() {
 
 // release gives back what an ended handle holds, once nothing of it is under way.
 func (h *Handle) release() {
-	if !h.gone || h.inFlight > 0 || h.reading {
+	if !h.gone() || h.inFlight > 0 || h.intake.reading {
 		return
 	}
-	if !h.closed {
-		h.closed = true
+	if h.phase < closed {
+		h.phase = closed
 		reader := h.reader
 		go reader.Close()
 	}

@@ -17,7 +17,7 @@ func (h *Handle) record(u *unsettled, eventID string, r result) operator.Attempt
 	if !u.dropped {
 		a.NextAt = u.due
 	}
-	if o.Attempts == nil || h.shard.o.Store == nil || h.gone {
+	if o.Attempts == nil || h.shard.o.Store == nil || h.gone() {
 		return a
 	}
 	if h.made == nil {
@@ -49,7 +49,7 @@ func (h *Handle) takeMade() []operator.Attempt {
 
 // giveBackMade takes back attempts that could not be stored.
 func (h *Handle) giveBackMade(made []operator.Attempt) {
-	if len(made) == 0 || h.gone {
+	if len(made) == 0 || h.gone() {
 		return
 	}
 	made = append(made, h.takeMade()...)

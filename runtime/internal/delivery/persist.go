@@ -169,7 +169,7 @@ func (e *Engine) touch(h *Handle) {
 // changed notes that h's progress or state is not what is stored.
 func (e *Engine) changed(h *Handle) {
 	s := h.shard
-	if s.o.Store == nil || s.closed || h.dirty || h.gone {
+	if s.o.Store == nil || s.closed || h.dirty || h.gone() {
 		return
 	}
 	h.dirty = true
@@ -223,7 +223,7 @@ func (e *Engine) pin(ctx context.Context, h *Handle) error {
 
 // quiet reports whether nothing is left to do for h and its reader will say when there is.
 func (h *Handle) quiet() bool {
-	return h.parked && !h.woken && !h.reading && len(h.window) == 0 && len(h.controls) == 0 && !h.health.suspended
+	return h.intake.idle() && len(h.window) == 0 && len(h.controls) == 0 && !h.health.suspended
 }
 
 // A snapshot is what one writing stores.
@@ -360,7 +360,7 @@ func (s *Shard) collect(marks bool) *snapshot {
 			e.mu.Lock()
 		}
 		h.passParked()
-		if h.gone {
+		if h.gone() {
 			continue
 		}
 		quiet := h.quiet()

@@ -21,7 +21,7 @@ func TestTrap6RefreshOfWhatIsOver(t *testing.T) {
 		"removed": func(h *Handle, _ *store.Subscription) {
 			h.e.mu.Lock()
 			defer h.e.mu.Unlock()
-			h.gone = true
+			h.phase = ended
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestTrap6RefreshOfWhatIsOver(t *testing.T) {
 					t.Errorf("refreshed: %v, it expires at %v, before that at %v", ok, h.expires, was)
 				}
 				h.e.mu.Lock()
-				h.gone = false
+				h.phase = delivering
 				h.e.mu.Unlock()
 			})
 		})

@@ -143,7 +143,7 @@ func (s *Shard) close(farewells bool) {
 	s.closing, s.closed = true, true
 	delete(e.shards, s)
 	for h := range s.handles {
-		if farewells && h.gone && len(h.controls) > 0 {
+		if farewells && h.gone() && len(h.controls) > 0 {
 			delete(s.handles, h)
 			h.shard = e.whole
 			e.whole.handles[h] = struct{}{}

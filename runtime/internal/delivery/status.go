@@ -33,13 +33,13 @@ func (h *Handle) Status() Status {
 
 func (h *Handle) status(now time.Time) Status {
 	s := Status{
-		Active:         !h.gone && !h.stopped() && !h.expired(now),
+		Active:         !h.gone() && !h.stopped() && !h.expired(now),
 		Paused:         h.pausedAt != 0,
 		LastDeliveryAt: h.health.lastDelivery.time(),
 		LastError:      wire.Category(h.health.lastError),
 		FailedSince:    h.health.failedSince.time(),
 	}
-	if until := h.notUntil.time(); until.After(now) && (len(h.window) > 0 || h.woken) {
+	if until := h.notUntil.time(); until.After(now) && (len(h.window) > 0 || h.intake.woken) {
 		s.Throttled, s.RetryAfter = true, until.Sub(now)
 	} else if len(h.window) >= h.e.o.MaxUnsettled {
 		s.Throttled = true

@@ -113,7 +113,7 @@ func (h *Handle) stopped() bool { return h.health.suspended || h.pausedAt != 0 }
 func (h *Handle) Pause(at time.Time) {
 	h.e.mu.Lock()
 	defer h.e.unlock()
-	if h.gone || h.pausedAt != 0 {
+	if h.gone() || h.pausedAt != 0 {
 		return
 	}
 	h.pausedAt = instantOf(at)
@@ -136,7 +136,7 @@ func (h *Handle) Paused() bool {
 func (h *Handle) Unpause() {
 	h.e.mu.Lock()
 	defer h.e.unlock()
-	if h.gone || h.pausedAt == 0 {
+	if h.gone() || h.pausedAt == 0 {
 		return
 	}
 	now := h.e.now()

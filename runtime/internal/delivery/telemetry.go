@@ -115,7 +115,7 @@ func (e *Engine) census() census {
 	defer e.mu.Unlock()
 	s.inFlight = int64(e.flying)
 	for h := range e.all() {
-		if h.gone {
+		if h.gone() {
 			continue
 		}
 		switch {
@@ -147,7 +147,7 @@ func (e *Engine) Failing(limit int) (ids []string, total int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for h := range e.all() {
-		if h.gone || !h.health.suspended && h.health.failedSince == 0 {
+		if h.gone() || !h.health.suspended && h.health.failedSince == 0 {
 			continue
 		}
 		if total++; len(ids) < limit {

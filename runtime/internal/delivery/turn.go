@@ -112,7 +112,7 @@ func (h *Handle) job(now time.Time) (j job, ok bool) {
 	if h.shard.closing {
 		return j, false
 	}
-	if !h.gone && (h.stopped() || h.ending || h.expired(now)) || instantOf(now) < max(h.notUntil, h.held) {
+	if !h.gone() && (h.stopped() || h.phase == stopping || h.expired(now)) || instantOf(now) < max(h.notUntil, h.held) {
 		return j, false
 	}
 	if h.inFlight < h.width {
@@ -123,7 +123,7 @@ func (h *Handle) job(now time.Time) (j job, ok bool) {
 			}
 		}
 	}
-	if h.gone {
+	if h.gone() {
 		return j, false
 	}
 	if h.inFlight < h.width {
@@ -136,7 +136,7 @@ func (h *Handle) job(now time.Time) (j job, ok bool) {
 				break // in order
 			}
 		}
-		if h.mayRead() && instantOf(now) >= h.readFrom {
+		if h.mayRead() && instantOf(now) >= h.intake.notUntil {
 			j.read = true
 			return j, true
 		}
@@ -146,7 +146,7 @@ func (h *Handle) job(now time.Time) (j job, ok bool) {
 
 // mayRead reports whether there is reason and room to read on.
 func (h *Handle) mayRead() bool {
-	return h.woken && !h.reading && len(h.window) < h.e.o.MaxUnsettled &&
+	return h.intake.wants() && len(h.window) < h.e.o.MaxUnsettled &&
 		(h.e.o.PerSubscription > 1 || len(h.window) == 0)
 }
 
@@ -177,11 +177,11 @@ func (h *Handle) nextTime(now time.Time) instant {
 		}
 	}
 	for _, c := range h.controls {
-		if !c.busy && (!h.stopped() || h.gone) {
+		if !c.busy && (!h.stopped() || h.gone()) {
 			sooner(instantOf(c.due))
 		}
 	}
-	if h.gone || h.ending || h.overdue {
+	if h.phase > delivering || h.overdue {
 		return next
 	}
 	if h.stopped() {
@@ -193,7 +193,7 @@ func (h *Handle) nextTime(now time.Time) instant {
 			sooner(instantOf(h.nextDue()))
 		}
 		if h.mayRead() {
-			sooner(h.readFrom)
+			sooner(h.intake.notUntil)
 		}
 	}
 	if h.expires != 0 && (next == 0 || h.expires < next) {
@@ -322,7 +322,7 @@ func (e *Engine) next() (job, bool) {
 	}
 	switch {
 	case j.read:
-		h.reading = true
+		h.intake.reading = true
 	default:
 		h.granted = false
 		h.inFlight++
@@ -358,7 +358,7 @@ func (e *Engine) finish(j job) {
 		e.slow--
 	}
 	if j.read {
-		h.reading = false
+		h.intake.reading = false
 	} else {
 		h.inFlight--
 		e.flying--

@@ -31,17 +31,14 @@ func pair(t *testing.T, deaf bool) (owner, other *bed, r *receiver, e *eventType
 	must(t, err)
 	follow := func(o setup, obeys bool) *bed {
 		var obeyer Obeyer
-		told := orders.Options{Store: c.Open(), Host: &obeyer, Now: time.Now, Refresh: func(context.Context) {}, Report: new(fault.Log)}
-		if !obeys {
-			told.Host = nil
-		}
+		told := orders.Options{Store: c.Open(), Now: time.Now, Refresh: func(context.Context) {}, Report: new(fault.Log)}
 		obeyer.Log = orders.New(told)
 		o.store, o.records, o.processes, o.r = st, records, obeyer.Log, r
 		b := newBed(t, o)
 		told.Report.Logger = b.o.Log.Logger
 		obeyer.Admin = b.Admin
 		if obeys {
-			must(t, obeyer.Log.Follow(t.Context()))
+			must(t, obeyer.Log.Follow(t.Context(), &obeyer))
 		}
 		t.Cleanup(obeyer.Log.Shutdown)
 		return b
@@ -149,9 +146,9 @@ func obey(t *testing.T, o setup) obeying {
 	t.Helper()
 	b := newBed(t, o)
 	ob := &Obeyer{Admin: b.Admin}
-	l := orders.New(orders.Options{Store: memcluster.New().Open(), Host: ob, Now: time.Now, Refresh: func(context.Context) {}, Report: b.o.Log})
+	l := orders.New(orders.Options{Store: memcluster.New().Open(), Now: time.Now, Refresh: func(context.Context) {}, Report: b.o.Log})
 	ob.Log = l
-	must(t, l.Follow(t.Context()))
+	must(t, l.Follow(t.Context(), ob))
 	t.Cleanup(l.Shutdown)
 	return obeying{b, ob}
 }

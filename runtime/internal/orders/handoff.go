@@ -88,7 +88,7 @@ func (h *handoff) Finish(ctx context.Context, pick func(*subscriber.Live) bool) 
 		return err
 	}
 	for i := range list {
-		if err := h.l.o.Host.DoLive(ctx, list[i].Order, pick); err != nil && !errors.Is(err, events.ErrNotFound) {
+		if err := h.l.host.DoLive(ctx, list[i].Order, pick); err != nil && !errors.Is(err, events.ErrNotFound) {
 			h.l.o.Report.Internal(ctx, "doing what another process was asked for", err)
 		}
 	}

@@ -39,8 +39,6 @@ const (
 // Options are what a [Log] needs of its server.
 type Options struct {
 	Store engine.Shared
-	// Host does what others order. Without one the log only gives orders: nothing is followed.
-	Host Host
 	// Now is the store's time, and Refresh asks for it where it may have become wrong (REP-8).
 	Now     func() time.Time
 	Refresh func(ctx context.Context)
@@ -49,11 +47,12 @@ type Options struct {
 
 // A Log tells the processes on a shared store of orders, and has those of others done.
 type Log struct {
-	o    Options
-	wake topic.Wake
-	ctx  context.Context
-	stop context.CancelFunc
-	done chan struct{} // closed when nothing follows the log any more
+	o         Options
+	host      Host // does what others order; nil while nothing is followed
+	wake      topic.Wake
+	ctx       context.Context
+	stop      context.CancelFunc
+	following sync.WaitGroup
 
 	mu      sync.Mutex
 	log     store.EventLog // nil until it is opened, and when its epoch is over
@@ -67,25 +66,22 @@ type Log struct {
 	upToNow atomic.Pointer[time.Time] // when the last look began after which everything was read
 }
 
-// New makes a log that gives orders. With a host, [Log.Follow] comes before all else.
+// New makes a log that gives orders. [Log.Follow] comes before all else, if at all.
 func New(o Options) *Log {
-	l := &Log{o: o, wake: topic.NewWake(), own: map[string]struct{}{}, closing: map[string]struct{}{}, done: make(chan struct{})}
+	l := &Log{o: o, wake: topic.NewWake(), own: map[string]struct{}{}, closing: map[string]struct{}{}}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	l.backlog.l = l
-	if o.Host == nil {
-		close(l.done)
-	}
 	return l
 }
 
-// Follow begins to follow the control log from its present end, until [Log.Shutdown].
-func (l *Log) Follow(ctx context.Context) error {
+// Follow begins to follow the control log from its present end, until [Log.Shutdown]. The host does what others order.
+func (l *Log) Follow(ctx context.Context, host Host) error {
+	l.host = host
 	if err := l.open(ctx); err != nil {
 		l.stop()
-		close(l.done)
 		return fmt.Errorf("opening the control log: %w", err)
 	}
-	go l.follow()
+	l.following.Go(l.follow)
 	return nil
 }
 
@@ -180,7 +176,7 @@ func (l *Log) Go(f func(ctx context.Context)) {
 // Shutdown ends the following and waits for what is under way.
 func (l *Log) Shutdown() {
 	l.stop()
-	<-l.done
+	l.following.Wait()
 	l.backlog.wait()
 }
 
@@ -199,7 +195,7 @@ func (l *Log) append(ctx context.Context, o Order, done bool) (err error) {
 		return err
 	}
 	id := uuid.NewString()
-	follows := done && l.o.Host != nil
+	follows := done && l.host != nil
 	if follows {
 		l.mu.Lock()
 		l.own[id] = struct{}{}
@@ -247,7 +243,6 @@ func (l *Log) renew(old store.EventLog) {
 
 // follow does what others order until the server ends.
 func (l *Log) follow() {
-	defer close(l.done)
 	for l.ctx.Err() == nil {
 		more, err := l.read()
 		switch {
@@ -333,7 +328,7 @@ func (l *Log) recall() error {
 		l.mu.Lock()
 		delete(l.closing, name)
 		l.mu.Unlock()
-		if err := l.o.Host.Recall(l.ctx, name); err != nil {
+		if err := l.host.Recall(l.ctx, name); err != nil {
 			l.RecallLater(name)
 			return err
 		}
@@ -364,14 +359,14 @@ func (l *Log) take(e *store.Entry) {
 	if o.Kind == Changed {
 		l.backlog.pass(e.Position)
 		if o.Target != nil {
-			l.o.Host.Changed(o.Target.ID, engine.Shard{Topic: o.Target.Event, Number: o.Shard})
+			l.host.Changed(o.Target.ID, engine.Shard{Topic: o.Target.Event, Number: o.Shard})
 		}
 		return
 	}
 	// Own ones were done where they were asked for, and what goes live from now on finds it in the backlog. What went
 	// live in between did neither.
 	l.backlog.add(placed{e.Position, o}, own)
-	if stopped := l.o.Host.Stop(o); own && stopped > 0 {
+	if stopped := l.host.Stop(o); own && stopped > 0 {
 		l.backlog.add(placed{e.Position, o}, false)
 	}
 }
@@ -380,7 +375,7 @@ func (l *Log) take(e *store.Entry) {
 func (l *Log) do(o Order) {
 	ctx, cancel := context.WithTimeout(l.ctx, orderTime)
 	defer cancel()
-	if err := l.o.Host.Do(ctx, o); err != nil {
+	if err := l.host.Do(ctx, o); err != nil {
 		l.o.Report.Internal(ctx, "doing what another process was asked for", err)
 	}
 }
@@ -390,11 +385,11 @@ func (l *Log) do(o Order) {
 func (l *Log) missed() {
 	ctx, cancel := context.WithTimeout(l.ctx, orderTime)
 	defer cancel()
-	for _, name := range l.o.Host.EventTypes() {
+	for _, name := range l.host.EventTypes() {
 		l.RecallLater(name)
 	}
-	if err := l.o.Host.Compare(ctx); err != nil {
+	if err := l.host.Compare(ctx); err != nil {
 		l.o.Report.Internal(ctx, "reading the webhook subscriptions again", err)
 	}
-	l.Go(l.o.Host.RecheckAll) // the author's hooks may take their time
+	l.Go(l.host.RecheckAll) // the author's hooks may take their time
 }

@@ -103,13 +103,10 @@ func join(t *testing.T, c *memcluster.Cluster, emitOnly bool, change ...func(*pr
 	for _, f := range change {
 		f(p)
 	}
-	o := Options{Store: p.store, Host: p, Now: time.Now, Refresh: func(context.Context) {}, Report: &fault.Log{Logger: slog.New(slog.DiscardHandler)}}
-	if emitOnly {
-		o.Host = nil
-	}
+	o := Options{Store: p.store, Now: time.Now, Refresh: func(context.Context) {}, Report: &fault.Log{Logger: slog.New(slog.DiscardHandler)}}
 	p.Log = New(o)
 	if !emitOnly {
-		if err := p.Follow(t.Context()); err != nil {
+		if err := p.Follow(t.Context(), p); err != nil {
 			t.Fatal(err)
 		}
 	}

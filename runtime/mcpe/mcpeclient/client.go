@@ -3,8 +3,9 @@
 //
 // Start with [New] over a connected client of runtime/client. A generated Subscribe function, or
 // client.Subscribe, receives by MCPE when it is given the option [Client.Via]; its iterator is the
-// same. Programs that do not use this package do not link it. [Client.Subscribe], [Client.List] and
-// their siblings are the tools themselves.
+// same. [Client.Receive] receives whatever a filter matches, as MCPE delivers it. [Client.Subscribe],
+// [Client.List] and their siblings are the tools themselves. Programs that do not use this package do
+// not link it.
 //
 //	m := mcpeclient.New(c)
 //	sub, err := incidents.SubscribeIncidentCreated(ctx, c, incidents.IncidentCreatedArguments{}, m.Via(mcpeclient.Options{}))
@@ -20,6 +21,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -28,6 +31,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/carry"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
@@ -61,23 +65,24 @@ type Client struct {
 	c     carry.Client
 	stops []func()
 
-	mu     sync.Mutex
-	routes map[string]*route // by subscription id
-	early  map[string]*route // of ids that nobody knows yet
-	order  []string          // of early, the oldest first
-	listen map[*mcp.ClientSession]*listening
+	mu       sync.Mutex
+	carriers map[string]*carrier // by subscription id
+	early    map[string]*route   // of ids that nobody knows yet
+	order    []string            // of early, the oldest first
+	listen   map[*mcp.ClientSession]*listening
+	shut     bool // by Shutdown
 }
 
 // New makes a client over c. What it subscribes to is removed when c closes, or by
 // [Client.Shutdown].
 func New(c *client.Client) *Client {
 	in := carry.Of(c)
-	m := &Client{c: in, routes: map[string]*route{}, early: map[string]*route{}, listen: map[*mcp.ClientSession]*listening{}}
+	m := &Client{c: in, carriers: map[string]*carrier{}, early: map[string]*route{}, listen: map[*mcp.ClientSession]*listening{}}
 	methods := []string{wire.MCPENotificationEvent, wire.MCPENotificationBatch, wire.MCPENotificationExpired, wire.NotificationMessage}
 	m.stops = []func(){in.Observe(methods, m.observe), in.BeforeClose(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), cleanTime)
 		defer cancel()
-		_ = m.cleanUp(ctx)
+		_ = m.cleanUp(ctx, false) // the iterations end with the client
 	})}
 	return m
 }
@@ -86,29 +91,30 @@ func New(c *client.Client) *Client {
 const cleanTime = 3 * time.Second
 
 // Shutdown removes what was subscribed to, as long as ctx allows, and stops listening (specification,
-// section 12.2). The error says what the server was not told, or why it refused. The connection stays
-// open. It may be called more than once.
+// section 12.2); iterations end with [ErrUnsubscribed]. The error says what the server was not told, or
+// why it refused. The connection stays open. Shutdown may be called more than once.
 func (m *Client) Shutdown(ctx context.Context) error {
-	err := m.cleanUp(ctx)
+	err := m.cleanUp(ctx, true)
 	for _, stop := range m.stops {
 		stop()
 	}
 	return err
 }
 
-// cleanUp unsubscribes from everything.
-func (m *Client) cleanUp(ctx context.Context) error {
+// cleanUp unsubscribes from everything, and with shut ends the iterations.
+func (m *Client) cleanUp(ctx context.Context, shut bool) error {
 	m.mu.Lock()
-	var ids []string
-	for id := range m.routes {
-		ids = append(ids, id)
+	m.shut = m.shut || shut
+	for _, c := range m.carriers {
+		if shut {
+			c.route.finish(ErrUnsubscribed)
+		}
 	}
+	ids := slices.Collect(maps.Keys(m.carriers))
+	clear(m.carriers)
 	m.mu.Unlock()
 	var failed []error
 	for _, id := range ids {
-		if !m.close(id) {
-			continue
-		}
 		if err := m.Unsubscribe(ctx, id); err != nil {
 			failed = append(failed, fmt.Errorf("subscription %s stays: %w", id, err))
 		}
@@ -167,11 +173,15 @@ func (m *Client) Capabilities(ctx context.Context) (*mcpewire.Capabilities, erro
 	return c, nil
 }
 
-// A Request is what to subscribe to.
+// A Request is what to subscribe to; the zero value is everything, at once.
 type Request struct {
-	Filter   mcpewire.Filter    `json:"filter"`
+	// Filter says which events: of any of the types, which may be wildcards such as github.*, with any
+	// of the tags and any of the priorities.
+	Filter mcpewire.Filter `json:"filter"`
+	// Delivery is when events come; nil means at once.
 	Delivery *mcpewire.Delivery `json:"delivery,omitempty"`
-	Handler  *mcpewire.Handler  `json:"handler,omitempty"`
+	// Handler is what the server does with them itself; nil for nothing.
+	Handler *mcpewire.Handler `json:"handler,omitempty"`
 	// ExpiresAt ends the subscription by itself; zero for never.
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 }
@@ -186,8 +196,8 @@ func (r Request) written() Request {
 	return r
 }
 
-// Subscribe creates a subscription by the tool. What it is notified of goes to nobody but
-// [Client.Via]'s subscriptions; use it to set up handlers, or to subscribe for others.
+// Subscribe creates a subscription by the tool. What it is notified of goes to nobody: use it to set up
+// handlers, or to subscribe for others, and [Client.Receive] or [Client.Via] to receive.
 func (m *Client) Subscribe(ctx context.Context, r Request) (*mcpewire.Subscription, error) {
 	cs, _, err := m.c.Live(ctx)
 	if err != nil {
@@ -220,23 +230,38 @@ type named struct {
 	SubscriptionID string `json:"subscriptionId"`
 }
 
-// Unsubscribe removes a subscription.
+// Unsubscribe removes a subscription. One of [Client.Receive] or [Client.Via] ends with [ErrUnsubscribed].
 func (m *Client) Unsubscribe(ctx context.Context, id string) error {
-	return m.call(ctx, wire.MCPEToolUnsubscribe, named{id}, nil)
+	if err := m.call(ctx, wire.MCPEToolUnsubscribe, named{id}, nil); err != nil {
+		return err
+	}
+	m.edit(id, func(c *carrier) {
+		delete(m.carriers, id)
+		c.route.finish(ErrUnsubscribed)
+	})
+	return nil
 }
 
 // Pause stops the delivery of a subscription.
 func (m *Client) Pause(ctx context.Context, id string) error {
-	return m.call(ctx, wire.MCPEToolPause, named{id}, nil)
+	return m.pause(ctx, wire.MCPEToolPause, id, true)
 }
 
 // Resume goes on with it.
 func (m *Client) Resume(ctx context.Context, id string) error {
-	return m.call(ctx, wire.MCPEToolResume, named{id}, nil)
+	return m.pause(ctx, wire.MCPEToolResume, id, false)
+}
+
+func (m *Client) pause(ctx context.Context, tool, id string, paused bool) error {
+	if err := m.call(ctx, tool, named{id}, nil); err != nil {
+		return err
+	}
+	m.edit(id, func(c *carrier) { c.paused = paused })
+	return nil
 }
 
 // List returns the subscriptions of this client that the server has, of one status or, when it is
-// empty, of all.
+// empty, of all. MCPE has no pages: servers bound how many a client may have.
 func (m *Client) List(ctx context.Context, status string) ([]mcpewire.Subscription, error) {
 	cs, _, err := m.c.Live(ctx)
 	if err != nil {
@@ -268,14 +293,40 @@ func list(ctx context.Context, cs *mcp.ClientSession, status string) ([]mcpewire
 	return r.Subscriptions, nil
 }
 
-// Change is what [Client.Update] changes; nil members stay as they are.
+// A Change is what [Client.Update] changes. Zero members stay as they are. ExpiresAt and Handler are set by
+// [events.Some] and cleared by [events.Null]:
+//
+//	m.Update(ctx, id, mcpeclient.Change{ExpiresAt: events.Null[time.Time]()}) // it never expires
+//
+// MCPE's own page of the tool names no handler, so that other servers may pass it over.
 type Change struct {
-	Filter    *mcpewire.Filter   `json:"filter,omitempty"`
-	Delivery  *mcpewire.Delivery `json:"delivery,omitempty"`
-	ExpiresAt *time.Time         `json:"expiresAt,omitempty"`
+	Filter    *mcpewire.Filter                  `json:"filter,omitempty"`
+	Delivery  *mcpewire.Delivery                `json:"delivery,omitempty"`
+	Handler   events.Optional[mcpewire.Handler] `json:"handler,omitzero"`
+	ExpiresAt events.Optional[time.Time]        `json:"expiresAt,omitzero"`
 }
 
-// Update changes a subscription.
+// apply makes the change to what is asked for.
+func (c Change) apply(r *Request) {
+	if c.Filter != nil {
+		r.Filter = *c.Filter
+	}
+	if c.Delivery != nil {
+		r.Delivery = c.Delivery
+	}
+	if !c.Handler.IsZero() {
+		r.Handler = nil
+		if h, ok := c.Handler.Get(); ok {
+			r.Handler = &h
+		}
+	}
+	if !c.ExpiresAt.IsZero() {
+		r.ExpiresAt, _ = c.ExpiresAt.Get()
+	}
+}
+
+// Update changes a subscription. A given filter, delivery or handler replaces the old one whole. One of
+// [Client.Receive] that has to be made anew later is made as changed.
 func (m *Client) Update(ctx context.Context, id string, c Change) (*mcpewire.Subscription, error) {
 	// Both forms: the document's, and the original implementation's.
 	args := struct {
@@ -286,6 +337,10 @@ func (m *Client) Update(ctx context.Context, id string, c Change) (*mcpewire.Sub
 	s := &mcpewire.Subscription{}
 	if err := m.call(ctx, wire.MCPEToolUpdate, args, s); err != nil {
 		return nil, err
+	}
+	m.edit(id, func(kept *carrier) { c.apply(&kept.request) })
+	if s.ID == "" && s.SubscriptionID == "" {
+		s.ID = id
 	}
 	return s, same(s)
 }

@@ -59,25 +59,37 @@ type rig struct {
 	es   *server.Server
 	a    *mcpe.Adapter
 	push *server.Emitter[payload]
+	more map[string]*server.Emitter[payload] // of types beside github.push
 
 	mu   sync.Mutex
+	down bool // nobody can connect
 	cut  []func()
 	runs sync.WaitGroup
 }
 
-func newRig(t testing.TB, so server.Options) *rig {
+func newRig(t testing.TB, so server.Options) *rig { return newRigWith(t, so, mcpe.Options{}) }
+
+func newRigWith(t testing.TB, so server.Options, o mcpe.Options) *rig {
 	t.Helper()
-	g := &rig{t: t, srv: mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil)}
+	g := &rig{t: t, more: map[string]*server.Emitter[payload]{}, srv: mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil)}
 	so.Logger = slog.New(slog.DiscardHandler)
+	o.Logger = so.Logger
 	var err error
 	if g.es, err = server.New(g.srv, so); err != nil {
 		t.Fatal(err)
 	}
-	if g.a, err = mcpe.New(g.es, mcpe.Options{Logger: so.Logger}); err != nil {
+	if g.a, err = mcpe.New(g.es, o); err != nil {
 		t.Fatal(err)
 	}
 	if g.push, err = server.Register(g.es, pushed, server.Hooks[arguments, payload]{}); err != nil {
 		t.Fatal(err)
+	}
+	for _, name := range []string{"github.issue.opened", "gitlab.push"} {
+		typ := pushed
+		typ.Name, typ.MCPE = name, &events.MCPE{Priority: "low", Tags: []string{"ops"}}
+		if g.more[name], err = server.Register(g.es, typ, server.Hooks[arguments, payload]{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return g
 }
@@ -92,9 +104,13 @@ func (g *rig) stop() {
 }
 
 // drop cuts every connection.
-func (g *rig) drop() {
+func (g *rig) drop() { g.interrupt(false) }
+
+// interrupt cuts every connection; with down nobody can connect again.
+func (g *rig) interrupt(down bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.down = down
 	for _, f := range g.cut {
 		f()
 	}
@@ -102,12 +118,15 @@ func (g *rig) drop() {
 }
 
 func (g *rig) dial(context.Context) (mcp.Transport, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.down {
+		return nil, errors.New("nobody is there")
+	}
 	ct, st := mcp.NewInMemoryTransports()
 	ctx, cancel := context.WithCancel(context.Background())
 	g.runs.Go(func() { _ = transport.Run(ctx, g.es, st) })
-	g.mu.Lock()
 	g.cut = append(g.cut, cancel)
-	g.mu.Unlock()
 	return ct, nil
 }
 

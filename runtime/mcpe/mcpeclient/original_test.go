@@ -4,16 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpeclient"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
@@ -22,12 +25,12 @@ import (
 // object, pages its tools, and answers tools with texts.
 type scripted struct {
 	t       testing.TB
-	conn    mcp.Connection
 	answers map[string]string // tool → result
 	before  []string          // notifications written before the reply of events_subscribe
 	plain   string            // JSON-RPC error instead of results
 
 	mu    sync.Mutex
+	conn  mcp.Connection // the last one
 	calls []string
 }
 
@@ -38,22 +41,35 @@ func newScripted(t testing.TB) (*scripted, *client.Client) {
 	s := &scripted{t: t, answers: map[string]string{
 		wire.MCPEToolSubscribe: originalSub, wire.MCPEToolUnsubscribe: `{"content":[{"type":"text","text":"{\"success\":true}"}]}`,
 	}}
-	ct, st := mcp.NewInMemoryTransports()
-	var err error
-	if s.conn, err = st.Connect(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	go s.serve()
-	c, err := client.Connect(context.Background(), ct, client.Options{ProtocolVersion: wire.RevisionLegacy})
+	c, err := client.Connect(context.Background(), client.Dial(s.dial), client.Options{ProtocolVersion: wire.RevisionLegacy, MaxMessage: 3 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s, c
 }
 
-func (s *scripted) serve() {
+func (s *scripted) dial(context.Context) (mcp.Transport, error) {
+	ct, st := mcp.NewInMemoryTransports()
+	conn, err := st.Connect(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.conn = conn
+	s.mu.Unlock()
+	go s.serve(conn)
+	return ct, nil
+}
+
+func (s *scripted) last() mcp.Connection {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.conn
+}
+
+func (s *scripted) serve(conn mcp.Connection) {
 	for {
-		m, err := s.conn.Read(context.Background())
+		m, err := conn.Read(context.Background())
 		if err != nil {
 			return
 		}
@@ -89,7 +105,7 @@ func (s *scripted) serve() {
 				resp = &jsonrpc.Response{ID: req.ID, Error: &jsonrpc.Error{Code: -32602, Message: s.plain}}
 			}
 		}
-		if err := s.conn.Write(context.Background(), resp); err != nil {
+		if err := conn.Write(context.Background(), resp); err != nil {
 			return
 		}
 	}
@@ -101,7 +117,7 @@ func (s *scripted) write(line string) {
 		s.t.Errorf("%s: %v", line, err)
 		return
 	}
-	_ = s.conn.Write(context.Background(), m)
+	_ = s.last().Write(context.Background(), m)
 }
 
 // The forms of the original implementation and of the documents, each carrying the number n.
@@ -220,4 +236,156 @@ func TestUnknownIDsAreBounded(t *testing.T) {
 			t.Errorf("%d unknown ids are kept", n)
 		}
 	})
+}
+
+// MCPE-RECV-1, MCPE-NOTE-1, MCPE-CONF-2: items from all forms of notifications, batches as such; what
+// comes before the reply is kept.
+func TestReceiveOriginalForms(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := newScripted(t)
+		defer c.Close()
+		s.before = append(append([]string{}, noise...), notifications[0], notifications[4])
+		got := told(receive(t, mcpeclient.New(c), mcpeclient.Request{Filter: mcpewire.Filter{EventTypes: []string{"github.*"}}}))
+		expect(t, got, "github.push(1)", "batch(github.push(5) github.push(6))")
+		for i, line := range notifications {
+			s.write(noise[i])
+			s.write(line)
+		}
+		s.write(`{"jsonrpc":"2.0","method":"events/batch","params":{"subscriptionId":"sub-1","events":[]}}`)
+		s.write(`{"jsonrpc":"2.0","method":"events/subscription_expired","params":{"subscriptionId":"sub-1","expiredAt":"2025-01-15T10:30:00Z"}}`)
+		expect(t, got, "github.push(1)", "github.push(2)", "github.push(3)", "github.push(4)", "batch(github.push(5) github.push(6))", "expired", "end")
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if want := `events_subscribe{"filter":{"eventTypes":["github.*"]},"delivery":{"channels":["realtime"]}}`; s.calls[0] != want {
+			t.Errorf("called %s, want %s", s.calls[0], want)
+		}
+	})
+}
+
+// MCPE-TOOL-3, MCPE-CONF-2: a change is written in the document's form and in the original's, with null
+// for what is cleared; an answer without the id is one all the same.
+func TestChangeForms(t *testing.T) {
+	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	for want, change := range map[string]mcpeclient.Change{
+		`{"subscriptionId":"sub-1","updates":{}}`:                                  {},
+		`{"subscriptionId":"sub-1","updates":{"expiresAt":null},"expiresAt":null}`: {ExpiresAt: events.Null[time.Time]()},
+		`{"subscriptionId":"sub-1","updates":{"handler":null,"expiresAt":"2030-01-02T03:04:05Z"},"handler":null,"expiresAt":"2030-01-02T03:04:05Z"}`: {
+			Handler: events.Null[mcpewire.Handler](), ExpiresAt: events.Some(at)},
+		`{"subscriptionId":"sub-1","updates":{"filter":{},"handler":{"type":"bash","command":"ls"}},"filter":{},"handler":{"type":"bash","command":"ls"}}`: {
+			Filter: &mcpewire.Filter{}, Handler: events.Some(mcpewire.Handler{Type: "bash", Command: "ls"})},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s, c := newScripted(t)
+			defer c.Close()
+			s.answers[wire.MCPEToolUpdate] = `{"content":[{"type":"text","text":"{\"success\":true}"}]}`
+			changed, err := mcpeclient.New(c).Update(context.Background(), "sub-1", change)
+			if err != nil || changed.ID != "sub-1" || changed.SubscriptionID != "sub-1" {
+				t.Errorf("%+v, %v", changed, err)
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if got := strings.TrimPrefix(s.calls[0], wire.MCPEToolUpdate); got != want {
+				t.Errorf("called %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// event is a notification for sub-1 with the number n and this many bytes of data beside it.
+func event(n, size int) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"events/event","params":{"subscriptionId":"sub-1","event":{"id":"e%d","type":"github.push","data":{"n":%d,"pad":"%s"},"metadata":{"timestamp":"2025-01-15T10:30:00Z","priority":"normal"}}}}`,
+		n, n, strings.Repeat("x", size))
+}
+
+// MCPE-RECV-1: what waits for an application that takes nothing is bounded, by count and by bytes, and a
+// gap stands for what is lost; so is what comes before the reply.
+func TestReceiveIsBounded(t *testing.T) {
+	defer mcpeclient.SetBounds(200, 1<<20, 20, 100<<10)()
+	for name, load := range map[string]struct {
+		before, events, size int
+		least, most          int // are kept
+	}{
+		"many":        {events: 400, least: 200 + 64, most: 200 + 64 + 2},
+		"large":       {events: 120, size: 64 << 10, least: 48 + 15, most: 48 + 16 + 3},
+		"one is huge": {events: 1, size: 2 << 20, least: 1, most: 1},
+		"early":       {before: 30, least: 20, most: 20},
+		"early bytes": {before: 30, size: 10 << 10, least: 9, most: 9},
+		"early, huge": {before: 1, size: 200 << 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, c := newScripted(t)
+				defer c.Close()
+				for n := range load.before {
+					s.before = append(s.before, event(n, load.size))
+				}
+				sub := receive(t, mcpeclient.New(c), mcpeclient.Request{})
+				synctest.Wait()
+				for n := range load.events {
+					s.write(event(n, load.size))
+					synctest.Wait()
+				}
+				got, took, gaps := told(sub), 0, 0
+				synctest.Wait()
+				for len(got) > 0 {
+					switch w := <-got; w {
+					case "gap":
+						gaps++
+					case fmt.Sprintf("github.push(%d)", took):
+						took++
+					default:
+						t.Fatalf("got %q after %d events", w, took)
+					}
+				}
+				lost := took < load.events+load.before
+				if took < load.least || took > load.most || gaps != map[bool]int{true: 1}[lost] {
+					t.Errorf("%d events, %d gaps; want %d to %d", took, gaps, load.least, load.most)
+				}
+				s.write(event(took, 0))
+				expect(t, got, fmt.Sprintf("github.push(%d)", took))
+			})
+		})
+	}
+}
+
+// MCPE-RECV-2, MCPE-CONF-2: after a loss of the session the subscription is found in the original's list,
+// which may be a bare one, or made anew, or it has expired; a gap stands between.
+func TestReceiveOriginalReconnects(t *testing.T) {
+	const anew, expired = 2, 0
+	for list, outcome := range map[string]int{
+		`[{\"subscriptionId\":\"sub-0\"},{\"subscriptionId\":\"sub-1\"}]`: 1,
+		`{\"subscriptions\":[{\"id\":\"sub-1\",\"status\":\"active\"}]}`:  1,
+		`{\"subscriptions\":[]}`: anew,
+		`{\"subscriptions\":[{\"id\":\"sub-0\",\"status\":\"active\"}],\"total\":1}`: anew,
+		`{\"subscriptions\":[{\"id\":\"sub-1\",\"status\":\"expired\"}]}`:            expired,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s, c := newScripted(t)
+			defer c.Close()
+			s.answers[wire.MCPEToolList] = `{"content":[{"type":"text","text":"` + list + `"}]}`
+			got := told(receive(t, mcpeclient.New(c), mcpeclient.Request{}))
+			s.write(notifications[0])
+			expect(t, got, "github.push(1)")
+			s.last().Close()
+			expect(t, got, "gap")
+			if outcome == expired {
+				expect(t, got, "expired", "end")
+				outcome = 1
+			} else {
+				s.write(notifications[4])
+				expect(t, got, "batch(github.push(5) github.push(6))")
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			subscribed := 0
+			for _, call := range s.calls {
+				if strings.HasPrefix(call, wire.MCPEToolSubscribe) {
+					subscribed++
+				}
+			}
+			if subscribed != outcome {
+				t.Errorf("%s: subscribed %d times, want %d", list, subscribed, outcome)
+			}
+		})
+	}
 }

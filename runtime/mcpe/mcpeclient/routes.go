@@ -9,49 +9,97 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
+// A bound is how much waits in a route: notifications that do not fit are lost.
+type bound struct {
+	events int
+	bytes  int64
+}
+
 // Bounds of what waits for a subscription, and of what came for ids that nobody knows yet.
-const (
-	maxWaiting = 4096
-	maxUnknown = 64
-	maxEarly   = 256
+var (
+	waitingBound = bound{4096, 32 << 20}
+	earlyBound   = bound{256, 1 << 20}
 )
+
+// maxUnknown is how many ids that nobody knows yet are kept.
+const maxUnknown = 64
+
+// A notice is what one notification brought.
+type notice struct {
+	events []mcpewire.Event
+	batch  bool
+	size   int64
+}
 
 // A route holds what came for one subscription.
 type route struct {
-	limit int
-	more  chan struct{} // a token when there is something
+	more chan struct{} // a token when there is something
 
 	mu      sync.Mutex
-	events  []mcpewire.Event
-	lost    bool // there was no room
-	expired bool
+	notices []notice
+	held    bound // by notices
+	lost    bool  // there was no room
+	end     error // nothing comes any more
 }
 
-func newRoute(limit int) *route { return &route{limit: limit, more: make(chan struct{}, 1)} }
+func newRoute() *route { return &route{more: make(chan struct{}, 1)} }
 
-func (r *route) put(events []mcpewire.Event, expired bool) {
+// put appends a notice if it fits. One that is alone does, unless strict.
+func (r *route) put(n notice, most bound, strict bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, e := range events {
-		if len(r.events) >= r.limit {
-			r.lost = true
-			break
-		}
-		r.events = append(r.events, e)
+	sum := bound{r.held.events + len(n.events), r.held.bytes + n.size}
+	if (strict || len(r.notices) > 0) && (sum.events > most.events || sum.bytes > most.bytes) {
+		r.lost = true
+	} else {
+		r.notices, r.held = append(r.notices, n), sum
 	}
-	r.expired = r.expired || expired
+	r.wake()
+}
+
+// finish ends the route; the first reason stays.
+func (r *route) finish(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.end == nil {
+		r.end = err
+	}
+	r.wake()
+}
+
+func (r *route) ended() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.end
+}
+
+func (r *route) wake() {
 	select {
 	case r.more <- struct{}{}:
 	default:
 	}
 }
 
-func (r *route) take() (events []mcpewire.Event, lost, expired bool) {
+func (r *route) take() (notices []notice, lost bool, end error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	events, lost = r.events, r.lost
-	r.events, r.lost = nil, false
-	return events, lost, r.expired
+	notices, lost = r.notices, r.lost
+	r.notices, r.held, r.lost = nil, bound{}, false
+	return notices, lost, r.end
+}
+
+// adopt takes over what came before the id was known.
+func (r *route) adopt(early *route) {
+	notices, lost, end := early.take()
+	for _, n := range notices {
+		r.put(n, waitingBound, false)
+	}
+	r.mu.Lock()
+	r.lost = r.lost || lost
+	r.mu.Unlock()
+	if end != nil {
+		r.finish(end)
+	}
 }
 
 // observe takes a notification, bare or in the envelope of a log message (MCPE-NOTE-1). Anything
@@ -86,62 +134,86 @@ func (m *Client) observe(method string, params json.RawMessage) {
 	if p.SubscriptionID == "" {
 		p.SubscriptionID = p.ID
 	}
+	size := int64(len(params))
 	switch {
 	case p.SubscriptionID == "":
 	case method == wire.MCPENotificationEvent && p.Event != nil:
-		m.route(p.SubscriptionID).put([]mcpewire.Event{*p.Event}, false)
-	case method == wire.MCPENotificationBatch:
-		m.route(p.SubscriptionID).put(p.Events, false)
+		m.deliver(p.SubscriptionID, notice{events: []mcpewire.Event{*p.Event}, size: size})
+	case method == wire.MCPENotificationBatch && len(p.Events) > 0:
+		m.deliver(p.SubscriptionID, notice{events: p.Events, batch: true, size: size})
 	case method == wire.MCPENotificationExpired:
-		m.route(p.SubscriptionID).put(nil, true)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		r, _ := m.routeLocked(p.SubscriptionID)
+		r.finish(ErrExpired)
 	}
 }
 
-// route finds who waits for a subscription, or keeps what comes for it a while: the reply that tells
-// its id may be on its way (MCPE-NOTE-3).
-func (m *Client) route(id string) *route {
+// deliver gives a notice to who waits for a subscription, or keeps it a while.
+func (m *Client) deliver(id string, n notice) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r := m.routes[id]; r != nil {
-		return r
+	r, known := m.routeLocked(id)
+	most := waitingBound
+	if !known {
+		most = earlyBound
 	}
-	r := m.early[id]
+	r.put(n, most, !known)
+}
+
+// routeLocked finds the route of a subscription. There is one for an id that nobody knows, too: the
+// reply that tells it may be on its way (MCPE-NOTE-3). m.mu is held.
+func (m *Client) routeLocked(id string) (r *route, known bool) {
+	if c := m.carriers[id]; c != nil {
+		return c.route, true
+	}
+	r = m.early[id]
 	if r == nil {
 		if len(m.order) >= maxUnknown {
 			delete(m.early, m.order[0])
 			m.order = m.order[1:]
 		}
-		r = newRoute(maxEarly)
+		r = newRoute()
 		m.early[id] = r
 		m.order = append(m.order, id)
 	}
-	return r
+	return r, false
 }
 
-// open makes what comes for a subscription go to one taker, with what has come before.
-func (m *Client) open(id string) *route {
+// open makes what comes for a subscription go to c, with what has come before. What c had before is
+// forgotten. After Shutdown nothing comes any more.
+func (m *Client) open(id string, c *carrier) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := m.routes[id]
-	if r == nil {
-		if r = m.early[id]; r == nil {
-			r = newRoute(maxWaiting)
-		}
-		r.mu.Lock()
-		r.limit = maxWaiting
-		r.mu.Unlock()
-		m.routes[id] = r
+	if c.id != id {
+		delete(m.carriers, c.id)
+	}
+	c.id = id
+	m.carriers[id] = c
+	if m.shut {
+		c.route.finish(ErrUnsubscribed)
+	}
+	if early := m.early[id]; early != nil {
 		delete(m.early, id)
 		m.order = slices.DeleteFunc(m.order, func(o string) bool { return o == id })
+		c.route.adopt(early)
 	}
-	return r
 }
 
 // close forgets a subscription; it reports whether it was known.
 func (m *Client) close(id string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known := m.routes[id] != nil
-	delete(m.routes, id)
+	_, known := m.carriers[id]
+	delete(m.carriers, id)
 	return known
+}
+
+// edit changes what the carrier of a subscription asks for when it makes it anew.
+func (m *Client) edit(id string, f func(*carrier)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c := m.carriers[id]; c != nil {
+		f(c)
+	}
 }

@@ -1,6 +1,7 @@
 package mcpeclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,20 +36,33 @@ type Options struct {
 // up again, or made anew; either way the iterator yields a
 // [client.GapError], since MCPE repeats nothing.
 func (m *Client) Via(o Options) client.SubscribeOption {
-	return carry.Via(&carrier{m: m, o: o}).(client.SubscribeOption)
+	return carry.Via(func() carry.Carrier {
+		return &carrier{m: m, route: newRoute(), request: Request{Filter: mcpewire.Filter{Tags: o.Tags, Priority: o.Priority},
+			Delivery: o.Delivery, ExpiresAt: o.ExpiresAt}}
+	}).(client.SubscribeOption)
 }
 
 // errNotListening ends one try: notifications have nowhere to come.
 var errNotListening = errors.New("mcpe client: the listen request has ended")
 
-// ErrExpired ends a subscription that has expired on the server.
-var ErrExpired = errors.New("mcpe client: subscription has expired")
+// Reasons for the end of a subscription.
+var (
+	// ErrExpired ends a subscription that has expired on the server.
+	ErrExpired = errors.New("mcpe client: subscription has expired")
+	// ErrUnsubscribed ends a subscription that [Client.Unsubscribe] or [Client.Shutdown] has removed.
+	ErrUnsubscribed = errors.New("mcpe client: unsubscribed")
+)
 
-// A carrier receives for one subscription.
+// A carrier receives for one subscription: the occurrences of one event type or, when raw, items.
 type carrier struct {
-	m  *Client
-	o  Options
-	id string // of the last session's subscription
+	m     *Client
+	raw   bool
+	route *route
+
+	// Guarded by Client.mu. They are what the subscription has to be when it is made anew.
+	request Request
+	paused  bool
+	id      string // of the last session's subscription
 }
 
 func (*carrier) Mode() string { return wire.MCPEName }
@@ -75,64 +89,98 @@ func (c *carrier) Carry(ctx context.Context, in carry.Intake) error {
 		defer c.m.part(cs, l)
 		over = l.over
 	}
-	again, err := c.recover(ctx, cs)
-	if err != nil {
+	defer c.leave(in, cs)
+	if err := c.takeUp(ctx, in); err != nil {
 		return err
 	}
-	if !again {
-		// After a failure the subscription is made anew anyway.
-		s, err := c.m.subscribe(carry.Repeatable(ctx), cs, Request{Filter: mcpewire.Filter{EventTypes: []string{in.Event()}, Tags: c.o.Tags, Priority: c.o.Priority},
-			Delivery: c.o.Delivery, ExpiresAt: c.o.ExpiresAt})
-		if err != nil {
-			return err
-		}
-		if c.id != "" {
-			c.m.close(c.id)
-		}
-		c.id = s.ID
-	}
-	r := c.m.open(c.id)
-	defer c.leave(in, cs)
 	if before := in.Accepted(); before {
 		if err := in.Gap(ctx); err != nil {
 			return err
 		}
 	}
-	return c.receive(ctx, in, r, over)
+	return c.receive(ctx, in, over)
 }
 
-// recover looks for the subscription of the session before (specification, section 12.2).
-func (c *carrier) recover(ctx context.Context, cs *mcp.ClientSession) (found bool, err error) {
-	if c.id == "" {
-		return false, nil
+// takeUp makes sure that the server has the subscription, be it that of the session before
+// (specification, section 12.2).
+func (c *carrier) takeUp(ctx context.Context, in carry.Intake) error {
+	cs := in.Session()
+	c.m.mu.Lock()
+	id, paused, shut := c.id, c.paused, c.m.shut
+	if !c.raw {
+		c.request.Filter.EventTypes = []string{in.Event()}
 	}
+	request := c.request
+	c.m.mu.Unlock()
+	switch {
+	case c.route.ended() != nil:
+		return nil // receive hands over what is left, and ends
+	case shut:
+		return &client.TerminatedError{Event: in.Event(), Err: ErrUnsubscribed}
+	}
+	status := ""
+	if id != "" {
+		var err error
+		if status, err = find(ctx, cs, id); err != nil {
+			return err
+		}
+	}
+	if status == "" {
+		// After a failure the subscription is made anew anyway.
+		s, err := c.m.subscribe(carry.Repeatable(ctx), cs, request)
+		if err != nil {
+			return err
+		}
+		id, status = s.ID, wire.MCPEActive
+		c.m.open(id, c)
+	}
+	switch {
+	case status == wire.MCPEExpired:
+		c.route.finish(ErrExpired)
+	case paused && status == wire.MCPEActive:
+		return call(ctx, cs, wire.MCPEToolPause, named{id}, nil)
+	}
+	return nil
+}
+
+// find returns the status of a subscription, "" when the server does not have it.
+func find(ctx context.Context, cs *mcp.ClientSession, id string) (status string, err error) {
 	all, err := list(ctx, cs, "")
 	if err != nil {
-		return false, err
+		return "", err
 	}
-	i := slices.IndexFunc(all, func(s mcpewire.Subscription) bool { return s.ID == c.id })
-	if i < 0 || all[i].Status == wire.MCPEExpired {
-		return false, nil
+	for _, s := range all {
+		if s.ID == id {
+			return cmp.Or(s.Status, wire.MCPEActive), nil
+		}
 	}
-	return true, nil
+	return "", nil
 }
 
 // leave removes the subscription when it is over for the application, too (specification, section
 // 12.2). What only lost its session may be taken up again.
 func (c *carrier) leave(in carry.Intake, cs *mcp.ClientSession) {
-	if !in.Over() || !c.m.close(c.id) {
+	id, end := c.named(), c.route.ended()
+	if !in.Over() && end == nil || !c.m.close(id) || end == ErrExpired {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), cleanTime)
 	defer cancel()
-	_ = call(ctx, cs, wire.MCPEToolUnsubscribe, named{c.id}, nil)
+	_ = call(ctx, cs, wire.MCPEToolUnsubscribe, named{id}, nil)
 }
 
-func (c *carrier) receive(ctx context.Context, in carry.Intake, r *route, over <-chan struct{}) error {
+// named is the subscription's id, "" before there is one.
+func (c *carrier) named() string {
+	c.m.mu.Lock()
+	defer c.m.mu.Unlock()
+	return c.id
+}
+
+func (c *carrier) receive(ctx context.Context, in carry.Intake, over <-chan struct{}) error {
 	for {
-		events, lost, expired := r.take()
-		for i := range events {
-			if err := in.Take(ctx, occurrence(&events[i])); err != nil {
+		notices, lost, end := c.route.take()
+		for _, n := range notices {
+			if err := c.hand(ctx, in, n); err != nil {
 				return err
 			}
 		}
@@ -141,18 +189,34 @@ func (c *carrier) receive(ctx context.Context, in carry.Intake, r *route, over <
 				return err
 			}
 		}
-		if expired {
-			c.m.close(c.id)
-			return &client.TerminatedError{Event: in.Event(), Err: ErrExpired}
+		if end != nil {
+			return &client.TerminatedError{Event: in.Event(), Err: end}
 		}
 		select {
-		case <-r.more:
+		case <-c.route.more:
 		case <-over:
 			return errNotListening
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// hand hands a notice over: event by event, or as it came but for what the policy withholds.
+func (c *carrier) hand(ctx context.Context, in carry.Intake, n notice) error {
+	if !c.raw {
+		for i := range n.events {
+			if err := in.Take(ctx, occurrence(&n.events[i])); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	n.events = slices.DeleteFunc(n.events, func(e mcpewire.Event) bool { return !in.Allowed(ctx, occurrence(&e)) })
+	if len(n.events) == 0 {
+		return nil
+	}
+	return in.Put(ctx, Item{Events: n.events, Batch: n.batch}, n.size)
 }
 
 // occurrence is an event as MCP Events has it: its id is the source's where the server tells it.

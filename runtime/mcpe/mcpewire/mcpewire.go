@@ -95,7 +95,7 @@ type Handler struct {
 	Cwd     string            `json:"cwd,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
 	Input   string            `json:"input,omitempty"`
-	Timeout int64             `json:"timeout,omitempty"`
+	Timeout int64             `json:"timeout,omitzero"`
 
 	URL     string            `json:"url,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
@@ -104,7 +104,7 @@ type Handler struct {
 	Model        string   `json:"model,omitempty"`
 	Instructions string   `json:"instructions,omitempty"`
 	Tools        []string `json:"tools,omitempty"`
-	MaxTokens    int64    `json:"maxTokens,omitempty"`
+	MaxTokens    int64    `json:"maxTokens,omitzero"`
 }
 
 // A Subscription is a subscription as results show it. See MCPE-TOOL-2.

@@ -1,4 +1,4 @@
-package server
+package cluster
 
 import (
 	"context"
@@ -9,24 +9,23 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/shard"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // sequencing is the duty of who owns the outbox.
-func (c *cluster) sequencing(o engine.Outbox) shard.Duty {
-	c.server.metrics.rejected.Add(context.Background(), 0) // there from the start, so that the first one is an increase
-	j := judge{server: c.server, store: c.store, schemas: map[string]*validate.Schema{}}
-	return shard.Sequencing(o, j.judge, func(n int) {
-		c.server.metrics.rejected.Add(context.Background(), int64(n))
-	}, c.server.options.Logger)
+func (c *Many) sequencing(o engine.Outbox) shard.Duty {
+	c.o.Host.Rejected(0) // the counter is there from the start, so that the first one is an increase
+	j := judge{host: c.o.Host, store: c.store, schemas: map[string]*validate.Schema{}}
+	return shard.Sequencing(o, j.judge, c.o.Host.Rejected, c.o.Logger)
 }
 
 // A judge holds what comes by an outbox to what Emit takes: any role that may insert there wrote it (REP-20).
 // It is for one goroutine.
 type judge struct {
-	server  *Server
+	host    Host
 	store   engine.Shared
 	schemas map[string]*validate.Schema // by fingerprint; nil for one that does not compile
 }
@@ -39,24 +38,18 @@ func (j *judge) judge(ctx context.Context, o store.Outgoing) (fault, err error) 
 	if err := topic.Sound(&o.Entry); err != nil {
 		return err, nil
 	}
-	s := j.server
-	s.mu.Lock()
-	et := s.types[o.Log]
-	s.mu.Unlock()
-	if et == nil {
+	et, ok := j.host.Type(o.Log)
+	if !ok {
 		return nil, nil // others serve it
 	}
-	d := et.current()
+	d := et.Current()
 	if d == nil {
 		return nil, nil
 	}
-	if n := len(o.Entry.Data) + len(o.Entry.Meta); d.Webhooks() && n > wire.MaxPayload {
-		return tooLarge(n), nil
-	}
-	if _, fault = d.encodable(o.Entry.Data); fault == nil || errors.Is(fault, events.ErrTooLarge) || d.payload == nil {
+	if fault = j.host.Refuses(d, &o.Entry); fault == nil || errors.Is(fault, events.ErrTooLarge) {
 		return fault, nil
 	}
-	fits, err := j.elsewhere(ctx, d, o.Entry.Data)
+	fits, err := j.elsewhere(ctx, o.Log, d, o.Entry.Data)
 	if err != nil || fits {
 		return nil, err
 	}
@@ -64,14 +57,14 @@ func (j *judge) judge(ctx context.Context, o store.Outgoing) (fault, err error) 
 }
 
 // elsewhere tells that the payload is valid under schemas that another build has of the type (REP-16).
-func (j *judge) elsewhere(ctx context.Context, d *definition, data []byte) (bool, error) {
+func (j *judge) elsewhere(ctx context.Context, event string, d subscriber.Definition, data []byte) (bool, error) {
 	value, err := validate.Decode(data)
 	if err != nil {
 		return false, nil
 	}
-	known, err := j.store.History(ctx, d.info.Name)
+	known, err := j.store.History(ctx, event)
 	if err != nil {
-		return false, fmt.Errorf("reading the history of schemas of %s: %w", d.info.Name, err)
+		return false, fmt.Errorf("reading the history of schemas of %s: %w", event, err)
 	}
 	for _, v := range known {
 		schema, ok := j.schemas[v.Fingerprint]

@@ -1,0 +1,482 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memcluster"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/solo"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+)
+
+// REP-6: processes share the shards of an event type, each duty is one process's, and what a process owned that is gone
+// is the others' after its lease, or at once when it was shut down.
+func TestREP6ProcessesShareTheWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := memcluster.New()
+		a, b := join(t, c.Open(), nil), join(t, c.Open(), nil)
+		a.register("e", "string")
+		b.register("e", "string")
+		a.add("poll only", &definition{fingerprint: "string", unhooked: true})
+		a.want("nothing waits to be restored", "restored e", "restored poll only")
+		settle(10 * time.Second)
+		if n := a.owns("poll only"); n != 0 {
+			t.Errorf("%d shards of a type without webhooks", n)
+		}
+		left := b.owns("e")
+		if a.owns("e")+left != Shards || a.owns("e") < Shards/2-2 || left < Shards/2-2 {
+			t.Errorf("%d and %d shards", a.owns("e"), left)
+		}
+		for _, duty := range []string{engine.OutboxTopic, engine.RetentionTopic} {
+			if a.owns(duty)+b.owns(duty) != 1 {
+				t.Errorf("%s is owned %d times", duty, a.owns(duty)+b.owns(duty))
+			}
+		}
+		if n := a.webhooks.Settled("e"); n != a.owns("e") {
+			t.Errorf("%d shards are delivered to, owned are %d", n, a.owns("e"))
+		}
+		a.Processes.(*Many).Crash()
+		settle(time.Second)
+		if leased, owned, ok := a.Status(); leased || len(owned) != 0 || !ok || b.owns("e") != left {
+			t.Errorf("after a crash: %v %v %v, the other one owns %d", leased, owned, ok, b.owns("e"))
+		}
+		settle(2 * defaultLease)
+		if b.owns("e") != Shards || b.owns(engine.OutboxTopic) != 1 {
+			t.Errorf("after its lease the other one owns %d", b.owns("e"))
+		}
+		d := join(t, c.Open(), nil)
+		d.register("e", "string")
+		settle(10 * time.Second)
+		must(t, b.Shutdown(t.Context()))
+		settle(2 * time.Second) // less than a lease
+		if d.owns("e") != Shards {
+			t.Errorf("after a shutdown the next one owns %d", d.owns("e"))
+		}
+	})
+}
+
+// REP-6: what cannot be joined is an error that says why.
+func TestREP6Refused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memcluster.New().Open()
+		for op, want := range map[string]string{"Cluster": "asking the store for its time: ", "OpenLog": "opening the control log: "} {
+			failing(st, op)
+			p, err := start(t, st, nil)
+			if err == nil {
+				err = p.Join(p.webhooks)
+				p.end()
+			}
+			if !errors.Is(err, errTest) || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%s fails: %v", op, err)
+			}
+		}
+		st.Inject(memcluster.Faults{})
+		p, err := start(t, st, func(o *Options) { o.Lease = time.Second - 1 })
+		must(t, err)
+		if err := p.Join(p.webhooks); err == nil || err.Error() != "Options.Replica.Lease is 999.999999ms, at least 1s" {
+			t.Error(err)
+		}
+		must(t, p.webhooks.Shutdown(t.Context()))
+	})
+}
+
+// REP-13: orders reach all others, also from a process that only emits; that one follows nothing and owns nothing.
+func TestREP13Orders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := memcluster.New()
+		a, b := join(t, c.Open(), nil), join(t, c.Open(), nil)
+		emitting := join(t, c.Open(), func(o *Options) { o.EmitOnly = true })
+		must(t, a.Tell(t.Context(), orders.Order{Kind: orders.Revoke, Principal: "ann"}))
+		must(t, emitting.Ask(t.Context(), orders.Order{Kind: orders.Revoke, Principal: "bob"}))
+		b.want("the others", "do revoke ann", "do revoke bob")
+		a.want("who told", "do revoke bob")
+		emitting.Hurry()
+		emitting.RecallLater("e")
+		emitting.want("who only emits")
+		if _, _, ok := emitting.Status(); ok {
+			t.Error("it has a lease")
+		}
+		must(t, a.CloseType(t.Context(), "e", events.Forbidden("closed")))
+		for _, p := range []*process{a, b, emitting} {
+			if e, err := p.ClosedType(t.Context(), "e"); err != nil || e == nil || string(e.Data) != `{"reason":"closed"}` {
+				t.Errorf("%v %v", e, err)
+			}
+		}
+		b.RecallLater("e")
+		b.want("looked at again", "recall e")
+	})
+}
+
+// REP-11: the others are told of a changed record by its shard. What nobody knows is told at a bounded rate.
+func TestREP11Changed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := memcluster.New()
+		a, b := join(t, c.Open(), nil), join(t, c.Open(), nil)
+		_, of, err := a.Records(t.Context())
+		must(t, err)
+		must(t, of.Tell(t.Context(), "sub_1", engine.Shard{Topic: "e", Number: 3}))
+		must(t, of.Tell(t.Context(), "sub_2", engine.Shard{}))
+		b.want("told", fmt.Sprintf("changed sub_1 of %v", engine.Shard{Topic: "e", Number: 3}), fmt.Sprintf("changed sub_2 of %v", engine.Shard{}))
+		began := time.Now()
+		for range unknownBurst + unknownRate {
+			must(t, of.Tell(t.Context(), "sub_2", engine.Shard{}))
+		}
+		if d := time.Since(began); d < 900*time.Millisecond || d > 2*time.Second {
+			t.Errorf("told within %v", d)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := of.Tell(ctx, "sub_2", engine.Shard{}); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}
+
+// REP-8, REP-11: an attempt begins while the tenure lasts and it is known up to a moment ago what the others have done.
+func TestREP11Deaf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memcluster.New().Open()
+		p := join(t, st, nil)
+		_, of, err := p.Records(t.Context())
+		must(t, err)
+		lasts, over := of.May(solo.NewTenure(t.Context(), "e")), of.May(ended{})
+		settle(time.Second)
+		if !lasts() || over() {
+			t.Error("a tenure that lasts may not deliver, or one that is over may")
+		}
+		st.Inject(memcluster.Faults{Fail: func(op string) error {
+			if strings.HasSuffix(op, engine.ControlLog) {
+				return errTest
+			}
+			return nil
+		}})
+		settle(10 * time.Second)
+		if lasts() {
+			t.Error("a deaf process may deliver")
+		}
+	})
+}
+
+// An ended tenure is over.
+type ended struct{ solo.Tenure }
+
+func (ended) Valid() bool { return false }
+
+// A drifting store's time goes away from that of its processes.
+type drifting struct {
+	*memcluster.Store
+	by   atomic.Int64
+	asks atomic.Int64
+	err  atomic.Pointer[error]
+}
+
+func (s *drifting) Cluster(ctx context.Context) (engine.Cluster, error) {
+	s.asks.Add(1)
+	if err := s.err.Load(); err != nil {
+		return engine.Cluster{}, *err
+	}
+	c, err := s.Store.Cluster(ctx)
+	c.Now = c.Now.Add(time.Duration(s.by.Load()))
+	return c, err
+}
+
+// REP-8: the time is the store's, asked for again when the answer is old; where nobody answers the old one goes on.
+func TestREP8Clock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &drifting{Store: memcluster.New().Open()}
+		st.by.Store(int64(time.Hour))
+		p := join(t, st, func(o *Options) { o.EmitOnly = true })
+		off := func(what string, want time.Duration) {
+			t.Helper()
+			if got := time.Until(p.Now()).Round(time.Second); got != want {
+				t.Errorf("%s: it is %v off, want %v", what, got, want)
+			}
+		}
+		off("at the start", time.Hour)
+		st.by.Store(int64(2 * time.Hour))
+		p.Refresh(t.Context())
+		off("a new answer", time.Hour)
+		settle(clockAge + time.Second)
+		off("an old answer", time.Hour)
+		st.err.Store(&errTest)
+		p.Refresh(t.Context())
+		off("nobody answers", time.Hour)
+		st.err.Store(nil)
+		p.Refresh(t.Context())
+		off("asked again", 2*time.Hour)
+		if n := st.asks.Load(); n != 3 {
+			t.Errorf("asked %d times", n)
+		}
+	})
+}
+
+// REP-8: who renews a lease learns the time by that.
+func TestREP8ClockOfAnOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &drifting{Store: memcluster.New().Open()}
+		st.by.Store(int64(time.Hour))
+		p := join(t, st, nil)
+		settle(10 * time.Second)
+		if d := time.Until(p.Now()).Round(time.Second); d != 0 {
+			t.Errorf("its renewals tell a time that is %v off", d)
+		}
+		settle(2 * clockAge)
+		looks := st.asks.Load()
+		p.Refresh(t.Context())
+		if st.asks.Load() != looks {
+			t.Error("it asks although it renews")
+		}
+	})
+}
+
+// REP-19: readers that wait hear of a new epoch in a process that appends nothing. A store that is away is logged once.
+func TestREP19NewEpoch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := memcluster.New()
+		st := c.Open()
+		a := join(t, st, nil)
+		e := a.register("e", "string")
+		settle(5 * time.Second)
+		epoch := e.log.Epoch()
+		must(t, c.BeginEpoch(0))
+		settle(5 * time.Second)
+		if e.log.Epoch() == epoch {
+			t.Error("it has not heard of the new epoch")
+		}
+		a.log()
+		st.Inject(memcluster.Faults{Fail: func(string) error { return errTest }})
+		must(t, c.BeginEpoch(0))
+		settle(10 * time.Second)
+		st.Inject(memcluster.Faults{})
+		settle(10 * time.Second)
+		if n := strings.Count(a.log(), "looking at the logs"); n != 1 {
+			t.Errorf("logged %d times", n)
+		}
+	})
+}
+
+// emitted is what an author's transaction emits.
+type emitted store.Outgoing
+
+func (e emitted) Outgoing() store.Outgoing { return store.Outgoing(e) }
+
+// REP-20, REP-16: what comes by the outbox is moved when Emit would append it, when other processes serve its type, or
+// when it is valid under the schemas of another build. The rest is put aside, counted and told with the reason.
+func TestREP20Judged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memcluster.New().Open()
+		p := join(t, st, nil)
+		e := p.register("e", "string")
+		gone := p.register("gone", "string")
+		gone.def.Store(nil)
+		must(t, st.AddSchema(t.Context(), "e", engine.SchemaVersion{Fingerprint: "broken", PayloadSchema: json.RawMessage(`{"type":7}`)}, 0))
+		must(t, st.AddSchema(t.Context(), "e", version("number"), 1))
+		must(t, st.AddSchema(t.Context(), "e", version("string"), 2))
+		settle(5 * time.Second)
+		id := 0
+		send := func(log, data string, refuse error) {
+			t.Helper()
+			id++
+			p.mu.Lock()
+			p.refuse = refuse
+			p.mu.Unlock()
+			tx := st.Begin()
+			must(t, tx.Emit(emitted{Log: log, Entry: store.Entry{EventID: fmt.Sprint(id), Timestamp: events.NewTime(time.Now()), Data: json.RawMessage(data)}}))
+			must(t, tx.Commit())
+			settle(5 * time.Second)
+		}
+		send("e", `{"x":"a"}`, nil)
+		send("gone", `{"x":"a"}`, errTest) // whoever serves it looks at it
+		wrong := fmt.Errorf("%w: no", events.ErrInvalidPayload)
+		send("e", `{"x":1}`, wrong) // valid in the other build
+		if e.log.Head() != 2 || gone.log.Head() != 1 {
+			t.Errorf("%d and %d are moved", e.log.Head(), gone.log.Head())
+		}
+		send("e", `{"x":true}`, wrong)
+		send("e", `{"x":"a"}`, wrong) // its own schemas do not count
+		send("e", `{"x":1}`, fmt.Errorf("%w: large", events.ErrTooLarge))
+		send("e", `[]`, nil)
+		send("/control", `{}`, nil)
+		found, err := st.Rejected(t.Context(), 0, 10)
+		must(t, err)
+		want := []string{"no", "no", "large", "data is no JSON object", "/control"}
+		if len(found) != len(want) || p.rejected != len(want) {
+			t.Fatalf("%+v, counted %d", found, p.rejected)
+		}
+		for i, r := range found {
+			if !strings.Contains(r.Reason, want[i]) {
+				t.Errorf("%+v, want %s", r, want[i])
+			}
+		}
+		failing(st, "History")
+		send("e", `{"x":1}`, wrong)
+		if e.log.Head() != 2 || p.rejected != len(want) {
+			t.Error("it is judged although the history cannot be read")
+		}
+		st.Inject(memcluster.Faults{})
+		settle(5 * time.Second)
+		if e.log.Head() != 3 {
+			t.Error("it is not looked at again")
+		}
+	})
+}
+
+// REP-16: a subscription whose schemas were changed incompatibly ends when no process has had them, or any between, for
+// some time.
+func TestREP16Obsolete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := memcluster.New()
+		st := c.Open()
+		for i, f := range []string{"boolean", "number", "string", "array"} {
+			must(t, st.AddSchema(t.Context(), "e", version(f), i))
+		}
+		const after = time.Minute
+		p := join(t, st, func(o *Options) { o.Builds = after })
+		p.register("e", "string")
+		ends := func(event, schema string) string {
+			t.Helper()
+			_, of, err := p.Records(t.Context())
+			must(t, err)
+			if e := of.Obsolete(&eventType{name: event}, schema, false); e != nil {
+				return string(e.Data)
+			}
+			return ""
+		}
+		check := func(what string, want ...string) {
+			t.Helper()
+			const ended = `{"feature":"payloadSchema","reason":"schema_changed"}`
+			for _, schema := range []string{"", "unknown", "string", "array", "number", "boolean"} {
+				got := ends("e", schema)
+				if is := strings.Contains(strings.Join(want, " "), schema) && schema != ""; is != (got != "") {
+					t.Errorf("%s: %s ends with %q", what, schema, got)
+				} else if is && got != ended {
+					t.Errorf("%s: %s ends with %s, want %s", what, schema, got, ended)
+				}
+			}
+		}
+		check("nothing is known of the others yet")
+		settle(after)
+		check("nobody has them", "number", "boolean")
+		other := join(t, c.Open(), nil)
+		other.register("e", "number")
+		settle(5 * time.Second)
+		check("another process has the newer one: it reads those of the older one")
+		other.Processes.(*Many).Crash()
+		settle(after / 2)
+		check("it may be restarted")
+		settle(after)
+		check("it was not", "number", "boolean")
+		own := p.register("g", "number")
+		for i, f := range []string{"number", "string"} {
+			must(t, st.AddSchema(t.Context(), "g", version(f), i))
+		}
+		settle(5 * time.Second)
+		own.def.Store(&definition{kernel: own.def.Load().kernel, fingerprint: "string"})
+		if got := ends("g", "number"); got == "" {
+			t.Error("what only this process had before goes on")
+		}
+		if got := ends("unknown", "number"); got != "" {
+			t.Errorf("a type that is not registered: %s", got)
+		}
+		p.register("f", "string")
+		failing(st, "History")
+		if got := ends("f", "number"); got != "" {
+			t.Errorf("a history that cannot be read: %s", got)
+		}
+		if got := p.log(); !strings.Contains(got, "reading the history of schemas of f") {
+			t.Errorf("logged: %s", got)
+		}
+	})
+}
+
+// A process that is the only one to serve its store owns everything from the start, and has nobody to tell.
+func TestOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := join(t, memory.New(), nil)
+		p.register("e", "string")
+		p.want("at once", "restored e")
+		if p.webhooks.Settled("e") != 1 {
+			t.Error("its shard is not delivered to")
+		}
+		p.Hurry()
+		p.Refresh(t.Context())
+		p.RecallLater("e")
+		must(t, p.Tell(t.Context(), orders.Order{}))
+		if err := p.Ask(t.Context(), orders.Order{}); !errors.Is(err, events.ErrNotFound) {
+			t.Error(err)
+		}
+		must(t, p.CloseType(t.Context(), "e", events.Forbidden("no")))
+		if e, err := p.ClosedType(t.Context(), "e"); e != nil || err != nil {
+			t.Error(e, err)
+		}
+		if _, _, ok := p.Status(); ok || !p.Now().Equal(time.Now()) {
+			t.Error("it has a lease, or another time")
+		}
+		_, of, err := p.Records(t.Context())
+		must(t, err)
+		must(t, of.Tell(t.Context(), "sub_1", engine.Shard{Topic: "e"}))
+	})
+}
+
+// EVOL-1: what is stored for an event type that nobody registers in time ends.
+func TestEVOL1Orphans(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		for _, event := range []string{"e", "gone"} {
+			const url = "https://receiver.test/"
+			_, err := st.PutSubscription(t.Context(), store.Subscription{ID: wire.SubscriptionID(wire.ModeWebhook, "ann", url, event, []byte("{}")),
+				Principal: "ann", Event: event, URL: url, Arguments: json.RawMessage("{}"), Schema: "string", Generation: 1, Secrets: []store.Secret{{Key: make([]byte, 32)}}})
+			must(t, err)
+		}
+		has := func(want int) {
+			t.Helper()
+			if all, err := st.Subscriptions(t.Context(), "", 10); err != nil || len(all) != want {
+				t.Errorf("%+v %v, want %d", all, err, want)
+			}
+		}
+		gone := join(t, st, nil)
+		must(t, gone.Shutdown(t.Context()))
+		settle(2 * defaultOrphans)
+		has(2) // its process had ended
+		p := join(t, st, nil)
+		p.register("e", "string")
+		settle(defaultOrphans - time.Second)
+		has(2)
+		settle(time.Minute)
+		if all, err := st.Subscriptions(t.Context(), "", 10); err != nil || len(all) != 1 || all[0].Event != "e" {
+			t.Errorf("%+v %v: %s", all, err, p.log())
+		}
+	})
+}
+
+// A store of logs alone can have no webhooks; one that cannot be read says so.
+func TestOneRefused(t *testing.T) {
+	if _, err := start(t, struct{ store.Store }{memory.New()}, nil); err == nil || !strings.Contains(err.Error(), "keeps no subscriptions") {
+		t.Error(err)
+	}
+	if _, err := start(t, unreadable{memory.New()}, nil); !errors.Is(err, errTest) || !strings.HasPrefix(err.Error(), "webhooks: reading the stored subscriptions: ") {
+		t.Error(err)
+	}
+	p, err := New(t.Context(), Options{Store: memory.New()})
+	must(t, err)
+	must(t, p.Join(nil)) // without webhooks
+	must(t, p.Shutdown(t.Context()))
+}
+
+type unreadable struct{ *memory.Store }
+
+func (unreadable) Subscriptions(context.Context, string, int) ([]store.Subscription, error) {
+	return nil, errTest
+}

@@ -1,0 +1,310 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel/metric/noop"
+	"go.uber.org/goleak"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memcluster"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/polling/pollingtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var errTest = errors.New("the store is away")
+
+// A process is a server without one. It is the [Host] of its processes, and has no hooks of an author.
+type process struct {
+	Processes
+	t        *testing.T
+	webhooks *subscriber.Subscriptions
+
+	mu       sync.Mutex
+	types    []*eventType
+	notes    []string
+	rejected int
+	refuse   error
+	logged   strings.Builder
+}
+
+// start makes a process that has not joined, with webhook subscriptions unless it only emits.
+func start(t *testing.T, st store.Store, change func(*Options)) (*process, error) {
+	t.Helper()
+	p := &process{t: t}
+	log := &fault.Log{Logger: slog.New(slog.NewTextHandler(p, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	o := Options{Host: p, Store: st, Log: log, Logger: log.Logger}
+	if change != nil {
+		change(&o)
+	}
+	var err error
+	if p.Processes, err = New(t.Context(), o); err != nil || o.EmitOnly {
+		return p, err
+	}
+	records, of, err := p.Records(t.Context())
+	if err != nil {
+		return p, err
+	}
+	guard, err := netguard.New(netguard.Options{Resolver: nowhere{}})
+	must(t, err)
+	p.webhooks, err = subscriber.New(subscriber.Options{Host: webhookHost{p}, Store: records, Cluster: of, Guard: guard, Log: log,
+		Terms: subscriber.Terms{Min: time.Minute, Default: time.Hour, Max: time.Hour}, Quota: subscriber.Quota{PerPrincipal: 100, Total: 100},
+		Verify: verify.Options{Limits: verify.Limits{PerPrincipal: 100, Total: 100}, Meter: noop.Meter{}}, Delivery: delivery.Options{Logger: log.Logger}})
+	must(t, err)
+	return p, nil
+}
+
+// join makes a process that has joined. It is shut down when the test ends.
+func join(t *testing.T, st store.Store, change func(*Options)) *process {
+	t.Helper()
+	p, err := start(t, st, change)
+	must(t, err)
+	must(t, p.Join(p.webhooks))
+	t.Cleanup(func() { p.end() })
+	return p
+}
+
+func (p *process) end() {
+	must(p.t, p.Shutdown(context.Background()))
+	if p.webhooks != nil {
+		must(p.t, p.webhooks.Shutdown(context.Background()))
+	}
+}
+
+// register registers an event type with schemas, whose log is the store's.
+func (p *process) register(name, fingerprint string) *eventType {
+	p.t.Helper()
+	return p.add(name, &definition{fingerprint: fingerprint})
+}
+
+func (p *process) add(name string, d *definition) *eventType {
+	p.t.Helper()
+	d.kernel = pollingtest.New(p.t, name, false, false).Kernel()
+	e := &eventType{name: name}
+	e.def.Store(d)
+	var err error
+	e.log, err = topic.Open(d.kernel, topic.Options{Slots: 64, Kept: topic.Kept{MaxCount: math.MaxInt}, Open: func(appended func([]store.Entry)) (store.EventLog, error) {
+		return p.store().OpenLog(context.Background(), name, store.LogOptions{Appended: appended})
+	}})
+	must(p.t, err)
+	e.feeds.Init(e)
+	p.mu.Lock()
+	p.types = append(p.types, e)
+	p.mu.Unlock()
+	must(p.t, p.Serve(e, func() { p.note("restored %s", name) }))
+	p.Hurry()
+	return e
+}
+
+func (p *process) store() store.Store {
+	if m, ok := p.Processes.(*Many); ok {
+		return m.o.Store
+	}
+	return p.Processes.(*one).o.Store
+}
+
+// owns is how many shards it owns of a topic.
+func (p *process) owns(topic string) int {
+	_, owned, _ := p.Status()
+	return owned[topic]
+}
+
+func (p *process) note(format string, a ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.notes = append(p.notes, fmt.Sprintf(format, a...))
+}
+
+// want waits until nothing moves any more, and fails unless that was noted since the last time.
+func (p *process) want(what string, want ...string) {
+	p.t.Helper()
+	settle(3 * time.Second)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !slices.Equal(p.notes, want) {
+		p.t.Errorf("%s: %q, want %q", what, p.notes, want)
+	}
+	p.notes = nil
+}
+
+// Write keeps what is logged.
+func (p *process) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.logged.Write(b)
+}
+
+// log returns what was logged since the last time.
+func (p *process) log() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer p.logged.Reset()
+	return p.logged.String()
+}
+
+func (p *process) EventTypes() (all []subscriber.EventType) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.types {
+		all = append(all, e)
+	}
+	return all
+}
+
+func (p *process) Type(event string) (subscriber.EventType, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.types {
+		if e.name == event {
+			return e, true
+		}
+	}
+	return nil, false
+}
+
+// Descriptor has the fingerprint as the type of the payload's member x.
+func (p *process) Descriptor(d subscriber.Definition) wire.Descriptor {
+	v := version(d.Fingerprint())
+	return wire.Descriptor{Name: d.Kernel().Name, InputSchema: v.InputSchema, PayloadSchema: v.PayloadSchema}
+}
+
+func version(fingerprint string) engine.SchemaVersion {
+	return engine.SchemaVersion{Fingerprint: fingerprint, InputSchema: json.RawMessage(`{"type":"object"}`),
+		PayloadSchema: fmt.Appendf(nil, `{"type":"object","properties":{"x":{"type":%q}},"required":["x"]}`, fingerprint)}
+}
+
+func (p *process) Refuses(subscriber.Definition, *store.Entry) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refuse
+}
+
+func (p *process) Rejected(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rejected += n
+}
+
+func (p *process) Obeyer(*orders.Log) orders.Host { return obeyer{p} }
+
+// nowhere has no hosts: nothing is sent.
+type nowhere struct{}
+
+func (nowhere) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return nil, errTest
+}
+
+// A webhookHost is a process as its webhook subscriptions see it: without hooks and bounds.
+type webhookHost struct{ p *process }
+
+func (h webhookHost) Type(event string) (subscriber.EventType, bool) { return h.p.Type(event) }
+func (h webhookHost) Join(context.Context, subscriber.Identity, subscriber.Arguments) error {
+	return nil
+}
+func (h webhookHost) Leave(subscriber.Identity, subscriber.Arguments)                     {}
+func (h webhookHost) Release(subscriber.Identity, subscriber.Arguments)                   {}
+func (h webhookHost) Asks(subscriber.Arguments) bool                                      { return false }
+func (h webhookHost) Take(string, int) error                                              { return nil }
+func (h webhookHost) Keep(string, int)                                                    {}
+func (h webhookHost) Give(string, int)                                                    {}
+func (h webhookHost) Refused(context.Context, string, subscriber.Arguments) *events.Error { return nil }
+
+// An obeyer notes orders.
+type obeyer struct{ p *process }
+
+func (o obeyer) Do(_ context.Context, what orders.Order) error {
+	o.p.note("do %s %s", what.Kind, what.Principal)
+	return nil
+}
+func (o obeyer) DoLive(context.Context, orders.Order, func(*subscriber.Live) bool) error { return nil }
+func (o obeyer) Stop(orders.Order) int                                                   { return 0 }
+func (o obeyer) Changed(id string, of engine.Shard)                                      { o.p.note("changed %s of %v", id, of) }
+func (o obeyer) Recall(_ context.Context, event string) error {
+	o.p.note("recall %s", event)
+	return nil
+}
+func (o obeyer) EventTypes() []string          { return nil }
+func (o obeyer) Compare(context.Context) error { return nil }
+func (o obeyer) RecheckAll(context.Context)    {}
+
+// An eventType has a log of the store.
+type eventType struct {
+	name  string
+	log   *topic.Topic
+	feeds feed.Feeds
+	def   atomic.Pointer[definition] // nil once removed
+}
+
+func (e *eventType) Name() string                  { return e.name }
+func (e *eventType) Topic() *topic.Topic           { return e.log }
+func (e *eventType) Feeds() *feed.Feeds            { return &e.feeds }
+func (e *eventType) Refuses() *events.Error        { return nil }
+func (e *eventType) Head() store.Position          { return e.log.Head() }
+func (e *eventType) Begin() (done func(), ok bool) { return func() {}, true }
+func (e *eventType) Log() *fault.Log               { return nil }
+
+func (e *eventType) Current() subscriber.Definition {
+	if d := e.def.Load(); d != nil {
+		return d
+	}
+	return nil
+}
+
+type definition struct {
+	kernel      *topic.Type
+	fingerprint string
+	unhooked    bool
+}
+
+func (d *definition) Kernel() *topic.Type { return d.kernel }
+func (d *definition) Check() *feed.Check  { return nil }
+func (d *definition) Webhooks() bool      { return !d.unhooked }
+func (d *definition) Changed() string     { return "" }
+func (d *definition) Fingerprint() string { return d.fingerprint }
+
+// failing makes a store fail some of its steps.
+func failing(st *memcluster.Store, op string) {
+	st.Inject(memcluster.Faults{Fail: func(step string) error {
+		if strings.HasPrefix(step, op) {
+			return errTest
+		}
+		return nil
+	}})
+}
+
+func settle(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,206 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/shard"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+// Many are the processes on a shared store. What is asked of one of them all do by the orders of the [orders.Log], and
+// what only one may do is done by the owner of its shard: delivering, moving the outbox, and deleting what is too old
+// (REP-6).
+type Many struct {
+	*orders.Log
+
+	o        Options
+	store    engine.Shared
+	clock    *clock
+	webhooks *subscriber.Subscriptions
+	owner    *shard.Owner       // nil in a process that only emits
+	stop     context.CancelFunc // as a crash would
+	done     chan struct{}      // closed when the logs are looked at no more
+	builds   builds
+}
+
+// Changes of what nobody knows are told at most so often.
+const (
+	unknownRate  = 20
+	unknownBurst = 50
+)
+
+// Records implements [Processes].
+func (c *Many) Records(context.Context) (subscriber.Records, *subscriber.Cluster, error) {
+	unknown := rate.NewLimiter(unknownRate, unknownBurst)
+	return c.store, &subscriber.Cluster{
+		Now: c.clock.now, Shards: Shards,
+		May: func(t subscriber.Tenure) func() bool {
+			return func() bool { return c.Heard() && t.Valid() }
+		},
+		Tell: func(ctx context.Context, id string, of engine.Shard) error {
+			o := orders.Order{Kind: orders.Changed, Target: &operator.Target{ID: id}}
+			if of.Topic != "" {
+				o.Target.Event, o.Shard = of.Topic, of.Number
+			} else if err := unknown.Wait(ctx); err != nil {
+				return err
+			}
+			return c.Ask(ctx, o)
+		},
+		Orders: func(ctx context.Context, owned engine.Owned, none bool) (subscriber.Orders, error) {
+			return c.Handoff(ctx, owned, none)
+		},
+		Obsolete: func(et subscriber.EventType, schema string, _ bool) *events.Error {
+			return c.builds.obsolete(et.Name(), schema)
+		},
+	}, nil
+}
+
+// types are the event types whose webhook subscriptions this process can serve, with the fingerprints of
+// their schemas.
+func (c *Many) types() map[string]string {
+	types := map[string]string{}
+	for _, et := range c.o.Host.EventTypes() {
+		if d := et.Current(); d != nil && d.Webhooks() {
+			types[et.Name()] = d.Fingerprint()
+		}
+	}
+	return types
+}
+
+// Join implements [Processes].
+func (c *Many) Join(w *subscriber.Subscriptions) error {
+	c.webhooks = w
+	c.Log = orders.New(orders.Options{Store: c.store, Now: c.Now, Refresh: c.Refresh, Report: c.o.Log})
+	if c.o.EmitOnly {
+		return nil
+	}
+	if err := c.Follow(context.Background(), c.o.Host.Obeyer(c.Log)); err != nil {
+		return err
+	}
+	if c.o.Lease != 0 && c.o.Lease < minLease {
+		c.Log.Shutdown()
+		return fmt.Errorf("Options.Replica.Lease is %v, at least %v", c.o.Lease, minLease)
+	}
+	if c.o.Name == "" {
+		host, _ := os.Hostname()
+		c.o.Name = fmt.Sprintf("%s/%d", host, os.Getpid())
+	}
+	duties := []string{engine.RetentionTopic}
+	if _, ok := c.store.(engine.Outbox); ok {
+		duties = append(duties, engine.OutboxTopic)
+	}
+	c.builds.init(&c.o, c.store)
+	o := shard.Options{Leases: c.store, Name: c.o.Name, TTL: c.o.Lease, Duties: duties, Run: c.run, Logger: c.o.Logger}
+	if w != nil {
+		o.Types, o.Shards, o.Orphans, o.Looked = c.types, Shards, c.o.Orphans, c.builds.looked
+	}
+	c.owner = shard.New(o)
+	c.clock.owner.Store(c.owner)
+	ctx, stop := context.WithCancel(context.Background())
+	c.stop, c.done = stop, make(chan struct{})
+	c.owner.Start(ctx)
+	go c.renew(ctx)
+	return nil
+}
+
+// Serve makes the type's shards; whoever owns one takes up what is stored.
+func (c *Many) Serve(et subscriber.EventType, restored func()) error {
+	err := c.webhooks.Establish(context.Background(), et.Name())
+	restored()
+	return err
+}
+
+// Shutdown implements [Processes].
+func (c *Many) Shutdown(ctx context.Context) error {
+	c.Log.Shutdown()
+	if c.owner == nil {
+		return nil
+	}
+	err := c.owner.Shutdown(ctx)
+	c.stop()
+	<-c.done
+	return err
+}
+
+// Crash ends what the process owns as the end of the process would: for tests.
+func (c *Many) Crash() { c.stop() }
+
+// Hurry implements [Processes].
+func (c *Many) Hurry() {
+	if c.owner != nil {
+		c.owner.Hurry()
+	}
+}
+
+// Status implements [Processes].
+func (c *Many) Status() (leased bool, owned map[string]int, ok bool) {
+	if c.owner == nil {
+		return false, nil, false
+	}
+	leased, owned = c.owner.Status()
+	return leased, owned, true
+}
+
+// Now implements [Processes].
+func (c *Many) Now() time.Time { return c.clock.now() }
+
+// Refresh implements [Processes].
+func (c *Many) Refresh(ctx context.Context) { c.clock.refresh(ctx) }
+
+// RecallLater implements [Processes]. A process that only emits serves nobody to whom the type could be closed.
+func (c *Many) RecallLater(event string) {
+	if c.owner != nil {
+		c.Log.RecallLater(event)
+	}
+}
+
+// renewEvery is how often it is looked whether the logs have begun new epochs.
+const renewEvery = time.Second
+
+// renew lets readers that wait hear of a new epoch, when this process appends nothing (REP-19).
+func (c *Many) renew(ctx context.Context) {
+	defer close(c.done)
+	ticker := time.NewTicker(renewEvery)
+	defer ticker.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		var failed error
+		for _, et := range c.o.Host.EventTypes() {
+			if et.Topic() != nil {
+				failed = errors.Join(failed, et.Topic().Renew(ctx))
+			}
+			c.webhooks.Review(et)
+		}
+		if failed != nil && !failing && ctx.Err() == nil {
+			c.o.Log.Internal(ctx, "looking at the logs", failed)
+		}
+		failing = failed != nil
+	}
+}
+
+// run does what the owner of a shard does.
+func (c *Many) run(t *shard.Tenure) {
+	switch t.Hold().Shard.Topic {
+	case engine.OutboxTopic:
+		c.sequencing(c.store.(engine.Outbox)).Run(t)
+	case engine.RetentionTopic:
+		shard.Retaining(c.store, c.o.Logger).Run(t)
+	default:
+		c.webhooks.Own(t)
+	}
+}
