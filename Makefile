@@ -147,6 +147,21 @@ typescript: ## Compile, lint and run the TypeScript that is generated (needs Nod
 	  MCPE_TEST_TYPESCRIPT=$(CURDIR)/bin/typescript $(GO) test -count=1 -run '^TestTypeScript|^TestReceives$$' ./gen ./examples/typescript; \
 	else echo "NOT RUN: TypeScript, which needs Node and npm"; test -z "$$MCPE_TEST_TYPESCRIPT_REQUIRED"; fi
 
+# Sets of schemas that others have published: packages at the versions of a lock file, and a module of go.mod there.
+CORPORA = gen/testdata/corpora
+
+.PHONY: corpora
+corpora: ## Generate, compile and try what GitHub, Stripe and others publish (minutes; needs Node, npm and the registries). UPDATE=1 rewrites its table.
+	@if command -v node >/dev/null && command -v npm >/dev/null; then set -e; \
+	  mkdir -p bin/typescript bin/corpora; cp $(TYPESCRIPT)/* bin/typescript/; cp $(CORPORA)/package*.json bin/corpora/; \
+	  npm ci --silent --no-fund --no-audit --ignore-scripts --prefix bin/typescript; \
+	  npm ci --silent --no-fund --no-audit --ignore-scripts --legacy-peer-deps --prefix bin/corpora; \
+	  (cd $(CORPORA) && $(GO) mod download); \
+	  ln -sfn "$$(cd $(CORPORA) && $(GO) list -m -f '{{.Dir}}' github.com/stripe/stripe-mock)" bin/corpora/stripe-mock; \
+	  MCPE_TEST_CORPORA=$(CURDIR)/bin/corpora MCPE_TEST_TYPESCRIPT=$(CURDIR)/bin/typescript \
+	    $(GO) test -count=1 -timeout 60m -v -run '^TestCorpora$$' ./gen $(if $(UPDATE),-update,); \
+	else echo "NOT RUN: the corpora, which need Node and npm"; test -z "$$MCPE_TEST_CORPORA_REQUIRED"; fi
+
 # The npm package that gen/provider/github has its schemas from.
 OCTOKIT = @octokit/webhooks-schemas@7.6.1
 
