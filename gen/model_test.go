@@ -295,6 +295,7 @@ schemas:
 		types[d.Name] = d.Type
 	}
 	got := map[string]string{}
+	types["ThingDonePayload.either"], types["ThingDonePayload.untagged"] = types["ThingDonePayloadEither"], types["ThingDonePayloadUntagged"]
 	for _, m := range []string{"pair", "either", "any", "tagged", "when", "id", "untagged"} {
 		raw, err := json.Marshal(types["ThingDonePayload."+m])
 		if err != nil {
@@ -308,12 +309,12 @@ schemas:
 	got["bounds"] = string(raw)
 	want := map[string]string{
 		"pair":     `{"kind":"tuple","elements":[{"kind":"string"},{"kind":"integer","maximum":9}],"minItems":1}`,
-		"either":   `{"kind":"union","variants":[{"type":{"kind":"integer"}},{"type":{"kind":"string"}}]}`,
+		"either":   `{"kind":"union","variants":[{"type":{"kind":"string"},"go":"ThingDonePayloadEitherString"},{"type":{"kind":"integer"},"go":"ThingDonePayloadEitherNumber"}]}`,
 		"any":      `{"kind":"any","reason":"the schema has no type and allows any value"}`,
 		"tagged":   `{"kind":"ref","ref":"ThingDonePayloadTagged"}`,
 		"when":     `{"kind":"string","format":"date-time"}`,
 		"id":       `{"kind":"string","format":"uuid"}`,
-		"untagged": `{"kind":"union","variants":[{"type":{"kind":"string"}},{"type":{"kind":"ref","ref":"ThingDonePayloadUntagged2"}}]}`,
+		"untagged": `{"kind":"union","variants":[{"type":{"kind":"string"},"go":"ThingDonePayloadUntaggedString"},{"type":{"kind":"ref","ref":"ThingDonePayloadUntaggedObject"}}]}`,
 		"variants": `[{"tags":["a"],"title":"A","type":{"kind":"ref","ref":"A"}},{"tags":["b"],"title":"B","type":{"kind":"ref","ref":"B"}}]`,
 		"bounds":   `{"kind":"string","pattern":"^u","minLength":2}`,
 	}

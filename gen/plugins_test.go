@@ -309,3 +309,34 @@ print(typing.get_type_hints(incidents.IncidentCreatedPayload)["reporter"])`)
 		t.Errorf("%v\n%s", err, out)
 	}
 }
+
+// PLUG-5: the files of a plugin are its program, and what its arguments name.
+func TestPluginFiles(t *testing.T) {
+	dir := t.TempDir()
+	for _, f := range []string{"tool", "lib/a.py", "lib/b.py", "lib/deep/c.py"} {
+		write(t, dir, f, "")
+	}
+	elsewhere := filepath.Join(t.TempDir(), "x")
+	write(t, filepath.Dir(elsewhere), "x", "")
+	program, err := exec.LookPath("go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ command, want []string }{
+		{[]string{"./tool", "lib", "--lib", "nothing"}, []string{"tool", "lib/a.py", "lib/b.py"}},
+		{[]string{"./coming"}, []string{"coming"}},
+		{[]string{"no-such-program-anywhere", "tool"}, []string{"tool"}},
+		{[]string{"go", elsewhere, "lib/deep/c.py"}, []string{program, elsewhere, "lib/deep/c.py"}},
+	} {
+		var want []string
+		for _, f := range c.want {
+			if !filepath.IsAbs(f) {
+				f = filepath.Join(dir, f)
+			}
+			want = append(want, f)
+		}
+		if got := (plugin.Program{Command: c.command, Dir: dir}).Files(); !slices.Equal(got, want) {
+			t.Errorf("%q: got %q, want %q", c.command, got, want)
+		}
+	}
+}

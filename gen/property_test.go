@@ -31,7 +31,8 @@ func schemas(t *rapid.T, depth int) map[string]any {
 	kinds := []string{"string", "integer", "number", "boolean", "date-time", "base64", "enum", "const", "ref"}
 	if depth > 0 {
 		kinds = append(kinds, "object", "object", "array", "map", "union", "nullable", "raw",
-			"merged", "beside", "patterns", "tuple", "conditions", "mixed", "numbers", "alternatives", "boolean schema", "untyped")
+			"merged", "beside", "patterns", "tuple", "conditions", "mixed", "numbers", "alternatives", "boolean schema", "untyped",
+			"types", "required", "scalar or object")
 	}
 	switch kind := rapid.SampledFrom(kinds).Draw(t, "kind"); kind {
 	case "date-time":
@@ -93,6 +94,24 @@ func schemas(t *rapid.T, depth int) map[string]any {
 		return map[string]any{"anyOf": []any{map[string]any{"enum": list}, other}}
 	case "alternatives":
 		return map[string]any{rapid.SampledFrom([]string{"oneOf", "anyOf"}).Draw(t, "keyword"): []any{schemas(t, depth-1), schemas(t, depth-1)}}
+	case "types":
+		o := object(t, depth-1)
+		o["type"] = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"object", "array", "string", "integer", "number", "boolean", "null"}), 2, 5, rapid.ID).Draw(t, "types")
+		o["items"], o["format"] = schemas(t, depth-1), rapid.SampledFrom([]string{"date-time", "uri"}).Draw(t, "format")
+		return o
+	case "required":
+		var variants []any
+		for i := range rapid.IntRange(2, 3).Draw(t, "variants") {
+			v, own := object(t, depth-1), fmt.Sprint("own", i)
+			v["properties"].(map[string]any)[own] = schemas(t, depth-1)
+			v["required"] = []string{own}
+			variants = append(variants, v)
+		}
+		return map[string]any{"anyOf": append(variants, map[string]any{"type": "array", "items": schemas(t, depth-1)})}
+	case "scalar or object":
+		scalar := rapid.SampledFrom([]any{map[string]any{"type": "string", "format": "date-time"}, map[string]any{"enum": []any{"a", "b"}},
+			map[string]any{"type": []string{"integer", "null"}}, map[string]any{"const": false}}).Draw(t, "scalar")
+		return map[string]any{"oneOf": []any{scalar, map[string]any{"$ref": "#/schemas/A"}}} // A is an object
 	case "boolean schema":
 		return map[string]any{"allOf": []any{rapid.Bool().Draw(t, "allowed"), schemas(t, depth-1)}}
 	case "untyped":

@@ -249,7 +249,7 @@ func withTypes(cases []*suiteCase) []*suiteCase {
 			seen[typ] = true
 			// A $ref keeps its siblings out in draft-07, and an $id keeps its base.
 			twin := *c
-			twin.key, twin.name, twin.Tests = c.key+" as "+typ, c.name+strings.ToUpper(typ[:1])+typ[1:], nil
+			twin.key, twin.name, twin.Tests = c.key+" as "+typ, c.name+"As"+strings.ToUpper(typ[:1])+typ[1:], nil
 			twin.twin = true
 			twin.Schema = json.RawMessage(fmt.Sprintf(`{"type":%q,"allOf":[%s]}`, typ, c.Schema))
 			for _, test := range c.Tests {

@@ -98,7 +98,7 @@ func newGenerate(c *command) *cobra.Command {
 	flags.BoolVar(&f.check, "check", false, "write nothing; list what is not current and exit with 4")
 	flags.BoolVar(&f.diff, "diff", false, "write nothing; print what would change as a unified diff")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "write nothing; list what would change")
-	flags.BoolVar(&f.watch, "watch", false, "write again whenever an event file or the config changes, until Ctrl-C")
+	flags.BoolVar(&f.watch, "watch", false, "write again whenever an event file, the config or a plugin changes, until Ctrl-C")
 	flags.BoolVar(&f.verify, "verify", false, "type-check the code before writing it (needs the module's dependencies)")
 	flags.BoolVar(&f.noPlugins, "no-plugins", false, "do not run the plugins of the config")
 	completeWords(cmd, "emit", "server", "client", "tools", "ingress", "types")

@@ -7,10 +7,12 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/config"
+	"github.com/mcpe-gen/mcpe-gen/gen/plugin"
 	"github.com/mcpe-gen/mcpe-gen/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
@@ -28,7 +30,7 @@ func (c *command) watch(ctx context.Context, files []string, f generateFlags) er
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	for {
-		w := c.discover(files)
+		w := c.discover(files, !f.noPlugins)
 		if err := c.watched(ctx, files, f); err != nil {
 			return err
 		}
@@ -62,14 +64,16 @@ type watching struct {
 	// event files.
 	config  string
 	globbed bool
+	// plugins tells that the plugins of the config run.
+	plugins bool
 	// paths are the event files and those that they refer to, also in vain.
 	paths []string
 	seen  map[string]stamp
 }
 
 // discover finds the files that a run reads. It reads the event files; looking at them later does not.
-func (c *command) discover(files []string) *watching {
-	w := &watching{config: c.config, globbed: len(files) == 0}
+func (c *command) discover(files []string, plugins bool) *watching {
+	w := &watching{config: c.config, globbed: len(files) == 0, plugins: plugins && len(files) == 0}
 	if w.globbed && w.config == "" {
 		w.config = config.Name
 		if found, ok := config.Find("."); ok {
@@ -87,17 +91,23 @@ func (c *command) discover(files []string) *watching {
 		w.paths = append(w.paths, p)
 		return source.ReadFile(p)
 	}
-	schema.Load(append(w.members(), files...), reading)
+	schema.Load(append(w.eventFiles(), files...), reading)
 	w.seen = w.look()
 	return w
 }
 
-// members are the event files that the config names now. What is wrong with it is told by the run.
-func (w *watching) members() []string {
+// loaded is the config as it is now; nil where the run reads none, or it is wrong, which the run tells.
+func (w *watching) loaded() *config.Config {
 	if !w.globbed {
 		return nil
 	}
 	cfg, _ := config.Load(w.config, nil)
+	return cfg
+}
+
+// eventFiles are those that the config names now.
+func (w *watching) eventFiles() []string {
+	cfg := w.loaded()
 	if cfg == nil {
 		return nil
 	}
@@ -109,10 +119,27 @@ func (w *watching) members() []string {
 	return all
 }
 
+// pluginFiles are the files that the plugins are made of now. What a plugin writes is none of them.
+func (w *watching) pluginFiles() []string {
+	cfg := w.loaded()
+	if cfg == nil || !w.plugins {
+		return nil
+	}
+	var all []string
+	for _, p := range cfg.Plugins {
+		for _, f := range (plugin.Program{Command: p.Command, Dir: cfg.Dir}).Files() {
+			if rel, err := filepath.Rel(absolute(p.Out), absolute(f)); err != nil || !filepath.IsLocal(rel) {
+				all = append(all, f)
+			}
+		}
+	}
+	return all
+}
+
 // look is the state of every file.
 func (w *watching) look() map[string]stamp {
 	now := map[string]stamp{}
-	for _, p := range append(w.members(), w.paths...) {
+	for _, p := range slices.Concat(w.eventFiles(), w.pluginFiles(), w.paths) {
 		now[filepath.Clean(p)] = stampOf(p)
 	}
 	if w.config != "" {

@@ -48,7 +48,7 @@ var oracleForms = [][]string{{
 	`{enum: [a, b]}`, `{enum: [a, b, c]}`, `{enum: [a, 1]}`, `{enum: [a, b, null]}`, `{const: a}`, `{const: b}`, `{const: 1}`,
 	`{const: true}`, `{enum: [true, a]}`, `{const: {deep: [1]}}`, `{enum: [{deep: [1]}, {deep: [2]}]}`, `{oneOf: [{const: a, title: A}, {const: b}]}`,
 	`{$ref: '#/schemas/Level'}`, `{type: string, enum: [low, high, top]}`, `{anyOf: [{enum: [a, b]}, {type: string}]}`,
-	`{type: number, enum: [1, 2]}`, `{type: number, enum: [1, 2, 2.5]}`, `{type: [string, integer], x-go-type: encoding/json.RawMessage}`,
+	`{type: number, enum: [1, 2]}`, `{type: number, enum: [1, 2, 2.5]}`, `{type: [string, integer], minimum: 0, maximum: 18446744073709551615, x-go-type: encoding/json.RawMessage}`,
 }, {
 	// Arrays and tuples.
 	`{type: array, items: {type: string}}`, `{type: array, items: {type: string}, maxItems: 2}`, `{type: array, items: {type: [string, 'null']}}`,
@@ -95,6 +95,18 @@ var oracleForms = [][]string{{
 	`{anyOf: [{type: string}, {type: boolean}], x-go-type: encoding/json.RawMessage}`,
 	`{oneOf: [{type: string, maxLength: 2}, {type: string, minLength: 4}]}`, `{anyOf: [{type: number}, {type: integer}]}`,
 	`{type: object, properties: {a: {type: string}, b: {type: integer, minimum: 0, maximum: 9}}, anyOf: [{required: [a]}, {required: [b]}]}`,
+}, {
+	// Unions by JSON type, and by members.
+	`{type: [string, boolean]}`, `{type: [string, boolean, 'null']}`, `{type: [string, boolean, object]}`, `{type: [string, integer], minimum: 0, maximum: 100}`,
+	`{type: [string, number]}`, `{type: [string, integer, array], minimum: 0, maximum: 100, items: {type: string}}`, `{type: [string, boolean], maxLength: 2}`,
+	`{anyOf: [{type: string, format: date-time}, {type: boolean}]}`, `{anyOf: [{type: string}, ` + card + `]}`, `{anyOf: [{type: string}, ` + card + `, ` + bank + `]}`,
+	`{anyOf: [{type: string}, ` + card + `, ` + bank + `, ` + cash + `, {type: array, items: {type: string}}]}`, `{anyOf: [{enum: [a, b]}, {type: boolean}]}`,
+	`{anyOf: [{const: false}, {type: object, properties: {a: {type: string}}}]}`, `{anyOf: [{type: boolean}, {type: object, additionalProperties: {type: string}}]}`,
+	`{anyOf: [` + hasA + `, ` + hasB + `]}`, `{anyOf: [` + hasB + `, ` + hasA + `, {type: string}]}`, `{oneOf: [` + hasA + `, ` + hasB + `, ` + hasC + `]}`,
+	`{anyOf: [` + hasA + `, ` + strings.Replace(hasB, "{type: string}", "{type: boolean}", 1) + `]}`, hasA,
+	`{anyOf: [` + hasA + `, ` + hasB + `, {type: object, required: [k], properties: {k: {type: string}, a: {type: boolean}}}]}`,
+	`{anyOf: [{type: string}, {type: boolean}], x-go-type: encoding/json.RawMessage}`,
+}, {
 	// Constraints without an order.
 	`{type: string, not: {const: a}}`, `{type: string, not: {const: b}}`,
 }}
@@ -102,6 +114,9 @@ var oracleForms = [][]string{{
 const (
 	card = `{type: object, required: [kind], properties: {kind: {const: card}, no: {type: string}}}`
 	bank = `{type: object, required: [kind], properties: {kind: {const: bank}, iban: {type: string}}}`
+	hasA = `{type: object, required: [a], properties: {a: {type: string}, v: {type: string}}}`
+	hasB = `{type: object, required: [b], properties: {b: {type: string}, v: {type: integer, minimum: 0, maximum: 9}}}`
+	hasC = `{type: object, required: [c], properties: {c: {type: string}, v: {type: boolean}}}`
 	cash = `{type: object, required: [kind], properties: {kind: {const: cash}, no: {type: integer, minimum: 0, maximum: 9}}}`
 )
 
@@ -120,7 +135,7 @@ var strays = []string{
 	`""`, `"a"`, `"b"`, `"c"`, `"aa"`, `"abcd"`, `"low"`, `"top"`, `"2027-03-01"`, `"2027-03-01T10:00:00Z"`, `"1990-12-31T23:59:60Z"`, `"2027-03-01t10:00:00.5+01:00"`,
 	`"3e2c1a54-6ef5-4d4c-9b5f-2f9f0a4c3c11"`, `"YQ=="`, `"!"`, `"10.0.0.1"`, `"10.0.0.9"`, `"10.0.0.1/8"`, `"\u00e9\ud83d\ude00"`,
 	`[]`, `["a"]`, `["a",1]`, `["a",null]`, `["a","b","c"]`, `[1,2]`, `[18446744073709551615]`, `{}`, `{"a":"b"}`, `{"a":1}`, `{"a":null}`, `{"b":1}`, `{"b":"x","a":"y"}`,
-	`{"k":"m","m":"s"}`, `{"k":"mm","m":"s"}`, `{"k":"n","n":1}`, `{"k":"o","m":true}`, `{"k":"M"}`, `{"kind":"card","no":"1"}`, `{"kind":"bank"}`, `{"kind":"cash","no":1}`, `{"deep":[1]}`, `{"deep":[2]}`,
+	`{"a":"b","v":"x"}`, `{"b":"x","v":1}`, `{"c":"x","v":true}`, `{"b":true}`, `{"k":"x","a":true}`, `["x",{}]`, `{"k":"m","m":"s"}`, `{"k":"mm","m":"s"}`, `{"k":"n","n":1}`, `{"k":"o","m":true}`, `{"k":"M"}`, `{"kind":"card","no":"1"}`, `{"kind":"bank"}`, `{"kind":"cash","no":1}`, `{"deep":[1]}`, `{"deep":[2]}`,
 }
 
 func (d *drawer) stray() any { return json.RawMessage(pick(d.rand, strays)) }

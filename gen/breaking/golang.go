@@ -158,7 +158,7 @@ func (c *comparison) api(p *Package) (a api, at source.Range, ok bool) {
 func (a *api) add(d *ir.Decl, event string) {
 	form := d.Form.String()
 	switch d.Form {
-	case ir.Alias, ir.Defined:
+	case ir.Alias, ir.Defined, ir.Holder:
 		form = d.Type.String()
 	case ir.Enum:
 		form = (&ir.Type{Kind: d.Base}).String()
@@ -174,6 +174,13 @@ func (a *api) add(d *ir.Decl, event string) {
 		a.decls[v.Name] = declared{what: "the constant", form: v.Literal, owner: d.Name, event: event, at: d.At}
 	}
 	for _, v := range d.Variants {
-		a.decls[d.Name+"."+v.Decl.Name] = declared{what: "the variant", form: fmt.Sprintf("tag %q", v.Tag), owner: d.Name, event: event, at: d.At}
+		form := v.JSON
+		switch {
+		case v.Tagged:
+			form = fmt.Sprintf("tag %q", v.Tag)
+		case v.Has != "":
+			form = fmt.Sprintf("with the member %q", v.Has)
+		}
+		a.decls[d.Name+"."+v.Decl.Name] = declared{what: "the variant", form: form, owner: d.Name, event: event, at: d.At}
 	}
 }

@@ -203,6 +203,8 @@ func (w *writer) decl(d *ir.Decl) {
 		w.enum(d)
 	case ir.Union:
 		w.union(d)
+	case ir.Holder:
+		w.holder(d)
 	default:
 		w.alias(d)
 	}

@@ -65,6 +65,9 @@ func (b *builder) choose(f *facts, u alternatives, rest, applied []*source.Node,
 		sh.null = sh.null || null
 		return sh
 	}
+	if plan := b.formUnion(f, applied); plan != nil {
+		return shape{kind: unionShape, union: plan, null: null}
+	}
 	if tag := b.optionalTag(applied); tag != "" {
 		sh := b.rawHint(f, fmt.Sprintf("%q tells the variants apart, but need not be there", tag),
 			fmt.Sprintf("add required: [%s] to every variant, or declare discriminator: {propertyName: %s}", tag, tag))

@@ -27,7 +27,7 @@ func (d *describer) content(n *source.Node, name string) model.Type {
 	case arrayShape:
 		t = d.arrayType(sh.facts, sh.elem, name)
 	case unionShape:
-		t = d.unionType(sh.union, name)
+		t = d.unionType(n, sh.union, name)
 	case neverShape:
 		t = model.Type{Kind: model.Never}
 	case externalShape:
@@ -327,20 +327,44 @@ func positional(f *facts) (first []*source.Node, rest *source.Node, ok bool) {
 	return first, rest, first != nil
 }
 
-func (d *describer) unionType(plan *unionPlan, name string) model.Type {
+func (d *describer) unionType(n *source.Node, plan *unionPlan, name string) model.Type {
 	t := model.Type{Kind: model.Union, Discriminator: plan.tag}
 	for _, v := range plan.variants {
-		variant := model.Variant{Title: d.title(v.node), Type: d.typeOf(v.node, name+segment(v.node, Suffix(unquoted(v.tags[0]))))}
-		for _, tag := range v.tags {
-			text := json.RawMessage(tag)
-			if !plan.literal {
-				text = source.AppendString(nil, tag)
-			}
-			variant.Tags = append(variant.Tags, text)
+		own := ""
+		if decl := d.decls[n]; decl != nil {
+			own = decl.carrier(v)
 		}
-		t.Variants = append(t.Variants, variant)
+		nodes := v.of
+		if d.decls[v.node] != nil {
+			nodes = []*source.Node{v.node}
+		}
+		for _, of := range nodes {
+			variant := model.Variant{Title: d.title(of), Type: d.typeOf(of, name+segment(of, v.name)), Has: v.has, Go: own}
+			if variant.Type.Kind == model.Ref && variant.Type.Ref == own {
+				variant.Go = ""
+			}
+			variant.Type.Nullable = false // the union itself says so
+			for _, tag := range v.tags {
+				text := json.RawMessage(tag)
+				if !plan.literal {
+					text = source.AppendString(nil, tag)
+				}
+				variant.Tags = append(variant.Tags, text)
+			}
+			t.Variants = append(t.Variants, variant)
+		}
 	}
 	return t
+}
+
+// carrier is the Go type of a variant of the union d.
+func (d *Decl) carrier(v plannedVariant) string {
+	for _, own := range d.Variants {
+		if own.JSON == v.json && own.Has == v.has && (len(v.tags) == 0 && !own.Tagged || len(v.tags) > 0 && own.Tagged && own.Tag == v.tags[0]) {
+			return own.Decl.Name
+		}
+	}
+	return ""
 }
 
 // open describes values that Go keeps as JSON.
@@ -357,33 +381,12 @@ func (d *describer) open(sh *shape, name string) model.Type {
 		if len(f.unions) > 1 {
 			return unknown
 		}
-		return d.formUnion(f, name, unknown)
+		return d.loose(f, name, unknown)
 	}
 	if f.kinds&^kNull == anyKind&^kNull {
 		unknown.Known = d.known(f, name)
-		return unknown
 	}
-	t := model.Type{Kind: model.Union}
-	add := func(v model.Type) { t.Variants = append(t.Variants, model.Variant{Type: v}) }
-	if f.kinds&kBool != 0 {
-		add(model.Type{Kind: model.Boolean})
-	}
-	switch {
-	case f.kinds&kFraction != 0:
-		add(numeric(model.Number, f))
-	case f.kinds&kInteger != 0:
-		add(numeric(model.Integer, f))
-	}
-	if f.kinds&kString != 0 {
-		add(text(f))
-	}
-	if f.kinds&kArray != 0 {
-		add(d.arrayType(f, d.array(f).elem, name))
-	}
-	if f.kinds&kObject != 0 {
-		add(d.objectAmong(f, name))
-	}
-	return t
+	return unknown
 }
 
 // known is what keywords say that concern values of one type, beside values of any other.
@@ -426,8 +429,8 @@ func (d *describer) objectAmong(f *facts, name string) model.Type {
 	return model.Type{Kind: model.Any, Reason: "the schema cannot be typed"}
 }
 
-// formUnion describes variants that are told apart by their form.
-func (d *describer) formUnion(f *facts, name string, unknown model.Type) model.Type {
+// loose describes variants that nothing tells apart.
+func (d *describer) loose(f *facts, name string, unknown model.Type) model.Type {
 	u := f.unions[0]
 	var rest []*source.Node
 	for _, v := range u.variants {

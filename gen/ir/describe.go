@@ -75,6 +75,7 @@ func (d *describer) describe(p *Package) {
 		}
 		decls = append(decls, f.Decls...)
 	}
+	decls = slices.DeleteFunc(decls, func(decl *Decl) bool { return decl.Of != nil }) // the union says what it is
 	d.out.Types = make([]model.Definition, len(decls))
 	for i, decl := range decls {
 		def := d.definition(decl, nodes[decl]) // it may add types

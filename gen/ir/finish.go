@@ -35,6 +35,11 @@ func (b *builder) finish() {
 			}
 		}
 		d.Extra, d.Type = tidy(d.Extra), tidy(d.Type)
+		for i := range d.Variants {
+			if v := &d.Variants[i]; v.Decl.Form == Alias { // one that had no type yet when the union was filled
+				v.Decl = (&Type{Kind: Named, Decl: v.Decl}).Target()
+			}
+		}
 	}
 }
 

@@ -93,7 +93,7 @@ type Form int
 const (
 	// Alias is `type X = T`.
 	Alias Form = iota
-	// Defined is `type X T`: a slice or map that holds itself.
+	// Defined is `type X T`: a slice or map that holds itself, or a variant of a union that is no object.
 	Defined
 	// Struct is an object.
 	Struct
@@ -101,9 +101,11 @@ const (
 	Enum
 	// Union is a struct around a sealed interface.
 	Union
+	// Holder is a struct with a value of a type that has methods of its own: a variant of a union.
+	Holder
 )
 
-var formNames = [...]string{"alias", "defined", "struct", "enum", "union"}
+var formNames = [...]string{"alias", "defined", "struct", "enum", "union", "holder"}
 
 // String returns the word that inspect prints.
 func (f Form) String() string { return formNames[f] }
@@ -119,8 +121,10 @@ type Decl struct {
 	// At is where the schema is written.
 	At source.Range
 
-	// Type is what an Alias or Defined stands for.
+	// Type is what an Alias or Defined stands for, or a Holder holds.
 	Type *Type
+	// Of is the union that a Defined or Holder was made for.
+	Of *Decl
 	// Fields and Extra belong to a Struct; Extra is the type of the members that the schema does
 	// not name, nil when it keeps none.
 	Fields []*Field
@@ -130,8 +134,8 @@ type Decl struct {
 	// Base and Values belong to an Enum.
 	Base   Kind
 	Values []Value
-	// Tag, Literal and Variants belong to a Union. Literal says that the tags are JSON texts
-	// rather than strings.
+	// Tag, Literal and Variants belong to a Union. Tag is the member that tells variants with tags
+	// apart. Literal says that the tags are JSON texts rather than strings.
 	Tag      string
 	Literal  bool
 	Variants []Variant
@@ -171,11 +175,37 @@ type Value struct {
 	Literal string
 }
 
-// A Variant is one alternative of a [Union].
+// A Variant is one alternative of a [Union]. An object is told from others by its tag, or by the member that it alone
+// requires, where there are others; all else by its JSON type.
 type Variant struct {
-	// Tag is a string, or JSON text when the union's Literal is set.
-	Tag  string
+	// JSON is the JSON type of its values: string, number, boolean, array, object.
+	JSON string
+	// Tagged says that it has a Tag: a string, or JSON text when the union's Literal is set.
+	Tagged bool
+	Tag    string
+	// Has is the member; empty where something else tells.
+	Has  string
 	Decl *Decl
+}
+
+// Told says what tells the variants of a union apart: tag, member or type, of which the last may leave objects to one
+// of the others.
+func (d *Decl) Told() string {
+	told := "type"
+	for i, v := range d.Variants {
+		by := "type"
+		switch {
+		case v.Tagged:
+			by = "tag"
+		case v.Has != "":
+			by = "member"
+		}
+		if i > 0 && by != told {
+			return "type"
+		}
+		told = by
+	}
+	return told
 }
 
 // A Kind is the shape of a [Type].

@@ -215,9 +215,7 @@ func (b *builder) typed(f *facts, of kinds) shape {
 	case kObject:
 		sh = b.objectShape(f)
 	default:
-		b.report(source.New("MCPE203", f.node.Range, "a value of type %s becomes json.RawMessage", k).
-			WithHint("choose a Go type with x-go-type, or x-go-type: encoding/json.RawMessage to say that this is meant"))
-		sh = shape{kind: externalShape, goType: RawMessage}
+		sh = shape{kind: unionShape, union: b.kindUnion(f, k)}
 	}
 	sh.null = sh.null || null
 	return sh

@@ -43,9 +43,8 @@ func (b *builder) siteOf(n *source.Node) (site, bool) {
 			s.role, s.name = "a value of "+s.name, s.name+segment(path[i], "Value")
 		case (key == "oneOf" || key == "anyOf") && i+1 < len(path):
 			i++
-			tag, ok := b.tagOf(path[i], at)
-			add := Suffix(unquoted(tag))
-			if !ok {
+			add := b.variantName(path[i], at)
+			if add == "" {
 				add = place(key, path[i])
 			}
 			s.role, s.name = "the variant "+add+" of "+s.name, s.name+segment(path[i], add)
@@ -68,16 +67,16 @@ func place(keyword string, n *source.Node) string {
 	return GoName(keyword) + strconv.Itoa(slices.Index(n.Parent.Items, n)+1)
 }
 
-// tagOf returns the tag of an inline variant of the union at.
-func (b *builder) tagOf(variant, at *source.Node) (string, bool) {
+// variantName is what the type of an inline variant adds to the name of the union at; empty where that is no union.
+func (b *builder) variantName(variant, at *source.Node) string {
 	sh := b.shape(at)
 	if sh.kind != unionShape {
-		return "", false
+		return ""
 	}
 	for _, v := range sh.union.variants {
 		if v.node == variant {
-			return v.tags[0], true
+			return v.name
 		}
 	}
-	return "", false
+	return ""
 }

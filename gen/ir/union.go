@@ -7,16 +7,33 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/source"
 )
 
-// A unionPlan is a discriminated union before its variants have types.
+// A unionPlan is a union before its variants have types.
 type unionPlan struct {
+	// tag is the member that tells variants with tags apart.
 	tag      string
 	literal  bool
 	variants []plannedVariant
 }
 
+// A plannedVariant has the tags by which it is known, or the member that it alone requires; else it is the only one of
+// its JSON type.
 type plannedVariant struct {
 	node *source.Node
+	// of are the variants of the schema that node stands for: several where they have one Go type.
+	of   []*source.Node
 	tags []string
+	has  string
+	// json is the JSON type, name what the Go type of a variant that is written in place ends in.
+	json, name string
+}
+
+func taggedVariant(node *source.Node, tags ...string) plannedVariant {
+	return plannedVariant{node: node, of: []*source.Node{node}, tags: tags, json: "object", name: Suffix(unquoted(tags[0]))}
+}
+
+// byTag reports whether all variants are objects that are told apart by their tags.
+func (p *unionPlan) byTag() bool {
+	return !slices.ContainsFunc(p.variants, func(v plannedVariant) bool { return len(v.tags) == 0 })
 }
 
 // variantObject returns the object that a variant comes down to, nil when it is none.
@@ -33,7 +50,7 @@ func (b *builder) flat(variants []*source.Node) []*source.Node {
 	for _, v := range variants {
 		if sh := b.follow(v); sh != nil && sh.kind == unionShape {
 			for _, inner := range sh.union.variants {
-				all = append(all, inner.node)
+				all = append(all, inner.of...)
 			}
 			continue
 		}
@@ -92,7 +109,7 @@ func (b *builder) planFor(counted func(*object, string) bool, tag string, varian
 			return nil
 		}
 		seen[t] = true
-		plan.variants = append(plan.variants, plannedVariant{variants[i], []string{t}})
+		plan.variants = append(plan.variants, taggedVariant(variants[i], t))
 	}
 	return plan
 }
@@ -114,7 +131,7 @@ func (b *builder) declaredUnion(n, d *source.Node, variants, applied, dead []*so
 	consts := make([][]*source.Node, len(variants))
 	inner := make([]*unionPlan, len(variants))
 	for i, v := range applied {
-		if sh := b.follow(v); sh != nil && sh.kind == unionShape && sh.union.tag == name.Text {
+		if sh := b.follow(v); sh != nil && sh.kind == unionShape && sh.union.tag == name.Text && sh.union.byTag() {
 			inner[i] = sh.union
 			plan.literal = plan.literal || sh.union.literal
 			continue
@@ -141,7 +158,7 @@ func (b *builder) declaredUnion(n, d *source.Node, variants, applied, dead []*so
 		if !ok {
 			return nil, false
 		}
-		plan.variants = append(plan.variants, plannedVariant{applied[i], tags})
+		plan.variants = append(plan.variants, taggedVariant(applied[i], tags...))
 	}
 	return plan, b.distinctTags(plan)
 }
@@ -236,17 +253,49 @@ func (b *builder) fillUnion(d *Decl, sh *shape, at site) {
 		b.declare(b.names, d.Name+extra, "the union "+d.Name, d.At)
 	}
 	for _, v := range sh.union.variants {
-		t := b.typeOf(v.node, site{
-			name: d.Name + segment(v.node, Suffix(unquoted(v.tags[0]))), role: "the variant " + v.tags[0] + " of " + d.Name, root: at.root,
-		})
-		target := t.Target()
+		what := v.json
+		switch {
+		case len(v.tags) > 0:
+			what = v.tags[0]
+		case v.has != "":
+			what = v.has
+		}
+		t := b.typeOf(v.node, site{name: d.Name + segment(v.node, v.name), role: "the variant " + what + " of " + d.Name, root: at.root})
+		target := b.variantDecl(d, v, t, at)
 		if target == nil {
 			continue // reported by its own rule
 		}
+		if len(v.tags) == 0 {
+			d.Variants = append(d.Variants, Variant{JSON: v.json, Has: v.has, Decl: target})
+		}
 		for _, tag := range v.tags {
-			d.Variants = append(d.Variants, Variant{Tag: tag, Decl: target})
+			d.Variants = append(d.Variants, Variant{JSON: v.json, Tagged: true, Tag: tag, Decl: target})
 		}
 	}
+}
+
+// variantDecl is the declaration that a variant of the union d has in Go: that of its type where this may have methods,
+// else one of its own around it; nil where the type was reported as an error.
+func (b *builder) variantDecl(d *Decl, v plannedVariant, t *Type, at site) *Decl {
+	sh := b.follow(v.node)
+	if sh == nil || sh.kind == failedShape {
+		return nil
+	}
+	name := d.Name + segment(v.node, v.name)
+	switch {
+	case sh.kind == structShape || sh.kind == enumShape:
+		return t.Target()
+	case t.Kind == Named && t.Decl.Name == name: // a list of such lists
+		return t.Decl
+	}
+	own := &Decl{Name: name, Form: Defined, Role: "the variant " + v.json + " of " + d.Name, At: d.At, Type: t, Of: d}
+	if sh.kind == externalShape || sh.kind == scalarShape && sh.base == Time {
+		own.Form = Holder
+	}
+	b.declare(b.names, own.Name, "the variant "+v.json+" of "+d.Name, own.At)
+	*at.root.into = append(*at.root.into, own)
+	b.all = append(b.all, own)
+	return own
 }
 
 // constants returns the values of a member that has only constants, references followed.

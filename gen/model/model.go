@@ -316,7 +316,11 @@ type Variant struct {
 	Tags []json.RawMessage `json:"tags,omitempty"`
 	// Title is what the schema calls the variant: the name that its $ref ends in, or its title.
 	Title string `json:"title,omitempty"`
-	Type  Type   `json:"type"`
+	// Has is the member that this variant alone has, where that tells it from other objects.
+	Has  string `json:"has,omitempty"`
+	Type Type   `json:"type"`
+	// Go is the Go type that holds the variant, absent where that is the type's own.
+	Go string `json:"go,omitempty"`
 }
 
 // GoNames says how the names of an event type or a task begin in Go.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
@@ -47,11 +48,9 @@ func (p Program) Run(ctx context.Context, r Request) (Response, error) {
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it has not answered within %s", timeout))
 	defer cancel()
-	name := p.Command[0]
-	if strings.ContainsAny(name, `/\`) && !filepath.IsAbs(name) {
-		if name, err = filepath.Abs(filepath.Join(p.Dir, name)); err != nil {
-			return Response{}, err
-		}
+	name, err := p.name()
+	if err != nil {
+		return Response{}, err
 	}
 	out, complaints := &bounded{max: MaxOutput, full: cancel}, &tail{}
 	cmd := exec.CommandContext(limited, name, p.Command[1:]...)
@@ -72,6 +71,52 @@ func (p Program) Run(ctx context.Context, r Request) (Response, error) {
 		return Response{}, complaints.to(err)
 	}
 	return answer, nil
+}
+
+// name is the program as it is run: one that is named by a path is found from Dir.
+func (p Program) name() (string, error) {
+	name := p.Command[0]
+	if strings.ContainsAny(name, `/\`) && !filepath.IsAbs(name) {
+		return filepath.Abs(filepath.Join(p.Dir, name))
+	}
+	return name, nil
+}
+
+// maxListed bounds the files of a directory that Files returns.
+const maxListed = 1000
+
+// Files are those that the program is made of, as far as its command tells: the program itself, and each argument that
+// is a file, or a directory with files, as in go run ./tools/dataclasses. A program that is named by a path is among
+// them even if it is not there.
+func (p Program) Files() []string {
+	var all []string
+	if name, err := p.name(); err == nil {
+		if found, err := exec.LookPath(name); err == nil {
+			name = found
+		}
+		if filepath.IsAbs(name) {
+			all = append(all, name)
+		}
+	}
+	for _, arg := range p.Command[1:] {
+		if !filepath.IsAbs(arg) {
+			arg = filepath.Join(p.Dir, arg)
+		}
+		info, err := os.Stat(arg)
+		switch {
+		case err != nil:
+		case info.Mode().IsRegular():
+			all = append(all, arg)
+		case info.IsDir():
+			entries, _ := os.ReadDir(arg)
+			for _, e := range entries[:min(len(entries), maxListed)] {
+				if e.Type().IsRegular() {
+					all = append(all, filepath.Join(arg, e.Name()))
+				}
+			}
+		}
+	}
+	return all
 }
 
 // decode reads an answer. It must have files, even if there are none: an answer of another form would delete all that

@@ -5,7 +5,7 @@ var typeCodes = []Code{
 	{"MCPE202", "schema without a type", Warning,
 		"The schema allows any value: it is `true`, `{}`, null alone, or says nothing from which a type follows (keywords such as properties and minLength concern values of one type and let all others through). The Go type is json.RawMessage, because a narrower one would refuse valid data. Add a `type`, or `x-go-type: encoding/json.RawMessage` when any value is meant."},
 	{"MCPE203", "union without a discriminator", Warning,
-		"The variants of this oneOf or anyOf cannot be told apart by one member, so the Go type is json.RawMessage. Declare `discriminator: {propertyName: NAME}`, give every variant a required member with a distinct const, or write `x-go-type` to choose a type of your own."},
+		"The variants of this oneOf or anyOf cannot be told apart: not by a tag, not by their JSON types, and not by a member that one requires and no other names. The Go type is json.RawMessage. Declare `discriminator: {propertyName: NAME}`, give every variant a required member with a distinct const, or write `x-go-type` to choose a type of your own."},
 	{"MCPE204", "integer without bounds", Note,
 		"JSON integers have no size; the Go type is int64. Say `minimum` and `maximum`, or `format: int64` where all of int64 is meant, or choose `x-go-type: encoding/json.Number` or `x-go-type: math/big.Int` when larger values occur."},
 	{"MCPE205", "integer beyond 64 bits", Warning,

@@ -15,6 +15,7 @@ import (
 	recursion "github.com/mcpe-gen/mcpe-gen/golden/recursion/want"
 	refs "github.com/mcpe-gen/mcpe-gen/golden/refs/want"
 	scalars "github.com/mcpe-gen/mcpe-gen/golden/scalars/want"
+	unionforms "github.com/mcpe-gen/mcpe-gen/golden/unionforms/want"
 	unions "github.com/mcpe-gen/mcpe-gen/golden/unions/want"
 	warnings "github.com/mcpe-gen/mcpe-gen/golden/warnings/want"
 )
@@ -61,6 +62,18 @@ var roundTrips = []struct {
 	}},
 	{"a union as payload", new(unions.PaymentMethodPayload), []string{`{"kind":"bank","iban":"1"}`, `{"kind":"new"}`}},
 	{"an inline union as payload", new(unions.PaymentStepPayload), []string{`{"step":"begin","amount":1}`, `{"step":"end","ok":false}`}},
+	{"unions by form", new(unionforms.ChargeMadePayload), []string{
+		`{"customer":"c1","customerNullable":null,"status":1}`,
+		`{"customer":{"id":"c1","name":"n"},"customerOptional":"c2","customerNullable":{"id":"c3"},"customerBoth":null,"customers":["a",{"id":"b"}],"byName":{"a":1,"b":"2"},
+		  "data":{"x":[1.50]},"status":"ok","anything":[null],"several":[1,2],"at":7,"name":"none","level":"low","off":false,"method":"m","target":{"email":"a","note":"n"},
+		  "targetOr":[{"phone":"1"},{"email":"a"}],"inline":{"width":1.5},"tree":["a",{"b":["c"],"d":"e"},[]],"outer":true,"named":"x","raw":1,"same":{"b":"x"},"lists":[1]}`,
+		`{"customer":"","customerOptional":{"id":"c"},"customerNullable":"","customerBoth":{"id":""},"data":"AQI=","status":-1,"several":{"a":"x"},"at":"2026-07-28t10:00:00.120z",
+		  "name":"https://example.com/","level":0.5,"off":{"reason":"r"},"method":{"kind":"bank","iban":"1"},"target":{"phone":"1"},"targetOr":{"email":"a"},
+		  "inline":{"height":2},"tree":{"a":"b"},"outer":3,"named":{"text":"t"}}`,
+		`{"customer":"","customerNullable":null,"customerBoth":"x","status":1,"several":true,"at":null,"name":true,"level":"other","method":{"kind":"card","number":"4"},"outer":{"id":"1"}}`,
+		`{"customer":7,"customerNullable":[1],"status":{"new":true},"several":"new","at":[],"name":{},"level":false,"off":"x","method":{"kind":"cash"},"target":{"email":"a","phone":"b"},
+		  "targetOr":{"fax":"1"},"inline":{},"tree":1.0,"outer":"x","named":[]}`,
+	}},
 	{"a $ref as payload", new(refs.UserJoinedPayload), []string{`{"id":"1","nick":null}`, `{"id":"1","name":null,"nick":"n","boss":{"id":"2","nick":null}}`}},
 	{"pointers", new(refs.UserMovedPayload), []string{`{"place":{"city":"x","kind":"home"},"names":["a",null],"from":{"x":1,"y":2},"self":{"to":{"x":0,"y":0}}}`}},
 	{"recursion", new(recursion.TreeGrownPayload), []string{

@@ -11,6 +11,7 @@ import (
 	numbers "github.com/mcpe-gen/mcpe-gen/golden/numbers/want"
 	objects "github.com/mcpe-gen/mcpe-gen/golden/objects/want"
 	scalars "github.com/mcpe-gen/mcpe-gen/golden/scalars/want"
+	unionforms "github.com/mcpe-gen/mcpe-gen/golden/unionforms/want"
 	unions "github.com/mcpe-gen/mcpe-gen/golden/unions/want"
 )
 
@@ -74,6 +75,46 @@ func TestUnionVariants(t *testing.T) {
 	}
 	if n, ok := p.Numbered.Value.(*unions.Numbered1); !ok || *n.A != "z" {
 		t.Errorf("numbered is %#v", p.Numbered.Value)
+	}
+}
+
+// Variants of different JSON types, or with members of their own, have their types too; anything else stays raw.
+func TestUnionForms(t *testing.T) {
+	p := decode[unionforms.ChargeMadePayload](t, `{"customer":"c1","customerNullable":{"id":"c2"},"status":1.0,"at":"2026-01-02T03:04:05Z","level":"high",
+		"method":{"kind":"card","number":"7"},"target":{"phone":"1"},"name":["new"]}`)
+	if c, ok := p.Customer.Value.(unionforms.ChargeMadePayloadCustomerString); !ok || c != "c1" {
+		t.Errorf("customer is %#v", p.Customer.Value)
+	}
+	if c, ok := p.CustomerNullable.Value.(*unionforms.Customer); !ok || c.ID != "c2" {
+		t.Errorf("customerNullable is %#v", p.CustomerNullable.Value)
+	}
+	if n, ok := p.Status.Value.(unionforms.CodeNumber); !ok || n != 1 {
+		t.Errorf("status is %#v", p.Status.Value)
+	}
+	at, _ := p.At.Get()
+	if v, ok := at.Value.(unionforms.ChargeMadePayloadAtString); !ok || v.Value.Year() != 2026 {
+		t.Errorf("at is %#v", at.Value)
+	}
+	if p.Level.Value != unionforms.LevelHigh {
+		t.Errorf("level is %#v", p.Level.Value)
+	}
+	if c, ok := p.Method.Value.(*unionforms.Card); !ok || c.Number != "7" {
+		t.Errorf("method is %#v", p.Method.Value)
+	}
+	if v, ok := p.Target.Value.(*unionforms.ByPhone); !ok || v.Phone != "1" {
+		t.Errorf("target is %#v", p.Target.Value)
+	}
+	if u, ok := p.Name.Value.(*unionforms.ChargeMadePayloadNameUnknown); !ok || string(u.Raw) != `["new"]` {
+		t.Errorf("name is %#v", p.Name.Value)
+	}
+	made := unionforms.ChargeMadePayload{
+		Customer: unionforms.ChargeMadePayloadCustomer{Value: &unionforms.Customer{ID: "c"}},
+		Status:   unionforms.Code{Value: unionforms.CodeString("ok")},
+		Method:   &unionforms.ChargeMadePayloadMethod{Value: &unionforms.Bank{Iban: "1"}},
+		Off:      &unionforms.ChargeMadePayloadOff{Value: unionforms.ChargeMadePayloadOffBooleanFalse},
+	}
+	if got, want := encode(t, made), `{"customer":{"id":"c"},"customerNullable":null,"status":"ok","off":false,"method":{"kind":"bank","iban":"1"}}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 

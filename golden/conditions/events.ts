@@ -38,11 +38,11 @@ export type Beside = [string?, ...unknown[]];
 
 /** The shared type Mixed. */
 export type Mixed =
-  | Mixed1
+  | MixedObject
   | string;
 
-/** The type of /schemas/Mixed. */
-export interface Mixed1 {
+/** The variant object of Mixed. */
+export interface MixedObject {
   a?: string;
   b?: string;
 }

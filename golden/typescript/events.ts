@@ -20,7 +20,7 @@ export interface ProtoPayload {
   r?: RecordType;
   p?: string;
   e?: ProtoPayloadE;
-  'it\'s\n'?: string | (string | null)[];
+  'it\'s\n'?: ProtoPayloadItApostropheS;
 }
 
 /**
@@ -50,6 +50,14 @@ export interface EventsType {
 
 /** The shared type Map. */
 export type Map = { [member: string]: Map };
+
+/**
+ * The type of /events/0/payloadSchema/properties/it's
+ * .
+ */
+export type ProtoPayloadItApostropheS =
+  | string
+  | (string | null)[];
 
 /** What each event type takes and gives, by its name. */
 export interface Events {

@@ -6,15 +6,25 @@ export type ThingHappenedArguments = { [member: string]: unknown };
 
 /** What is typed with a warning or a note. */
 export interface ThingHappenedPayload {
-  either: string | number;
+  either: ThingHappenedPayloadEither;
   shapes?: (ThingHappenedPayloadShapesItem1 | ThingHappenedPayloadShapesItem2)[];
-  several: number | string | null;
+  several: ThingHappenedPayloadSeveral | null;
   count?: number;
   half?: number;
   /** Beyond 2^53 JavaScript rounds it. */
   huge?: number;
   empty?: Record<string, unknown>;
 }
+
+/** The member either of ThingHappenedPayload. */
+export type ThingHappenedPayloadEither =
+  | string
+  | number;
+
+/** The member several of ThingHappenedPayload. */
+export type ThingHappenedPayloadSeveral =
+  | string
+  | number;
 
 /** The type of /events/0/payloadSchema/properties/shapes/items/anyOf/0. */
 export interface ThingHappenedPayloadShapesItem1 {

@@ -116,6 +116,9 @@ func (c *comparison) places(from, to place, found *findings) {
 // best. A variant that fits none as a whole may do so in parts: string or null into a variant for
 // each. The search begins at index, where an unchanged union has the variant itself.
 func (c *comparison) fit(v place, index int, among []place) *findings {
+	if of := unionTypes(among); c.backward && of.several() && v.types()&^strange(of) == 0 {
+		return nil // a new variant, which a rule has found
+	}
 	if len(among) == 1 {
 		return c.pair(v, among[0])
 	}

@@ -21,6 +21,8 @@ func differ(old, new string, payload bool) []evolve.Change {
 	return evolve.Differences(a, b)
 }
 
+const byMember = `{"type":"object","anyOf":[{"properties":{"a":{"type":"string"},"v":{"type":"string"}},"required":["a"]},{"properties":{"b":{"type":"string"}},"required":["b"]}]}`
+
 const tagged = `{"type":"object","oneOf":[{"properties":{"k":{"const":"a"},"v":{"type":"string"}},"required":["k"]},{"properties":{"k":{"const":"b"}},"required":["k"]}]}`
 
 // Beyond EVOL-2 the breaking command also knows what ends no subscription. Here want is "path RULE".
@@ -67,6 +69,18 @@ func TestDifferences(t *testing.T) {
 		{"items allowed", object(`{"type":"array","items":false}`), object(`{"type":"array","items":{"type":"string"}}`), "", "/properties/x/items PAYLOAD_OPENED"},
 		{"tagged variant added", tagged, strings.TrimSuffix(tagged, "]}") + `,{"properties":{"k":{"const":"c"},"v":{"type":"integer"}},"required":["k"]}]}`,
 			"", "PAYLOAD_VARIANT_ADDED"},
+		{"type added to several", object(`{"type":["string","integer"]}`), object(`{"type":["string","integer","object"]}`), "", "/properties/x PAYLOAD_VARIANT_ADDED"},
+		{"variant of another type added", object(`{"anyOf":[{"type":"string"},{"type":"object","required":["a"]}]}`), object(`{"anyOf":[{"type":"string"},{"type":"object","required":["a"]},{"type":"array"}]}`),
+			"", "/properties/x PAYLOAD_VARIANT_ADDED"},
+		{"type added to one", object(`{"type":"string"}`), object(`{"type":["string","integer"]}`), "", "/properties/x PAYLOAD_TYPE_CHANGED"},
+		{"null added to several", object(`{"type":["string","integer"]}`), object(`{"type":["string","integer","null","object"]}`),
+			"", "/properties/x PAYLOAD_TYPE_CHANGED; /properties/x PAYLOAD_VARIANT_ADDED"},
+		{"fraction added to several", object(`{"type":["string","integer"]}`), object(`{"type":["string","number"]}`), "", "/properties/x PAYLOAD_TYPE_CHANGED"},
+		{"nullable is one type", object(`{"type":["string","null"]}`), object(`{"type":["string","null","integer"]}`), "", "/properties/x PAYLOAD_TYPE_CHANGED"},
+		{"variant with another member added", byMember, strings.TrimSuffix(byMember, "]}") + `,{"properties":{"c":{"type":"string"},"v":{"type":"integer"}},"required":["c"]}]}`,
+			"", "PAYLOAD_VARIANT_ADDED"},
+		{"variant with a known member added", byMember, strings.TrimSuffix(byMember, "]}") + `,{"properties":{"a":{"type":"integer"},"c":{"type":"string"}},"required":["c"]}]}`,
+			"", "/properties/b PAYLOAD_TYPE_CHANGED"},
 		{"struct to union", `{"type":"object","properties":{"v":{"type":"string"}}}`, `{"type":"object","oneOf":[{"properties":{"v":{"type":"string"}}},{"properties":{"v":{"type":"integer"}}}]}`,
 			"SCHEMA_INCOMPARABLE", "/properties/v PAYLOAD_TYPE_CHANGED"},
 		{"disjoint union instead of types", object(`{"type":["object","string"],"required":["a"]}`), object(`{"oneOf":[{"type":"string"},{"type":"object","required":["a"]}]}`), "", ""},

@@ -38,11 +38,13 @@ func beyondInt64(p place) []*big.Rat {
 }
 
 // payloadIntegerOutgrown finds an integer that does not fit into the type that the old schema led to. An
-// old enum that lists such an integer itself, or integers of type number, led to a type that holds any.
+// old enum that lists such an integer itself or values of several types, or integers of type number, led to a type that
+// holds any.
 func payloadIntegerOutgrown(u union, report func(string)) {
-	if unionTypes(u.old)&^null != integer || slices.ContainsFunc(u.old, func(v place) bool {
+	if of := unionTypes(u.old); of&(integer|fraction) != integer || slices.ContainsFunc(u.old, func(v place) bool {
 		d := v.declared()
-		return d != anyType && d&fraction != 0 || len(beyondInt64(v)) > 0
+		_, limited := v.values()
+		return d != anyType && d&fraction != 0 || len(beyondInt64(v)) > 0 || limited && v.types().several()
 	}) {
 		return
 	}

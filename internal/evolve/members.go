@@ -99,10 +99,12 @@ func (c *comparison) patterns(from, to place, found *findings) {
 	}
 }
 
-// A tagging is what tells the variants of a union apart: the values of one required member.
+// A tagging is what tells the variants of a union apart: the values of one required member, or else for each variant
+// the members that it alone has and requires.
 type tagging struct {
 	property string
 	values   map[string]bool
+	own      []string
 }
 
 // tags finds the tagging of the object variants; the zero tagging excludes nothing.
@@ -112,7 +114,7 @@ func tags(variants []place) tagging {
 		return tagging{}
 	}
 	for _, name := range slices.Sorted(mapKeys(objects[0].required())) {
-		t := tagging{name, map[string]bool{}}
+		t := tagging{property: name, values: map[string]bool{}}
 		distinct := !slices.ContainsFunc(objects, func(v place) bool {
 			values := v.tag(name)
 			for value := range values {
@@ -127,7 +129,42 @@ func tags(variants []place) tagging {
 			return t
 		}
 	}
-	return tagging{}
+	return tagging{own: ownMembers(objects)}
+}
+
+// ownMembers returns the members that one variant requires and no other has, nil where a variant has none.
+func ownMembers(objects []place) []string {
+	count := map[string]int{}
+	for _, v := range objects {
+		for name := range memberNames(v) {
+			count[name]++
+		}
+	}
+	var own []string
+	for _, v := range objects {
+		before := len(own)
+		for name := range v.required() {
+			if count[name] == 1 {
+				own = append(own, name)
+			}
+		}
+		if len(own) == before {
+			return nil
+		}
+	}
+	return own
+}
+
+// memberNames are the members that a variant describes or requires.
+func memberNames(v place) map[string]bool {
+	all := map[string]bool{}
+	for _, name := range v.properties() {
+		all[name] = true
+	}
+	for name := range v.required() {
+		all[name] = true
+	}
+	return all
 }
 
 // tag returns the values that the required member called name may have, nil when they are not listed.
@@ -152,10 +189,12 @@ func (p place) tag(name string) map[string]any {
 	return out
 }
 
-// excludes reports whether the tag of v is not among those of the union.
+// excludes reports whether the tag of v is not among those of the union, or v is an object that has no member of its
+// variants: readers keep such an object as it is.
 func (t tagging) excludes(v place) bool {
 	if t.property == "" {
-		return false
+		has := memberNames(v)
+		return len(t.own) > 0 && v.types() == object && !slices.ContainsFunc(t.own, func(name string) bool { return has[name] })
 	}
 	values := v.tag(t.property)
 	for value := range values {

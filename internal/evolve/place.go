@@ -149,6 +149,15 @@ func (t types) String() string {
 	return strings.Join(names, " or ")
 }
 
+// several reports whether values are of more than one JSON type, null aside.
+func (t types) several() bool {
+	if t&(integer|fraction) != 0 {
+		t = t&^fraction | integer
+	}
+	t &^= null
+	return t&(t-1) != 0
+}
+
 func typeOf(v any) types {
 	switch v := v.(type) {
 	case nil:

@@ -145,7 +145,8 @@ var rules = []rule{
 		Rule: Rule{nameClaimed, Strict, "A new argument has a name that callers could already send.", input, false},
 	},
 	{
-		Rule: Rule{variantAdded, Strict, "A tagged union in a payload has a new variant.", payload, false},
+		Rule:  Rule{variantAdded, Strict, "A union in a payload has a new variant: one with another tag, of another JSON type, or with another member.", payload, false},
+		union: payloadVariantOfType, onlyBackward: true, backward: true,
 	},
 	{
 		Rule: Rule{fieldAdded, Strict, "A payload object that is closed has a new field.", payload, false},

@@ -19,9 +19,31 @@ func payloadTypeChanged(u union, report func(string)) {
 	if old&fraction != 0 {
 		gained &^= integer // the old list had no integer, and its type is float64
 	}
+	if old.several() {
+		gained &^= strange(old)
+	}
 	if gained != 0 && len(u.old) > 0 && !nullOnly(old, new) {
 		report(fmt.Sprintf("was %v and may now be %v", old, gained))
 	}
+}
+
+// payloadVariantOfType finds values of a JSON type that the old schema did not have beside those of several others: a
+// reader of such a union keeps what is of none of its types.
+func payloadVariantOfType(u union, report func(string)) {
+	old, new := unionTypes(u.old), unionTypes(u.new)
+	if gained := new & strange(old); gained != 0 && old.several() {
+		report(fmt.Sprintf("the union was %v and may now be %v", old, gained))
+	}
+}
+
+// strange are the types that a reader of a union of the given ones keeps as JSON. Null is not: where it was no value
+// there is no room for it; nor is a number beside integers.
+func strange(of types) types {
+	all := anyType &^ null &^ of
+	if of&(integer|fraction) != 0 {
+		all &^= integer | fraction
+	}
+	return all
 }
 
 func payloadNullAdded(u union, report func(string)) {

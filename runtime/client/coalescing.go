@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,8 @@ type Coalescing struct {
 	// booleans there are joined. An event that has none at one of the places, or does not decode, is joined with no other.
 	Key []string
 	// Quiet is how long nothing more has to come for a key before its burst is handed over, Max how long the first event
-	// of a burst waits at most.
+	// of a burst waits at most: ten times Quiet, up to a day, where neither this nor the type says something that is as
+	// long as Quiet.
 	Quiet, Max time.Duration
 	// Keep is "latest" or "all": what [BurstOf] has of a burst. Where the type does not say either, it is "latest".
 	Keep string
@@ -109,32 +111,36 @@ func (c *Coalescing) check() error {
 	return nil
 }
 
+// longest is Max where nobody says, in quiet times.
+const longest = 10
+
 // complete fills in what the event type says in its descriptor's _meta.
 func (c *Coalescing) complete(meta map[string]any) error {
 	said, err := wire.CoalesceOf(meta)
-	if said != nil {
-		if len(c.Key) == 0 {
-			c.Key = said.Key
-		}
-		if c.Quiet == 0 {
-			c.Quiet = time.Duration(said.QuietSeconds) * time.Second
-		}
-		if c.Max == 0 {
-			c.Max = time.Duration(said.MaxSeconds) * time.Second
-		}
-		if c.Keep == "" {
-			c.Keep = said.Keep
+	if said == nil {
+		said = &wire.Coalesce{}
+	}
+	if len(c.Key) == 0 {
+		c.Key = said.Key
+	}
+	if c.Quiet == 0 {
+		c.Quiet = time.Duration(said.QuietSeconds) * time.Second
+	}
+	if c.Max == 0 {
+		if c.Max = time.Duration(said.MaxSeconds) * time.Second; c.Max < c.Quiet {
+			c.Max = max(min(longest*c.Quiet, wire.MaxCoalesceSeconds*time.Second), c.Quiet)
 		}
 	}
+	c.Keep = cmp.Or(c.Keep, said.Keep, wire.KeepLatest)
 	switch {
 	case len(c.Key) > 0 && c.Quiet > 0 && c.Max >= c.Quiet:
 		return nil
-	case len(c.Key) > 0 && c.Quiet > 0 && c.Max > 0:
+	case len(c.Key) > 0 && c.Quiet > 0:
 		return fmt.Errorf("WithCoalescing: Max %v is less than Quiet %v", c.Max, c.Quiet)
 	case err != nil:
 		return fmt.Errorf("WithCoalescing: the event type's values cannot be used: %w", err)
 	}
-	return errors.New("WithCoalescing: the event type publishes no x-coalesce; set Key, Quiet and Max")
+	return errors.New("WithCoalescing: the event type publishes no x-coalesce; set Key and Quiet")
 }
 
 // A joining is the open bursts of a flow.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -304,14 +305,14 @@ func TestCOAL2Refuses(t *testing.T) {
 		nothing := func(context.Context, *tickEvent) error { return nil }
 		key := []string{"/channel"}
 		for want, b := range map[string]Binding{
-			"publishes no x-coalesce; set Key, Quiet and Max": h.house.on(nothing, WithCoalescing()),
-			"publishes no x-coalesce":                         h.house.on(nothing, WithCoalescing(Coalescing{Key: key, Quiet: 1})),
-			"Max 1s is less than Quiet 10s":                   h.on(WithCoalescing(Coalescing{Max: time.Second})),
-			`the place "channel" of Key is no`:                h.on(WithCoalescing(Coalescing{Key: []string{"channel"}})),
-			"places of Key are allowed, not 9":                h.on(WithCoalescing(Coalescing{Key: slices.Repeat(key, 9)})),
-			"Quiet or Max, is negative":                       h.on(WithCoalescing(Coalescing{Quiet: -1})),
-			`unknown Keep "first"`:                            h.on(WithCoalescing(Coalescing{Keep: "first"})),
-			"one Coalescing at most":                          h.on(WithCoalescing(Coalescing{}, Coalescing{})),
+			"publishes no x-coalesce; set Key and Quiet": h.house.on(nothing, WithCoalescing()),
+			"publishes no x-coalesce":                    h.house.on(nothing, WithCoalescing(Coalescing{Key: key})),
+			"Max 1s is less than Quiet 10s":              h.on(WithCoalescing(Coalescing{Max: time.Second})),
+			`the place "channel" of Key is no`:           h.on(WithCoalescing(Coalescing{Key: []string{"channel"}})),
+			"places of Key are allowed, not 9":           h.on(WithCoalescing(Coalescing{Key: slices.Repeat(key, 9)})),
+			"Quiet or Max, is negative":                  h.on(WithCoalescing(Coalescing{Quiet: -1})),
+			`unknown Keep "first"`:                       h.on(WithCoalescing(Coalescing{Keep: "first"})),
+			"one Coalescing at most":                     h.on(WithCoalescing(Coalescing{}, Coalescing{})),
 		} {
 			if err := Consume(t.Context(), cl, ConsumeOptions{Store: memory.NewCursors()}, b); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%q: %v", want, err)
@@ -515,5 +516,32 @@ func BenchmarkOpenBursts(b *testing.B) {
 		if g.bursts.Open() != keys || f.held != -2*keys*100 {
 			b.Fatal(g.bursts.Open(), f.held)
 		}
+	}
+}
+
+// COAL-2: what an application does not say is as the event type says, and Max where neither says anything that fits.
+func TestCoalescingComplete(t *testing.T) {
+	said := map[string]any{wire.MetaCoalesce: map[string]any{"key": []string{"/a"}, "quietSeconds": 3, "maxSeconds": 9, "keep": "all"}}
+	b := []string{"/b"}
+	for _, tt := range []struct {
+		name string
+		own  Coalescing
+		meta map[string]any
+		want Coalescing
+	}{
+		{"the type says all", Coalescing{}, said, Coalescing{Key: []string{"/a"}, Quiet: 3 * time.Second, Max: 9 * time.Second, Keep: "all"}},
+		{"the application says all", Coalescing{Key: b, Quiet: time.Second, Max: time.Minute, Keep: "latest"}, said, Coalescing{Key: b, Quiet: time.Second, Max: time.Minute, Keep: "latest"}},
+		{"a longer quiet time", Coalescing{Quiet: 9 * time.Second}, said, Coalescing{Key: []string{"/a"}, Quiet: 9 * time.Second, Max: 9 * time.Second, Keep: "all"}},
+		{"a quiet time that the type's max does not fit", Coalescing{Quiet: 10 * time.Second}, said, Coalescing{Key: []string{"/a"}, Quiet: 10 * time.Second, Max: 100 * time.Second, Keep: "all"}},
+		{"nobody says the max", Coalescing{Key: b, Quiet: time.Minute}, nil, Coalescing{Key: b, Quiet: time.Minute, Max: 10 * time.Minute, Keep: "latest"}},
+		{"at most a day", Coalescing{Key: b, Quiet: 5 * time.Hour}, nil, Coalescing{Key: b, Quiet: 5 * time.Hour, Max: 24 * time.Hour, Keep: "latest"}},
+		{"longer than a day", Coalescing{Key: b, Quiet: 25 * time.Hour}, nil, Coalescing{Key: b, Quiet: 25 * time.Hour, Max: 25 * time.Hour, Keep: "latest"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := tt.own
+			if err := c.complete(tt.meta); err != nil || !reflect.DeepEqual(c, tt.want) {
+				t.Errorf("%+v, %v; want %+v", c, err, tt.want)
+			}
+		})
 	}
 }

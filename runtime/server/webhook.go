@@ -148,13 +148,9 @@ func (d *definition) Fingerprint() string {
 	return text
 }
 
-// argumentsOf are a webhook subscription's, and subscriber is the way back.
+// argumentsOf are a webhook subscription's.
 func argumentsOf(a subscriber.Arguments) arguments {
 	return arguments{a.Arguments, a.Def.(*definition)}
-}
-
-func (a arguments) subscriber() subscriber.Arguments {
-	return subscriber.Arguments{Arguments: a.Arguments, Def: a.def}
 }
 
 // subscriptionOf is how hooks of the author know a webhook subscription.

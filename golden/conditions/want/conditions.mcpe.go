@@ -64,5 +64,60 @@ func (v Unevaluated) MarshalJSON() ([]byte, error) {
 // Beside is the shared type Beside.
 type Beside = []json.RawMessage
 
-// Mixed is the shared type Mixed.
-type Mixed = json.RawMessage
+// Mixed is the shared type Mixed, whose JSON type tells which variant it holds.
+type Mixed struct {
+	// Value is nil, *MixedObject, MixedString, or *MixedUnknown for JSON that is none of these.
+	Value MixedVariant
+}
+
+// MixedVariant is implemented by *MixedObject, MixedString, *MixedUnknown.
+type MixedVariant interface {
+	isMixed()
+}
+
+func (*MixedObject) isMixed() {}
+
+func (MixedString) isMixed() {}
+
+// MixedUnknown keeps JSON that is none of the variants of Mixed.
+type MixedUnknown struct {
+	Raw json.RawMessage
+}
+
+func (*MixedUnknown) isMixed() {}
+
+// MarshalJSON writes the JSON as it was read.
+func (v MixedUnknown) MarshalJSON() ([]byte, error) {
+	return v.Raw, nil
+}
+
+var unionMixed = eventsimpl.KindUnion[MixedVariant]{
+	Object: eventsimpl.Pointer[MixedVariant, MixedObject],
+	String: eventsimpl.Value[MixedVariant, MixedString],
+	Unknown: func(raw json.RawMessage) MixedVariant {
+		return &MixedUnknown{Raw: raw}
+	},
+}
+
+// UnmarshalJSON reads the variant of the JSON type.
+func (v *Mixed) UnmarshalJSON(b []byte) error {
+	return unionMixed.Decode(b, &v.Value)
+}
+
+// MarshalJSON writes the variant.
+func (v Mixed) MarshalJSON() ([]byte, error) {
+	return unionMixed.Encode(v.Value)
+}
+
+// MixedObject is the variant object of Mixed.
+type MixedObject struct {
+	A *string `json:"a,omitzero"`
+	B *string `json:"b,omitzero"`
+}
+
+func (v *MixedObject) UnmarshalJSON(b []byte) error {
+	return eventsimpl.DecodeStruct(b, v)
+}
+
+// MixedString is the variant string of Mixed.
+type MixedString string

@@ -39,7 +39,7 @@ func (v *ProtoArguments) UnmarshalJSON(b []byte) error {
 //	x
 type ProtoPayload struct {
 	A Self          `json:"a,omitzero"`
-	T Tree          `json:"t,omitzero"`
+	T *Tree         `json:"t,omitzero"`
 	R *Record       `json:"r,omitzero"`
 	P *string       `json:"p,omitzero"`
 	E ProtoPayloadE `json:"e,omitzero"`
@@ -135,8 +135,53 @@ func HandleProto(args ProtoArguments, f func(context.Context, *ProtoEvent) error
 // Self is the shared type Self.
 type Self = json.RawMessage
 
-// Tree is the shared type Tree.
-type Tree = json.RawMessage
+// Tree is the shared type Tree, whose JSON type tells which variant it holds.
+type Tree struct {
+	// Value is nil, TreeString, TreeArray, TreeObject, or *TreeUnknown for JSON that is none of these.
+	Value TreeVariant
+}
+
+// TreeVariant is implemented by TreeString, TreeArray, TreeObject, *TreeUnknown.
+type TreeVariant interface {
+	isTree()
+}
+
+func (TreeString) isTree() {}
+
+func (TreeArray) isTree() {}
+
+func (TreeObject) isTree() {}
+
+// TreeUnknown keeps JSON that is none of the variants of Tree.
+type TreeUnknown struct {
+	Raw json.RawMessage
+}
+
+func (*TreeUnknown) isTree() {}
+
+// MarshalJSON writes the JSON as it was read.
+func (v TreeUnknown) MarshalJSON() ([]byte, error) {
+	return v.Raw, nil
+}
+
+var unionTree = eventsimpl.KindUnion[TreeVariant]{
+	String: eventsimpl.Value[TreeVariant, TreeString],
+	Array:  eventsimpl.Value[TreeVariant, TreeArray],
+	Object: eventsimpl.Value[TreeVariant, TreeObject],
+	Unknown: func(raw json.RawMessage) TreeVariant {
+		return &TreeUnknown{Raw: raw}
+	},
+}
+
+// UnmarshalJSON reads the variant of the JSON type.
+func (v *Tree) UnmarshalJSON(b []byte) error {
+	return unionTree.Decode(b, &v.Value)
+}
+
+// MarshalJSON writes the variant.
+func (v Tree) MarshalJSON() ([]byte, error) {
+	return unionTree.Encode(v.Value)
+}
 
 // Record is the shared type Record.
 type Record struct {
@@ -158,3 +203,12 @@ func (v *Events) UnmarshalJSON(b []byte) error {
 
 // Map is the shared type Map.
 type Map map[string]Map
+
+// TreeString is the variant string of Tree.
+type TreeString string
+
+// TreeArray is the variant array of Tree.
+type TreeArray []Tree
+
+// TreeObject is the variant object of Tree.
+type TreeObject map[string]Tree

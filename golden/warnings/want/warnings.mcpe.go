@@ -30,18 +30,120 @@ func (v *ThingHappenedArguments) UnmarshalJSON(b []byte) error {
 //
 // What is typed with a warning or a note.
 type ThingHappenedPayload struct {
-	Either  json.RawMessage            `json:"either"`
-	Shapes  []json.RawMessage          `json:"shapes,omitzero"`
-	Several json.RawMessage            `json:"several"`
-	Count   *int64                     `json:"count,omitzero"`
-	Half    *int64                     `json:"half,omitzero"`
-	Huge    *int64                     `json:"huge,omitzero"`
-	Empty   map[string]json.RawMessage `json:"empty,omitzero"`
+	Either  ThingHappenedPayloadEither   `json:"either"`
+	Shapes  []json.RawMessage            `json:"shapes,omitzero"`
+	Several *ThingHappenedPayloadSeveral `json:"several"`
+	Count   *int64                       `json:"count,omitzero"`
+	Half    *int64                       `json:"half,omitzero"`
+	Huge    *int64                       `json:"huge,omitzero"`
+	Empty   map[string]json.RawMessage   `json:"empty,omitzero"`
 }
 
 func (v *ThingHappenedPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
+
+// ThingHappenedPayloadEither is the member either of ThingHappenedPayload, whose JSON type tells which variant it holds.
+type ThingHappenedPayloadEither struct {
+	// Value is nil, ThingHappenedPayloadEitherString, ThingHappenedPayloadEitherNumber, or *ThingHappenedPayloadEitherUnknown for JSON that is none of these.
+	Value ThingHappenedPayloadEitherVariant
+}
+
+// ThingHappenedPayloadEitherVariant is implemented by ThingHappenedPayloadEitherString, ThingHappenedPayloadEitherNumber, *ThingHappenedPayloadEitherUnknown.
+type ThingHappenedPayloadEitherVariant interface {
+	isThingHappenedPayloadEither()
+}
+
+func (ThingHappenedPayloadEitherString) isThingHappenedPayloadEither() {}
+
+func (ThingHappenedPayloadEitherNumber) isThingHappenedPayloadEither() {}
+
+// ThingHappenedPayloadEitherUnknown keeps JSON that is none of the variants of ThingHappenedPayloadEither.
+type ThingHappenedPayloadEitherUnknown struct {
+	Raw json.RawMessage
+}
+
+func (*ThingHappenedPayloadEitherUnknown) isThingHappenedPayloadEither() {}
+
+// MarshalJSON writes the JSON as it was read.
+func (v ThingHappenedPayloadEitherUnknown) MarshalJSON() ([]byte, error) {
+	return v.Raw, nil
+}
+
+var unionThingHappenedPayloadEither = eventsimpl.KindUnion[ThingHappenedPayloadEitherVariant]{
+	String: eventsimpl.Value[ThingHappenedPayloadEitherVariant, ThingHappenedPayloadEitherString],
+	Number: eventsimpl.Value[ThingHappenedPayloadEitherVariant, ThingHappenedPayloadEitherNumber],
+	Unknown: func(raw json.RawMessage) ThingHappenedPayloadEitherVariant {
+		return &ThingHappenedPayloadEitherUnknown{Raw: raw}
+	},
+}
+
+// UnmarshalJSON reads the variant of the JSON type.
+func (v *ThingHappenedPayloadEither) UnmarshalJSON(b []byte) error {
+	return unionThingHappenedPayloadEither.Decode(b, &v.Value)
+}
+
+// MarshalJSON writes the variant.
+func (v ThingHappenedPayloadEither) MarshalJSON() ([]byte, error) {
+	return unionThingHappenedPayloadEither.Encode(v.Value)
+}
+
+// ThingHappenedPayloadEitherString is the variant string of ThingHappenedPayloadEither.
+type ThingHappenedPayloadEitherString string
+
+// ThingHappenedPayloadEitherNumber is the variant number of ThingHappenedPayloadEither.
+type ThingHappenedPayloadEitherNumber float64
+
+// ThingHappenedPayloadSeveral is the member several of ThingHappenedPayload, whose JSON type tells which variant it holds.
+type ThingHappenedPayloadSeveral struct {
+	// Value is nil, ThingHappenedPayloadSeveralString, ThingHappenedPayloadSeveralNumber, or *ThingHappenedPayloadSeveralUnknown for JSON that is none of these.
+	Value ThingHappenedPayloadSeveralVariant
+}
+
+// ThingHappenedPayloadSeveralVariant is implemented by ThingHappenedPayloadSeveralString, ThingHappenedPayloadSeveralNumber, *ThingHappenedPayloadSeveralUnknown.
+type ThingHappenedPayloadSeveralVariant interface {
+	isThingHappenedPayloadSeveral()
+}
+
+func (ThingHappenedPayloadSeveralString) isThingHappenedPayloadSeveral() {}
+
+func (ThingHappenedPayloadSeveralNumber) isThingHappenedPayloadSeveral() {}
+
+// ThingHappenedPayloadSeveralUnknown keeps JSON that is none of the variants of ThingHappenedPayloadSeveral.
+type ThingHappenedPayloadSeveralUnknown struct {
+	Raw json.RawMessage
+}
+
+func (*ThingHappenedPayloadSeveralUnknown) isThingHappenedPayloadSeveral() {}
+
+// MarshalJSON writes the JSON as it was read.
+func (v ThingHappenedPayloadSeveralUnknown) MarshalJSON() ([]byte, error) {
+	return v.Raw, nil
+}
+
+var unionThingHappenedPayloadSeveral = eventsimpl.KindUnion[ThingHappenedPayloadSeveralVariant]{
+	String: eventsimpl.Value[ThingHappenedPayloadSeveralVariant, ThingHappenedPayloadSeveralString],
+	Number: eventsimpl.Value[ThingHappenedPayloadSeveralVariant, ThingHappenedPayloadSeveralNumber],
+	Unknown: func(raw json.RawMessage) ThingHappenedPayloadSeveralVariant {
+		return &ThingHappenedPayloadSeveralUnknown{Raw: raw}
+	},
+}
+
+// UnmarshalJSON reads the variant of the JSON type.
+func (v *ThingHappenedPayloadSeveral) UnmarshalJSON(b []byte) error {
+	return unionThingHappenedPayloadSeveral.Decode(b, &v.Value)
+}
+
+// MarshalJSON writes the variant.
+func (v ThingHappenedPayloadSeveral) MarshalJSON() ([]byte, error) {
+	return unionThingHappenedPayloadSeveral.Encode(v.Value)
+}
+
+// ThingHappenedPayloadSeveralString is the variant string of ThingHappenedPayloadSeveral.
+type ThingHappenedPayloadSeveralString string
+
+// ThingHappenedPayloadSeveralNumber is the variant number of ThingHappenedPayloadSeveral.
+type ThingHappenedPayloadSeveralNumber float64
 
 // ThingHappenedHooks customize thing.happened.
 type ThingHappenedHooks = server.Hooks[ThingHappenedArguments, ThingHappenedPayload]

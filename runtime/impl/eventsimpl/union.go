@@ -1,9 +1,7 @@
 package eventsimpl
 
 import (
-	"bytes"
 	stdjson "encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -39,58 +37,41 @@ type Union[V any] struct {
 }
 
 // Decode reads one object into a fresh variant; null stores the zero V. Unknown tags are kept raw.
-func (u *Union[V]) Decode(data []byte, into *V) error {
-	var zero V
-	switch jsontext.Value(data).Kind() {
-	case 'n':
-		*into = zero
-		return nil
-	case '{':
-	default:
-		return codec.Decode(data, new(struct{})) // which says what it got and that it wants an object
-	}
+func (u *Union[V]) Decode(data []byte, into *V) error { return decodeObject(u, data, into, u.Unknown) }
+
+func (u *Union[V]) choose(data []byte, unknown bool) (func() V, error) {
 	raw, found, err := u.find(data)
 	if err != nil {
-		return malformed(err)
+		return nil, malformed(err)
 	}
 	tag, usable := "", false
 	if found {
 		tag, usable = u.key(raw)
 	}
 	if make, ok := u.Variants[tag]; ok && usable {
-		v := make()
-		if err := codec.Decode(data, any(v)); err != nil {
-			return err
-		}
-		*into = v
-		return nil
+		return make, nil
 	}
-	if u.Unknown == nil {
-		if !found {
-			return &events.DecodeError{Err: fmt.Errorf("member %q is missing", u.Property)}
-		}
-		return &events.DecodeError{Pointer: pointerTo(u.Property), Err: fmt.Errorf("%s is none of the known tags", codec.Clip(string(raw)))}
+	switch {
+	case unknown:
+		return nil, nil
+	case !found:
+		return nil, &events.DecodeError{Err: fmt.Errorf("member %q is missing", u.Property)}
 	}
-	*into = u.Unknown(slices.Clone(data))
-	return nil
+	return nil, &events.DecodeError{Pointer: pointerTo(u.Property), Err: fmt.Errorf("%s is none of the known tags", codec.Clip(string(raw)))}
 }
 
 // Encode writes v with its tag, which is put first when the variant's own fields do not write it;
 // an empty tag is filled in. A tag that belongs to another variant is an error, and so is leaving
 // it empty where the type has several. The zero V is null.
 func (u *Union[V]) Encode(v V) ([]byte, error) {
-	rv := reflect.ValueOf(&v).Elem()
-	for rv.Kind() == reflect.Interface || rv.Kind() == reflect.Pointer {
-		if rv.IsNil() {
-			return []byte("null"), nil
-		}
-		rv = rv.Elem()
+	rv, ok := inside(&v)
+	if !ok {
+		return []byte("null"), nil
 	}
-	u.once.Do(u.index)
-	tags, known := u.tags[rv.Type()]
-	if !known {
-		return u.encodeUnknown(v, rv)
+	if !u.writes(rv.Type()) {
+		return encodeUnknown(v, rv)
 	}
+	tags := u.tags[rv.Type()]
 	data, err := codec.Encode(any(v))
 	if err != nil {
 		return nil, err
@@ -114,6 +95,14 @@ func (u *Union[V]) Encode(v V) ([]byte, error) {
 	return u.insert(data, tags[0], found)
 }
 
+func (u *Union[V]) guesses() bool { return false }
+
+// writes reports whether values of the type get a tag.
+func (u *Union[V]) writes(t reflect.Type) bool {
+	u.once.Do(u.index)
+	return u.tags[t] != nil
+}
+
 func (u *Union[V]) index() {
 	u.tags = make(map[reflect.Type][]string, len(u.Variants))
 	for tag, make := range u.Variants {
@@ -128,47 +117,14 @@ func (u *Union[V]) index() {
 	}
 }
 
-func (u *Union[V]) encodeUnknown(v V, rv reflect.Value) ([]byte, error) {
-	if m, ok := any(v).(stdjson.Marshaler); ok {
-		return m.MarshalJSON()
-	}
-	if rv.Kind() == reflect.Struct {
-		if field := rv.FieldByName("Raw"); field.IsValid() && field.Type() == rawType {
-			return field.Bytes(), nil
-		}
-	}
-	return nil, &events.EncodeError{Err: fmt.Errorf("%v is not a variant", rv.Type())}
-}
-
-var rawType = reflect.TypeFor[stdjson.RawMessage]()
-
 // find returns the raw value of the tag member of the object in data.
 func (u *Union[V]) find(data []byte) (raw jsontext.Value, found bool, err error) {
-	dec := jsontext.NewDecoder(bytes.NewReader(data))
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, false, err
-	}
-	for dec.PeekKind() == '"' {
-		name, err := dec.ReadToken()
-		if err != nil {
-			return nil, false, err
+	err = eachMember(data, func(name string, value jsontext.Value) {
+		if name == u.Property {
+			raw, found = value.Clone(), true
 		}
-		if name.String() != u.Property {
-			if err := dec.SkipValue(); err != nil {
-				return nil, false, err
-			}
-			continue
-		}
-		val, err := dec.ReadValue()
-		if err != nil {
-			return nil, false, err
-		}
-		raw, found = val.Clone(), true
-	}
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, false, err
-	}
-	return raw, found, nil
+	})
+	return raw, found, err
 }
 
 // key returns the key of Variants that a tag's raw value stands for.
@@ -209,38 +165,14 @@ func (u *Union[V]) insert(data []byte, tag string, replace bool) ([]byte, error)
 	} else if out, err = jsontext.AppendQuote(out, tag); err != nil {
 		return nil, err
 	}
-	dec := jsontext.NewDecoder(bytes.NewReader(data))
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, err
-	}
-	for dec.PeekKind() == '"' {
-		name, err := dec.ReadValue()
-		if err != nil {
-			return nil, err
+	err = eachMember(data, func(name string, value jsontext.Value) {
+		if replace && name == u.Property {
+			return
 		}
-		text, err := jsontext.AppendUnquote(nil, name)
-		if err != nil {
-			return nil, err
-		}
-		name = name.Clone()
-		val, err := dec.ReadValue()
-		if err != nil {
-			return nil, err
-		}
-		if replace && string(text) == u.Property {
-			continue
-		}
-		out = append(append(append(append(out, ','), name...), ':'), val...)
-	}
-	return append(out, '}'), nil
-}
-
-// malformed is an error of jsontext as a [*events.DecodeError].
-func malformed(err error) error {
-	if syn, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		return &events.DecodeError{Pointer: string(syn.JSONPointer), Err: syn.Err}
-	}
-	return &events.DecodeError{Err: err}
+		out, _ = jsontext.AppendQuote(append(out, ','), name) // it was read from valid JSON
+		out = append(append(out, ':'), value...)
+	})
+	return append(out, '}'), err
 }
 
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")

@@ -535,12 +535,12 @@ func (s *failingStore) Subscriptions(ctx context.Context, after string, limit in
 type webhookHost struct{ *bed }
 
 func (h webhookHost) Type(event string) (subscriber.EventType, bool) {
-	et := host{h.bed}.EventType(event)
+	et := host(h).EventType(event)
 	return et, et != nil
 }
 
 func (h webhookHost) Refused(ctx context.Context, principal string, a subscriber.Arguments) *events.Error {
-	return host{h.bed}.Refused(ctx, principal, a)
+	return host(h).Refused(ctx, principal, a)
 }
 
 func (h webhookHost) Join(context.Context, subscriber.Identity, subscriber.Arguments) error {

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -190,30 +191,15 @@ func coalescing(own *config.Coalesce, meta map[string]any) (_ *client.Coalescing
 	if own.Off {
 		return nil, false, nil
 	}
-	if said == nil {
-		said = &wire.Coalesce{Keep: wire.KeepLatest}
+	keep := own.Keep
+	switch {
+	case said != nil:
+		keep = cmp.Or(keep, said.Keep)
+	case len(own.Key) == 0 || own.QuietSeconds == 0:
+		return nil, false, errors.New("coalesce: the event type publishes no usable x-coalesce, so key and quietSeconds have to be in the subscription")
 	}
-	c := wire.Coalesce{Key: own.Key, QuietSeconds: own.QuietSeconds, MaxSeconds: own.MaxSeconds, Keep: own.Keep}
-	if len(c.Key) == 0 {
-		c.Key = said.Key
-	}
-	if c.QuietSeconds == 0 {
-		c.QuietSeconds = said.QuietSeconds
-	}
-	if c.MaxSeconds == 0 {
-		// Where nobody says, a burst ends after ten quiet times.
-		if c.MaxSeconds = min(10*c.QuietSeconds, wire.MaxCoalesceSeconds); said.MaxSeconds > 0 {
-			c.MaxSeconds = max(said.MaxSeconds, c.QuietSeconds)
-		}
-	}
-	if c.Keep == "" {
-		c.Keep = said.Keep
-	}
-	if err := c.Check(); err != nil {
-		return nil, false, fmt.Errorf("coalesce: %w; the event type publishes no usable x-coalesce, so key and quietSeconds have to be in the subscription", err)
-	}
-	return &client.Coalescing{Key: c.Key, Quiet: time.Duration(c.QuietSeconds) * time.Second, Max: time.Duration(c.MaxSeconds) * time.Second,
-		Keep: wire.KeepAll}, c.Keep == wire.KeepLatest, nil
+	return &client.Coalescing{Key: own.Key, Quiet: time.Duration(own.QuietSeconds) * time.Second, Max: time.Duration(own.MaxSeconds) * time.Second,
+		Keep: wire.KeepAll}, cmp.Or(keep, wire.KeepLatest) == wire.KeepLatest, nil
 }
 
 // trouble takes note of what goes wrong beside the events.

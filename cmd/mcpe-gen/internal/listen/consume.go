@@ -35,9 +35,6 @@ type Burst struct {
 
 func (b Burst) given() bool { return len(b.Key) > 0 || b.Quiet >= 0 || b.Max != 0 }
 
-// longest is how much longer than the quiet time a burst may be where nobody says.
-const longest = 10
-
 // option is the subscription's option for events of d, nil where each event is a batch of its own.
 func (b Burst) option(d client.Descriptor) (client.SubscribeOption, error) {
 	said, err := wire.CoalesceOf(d.Meta)
@@ -55,9 +52,6 @@ func (b Burst) option(d client.Descriptor) (client.SubscribeOption, error) {
 	c := client.Coalescing{Key: b.Key, Quiet: time.Duration(max(b.Quiet, 0)) * time.Second, Max: time.Duration(b.Max) * time.Second}
 	if said == nil {
 		c.Keep = wire.KeepAll // nobody said that the latest is enough
-	}
-	if c.Max == 0 && c.Quiet > 0 && (said == nil || b.Quiet > said.MaxSeconds) {
-		c.Max = longest * c.Quiet
 	}
 	return client.WithCoalescing(c), nil
 }
