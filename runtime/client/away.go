@@ -12,6 +12,9 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
 // A balancer that does not check health gives requests to a dead server as long as that is in its list.
@@ -97,6 +100,38 @@ func (p *presence) missed() bool {
 		p.since = time.Now()
 	}
 	return time.Since(p.since) < repeatFor
+}
+
+// passes reports whether what kept a first session or a subscription from beginning may pass: nobody is there, or is
+// not able just now.
+func passes(err error, redialable bool) bool {
+	var status *StatusError
+	var refusal *events.Error
+	switch {
+	case errors.Is(err, ErrClosed):
+		return false
+	case errors.Is(err, ErrSessionLost), isAway(err):
+		return redialable
+	case errors.As(err, &status):
+		return !status.permanent()
+	case errors.As(err, &refusal):
+		return refusal.Kind == wire.Internal || refusal.Kind == wire.UpstreamError || refusal.Kind == wire.ResourceExhausted
+	}
+	return errors.As(err, new(*waitError)) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(net.Error))
+}
+
+// pauseAfter is how long to wait for what may pass: as long as the server asks, at least.
+func pauseAfter(err error, between *pauses) time.Duration {
+	pause := between.next(isAway(err))
+	if asked := (*waitError)(nil); errors.As(err, &asked) {
+		pause = max(pause, asked.after)
+	}
+	return pause
+}
+
+// errWaited says why a wait for the server ended, and what it waited for.
+func errWaited(cause, last error) error {
+	return fmt.Errorf("%w while waiting for the server: %w", cause, last)
 }
 
 type repeatKey struct{}

@@ -79,6 +79,11 @@ type Options struct {
 	Relist time.Duration
 	// Backoff spaces reconnections.
 	Backoff Backoff
+	// WaitForServer makes Connect and Subscribe wait for a server that is away or not able now, until
+	// their context is done, instead of failing. A refusal is an error at once. Each try of Connect is
+	// logged; a subscription that waits is in [Client.Subscriptions], with the reason in LastError. See
+	// CLI-12.
+	WaitForServer bool
 	// Buffer is how many occurrences a subscription holds that the application has not asked for;
 	// 0 means 64.
 	Buffer int
@@ -151,13 +156,7 @@ func Connect(ctx context.Context, t mcp.Transport, o Options) (*Client, error) {
 	c.catalog.init()
 	c.ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	c.ending, c.endAll = context.WithCancelCause(c.ctx)
-	s, err := c.connect(ctx, true)
-	if isAway(err) {
-		// Some servers fall over what they do not know.
-		if s, err = c.connect(ctx, false); err == nil {
-			c.log.Warn("nobody answers server/discover, connected by the handshake of older revisions")
-		}
-	}
+	s, err := c.begin(ctx)
 	if err != nil {
 		c.cancel(ErrClosed)
 		w.close()
@@ -168,6 +167,40 @@ func Connect(ctx context.Context, t mcp.Transport, o Options) (*Client, error) {
 	c.follow(s)
 	c.mu.Unlock()
 	return c, nil
+}
+
+// begin makes the first session, and waits for a server that is away where the options say so.
+func (c *Client) begin(ctx context.Context) (*session, error) {
+	between := pauses{Backoff: c.opts.Backoff}
+	for {
+		s, err := c.greet(ctx)
+		if err == nil || !c.opts.WaitForServer || !passes(err, redialable(c.transport)) {
+			return s, err
+		}
+		pause := pauseAfter(err, &between)
+		c.log.Warn("waiting for the server", "err", err, "pause", pause)
+		if cause := sleep(ctx, pause); cause != nil {
+			return nil, errWaited(cause, err)
+		}
+	}
+}
+
+// greet makes one try at a first session.
+func (c *Client) greet(ctx context.Context) (*session, error) {
+	if c.opts.WaitForServer {
+		// A server that does not answer may be replaced by one that does.
+		bound, cancel := c.bounded(ctx)
+		defer cancel()
+		ctx = bound
+	}
+	s, err := c.connect(ctx, true)
+	if isAway(err) {
+		// Some servers fall over what they do not know.
+		if s, err = c.connect(ctx, false); err == nil {
+			c.log.Warn("nobody answers server/discover, connected by the handshake of older revisions")
+		}
+	}
+	return s, err
 }
 
 // defaultMessage is Options.MaxMessage unless set.

@@ -593,7 +593,6 @@ func TestCON6(t *testing.T) {
 
 // CON-6: which failures of a first subscription are waited out.
 func TestCON6Passes(t *testing.T) {
-	f := &flow{k: &consumer{c: &Client{transport: Dial(nil)}}}
 	kind := func(k wire.Kind) error { return fmt.Errorf("x: %w", &events.Error{Kind: k}) }
 	for err, want := range map[error]bool{
 		ErrSessionLost: true, &awayError{errors.New("x")}: true, &waitError{errors.New("x"), time.Second}: true,
@@ -603,12 +602,11 @@ func TestCON6Passes(t *testing.T) {
 		kind(wire.Internal): true, kind(wire.UpstreamError): true, kind(wire.ResourceExhausted): true,
 		kind(wire.InvalidParams): false, kind(wire.NotFound): false, kind(wire.Forbidden): false, kind(wire.Unsupported): false, kind(wire.MethodNotFound): false,
 	} {
-		if got := f.passes(err); got != want {
+		if got := passes(err, true); got != want {
 			t.Errorf("%T %v passes: %v", err, err, got)
 		}
 	}
-	f.k.c.transport = nil // one session
-	if f.passes(ErrSessionLost) {
+	if passes(ErrSessionLost, false) { // one session
 		t.Error("waits for a session that cannot come again")
 	}
 }

@@ -20,7 +20,8 @@ import (
 )
 
 // BenchmarkConsume receives b.N events that a server in this process has, by push: with eight workers and each store, and by
-// the iterator, which commits each event by itself where it has a store (CON-10).
+// the iterator, which commits each event by itself where it has a store (CON-10). What OpenTelemetry's SDK costs is
+// measured where the SDK is, by BenchmarkConsumeTelemetry in examples/metrics.
 func BenchmarkConsume(b *testing.B) {
 	stores := map[string]func(b *testing.B) store.ConsumerStore{
 		"memory": func(*testing.B) store.ConsumerStore { return memory.NewCursors() },

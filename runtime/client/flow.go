@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
@@ -113,6 +111,7 @@ func (f *flow) subscribe(ctx context.Context) (*subscription, error) {
 	stop := context.AfterFunc(f.k.running, func() { end(context.Canceled) })
 	options := append(slices.Clone(f.b.options), WithManualAck(), func(o *subscribeOptions) {
 		o.store, o.changed = f.k.o.Store, f.changed
+		o.wait = false // it is told of here
 	})
 	between := pauses{Backoff: f.k.c.opts.Backoff}
 	for told := false; ; told = true {
@@ -124,38 +123,16 @@ func (f *flow) subscribe(ctx context.Context) (*subscription, error) {
 		switch {
 		case err == nil:
 			return s.core, nil
-		case live.Err() != nil || !f.passes(err):
+		case live.Err() != nil || !passes(err, redialable(f.k.c.transport)):
 			end(err)
 			return nil, err
 		case !told:
 			f.problem(err)
 		}
-		var asked *waitError
-		pause := between.next(isAway(err))
-		if errors.As(err, &asked) {
-			pause = max(pause, asked.after)
-		}
-		if err := sleep(live, pause); err != nil {
+		if err := sleep(live, pauseAfter(err, &between)); err != nil {
 			return nil, err
 		}
 	}
-}
-
-// passes reports whether what kept a subscription from beginning may pass: nobody is there, or is not able just now.
-func (f *flow) passes(err error) bool {
-	var status *StatusError
-	var refusal *events.Error
-	switch {
-	case errors.Is(err, ErrClosed):
-		return false
-	case errors.Is(err, ErrSessionLost), isAway(err):
-		return redialable(f.k.c.transport)
-	case errors.As(err, &status):
-		return !status.permanent()
-	case errors.As(err, &refusal):
-		return refusal.Kind == wire.Internal || refusal.Kind == wire.UpstreamError || refusal.Kind == wire.ResourceExhausted
-	}
-	return errors.As(err, new(*waitError)) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(net.Error))
 }
 
 // receive hands what arrives to the workers.

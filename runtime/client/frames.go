@@ -205,8 +205,10 @@ type board struct {
 	shaking   bool             // until the handshake is over
 	topLevel  json.RawMessage  // capabilities.events, which the SDK does not decode
 	extension json.RawMessage  // capabilities.extensions[wire.ExtensionID]
-	refusal   *StatusError     // of the newest answer outside of events calls; nil unless 401 or 403
-	broken    error            // why a connection could not be read any more
+	// refusal is what the newest answer outside of events calls says plainly: a *StatusError for 401 and 403, a
+	// *waitError of a server that is not able now, nil otherwise.
+	refusal error
+	broken  error // why a connection could not be read any more
 	// How the newest request of the handshake, and server/discover, met nobody; nil when they did not.
 	away, undiscovered error
 	strict             bool // no handshake of an older revision after that
@@ -231,21 +233,24 @@ func (b *board) loss() error {
 	return fmt.Errorf("%w: %w", ErrSessionLost, b.broken)
 }
 
-// refused keeps the newest refusal of the caller, or that there is none any more.
-func (b *board) refused(e *StatusError) {
+// refused keeps the newest refusal, or that there is none any more.
+func (b *board) refused(e error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.refusal = e
 }
 
-// reasonOf is err, or what says plainly that the server refused the caller, or that it was not there.
+// reasonOf is err, or what says plainly that the server refused the caller, was not able, or was not there.
 func (b *board) reasonOf(err error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch {
-	case b.refusal != nil:
-		return &refusedError{b.refusal, err}
-	case b.away != nil:
+	switch e := b.refusal.(type) {
+	case *StatusError:
+		return &refusedError{e, err}
+	case *waitError:
+		return &waitError{err, e.after}
+	}
+	if b.away != nil {
 		return &awayError{err}
 	}
 	return err

@@ -138,10 +138,14 @@ func (t *httpTap) bound(req *http.Request, own bool) (context.Context, func()) {
 	}
 }
 
-// notice keeps a refusal of the caller, of which the SDK tells only the status text, and leaves the
-// answer as it is.
+// notice keeps a refusal, of which the SDK tells only the status text, and leaves the answer as it is.
 func (t *httpTap) notice(resp *http.Response) {
-	if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
+	switch s := resp.StatusCode; {
+	case s == http.StatusUnauthorized || s == http.StatusForbidden:
+	case !awayStatus(resp) && (s >= 500 || s == http.StatusTooManyRequests || s == http.StatusRequestTimeout || s == http.StatusTooEarly):
+		t.board.refused(&waitError{&StatusError{Status: s}, retryAfter(resp)})
+		return
+	default:
 		t.board.refused(nil)
 		return
 	}

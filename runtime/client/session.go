@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -229,7 +228,7 @@ func (c *Client) reconnect(a *attempt) {
 			return
 		}
 		c.log.Warn("connecting again failed", "err", err)
-		if sleep(c.ctx, pauses.next(isAway(err))) != nil {
+		if sleep(c.ctx, pauseAfter(err, &pauses)) != nil {
 			c.mu.Lock()
 			c.again = nil
 			c.mu.Unlock()
@@ -253,8 +252,16 @@ func (c *Client) replace(s *session) {
 	c.follow(s)
 }
 
+// errSlow ends a try to connect.
+var errSlow = fmt.Errorf("client: connecting took too long: %w", context.DeadlineExceeded)
+
+// bounded bounds a try to connect.
+func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, c.opts.CallTimeout, errSlow)
+}
+
 func (c *Client) tryConnect() (*session, error) {
-	ctx, cancel := context.WithTimeoutCause(c.ctx, c.opts.CallTimeout, errors.New("client: connecting took too long"))
+	ctx, cancel := c.bounded(c.ctx)
 	defer cancel()
 	c.mu.Lock()
 	former := c.sess

@@ -53,6 +53,7 @@ type ending struct {
 	shared     bool   // the session shares its carrier with others: a process's pipes
 	listed     bool   // the list that was read last, if any is known, has the event type
 	forced     bool   // the application has chosen the mode
+	waiting    bool   // the application waits for a server that is away
 	cursor     string // where the next leg would resume; "" for now
 	received   int64  // occurrences so far
 }
@@ -91,9 +92,12 @@ func (s *standing) accept() (before, again bool) {
 // progress takes in that the delivery works, so that the next failure is a first one.
 func (s *standing) progress() { s.failures, s.refusals, s.told = 0, 0, false }
 
-// next says what follows e (CLI-4, CLI-7), and the standing after it.
+// next says what follows e (CLI-4, CLI-7, CLI-12), and the standing after it.
 func (s standing) next(e ending) (standing, step) {
 	st := s.judge(e)
+	if st.end != nil && e.waiting && !s.accepted && passes(st.end, e.redialable) {
+		st = step{wait: true}
+	}
 	if st.end == nil && st.wait {
 		st.brisk = isAway(e.err) || s.interrupted(e) && s.mayHurry(e.now)
 		s.failures++

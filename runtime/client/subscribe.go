@@ -28,6 +28,7 @@ type subscribeOptions struct {
 	key       string
 	maxAge    time.Duration // negative: not sent
 	manualAck bool
+	wait      bool // for a server that is away, before it has accepted
 	// coalescing is not nil where events are joined; it has one element at most.
 	coalescing []Coalescing
 	carrier    carry.Carrier // nil: events/*
@@ -182,7 +183,7 @@ func encodeArguments(args any) (json.RawMessage, error) {
 
 func (c *Client) subscribe(ctx context.Context, name, fingerprint string, args json.RawMessage, options []SubscribeOption) (*subscription, error) {
 	s := &subscription{c: c, name: name, args: args, fingerprint: fingerprint,
-		opts: subscribeOptions{mode: c.opts.Mode, maxAge: -1}, ready: make(chan error, 1), done: make(chan struct{}),
+		opts: subscribeOptions{mode: c.opts.Mode, maxAge: -1, wait: c.opts.WaitForServer}, ready: make(chan error, 1), done: make(chan struct{}),
 		inbox: newInbox(c.opts.Buffer, c.opts.MaxMessage), seen: newIDSet(c.opts.RecentIDs),
 		refused: map[string]bool{wire.ModeWebhook: c.webhooks == nil}, pauses: pauses{Backoff: c.opts.Backoff}}
 	c.presence.renew()
@@ -202,6 +203,9 @@ func (c *Client) subscribe(ctx context.Context, name, fingerprint string, args j
 	}
 	if err := <-s.ready; err != nil {
 		<-s.done
+		if last := s.snapshot().LastError; s.opts.wait && last != nil && ctx.Err() != nil {
+			err = errWaited(err, last)
+		}
 		return nil, err
 	}
 	return s, nil

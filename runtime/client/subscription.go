@@ -91,7 +91,7 @@ func (s *subscription) follow(err error) (pause time.Duration, end error) {
 	all, known := s.c.catalog.get()
 	_, listed := find(all, s.name)
 	e := ending{err: err, event: s.name, now: time.Now(), redialable: redialable(s.c.transport), shared: s.c.shared(),
-		listed: listed || !known, forced: s.opts.mode != ""}
+		listed: listed || !known, forced: s.opts.mode != "", waiting: s.opts.wait}
 	s.mu.Lock()
 	e.cursor, e.received = s.cursor, s.status.Received
 	var next step

@@ -18,7 +18,7 @@ func recv[T any](t testing.TB, c <-chan T, what string) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(5 * time.Second):
+	case <-time.After(patience):
 		t.Fatalf("timeout: %s", what)
 		panic("unreachable")
 	}

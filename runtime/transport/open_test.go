@@ -71,7 +71,7 @@ func TestCAP7OpenRequests(t *testing.T) {
 				}
 				until := func(want int) {
 					t.Helper()
-					deadline := time.Now().Add(10 * time.Second)
+					deadline := time.Now().Add(patience)
 					for {
 						code, retry := ask("alice")
 						if code == want && (code == http.StatusOK) == (retry == "") {
@@ -137,7 +137,7 @@ func TestCAP7Sessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		code, _ := begin("alice")
 		if code == http.StatusOK {
 			break
